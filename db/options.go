@@ -1,0 +1,92 @@
+package db
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+)
+
+// Synchronous says how much of a commit the disk must hold before Write returns.
+type Synchronous int
+
+const (
+	// SyncFull waits for the disk at every commit (with F_FULLFSYNC on macOS): a returned Write survives a power cut.
+	// The default.
+	SyncFull Synchronous = iota
+	// SyncNormal waits at checkpoints only: a power cut may take the last commits, a killed process none.
+	SyncNormal
+)
+
+func (s Synchronous) pragma() string {
+	if s == SyncNormal {
+		return "NORMAL"
+	}
+	return "FULL"
+}
+
+// Options are the choices of Open. The zero value is the default.
+type Options struct {
+	// Synchronous is SyncFull unless told otherwise.
+	Synchronous Synchronous
+	// Readers is the largest number of reading connections; 0 means the number of cores, and more is cut to it.
+	Readers int
+	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
+	ReadOnly bool
+	// MustExist makes Open return ErrNotFound for a path where nothing is, in place of creating the file.
+	MustExist bool
+	// AnySchema, with ReadOnly, also opens a file whose schema is older than this program's; the stores can't read it.
+	AnySchema bool
+	// SchemaVersion is where a migration stops; 0 means this program's version. A file that is beyond it stays as it is.
+	SchemaVersion int64
+	// AllowNetworkFS opens a file on NFS, SMB or 9p all the same. WAL needs shared memory on one host: with two hosts on
+	// one file it will be corrupted (sqlite.org/wal.html, "Overview").
+	AllowNetworkFS bool
+	// LockTimeout bounds the wait for other handles when a migration, or a swap of the file, needs it alone; 0 means 10 s.
+	// Writers wait as long as their own contexts let them.
+	LockTimeout time.Duration
+	// Now is the clock; nil means time.Now. Every row of one transaction gets the same reading.
+	Now func() time.Time
+	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller.
+	Observe func(Observation)
+
+	// ladder replaces the program's own ladder of schema versions; tests only.
+	ladder *ladder
+}
+
+// Observation is what Options.Observe gets.
+type Observation struct {
+	Why   string        // as given to Read or Write
+	Write bool          // Write, not Read
+	Wait  time.Duration // until the function began
+	Run   time.Duration // the function and, for Write, its commit
+	Err   error         // what the caller got
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Synchronous != SyncFull && o.Synchronous != SyncNormal:
+		return invalid("open", fmt.Sprintf("synchronous %d is neither SyncFull nor SyncNormal", o.Synchronous))
+	case o.Readers < 0:
+		return invalid("open", fmt.Sprintf("readers is %d; use 0 for the default", o.Readers))
+	case o.LockTimeout < 0:
+		return invalid("open", fmt.Sprintf("lock timeout is %v; use 0 for the default of 10 s", o.LockTimeout))
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if cores := runtime.GOMAXPROCS(0); o.Readers == 0 || o.Readers > cores {
+		o.Readers = cores
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = 10 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func invalid(op, why string) error {
+	return &Error{Op: op, Err: fmt.Errorf("%w: %s", ErrInvalid, why)}
+}

@@ -1,0 +1,69 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxID is the longest id, or scope name, in bytes.
+const MaxID = 1024
+
+// CheckID reports, as ErrInvalid, why id can't be one: ids are any valid UTF-8 of at most MaxID bytes without NUL.
+func CheckID(entity, id string) error {
+	var why string
+	switch {
+	case len(id) > MaxID:
+		why = fmt.Sprintf("is %d bytes long; at most %d are possible", len(id), MaxID)
+	case !utf8.ValidString(id):
+		why = "is not valid UTF-8"
+	case strings.IndexByte(id, 0) >= 0:
+		why = "contains a NUL"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: the %s id %s", ErrInvalid, entity, why)
+}
+
+// defaultScope is the row that the first migration makes for the empty name.
+const defaultScope int64 = 1
+
+const (
+	sqlFindScope = `SELECT id FROM scopes WHERE name = ?`
+	sqlAddScope  = `INSERT INTO scopes (name) VALUES (?) RETURNING id`
+)
+
+// Scope gives the number of the scope called name, the first column of every key. ok is false when nothing was ever
+// written under that name.
+func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
+	if name == "" {
+		return defaultScope, true, nil
+	}
+	if known, hit := rx.db.scopes.Load(name); hit {
+		return known.(int64), true, nil
+	}
+	if ok, err = rx.Find(&id, sqlFindScope, name); err != nil || !ok {
+		return 0, false, err
+	}
+	if rx.writes == nil {
+		rx.db.scopes.Store(name, id) // rows of scopes are never deleted, and a read sees committed ones only
+	}
+	return id, true, nil
+}
+
+// Scope gives the number of the scope called name, and makes it where it is missing.
+func (tx *Tx) Scope(name string) (int64, error) {
+	id, ok, err := tx.Rx.Scope(name)
+	if err != nil || ok {
+		return id, err
+	}
+	if err := CheckID("scope", name); err != nil {
+		return 0, err
+	}
+	if err := tx.Get(&id, sqlAddScope, name); err != nil {
+		return 0, errors.Join(fmt.Errorf("add the scope %q", name), err)
+	}
+	tx.AfterCommit(func() { tx.db.scopes.Store(name, id) })
+	return id, nil
+}

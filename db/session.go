@@ -1,0 +1,180 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+)
+
+// background is the context of every statement inside a transaction: a context that can end costs a goroutine a
+// statement, and ending it in the middle would roll the transaction back under the caller.
+var background = context.Background()
+
+// walCheckpointPages is the size, in pages, at which SQLite moves the WAL into the file: 16 MB at 4096-byte pages.
+const walCheckpointPages = 4000
+
+// statementCacheSize bounds the prepared statements of one connection. The stores have a few dozen; lists with filters
+// add their shapes. When it is reached the cache starts again.
+const statementCacheSize = 512
+
+// A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
+type session struct {
+	conn       *sqlx.Conn
+	statements map[string]*sqlx.Stmt
+}
+
+type role int
+
+const (
+	roleWriter role = iota
+	roleReader
+	roleMigration // like the writer, with foreign keys off: a rebuilt parent table would cascade
+)
+
+// A pragma is a setting of a connection and the value that reads back when it took.
+type pragma struct{ name, value, reads string }
+
+// pragmas are the settings of a connection, in the order in which they must run: page size and auto_vacuum take only
+// before the file has a page, so before journal_mode.
+func pragmas(r role, s Synchronous) []pragma {
+	list := []pragma{
+		{"busy_timeout", "250", "250"}, // between two looks at whether anybody still waits; see writer.begin
+		{"trusted_schema", "0", "0"},
+		{"cell_size_check", "1", "1"},
+	}
+	if r == roleReader {
+		return append(list, pragma{"foreign_keys", "1", "1"})
+	}
+	if r == roleMigration {
+		id := fmt.Sprint(ApplicationID)
+		list = append(list, pragma{"auto_vacuum", "2", "2"}, pragma{"application_id", id, id}, pragma{"foreign_keys", "0", "0"})
+	} else {
+		list = append(list, pragma{"foreign_keys", "1", "1"})
+	}
+	level := map[Synchronous]string{SyncFull: "2", SyncNormal: "1"}[s]
+	list = append(list,
+		pragma{"journal_mode", "wal", "wal"},
+		pragma{"synchronous", s.pragma(), level},
+		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
+	)
+	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
+		list = append(list, pragma{"fullfsync", "1", "1"}, pragma{"checkpoint_fullfsync", "1", "1"})
+	}
+	return list
+}
+
+// dataSource is the driver's name for a connection to path. Without the "file:" prefix mode=ro would be dropped
+// silently.
+func dataSource(path string, r role) string {
+	if path == memoryPath {
+		return "file::memory:"
+	}
+	mode := "rw"
+	if r == roleReader {
+		mode = "ro"
+	}
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode + "&_dqs=0"
+}
+
+// openPool gives a pool of at most size connections to path. Nothing is opened yet.
+func openPool(path string, r role, size int) (*sqlx.DB, error) {
+	pool, err := sqlx.Open("sqlite", dataSource(path, r))
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
+	return pool, nil
+}
+
+// newSession opens a connection, sets its pragmas and reads each one back: several are ignored without an error when
+// they come at the wrong moment.
+func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pragmas(r, s) {
+		if err := setPragma(ctx, conn, p); err != nil {
+			return nil, closeAfter(conn, err)
+		}
+	}
+	return &session{conn: conn, statements: map[string]*sqlx.Stmt{}}, nil
+}
+
+func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
+	if _, err := conn.ExecContext(ctx, "PRAGMA "+p.name+"="+p.value); err != nil {
+		return fmt.Errorf("set %s to %s: %w", p.name, p.value, err)
+	}
+	var got string
+	if err := conn.GetContext(ctx, &got, "PRAGMA "+p.name); err != nil {
+		return fmt.Errorf("read %s: %w", p.name, err)
+	}
+	memory := p.name == "journal_mode" && got == "memory" // an in-memory database has no WAL
+	if !strings.EqualFold(got, p.reads) && !memory {
+		return fmt.Errorf("%s is %s after setting it to %s", p.name, got, p.value)
+	}
+	return nil
+}
+
+// closeAfter closes c after err, which may be nil, ended its use.
+func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
+
+// prepare gives the prepared statement for query, from the cache where it is there.
+func (s *session) prepare(query string) (*sqlx.Stmt, error) {
+	if st, ok := s.statements[query]; ok {
+		return st, nil
+	}
+	if len(s.statements) >= statementCacheSize {
+		if err := s.forget(); err != nil {
+			return nil, err
+		}
+	}
+	st, err := s.conn.PreparexContext(background, query)
+	if err != nil {
+		return nil, err
+	}
+	s.statements[query] = st
+	return st, nil
+}
+
+func (s *session) exec(query string, args ...any) (sql.Result, error) {
+	st, err := s.prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(background, args...)
+}
+
+// Get reads one row outside any transaction.
+func (s *session) Get(dest any, query string, args ...any) error {
+	st, err := s.prepare(query)
+	if err != nil {
+		return err
+	}
+	return st.GetContext(background, dest, args...)
+}
+
+func (s *session) forget() error {
+	for query, st := range s.statements {
+		delete(s.statements, query)
+		if err := st.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) Close() error {
+	if err := s.forget(); err != nil {
+		return closeAfter(s.conn, err)
+	}
+	return s.conn.Close()
+}

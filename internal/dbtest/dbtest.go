@@ -1,0 +1,87 @@
+// Package dbtest gives tests a file, and checks it after them: SQLite's integrity check, the foreign keys and our own
+// invariants, on whatever the test left.
+package dbtest
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"selvedge/db"
+)
+
+// Path gives a path for a file that will be checked when the test has ended and its handles are closed.
+func Path(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "selvedge.db")
+	t.Cleanup(func() { Check(t, path) })
+	return path
+}
+
+// Open gives an open file, which is closed and checked when the test has ended.
+func Open(t testing.TB, options db.Options) *db.DB {
+	t.Helper()
+	return OpenAt(t, Path(t), options)
+}
+
+// OpenAt opens the file at path and closes it when the test has ended.
+func OpenAt(t testing.TB, path string, options db.Options) *db.DB {
+	t.Helper()
+	d, err := db.Open(context.Background(), path, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return d
+}
+
+// Check fails the test if the file at path is not whole. A path where nothing is, is.
+func Check(t testing.TB, path string) {
+	t.Helper()
+	there, err := db.Exists(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !there {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d, err := db.Open(ctx, path, db.Options{})
+	if err != nil {
+		t.Errorf("open %s to check it: %v", path, err)
+		return
+	}
+	defer d.Close() //nolint:errcheck // only read
+	problems, err := d.Check(ctx)
+	if err != nil {
+		t.Errorf("check %s: %v", path, err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s is damaged: %s: %s", path, p.Check, p.Detail)
+	}
+}
+
+// A Clock is a clock that stands still until it is moved. Its Now is for db.Options.Now.
+type Clock struct{ at atomicTime }
+
+// NewClock gives a clock that stands at t.
+func NewClock(t time.Time) *Clock {
+	c := &Clock{}
+	c.at.store(t)
+	return c
+}
+
+// Now is the time at which the clock stands.
+func (c *Clock) Now() time.Time { return c.at.load() }
+
+// Set moves the clock to t.
+func (c *Clock) Set(t time.Time) { c.at.store(t) }
+
+// Advance moves the clock by d.
+func (c *Clock) Advance(d time.Duration) { c.at.store(c.at.load().Add(d)) }

@@ -1,0 +1,94 @@
+// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and beside it what is made anew whenever
+// it changes: the views and the invariants.
+//
+// Plain goose works on a folder (goose -dir migrations/sqlite sqlite3 FILE up), but the program does more: see package db.
+package migrations
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+)
+
+//go:embed sqlite
+var files embed.FS
+
+// A Step is a schema version and the lowest versions of programs that may read, and write, a file which has it. A program
+// whose own version is lower leaves the file alone.
+type Step struct {
+	Version   int64
+	MinReader int64
+	MinWriter int64
+}
+
+// Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean raises MinReader; one that
+// adds what a writer must keep up raises MinWriter.
+var Steps = []Step{
+	{Version: 1, MinReader: 1, MinWriter: 1},
+	{Version: 2, MinReader: 1, MinWriter: 1},
+	{Version: 3, MinReader: 1, MinWriter: 1},
+}
+
+// ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.
+const ViewsVersion = 1
+
+// SQLite is the folder of numbered migrations for SQLite.
+func SQLite() fs.FS { return mustSub("sqlite") }
+
+// Views is the script that makes all views, which must be dropped before.
+func Views() string { return concat("sqlite/views") }
+
+// A Check is an invariant: a query that gives no row while the file is whole. Its first column says what is wrong.
+type Check struct {
+	Name  string
+	Query string
+}
+
+// Checks are the invariants of the schema, by name.
+func Checks() []Check {
+	var list []Check
+	for _, name := range names("sqlite/checks") {
+		list = append(list, Check{
+			Name:  strings.TrimSuffix(path.Base(name), ".sql"),
+			Query: read(name),
+		})
+	}
+	return list
+}
+
+func mustSub(dir string) fs.FS {
+	sub, err := fs.Sub(files, dir)
+	if err != nil {
+		panic(fmt.Sprintf("migrations: %s is not embedded: %v", dir, err))
+	}
+	return sub
+}
+
+func concat(dir string) string {
+	var b strings.Builder
+	for _, name := range names(dir) {
+		b.WriteString(read(name))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func names(dir string) []string {
+	list, err := fs.Glob(files, dir+"/*.sql")
+	if err != nil {
+		panic(fmt.Sprintf("migrations: %v", err))
+	}
+	sort.Strings(list)
+	return list
+}
+
+func read(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("migrations: %v", err))
+	}
+	return string(text)
+}
