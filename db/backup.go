@@ -65,7 +65,7 @@ func (d *DB) vacuumInto(ctx context.Context, dest string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := newSession(ctx, pool, roleReader, d.options.Synchronous)
+	s, err := retrySession(ctx, pool, roleReader, d.options)
 	if err != nil {
 		return err
 	}

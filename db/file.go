@@ -59,31 +59,32 @@ func resolve(path string) (string, error) {
 }
 
 // claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a file that isn't ours,
-// creates it where it is missing, and counts a handle on it.
-func claimFile(path string, o Options) (key fileKey, err error) {
+// creates it where it is missing, and counts a handle on it. wal tells that the file is a database in WAL mode already.
+func claimFile(path string, o Options) (key fileKey, wal bool, err error) {
 	opened.Lock()
 	defer opened.Unlock()
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if o.MustExist || o.ReadOnly {
-			return key, fmt.Errorf("%w: there is no such file", ErrNotFound)
+			return key, false, fmt.Errorf("%w: there is no such file", ErrNotFound)
 		}
 		info, err = createFile(path)
 	}
 	if err != nil {
-		return key, err
+		return key, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return key, fmt.Errorf("%w: it is a %s, not a file", ErrInvalid, kindOf(info))
+		return key, false, fmt.Errorf("%w: it is a %s, not a file", ErrInvalid, kindOf(info))
 	}
 	key = keyOf(info)
+	wal = true
 	if opened.handles[key] == 0 {
-		if err := checkHeader(path, o); err != nil {
-			return key, err
+		if wal, err = checkHeader(path, o); err != nil {
+			return key, false, err
 		}
 	}
 	opened.handles[key]++
-	return key, nil
+	return key, wal, nil
 }
 
 func dropFile(key fileKey) {
@@ -124,15 +125,16 @@ func createFile(path string) (fs.FileInfo, error) {
 const (
 	headerSize          = 100
 	headerMagic         = "SQLite format 3\x00"
+	headerWriteVersion  = 18 // 1: rollback journal, 2: WAL
 	headerApplicationID = 68
 )
 
-// checkHeader refuses a file that isn't a database, or isn't ours. An empty file is a database that nothing was written
-// to yet, unless it was opened only to be read.
-func checkHeader(path string, o Options) error {
+// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL mode. An empty file is a
+// database that nothing was written to yet, unless it was opened only to be read.
+func checkHeader(path string, o Options) (wal bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer file.Close() //nolint:errcheck // nothing was written
 	header := make([]byte, headerSize)
@@ -140,20 +142,20 @@ func checkHeader(path string, o Options) error {
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
 		if o.ReadOnly {
-			return fmt.Errorf("%w: the file is empty", ErrNotADatabase)
+			return false, fmt.Errorf("%w: the file is empty", ErrNotADatabase)
 		}
-		return nil
+		return false, nil
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
-		return err
+		return false, err
 	case n < headerSize || !bytes.HasPrefix(header, []byte(headerMagic)):
-		return fmt.Errorf("%w: it has no SQLite header", ErrNotADatabase)
+		return false, fmt.Errorf("%w: it has no SQLite header", ErrNotADatabase)
 	}
 	id := binary.BigEndian.Uint32(header[headerApplicationID:])
 	if id != ApplicationID {
-		return fmt.Errorf("%w: it is an SQLite database of another program (application_id %#x, ours is %#x)",
+		return false, fmt.Errorf("%w: it is an SQLite database of another program (application_id %#x, ours is %#x)",
 			ErrNotADatabase, id, ApplicationID)
 	}
-	return nil
+	return header[headerWriteVersion] == 2, nil
 }
 
 // checkFilesystem refuses a file system on which WAL can't work, because its hosts share no memory.

@@ -139,13 +139,16 @@ func (d *DB) migrate(ctx context.Context, have versions, target int64) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	return d.ladder.migrate(ctx, pool, target)
+	return d.ladder.migrate(ctx, pool, target, d.options)
 }
 
 // migrate runs the migrations up to target through pool, which has one connection, so that what is set on it holds for
 // goose too.
-func (l *ladder) migrate(ctx context.Context, pool *sqlx.DB, target int64) error {
-	s, err := newSession(ctx, pool, roleMigration, SyncFull)
+func (l *ladder) migrate(ctx context.Context, pool *sqlx.DB, target int64, o Options) error {
+	if err := bear(ctx, pool); err != nil {
+		return err
+	}
+	s, err := retrySession(ctx, pool, roleMigration, o)
 	if err != nil {
 		return err
 	}
@@ -166,10 +169,29 @@ func (l *ladder) migrate(ctx context.Context, pool *sqlx.DB, target int64) error
 	if err := l.up(ctx, pool, target); err != nil {
 		return err
 	}
-	if s, err = newSession(ctx, pool, roleMigration, SyncFull); err != nil {
+	if s, err = retrySession(ctx, pool, roleMigration, o); err != nil {
 		return err
 	}
 	return closeAfter(s, l.finish(s, before, target))
+}
+
+// bear gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
+// with that page: another process may look at any moment. So both are set in one transaction, and a deferred one, since
+// an immediate one would make the page first.
+func bear(ctx context.Context, pool *sqlx.DB) error {
+	var pages int
+	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
+		return err
+	}
+	script := fmt.Sprintf("BEGIN; PRAGMA auto_vacuum=2; PRAGMA application_id=%d; COMMIT", ApplicationID)
+	if _, err := pool.ExecContext(ctx, script); err != nil {
+		return fmt.Errorf("write the header: %w", err)
+	}
+	var mode int
+	if err := pool.GetContext(ctx, &mode, "PRAGMA auto_vacuum"); err != nil || mode != 2 {
+		return errors.Join(err, fmt.Errorf("auto_vacuum is %d after setting it to 2", mode))
+	}
+	return nil
 }
 
 // prepare raises what the file asks of programs before its rows change, and drops the views: a view on a table that is

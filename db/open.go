@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sys/unix"
@@ -71,10 +70,10 @@ func (d *DB) openMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.ladder.migrate(ctx, pool, d.options.SchemaVersion); err != nil {
+	if err := d.ladder.migrate(ctx, pool, d.options.SchemaVersion, d.options); err != nil {
 		return closeAfter(pool, err)
 	}
-	s, err := newSession(ctx, pool, roleWriter, d.options.Synchronous)
+	s, err := retrySession(ctx, pool, roleWriter, d.options)
 	if err != nil {
 		return closeAfter(pool, err)
 	}
@@ -85,7 +84,8 @@ func (d *DB) openMemory(ctx context.Context) error {
 // openPath opens the file that now lies at the path. It asks to be called again when another one took its place before
 // the lock was ours.
 func (d *DB) openPath(ctx context.Context) (again bool, err error) {
-	if d.key, err = claimFile(d.path, d.options); err != nil {
+	var wal bool
+	if d.key, wal, err = claimFile(d.path, d.options); err != nil {
 		return false, err
 	}
 	undo := []func() error{func() error { dropFile(d.key); return nil }}
@@ -113,7 +113,7 @@ func (d *DB) openPath(ctx context.Context) (again bool, err error) {
 	if d.options.ReadOnly {
 		return false, d.openReaders(ctx)
 	}
-	pool, s, err := d.openWriter(ctx, info.Size() == 0)
+	pool, s, err := d.openWriter(ctx, wal)
 	if err != nil {
 		return false, err
 	}
@@ -130,10 +130,11 @@ func (d *DB) openPath(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// openWriter opens the writing connection of a file whose schema it has made sure of.
-func (d *DB) openWriter(ctx context.Context, fresh bool) (*sqlx.DB, *session, error) {
+// openWriter opens the writing connection of a file whose schema it has made sure of. A file that isn't in WAL mode yet
+// is put into it by migrate, which has the writers' turn: the first change to WAL ignores busy_timeout.
+func (d *DB) openWriter(ctx context.Context, wal bool) (*sqlx.DB, *session, error) {
 	target := d.options.SchemaVersion
-	if fresh {
+	if !wal {
 		if err := d.migrate(ctx, versions{}, target); err != nil {
 			return nil, nil, err
 		}
@@ -142,7 +143,7 @@ func (d *DB) openWriter(ctx context.Context, fresh bool) (*sqlx.DB, *session, er
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := d.retrySession(ctx, pool)
+	s, err := retrySession(ctx, pool, roleWriter, d.options)
 	if err != nil {
 		return nil, nil, closeAfter(pool, err)
 	}
@@ -155,30 +156,19 @@ func (d *DB) openWriter(ctx context.Context, fresh bool) (*sqlx.DB, *session, er
 			return nil, nil, closeAfter(pool, err)
 		}
 		if err = d.migrate(ctx, have, target); err == nil {
-			s, err = d.retrySession(ctx, pool)
+			s, err = retrySession(ctx, pool, roleWriter, d.options)
 		}
 		if err != nil {
 			return nil, nil, closeAfter(pool, err)
 		}
 	}
+	if err == nil {
+		err = setPragma(ctx, s.conn, patience)
+	}
 	if err != nil {
 		return nil, nil, closeAfter(pool, closeAfter(s, err))
 	}
 	return pool, s, nil
-}
-
-// retrySession opens the writing connection. The first change of a file to WAL ignores busy_timeout, so it is tried again
-// while others do the same.
-func (d *DB) retrySession(ctx context.Context, pool *sqlx.DB) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.options.LockTimeout)
-	defer cancel()
-	for {
-		s, err := newSession(ctx, pool, roleWriter, d.options.Synchronous)
-		if !isBusy(err) || ctx.Err() != nil {
-			return s, err
-		}
-		time.Sleep(lockRetry)
-	}
 }
 
 // openReaders makes the pool of readers. A handle that has no writer checks here what the file allows.

@@ -114,9 +114,12 @@ func (p *readers) open(ctx context.Context) (*reader, error) {
 	if p.opened == p.max {
 		return nil, nil
 	}
-	s, err := newSession(ctx, p.pool, roleReader, p.db.options.Synchronous)
+	s, err := retrySession(ctx, p.pool, roleReader, p.db.options)
 	if err != nil {
 		return nil, err
+	}
+	if err := setPragma(ctx, s.conn, patience); err != nil {
+		return nil, closeAfter(s, err)
 	}
 	p.opened++
 	one := &reader{session: s, calls: make(chan *readCall)}

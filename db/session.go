@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
@@ -41,23 +42,20 @@ const (
 // A pragma is a setting of a connection and the value that reads back when it took.
 type pragma struct{ name, value, reads string }
 
-// pragmas are the settings of a connection, in the order in which they must run: page size and auto_vacuum take only
-// before the file has a page, so before journal_mode.
+// pragmas are the settings of a connection.
 func pragmas(r role, s Synchronous) []pragma {
 	list := []pragma{
-		{"busy_timeout", "250", "250"}, // between two looks at whether anybody still waits; see writer.begin
 		{"trusted_schema", "0", "0"},
 		{"cell_size_check", "1", "1"},
 	}
 	if r == roleReader {
 		return append(list, pragma{"foreign_keys", "1", "1"})
 	}
+	foreignKeys := "1"
 	if r == roleMigration {
-		id := fmt.Sprint(ApplicationID)
-		list = append(list, pragma{"auto_vacuum", "2", "2"}, pragma{"application_id", id, id}, pragma{"foreign_keys", "0", "0"})
-	} else {
-		list = append(list, pragma{"foreign_keys", "1", "1"})
+		foreignKeys = "0"
 	}
+	list = append(list, pragma{"foreign_keys", foreignKeys, foreignKeys})
 	level := map[Synchronous]string{SyncFull: "2", SyncNormal: "1"}[s]
 	list = append(list,
 		pragma{"journal_mode", "wal", "wal"},
@@ -80,7 +78,7 @@ func dataSource(path string, r role) string {
 	if r == roleReader {
 		mode = "ro"
 	}
-	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode + "&_dqs=0"
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode + "&_dqs=0&_busy_timeout=10000"
 }
 
 // openPool gives a pool of at most size connections to path. Nothing is opened yet.
@@ -109,6 +107,20 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	return &session{conn: conn, statements: map[string]*sqlx.Stmt{}}, nil
 }
 
+// retrySession is newSession for a file that others are opening or closing at this moment: some of what SQLite does then
+// ignores busy_timeout.
+func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Options) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.LockTimeout)
+	defer cancel()
+	for {
+		s, err := newSession(ctx, pool, r, o.Synchronous)
+		if !isBusy(err) || ctx.Err() != nil {
+			return s, err
+		}
+		time.Sleep(lockRetry)
+	}
+}
+
 func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	if _, err := conn.ExecContext(ctx, "PRAGMA "+p.name+"="+p.value); err != nil {
 		return fmt.Errorf("set %s to %s: %w", p.name, p.value, err)
@@ -123,6 +135,10 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	}
 	return nil
 }
+
+// patience is how long SQLite itself waits for a lock in service: the time between two looks at whether anybody still
+// wants what is waited for. While a file is opened or migrated it waits longer, as dataSource says.
+var patience = pragma{"busy_timeout", "250", "250"}
 
 // closeAfter closes c after err, which may be nil, ended its use.
 func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }

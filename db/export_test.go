@@ -1,0 +1,93 @@
+package db
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+
+	"selvedge/migrations"
+)
+
+// What the tests of package db_test need from the inside.
+
+// Nested's text, and other constants.
+const (
+	MaxGroup        = maxGroup
+	WALRestartPages = walRestartPages
+)
+
+// PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.
+func PretendFilesystem(t *testing.T, kind int64) {
+	real := statfsType
+	statfsType = func(string) (int64, error) { return kind, nil }
+	t.Cleanup(func() { statfsType = real })
+}
+
+// WriterPragma runs a pragma on the writing connection, between transactions.
+func (d *DB) WriterPragma(t *testing.T, text string) string {
+	t.Helper()
+	done := make(chan outcome, 1)
+	var got string
+	r := &request{why: "pragma", done: done, write: func(tx *Tx) error {
+		return tx.Get(&got, "PRAGMA "+text)
+	}}
+	if err := d.writer.enqueue(r); err != nil {
+		t.Fatal(err)
+	}
+	if out := <-done; out.err != nil {
+		t.Fatal(out.err)
+	}
+	return got
+}
+
+// Waiting is the number of callers in the writer's queue.
+func (d *DB) Waiting() int {
+	d.writer.mu.Lock()
+	defer d.writer.mu.Unlock()
+	return len(d.writer.pending)
+}
+
+// WALPages is the number of pages in the WAL.
+func (d *DB) WALPages(t *testing.T) int64 {
+	t.Helper()
+	var size walSize
+	err := d.Write(context.Background(), "look at the WAL", func(tx *Tx) error {
+		return nil
+	})
+	if err == nil {
+		size, err = d.writer.session.checkpoint("NOOP")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size.Log
+}
+
+// EveryPragma opens a connection of each role and reads what its pragmas are.
+func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
+	got := map[string]string{}
+	err := d.Read(ctx, "pragmas", func(rx *Rx) error {
+		for _, p := range pragmas(roleReader, d.options.Synchronous) {
+			var v string
+			if err := rx.Get(&v, "PRAGMA "+p.name); err != nil {
+				return err
+			}
+			got[p.name] = v
+		}
+		return nil
+	})
+	return got, err
+}
+
+// WithLadder replaces the program's schema versions.
+func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string, viewsVersion int64) Options {
+	o.ladder = &ladder{files: files, steps: steps, views: views, viewsVersion: viewsVersion}
+	return o
+}
+
+// Closing reports whether the writer refuses new calls.
+func (d *DB) Closing() bool {
+	d.writer.mu.Lock()
+	defer d.writer.mu.Unlock()
+	return d.writer.closing
+}

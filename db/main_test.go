@@ -1,0 +1,166 @@
+package db_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+func TestMain(m *testing.M) {
+	dbtest.Main(m, map[string]dbtest.Program{
+		"opener":     opener,
+		"appender":   appender,
+		"owner":      owner,
+		"holder":     holder,
+		"limited":    limited,
+		"waiting":    waitingWriter,
+	})
+}
+
+// eachLine runs fn for every line of stdin.
+func eachLine(fn func(line string) error) error {
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if err := fn(lines.Text()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// opener opens each path that it is told, writes and reads once, closes, and says so.
+func opener([]string) error {
+	return eachLine(func(path string) error {
+		d, err := db.Open(context.Background(), path, db.Options{})
+		if err != nil {
+			return err
+		}
+		if err := d.Write(context.Background(), "touch", func(tx *db.Tx) error {
+			_, err := tx.Scope(fmt.Sprint("process ", os.Getpid()))
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := d.Close(); err != nil {
+			return err
+		}
+		fmt.Println("done")
+		return nil
+	})
+}
+
+// appender writes numbers, one a transaction, and says each one once it is acknowledged. Arguments: path, name, count.
+func appender(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	count, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	for i := range count {
+		if err := insertNumber(d, args[1], i); err != nil {
+			return err
+		}
+		fmt.Println(i)
+	}
+	return d.Close()
+}
+
+func insertNumber(d *db.DB, name string, n int) error {
+	return d.Write(context.Background(), "insert", func(tx *db.Tx) error {
+		_, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, ?)", name, n)
+		return err
+	})
+}
+
+// owner registers itself, says its number and waits to be told to end.
+func owner(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	var id int64
+	if err := d.Write(context.Background(), "claim", func(tx *db.Tx) error {
+		var err error
+		if id, err = tx.Owner(); err != nil {
+			return err
+		}
+		_, err = tx.Exec("INSERT INTO claims (owner_id) VALUES (?)", id)
+		return err
+	}); err != nil {
+		return err
+	}
+	fmt.Println(id)
+	return eachLine(func(string) error { return nil })
+}
+
+// holder keeps the file open until stdin ends.
+func holder(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{SchemaVersion: 1})
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	if err := eachLine(func(string) error { return nil }); err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// waitingWriter begins a transaction and stays in it until it gets a line.
+func waitingWriter(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReader(os.Stdin)
+	if err := d.Write(context.Background(), "hold", func(*db.Tx) error {
+		fmt.Println("writing")
+		_, err := in.ReadString('\n')
+		return err
+	}); err != nil {
+		return err
+	}
+	return d.Close()
+}
+
+// limited writes a row that is larger than its files may become, so that the commit fails in the middle, and then, with
+// the limit lifted, another one. It says how each ended.
+func limited(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	body := strings.Repeat("x", 1<<20)
+	write := func() error {
+		return d.Write(context.Background(), "insert", func(tx *db.Tx) error {
+			_, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, 0)", body)
+			return err
+		})
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	lower := limit
+	lower.Cur = 300 << 10
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &lower); err != nil {
+		return err
+	}
+	fmt.Println(describe(write()))
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	fmt.Println(describe(write()))
+	return d.Close()
+}
