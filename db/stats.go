@@ -30,6 +30,23 @@ type TableStats struct {
 	Rows int64
 }
 
+// Schema says which schema a file has, and for whom.
+type Schema struct {
+	Version   int64 // 0 in a file that has none yet
+	MinReader int64 // lowest schema version of a program that may read it
+	MinWriter int64 // lowest schema version of a program that may write it
+}
+
+// Schema reads the schema version of the file.
+func (d *DB) Schema(ctx context.Context) (Schema, error) {
+	var have versions
+	err := d.Read(ctx, "read the schema version", func(rx *Rx) (err error) {
+		have, err = readVersions(rx)
+		return err
+	})
+	return Schema{have.Schema, have.MinReader, have.MinWriter}, err
+}
+
 // Stats reads the sizes and counts the rows of every table.
 func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Path: d.path}
