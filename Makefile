@@ -1,0 +1,74 @@
+# Everything that people and CI run here. `make` lists it.
+#
+# Only Go and make must be there. What else a target needs it asks tools/need for, which installs it with apt-get where
+# it may and says what is missing where it may not.
+
+SHELL         := /bin/bash
+.SHELLFLAGS   := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS     += --no-print-directory
+
+# The version comes from git where the tree has one. The go command's own stamp is off: it fails the build in a clone
+# that belongs to another user.
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+BUILD     := -buildvcs=false -trimpath
+LDFLAGS   := -X main.version=$(VERSION)
+TOOL      := go tool -modfile=$(CURDIR)/tools/go.mod
+
+# The product needs no C. Only the race detector and the C SQLite that bench measures against do.
+export CGO_ENABLED := 0
+
+# More flags for `go test`, such as TESTFLAGS='-run TestTrees -v'.
+TESTFLAGS ?=
+# More flags for `make bench`, such as BENCHFLAGS=-quick; `make bench BENCHFLAGS=-help` lists them.
+BENCHFLAGS ?=
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: ## build bin/migrate
+	go build $(BUILD) -ldflags '$(LDFLAGS)' -o bin/migrate ./cmd/migrate
+
+.PHONY: demo
+demo: build ## import a sample tree, list its runs, show one, ask a question in SQL
+	examples/demo
+
+.PHONY: test
+test: ## run all tests
+	@tools/need sqlite3
+	go test -timeout 20m $(TESTFLAGS) ./...
+
+.PHONY: race
+race: ## run all tests with the race detector
+	@tools/need sqlite3 gcc
+	CGO_ENABLED=1 go test -race -timeout 30m $(TESTFLAGS) ./...
+
+.PHONY: lint
+lint: ## check the format, vet, and run the linters of .golangci.yml on every module
+	$(TOOL) golangci-lint fmt --diff
+	$(TOOL) golangci-lint run
+	cd bench && $(TOOL) golangci-lint run
+	@tools/need gcc
+	cd bench/csqlite && CGO_ENABLED=1 $(TOOL) golangci-lint run
+
+.PHONY: format
+format: ## rewrite the Go files in the project's format
+	$(TOOL) golangci-lint fmt
+
+.PHONY: generate
+generate: ## make docs/SCHEMA.md and docs/CLI.md anew
+	go run ./internal/schemadoc/cmd > docs/SCHEMA.md.new
+	mv docs/SCHEMA.md.new docs/SCHEMA.md
+
+.PHONY: bench
+bench: ## measure against the original stores and C SQLite, and print a table of ratios (BENCHFLAGS=-quick for a short look)
+	@tools/need gcc
+	cd bench/csqlite && CGO_ENABLED=1 go build $(BUILD) -o ../../bin/bench-csqlite .
+	cd bench && go build $(BUILD) -o ../bin/bench .
+	bin/bench -csqlite bin/bench-csqlite $(BENCHFLAGS)
+
+.PHONY: clean
+clean: ## remove what the targets above made
+	rm -rf bin demo
