@@ -10,7 +10,7 @@ import (
 
 // What the tests of package db_test need from the inside.
 
-// Nested's text, and other constants.
+// Limits of the writer.
 const (
 	MaxGroup        = maxGroup
 	WALRestartPages = walRestartPages
@@ -47,23 +47,7 @@ func (d *DB) Waiting() int {
 	return len(d.writer.pending)
 }
 
-// WALPages is the number of pages in the WAL.
-func (d *DB) WALPages(t *testing.T) int64 {
-	t.Helper()
-	var size walSize
-	err := d.Write(context.Background(), "look at the WAL", func(tx *Tx) error {
-		return nil
-	})
-	if err == nil {
-		size, err = d.writer.session.checkpoint("NOOP")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return size.Log
-}
-
-// EveryPragma opens a connection of each role and reads what its pragmas are.
+// ReaderPragmas reads the settings of a reading connection.
 func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 	got := map[string]string{}
 	err := d.Read(ctx, "pragmas", func(rx *Rx) error {

@@ -17,12 +17,12 @@ import (
 
 func TestMain(m *testing.M) {
 	dbtest.Main(m, map[string]dbtest.Program{
-		"opener":     opener,
-		"appender":   appender,
-		"owner":      owner,
-		"holder":     holder,
-		"limited":    limited,
-		"waiting":    waitingWriter,
+		"opener":   opener,
+		"appender": appender,
+		"owner":    owner,
+		"holder":   holder,
+		"limited":  limited,
+		"waiting":  waitingWriter,
 	})
 }
 

@@ -159,10 +159,10 @@ func (tx *Tx) Owner() (int64, error) {
 
 // Owns reports whether id is this process.
 func (rx *Rx) Owns(id int64) (bool, error) {
-	if o := rx.db.owner; o != nil {
+	if o := rx.db.owner; o != nil && o.known() != 0 {
 		return o.known() == id, nil
 	}
-	var own int64
+	var own int64 // of a row that this very transaction made, or of a database in memory
 	ok, err := rx.Find(&own, sqlFindOwner, processToken[:])
 	return ok && own == id, err
 }

@@ -92,10 +92,12 @@ type writer struct {
 	at      int
 	solos   []*request // to be run again, each in a transaction of its own
 	commits int
+
+	restartAbove int64 // pages in the WAL
 }
 
 func startWriter(d *DB, pool *sqlx.DB, s *session, q *processQueue) *writer {
-	w := &writer{db: d, pool: pool, session: s, queue: q, stopped: make(chan struct{})}
+	w := &writer{db: d, pool: pool, session: s, queue: q, stopped: make(chan struct{}), restartAbove: walRestartPages}
 	w.arrived.L = &w.mu
 	go w.run()
 	return w
@@ -435,15 +437,23 @@ func (w *writer) answer(group []*request, failed error) {
 	}
 }
 
-// boundWAL starts the WAL again from its beginning when it has grown far beyond its working size. A failure is nothing
-// to report: the commit is done, and the next look comes.
+// boundWAL starts the WAL again from its beginning when it has grown far beyond its working size. Where a reader stays
+// (a long query, a backup), the wait for it was in vain: it is tried again when the WAL has grown as much once more. An
+// error is nothing to report: the commit is done, and the next look comes.
 func (w *writer) boundWAL() {
 	w.commits++
 	if w.commits%walLookEvery != 0 || w.db.memory {
 		return
 	}
-	if size, err := w.session.checkpoint("NOOP"); err == nil && size.Log > walRestartPages {
-		_, _ = w.session.checkpoint("RESTART")
+	size, err := w.session.checkpoint("NOOP")
+	if err != nil || size.Log <= w.restartAbove {
+		return
+	}
+	size, err = w.session.checkpoint("RESTART")
+	if err == nil && size.Busy == 0 {
+		w.restartAbove = walRestartPages
+	} else {
+		w.restartAbove += walRestartPages
 	}
 }
 
