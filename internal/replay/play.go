@@ -1,0 +1,206 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Player makes the calls of one transcript on a store of ours.
+type Player interface {
+	Play(c *Call) Answer
+}
+
+// An Answer is how a call ended on our side, and what it is compared with.
+type Answer struct {
+	Outcome
+	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged in place of the recorded
+	// answer; 0 for none.
+	Rule int
+	// Instead is, with a Rule, what must be answered; nil means that the player itself made sure.
+	Instead *Outcome
+	// Model is, where there is one, the answer of a model of the original. It must be the recorded one.
+	Model *Outcome
+	// Bound is what the call's alias stands for where the recorded answer doesn't show it.
+	Bound any
+	// Wrong is what the player itself found wrong; "" for nothing.
+	Wrong string
+}
+
+// A Tally counts the calls of transcripts that were played.
+type Tally struct {
+	Compared int         // with the recorded answer
+	Judged   map[int]int // by a rule, by its number
+}
+
+func (t *Tally) count(rule int) {
+	if rule == 0 {
+		t.Compared++
+		return
+	}
+	if t.Judged == nil {
+		t.Judged = map[int]int{}
+	}
+	t.Judged[rule]++
+}
+
+// Add counts other's calls too.
+func (t *Tally) Add(other Tally) {
+	t.Compared += other.Compared
+	for rule, n := range other.Judged {
+		for range n {
+			t.count(rule)
+		}
+	}
+}
+
+// String is for a test's log.
+func (t Tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d calls compared", t.Compared)
+	for _, rule := range slices.Sorted(maps.Keys(t.Judged)) {
+		fmt.Fprintf(&b, ", %d judged by rule %d", t.Judged[rule], rule)
+	}
+	return b.String()
+}
+
+// Play makes every call of the transcript and compares the answers. The error is about the first that is wrong.
+func Play(t Transcript, p Player, c Comparison) (Tally, error) { return play(t, p, c, false) }
+
+// PlayFalsified plays the transcript and at each call compares with falsified answers, too: a falsified answer that
+// passes is an error.
+func PlayFalsified(t Transcript, p Player, c Comparison) (Tally, error) { return play(t, p, c, true) }
+
+func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
+	var tally Tally
+	aliases := Aliases{}
+	for _, call := range t.Calls {
+		call.Args = aliases.replace(call.Args, c)
+		answer := p.Play(&call)
+		at := fmt.Sprintf("%s:%d: %s", t.Name, call.Line, call.Op)
+		ours, err := decoded(answer)
+		if err != nil {
+			return tally, fmt.Errorf("%s: %w", at, err)
+		}
+		if call.Binds != "" && ours.Err == nil {
+			value, ok := bound(call.Want.OK, ours.OK, call.Binds)
+			if !ok {
+				value = answer.Bound
+			}
+			if value != nil {
+				aliases[call.Binds] = value
+			}
+		}
+		ours.OK = aliases.hide(ours.OK)
+		if ours.Instead != nil {
+			ours.Instead.OK = aliases.hide(ours.Instead.OK)
+		}
+		if ours.Model != nil {
+			ours.Model.OK = aliases.hide(ours.Model.OK)
+		}
+		if wrong := c.judge(call.Want, ours); wrong != "" {
+			return tally, fmt.Errorf("%s(%s): %s", at, short(call.Args), wrong)
+		}
+		if falsify {
+			for _, lie := range falsified(call.Want) {
+				if (ours.Rule == 0 || ours.Model != nil) && c.judge(lie, ours) == "" {
+					return tally, fmt.Errorf("%s: a falsified answer passed: %s", at, describe(lie.Outcome))
+				}
+			}
+		}
+		tally.count(ours.Rule)
+	}
+	return tally, nil
+}
+
+// decoded is the answer with its values as the recorded ones are: decoded JSON.
+func decoded(a Answer) (Answer, error) {
+	for _, o := range []**Outcome{&a.Instead, &a.Model} {
+		if *o == nil {
+			continue
+		}
+		value, err := plain((*o).OK)
+		if err != nil {
+			return a, err
+		}
+		*o = &Outcome{OK: value, Err: (*o).Err, Kind: (*o).Kind, Panic: (*o).Panic}
+	}
+	var err error
+	a.OK, err = plain(a.OK)
+	return a, err
+}
+
+// judge says what is wrong with an answer.
+func (c Comparison) judge(want Recorded, a Answer) string {
+	if a.Wrong != "" {
+		return a.Wrong
+	}
+	if a.Model != nil {
+		if wrong := c.compare(want, *a.Model); wrong != "" {
+			return "the model of the original answers " + wrong
+		}
+	}
+	switch {
+	case a.Rule == 0:
+		return c.compare(want, a.Outcome)
+	case a.Instead != nil:
+		if wrong := c.compare(Recorded{Outcome: *a.Instead}, a.Outcome); wrong != "" {
+			return fmt.Sprintf("by rule %d: %s", a.Rule, wrong)
+		}
+	}
+	return ""
+}
+
+func (c Comparison) compare(want Recorded, got Outcome) string {
+	wanted, is := kindOf(want.Outcome), kindOf(got)
+	if wanted != is {
+		return fmt.Sprintf("%s, recorded is %s", describe(got), describe(want.Outcome))
+	}
+	switch wanted {
+	case "err":
+		if got.Kind != "" && got.Kind != want.Kind {
+			return fmt.Sprintf("an error of kind %q, recorded is %s", got.Kind, describe(want.Outcome))
+		}
+		return ""
+	case "panic":
+		if *got.Panic != "" && *got.Panic != *want.Panic {
+			return fmt.Sprintf("%s, recorded is %s", describe(got), describe(want.Outcome))
+		}
+		return ""
+	}
+	if len(want.AnyOf) == 0 {
+		return c.Diff(want.OK, got.OK)
+	}
+	var first string
+	for _, one := range want.AnyOf {
+		d := c.Diff(one, got.OK)
+		if d == "" {
+			return ""
+		}
+		if first == "" {
+			first = d
+		}
+	}
+	return "none of the possible answers: " + first
+}
+
+func kindOf(o Outcome) string {
+	switch {
+	case o.Err != nil:
+		return "err"
+	case o.Panic != nil:
+		return "panic"
+	}
+	return "ok"
+}
+
+func describe(o Outcome) string {
+	switch kindOf(o) {
+	case "err":
+		return fmt.Sprintf("the error %q (%s)", *o.Err, o.Kind)
+	case "panic":
+		return fmt.Sprintf("the panic %q", *o.Panic)
+	}
+	return short(o.OK)
+}
