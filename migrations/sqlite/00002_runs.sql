@@ -1,6 +1,7 @@
 -- Run traces: one row a run, one row a line of its trace.
 
 -- +goose Up
+-- Runs, each with what its records sum up to, so that lists never read a trace.
 -- +goose StatementBegin
 CREATE TABLE runs (
     key             INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT CHECK (key BETWEEN 1 AND 549755813887), -- number of the run in this file, never used again; the upper 39 bits of its records' ids
@@ -41,6 +42,7 @@ CREATE INDEX runs_by_end ON runs (scope, ended_at) WHERE status IN ('completed',
 -- The foreign key: only open runs have an owner.
 CREATE INDEX runs_by_owner ON runs (owner_id) WHERE owner_id IS NOT NULL;
 
+-- How many ended runs each agent has: retention by count looks only at agents that have too many.
 -- +goose StatementBegin
 CREATE TABLE run_agents (
     scope    INTEGER NOT NULL REFERENCES scopes (id), -- the scope of the runs
@@ -50,6 +52,7 @@ CREATE TABLE run_agents (
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
 
+-- The traces: one row a line. An append touches this table alone.
 -- +goose StatementBegin
 CREATE TABLE run_records (
     id           INTEGER NOT NULL PRIMARY KEY CHECK (id & 16777215 > 0), -- key of the run << 24 | sequence of the line in its trace, from 1 and dense
@@ -62,7 +65,7 @@ CREATE TABLE run_records (
     output       BLOB,                          -- JSON text; NULL: null or absent
     cli_kind     TEXT CHECK (cli_kind IN ('exited', 'killed', 'timeout')), -- how the tool's command line ended; NULL: not recorded
     cli_code     INTEGER,                       -- its exit code; NULL: it did not exit by itself
-    verdict      TEXT CHECK (verdict IN ('pass', 'fail', 'not_run')), -- the verifier's word on the turn
+    verdict      TEXT CHECK (verdict IN ('pass', 'fail', 'not_run')), -- the verifier's word on the turn; NULL: no turn
     policy_rule  TEXT,                          -- the policy that rejected the turn; NULL: none did
     policy_param TEXT,                          -- the parameter it objected to; NULL: it names none
     raw          BLOB,                          -- the line; NULL: a turn that its columns give back. Where it is set it holds, and the columns are for queries
@@ -75,6 +78,7 @@ CREATE TABLE run_records (
 ) STRICT;
 -- +goose StatementEnd
 
+-- The keys that make an append repeatable, kept as long as the run.
 -- +goose StatementBegin
 CREATE TABLE run_append_keys (
     run        INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE, -- the run appended to
@@ -91,6 +95,7 @@ CREATE TRIGGER runs_delete_records AFTER DELETE ON runs BEGIN
 END;
 -- +goose StatementEnd
 
+-- Three triggers keep run_agents.ended. This one: a run that is new.
 -- +goose StatementBegin
 CREATE TRIGGER runs_count_insert AFTER INSERT ON runs BEGIN
     INSERT INTO run_agents (scope, agent_id, ended) VALUES (NEW.scope, NEW.agent_id, 0) ON CONFLICT DO NOTHING;
@@ -100,6 +105,7 @@ CREATE TRIGGER runs_count_insert AFTER INSERT ON runs BEGIN
 END;
 -- +goose StatementEnd
 
+-- A run that ended, or is open again.
 -- +goose StatementBegin
 CREATE TRIGGER runs_count_update AFTER UPDATE OF status, started_at ON runs
 WHEN (NEW.started_at IS NOT NULL AND NEW.status IN ('completed', 'incomplete'))
@@ -110,6 +116,7 @@ WHEN (NEW.started_at IS NOT NULL AND NEW.status IN ('completed', 'incomplete'))
 END;
 -- +goose StatementEnd
 
+-- A run that went.
 -- +goose StatementBegin
 CREATE TRIGGER runs_count_delete AFTER DELETE ON runs
 WHEN OLD.started_at IS NOT NULL AND OLD.status IN ('completed', 'incomplete') BEGIN

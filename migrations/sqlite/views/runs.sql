@@ -1,3 +1,4 @@
+-- The runs that lists show, open and ended.
 CREATE VIEW v_runs AS
 SELECT
     s.name                               AS scope,      -- '' is the default scope
@@ -29,6 +30,7 @@ JOIN scopes AS s ON s.id = r.scope
 LEFT JOIN owners AS o ON o.id = r.owner_id
 WHERE r.started_at IS NOT NULL;
 
+-- The turns of all traces.
 CREATE VIEW v_turns AS
 SELECT
     s.name                               AS scope,        -- '' is the default scope
@@ -51,6 +53,7 @@ JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN run_records AS t -- in this order, and without an index on kind: the ids of a run's records are one range
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND +t.kind = 'turn';
 
+-- What each agent did: its runs counted by how they ended.
 CREATE VIEW v_agents_runs AS
 SELECT
     s.name     AS scope,    -- '' is the default scope

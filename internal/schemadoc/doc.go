@@ -1,0 +1,11 @@
+// Package schemadoc makes docs/SCHEMA.md: it opens a fresh file and writes down what is in it, with the comments that the
+// migrations put beside each column. Nothing is described twice, so nothing can be out of date.
+//
+// What explains what:
+//
+//   - a comment inside CREATE TABLE or CREATE VIEW, the column that it follows; SQLite keeps these in the file;
+//   - a comment above a CREATE statement, the table, index, trigger or view;
+//   - the comment at the head of a migration, the chapter of the tables that it made.
+//
+// To make the page anew: make generate.
+package schemadoc

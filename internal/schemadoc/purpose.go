@@ -1,0 +1,73 @@
+package schemadoc
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// purposes are the comments that stand above CREATE statements, and what stands at the heads of the migrations. SQLite
+// keeps neither.
+type purposes struct {
+	of       map[string]string // by table, index, trigger or view
+	chapters []chapter
+}
+
+// A chapter is one migration that made tables.
+type chapter struct {
+	title  string
+	tables []string
+}
+
+var created = regexp.MustCompile(`(?i)^CREATE\s+(?:UNIQUE\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"?(\w+)`)
+
+func readPurposes(files fs.FS) (purposes, error) {
+	p := purposes{of: map[string]string{}}
+	migrations, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return p, err
+	}
+	views, err := fs.Glob(files, "views/*.sql")
+	if err != nil {
+		return p, err
+	}
+	for _, name := range slices.Concat(migrations, views) {
+		script, err := fs.ReadFile(files, name)
+		if err != nil {
+			return p, fmt.Errorf("read %s: %w", name, err)
+		}
+		up, _, _ := strings.Cut(string(script), "-- +goose Down")
+		p.read(up)
+	}
+	return p, nil
+}
+
+func (p *purposes) read(script string) {
+	head, above := "", ""
+	var tables []string
+	for i, line := range strings.Split(script, "\n") {
+		comment, isComment := strings.CutPrefix(line, "--")
+		made := created.FindStringSubmatch(line)
+		switch {
+		case strings.HasPrefix(line, "-- +goose"): // between a comment and its statement
+		case isComment:
+			above = join(above, strings.TrimSpace(comment))
+		case made != nil:
+			if strings.EqualFold(made[1], "TABLE") {
+				tables = append(tables, made[2])
+			}
+			p.of[made[2]] = above
+			above = ""
+		default:
+			if i > 0 && head == "" && len(tables) == 0 {
+				head = above
+			}
+			above = ""
+		}
+	}
+	if len(tables) > 0 {
+		p.chapters = append(p.chapters, chapter{title: head, tables: tables})
+	}
+}
