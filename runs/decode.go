@@ -1,0 +1,323 @@
+package runs
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+)
+
+// DecodeError says why a line, or a raw JSON member, is not what the original reads. The reason is in the words of its
+// library, so that both programs' reports can be laid side by side.
+type DecodeError struct{ Reason string }
+
+func (e *DecodeError) Error() string { return e.Reason }
+
+func decodeErrorf(format string, args ...any) error {
+	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
+}
+
+const notUTF8 = "stream did not contain valid UTF-8"
+
+// Decode reads one trace line, without its line feed, and accepts exactly what the seed version of the original accepts:
+// a [Started], a [Turn] or an [Ended]. The error is a *DecodeError. It keeps no reference to line.
+//
+// Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets its record's
+// EndedAt (see [AgentOutcome]), and free-form JSON is handed out as it was written, not normalised.
+func Decode(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
+
+// decode keeps line: what it returns shares its bytes.
+func decode(line []byte) (Record, error) {
+	if !utf8.Valid(line) {
+		return nil, &DecodeError{Reason: notUTF8}
+	}
+	var few [12]member
+	tag, rest, reason := scanRecord(line, few[:0])
+	if reason != "" {
+		return nil, &DecodeError{Reason: reason}
+	}
+	return decodeRecord(tag, rest, line)
+}
+
+// member is a member of an object, or with a nil key an element of an array; both as they stand in the input.
+type member struct{ key, text []byte }
+
+// content is what an object or array holds beside its tag.
+type content struct {
+	members []member
+	array   bool
+	// trailing is the complaint about what follows the record on its line. The original looks there last.
+	trailing string
+}
+
+// scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an array with the tag
+// first. Everything is checked as JSON here; reason is the first complaint, in the original's order.
+func scanRecord(line []byte, few []member) (tag int, rest content, reason string) {
+	s := scanner{data: line, levels: maxLevels}
+	open := s.peek()
+	if open != '{' && open != '[' {
+		text, ok := s.value()
+		if ok {
+			s.fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord", unexpected(text)))
+		}
+		return 0, rest, s.reason
+	}
+	tag, rest.members, rest.array = -1, few, open == '['
+	s.enter()
+	for first := true; ; first = false {
+		var key []byte
+		var more, ok bool
+		if rest.array {
+			more, ok = s.nextElement(first)
+		} else {
+			key, more, ok = s.nextKey(first)
+		}
+		if !ok {
+			return 0, rest, s.reason
+		}
+		if !more {
+			break
+		}
+		if isTag := rest.array && first || !rest.array && keyIs(key, "record"); isTag {
+			if tag >= 0 {
+				s.pos = bytes.LastIndexByte(line[:s.pos], ':')
+				s.fail("duplicate field `record`")
+				return 0, rest, s.reason
+			}
+			if tag, ok = s.recordTag(); !ok {
+				return 0, rest, s.reason
+			}
+			continue
+		}
+		text, ok := s.value()
+		if !ok {
+			return 0, rest, s.reason
+		}
+		rest.members = append(rest.members, member{key: key, text: text})
+	}
+	if tag < 0 {
+		s.fail("missing field `record`")
+		return 0, rest, s.reason
+	}
+	if s.peek(); !s.atEnd() {
+		s.peekFail("trailing characters")
+		rest.trailing = s.reason
+	}
+	return tag, rest, ""
+}
+
+func (s *scanner) recordTag() (tag int, ok bool) {
+	if c := s.peek(); c == '{' || c == '[' {
+		return 0, s.fail(fmt.Sprintf("invalid type: %s, expected variant identifier", unexpected([]byte{c})))
+	}
+	text, ok := s.value()
+	if !ok {
+		return 0, false
+	}
+	if text[0] != '"' {
+		return 0, s.fail(fmt.Sprintf("invalid type: %s, expected variant identifier", unexpected(text)))
+	}
+	for i, word := range recordWords {
+		if keyIs(text, word) {
+			return i, true
+		}
+	}
+	return 0, s.fail(fmt.Sprintf("unknown variant `%s`, expected %s", unquote(text), oneOf(recordWords)))
+}
+
+func decodeRecord(tag int, c content, line []byte) (Record, error) {
+	var record Record
+	var err error
+	switch recordWords[tag] {
+	case "turn":
+		var t Turn
+		if t, err = decodeTurn(turnStructure.take(c)); err == nil {
+			t.from = sourceOf(line, func(dst []byte) []byte { return t.append(dst, verbatim) })
+		}
+		record = t
+	case "started":
+		var s Started
+		if s, err = decodeStarted(startedStructure.take(c)); err == nil {
+			s.from = sourceOf(line, s.append)
+		}
+		record = s
+	default:
+		var e Ended
+		if e, err = decodeEnded(endedStructure.take(c)); err == nil {
+			e.from = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
+		}
+		record = e
+	}
+	if err == nil && c.trailing != "" {
+		err = &DecodeError{Reason: c.trailing}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return record, nil
+}
+
+// sourceOf compares what the fields give with the line they came from.
+func sourceOf(line []byte, fields func(dst []byte) []byte) provenance {
+	buffer := borrowBuffer()
+	defer buffer.giveBack()
+	buffer.bytes = fields(buffer.bytes)
+	if bytes.Equal(buffer.bytes, line) {
+		return provenance{exact: true}
+	}
+	return provenance{line: line}
+}
+
+func decodeStarted(f fields) (Started, error) {
+	s := Started{RunID: f.text(0), AgentID: f.text(1), Intent: f.text(2), OutcomeDescription: f.optionalText(3)}
+	s.StartedAt, s.startedAtText = f.time(4)
+	return s, f.err
+}
+
+func decodeTurn(f fields) (Turn, error) {
+	t := Turn{Index: f.integer(0, math.MaxUint64, "usize"), Prompt: f.optionalText(1), Tool: f.optionalText(2)}
+	t.Parameters = rawMember(f.values[3])
+	t.Output = rawMember(f.values[4])
+	t.CliOutcome = f.cliOutcome(5)
+	if i := f.word(6, verdictWords); f.err == nil {
+		t.VerifierVerdict = verdictsByWord[i]
+	}
+	t.PolicyRejected = f.policyRejection(7)
+	return t, f.err
+}
+
+func decodeEnded(f fields) (Ended, error) {
+	e := Ended{RunID: f.text(0), AgentID: f.text(1), Termination: f.termination(2)}
+	e.EndedAt, e.endedAtText = f.time(3)
+	if o := e.Termination.Outcome; f.err == nil && o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
+		o.Timestamp, o.timestampText = e.EndedAt, e.endedAtText
+	}
+	return e, f.err
+}
+
+func (f *fields) cliOutcome(i int) *CliOutcome {
+	if isNull(f.values[i]) || f.err != nil {
+		return nil
+	}
+	var few [4]member
+	kind, c, err := tagged(f.values[i], "CliOutcome", cliOutcomeWords, few[:0])
+	if err != nil {
+		f.keep(err)
+		return nil
+	}
+	o := &CliOutcome{Kind: CliOutcomeKind(cliOutcomeWords[kind])}
+	if o.Kind != CliExited {
+		f.keep(c.unit())
+		return o
+	}
+	inner := exitedStructure.take(c)
+	o.Code = inner.signed(0)
+	f.keep(inner.err)
+	return o
+}
+
+func (f *fields) policyRejection(i int) *PolicyRejection {
+	if isNull(f.values[i]) || f.err != nil {
+		return nil
+	}
+	inner := rejectionStructure.takeText(f.values[i])
+	p := &PolicyRejection{Rule: inner.text(0), Param: inner.optionalText(1)}
+	f.keep(inner.err)
+	return p
+}
+
+func (f *fields) termination(i int) (t Termination) {
+	text := f.need(i)
+	if text == nil {
+		return t
+	}
+	var few [4]member
+	kind, c, err := tagged(text, "RunTermination", terminationWords, few[:0])
+	switch {
+	case err != nil:
+		f.keep(err)
+	case terminationWords[kind] == "incomplete":
+		f.keep(c.unit())
+	default:
+		inner := terminationStructure.take(c)
+		if status := inner.word(0, outcomeWords); inner.err == nil {
+			t.Status = OutcomeStatus(outcomeWords[status])
+		}
+		if outcome := inner.need(1); outcome != nil {
+			agent, err := decodeOutcome(agentStructure.takeText(outcome))
+			inner.keep(err)
+			t.Outcome = &agent
+		}
+		f.keep(inner.err)
+	}
+	return t
+}
+
+func decodeOutcome(f fields) (o AgentOutcome, err error) {
+	if i := f.word(0, outcomeWords); f.err == nil {
+		o.Status = OutcomeStatus(outcomeWords[i])
+	}
+	if f.values[1] != nil {
+		o.Summary = f.text(1)
+	}
+	if f.values[2] != nil && f.err == nil {
+		o.Evidence, f.err = decodeEvidence(f.values[2])
+	}
+	if f.values[3] != nil && f.err == nil {
+		o.Metrics, f.err = decodeMetrics(metricsStructure.takeText(f.values[3]))
+	}
+	if f.values[4] != nil {
+		o.Timestamp, o.timestampText = f.time(4)
+		if o.Timestamp.IsZero() && o.timestampText == "" {
+			o.timestampText = FormatTime(time.Time{})
+		}
+	}
+	return o, f.err
+}
+
+func decodeEvidence(text []byte) (list []Evidence, err error) {
+	if text[0] != '[' {
+		return nil, decodeErrorf("invalid type: %s, expected a sequence", unexpected(text))
+	}
+	for _, m := range contentOf(text, nil).members {
+		f := evidenceStructure.takeText(m.text)
+		var e Evidence
+		if i := f.word(0, evidenceWords); f.err == nil {
+			e.Kind = EvidenceKind(evidenceWords[i])
+		}
+		e.Description = f.text(1)
+		e.Data = rawMember(f.values[2])
+		if f.err != nil {
+			return nil, f.err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
+	for i, count := range []*uint32{0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded, 5: &m.ActionsFailed} {
+		if count != nil && f.values[i] != nil {
+			*count = uint32(f.integer(i, math.MaxUint32, "u32"))
+		}
+	}
+	if f.values[2] != nil {
+		m.DurationMs = f.float(2)
+	}
+	return m, f.err
+}
+
+func (f *fields) time(i int) (t time.Time, kept string) {
+	text := f.need(i)
+	if text == nil {
+		return t, ""
+	}
+	if text[0] != '"' {
+		f.fail("invalid type: %s, expected an RFC 3339 formatted date and time string", unexpected(text))
+		return t, ""
+	}
+	t, kept, err := parseTime(unquote(text))
+	f.keep(err)
+	return t, kept
+}

@@ -1,0 +1,181 @@
+package runs
+
+import (
+	"bytes"
+	"math"
+	"sync"
+	"unicode/utf8"
+)
+
+// LineKind is what a line of a trace turned out to be.
+type LineKind uint8
+
+const (
+	LineBlank       LineKind = iota // nothing but Unicode white space; nobody counts it
+	LineRecord                      // a Started, Turn or Ended
+	LineUnknown                     // an Unknown: the seed version skips it, a later one may not
+	LineUndecodable                 // no record to anybody
+)
+
+// Line is a line of a trace, read so that nothing is lost.
+type Line struct {
+	Kind   LineKind
+	Record Record       // set for LineRecord and LineUnknown
+	Err    *DecodeError // set for LineUnknown and LineUndecodable: why the seed version skips the line
+
+	given []byte
+}
+
+// ReadLine reads a line of a trace, without its line feed. Unlike [Decode] it keeps records of later versions: any JSON
+// object with one "record" member, a string, is at least [Unknown]. JSON that breaks the original's own rules for every
+// kind (lone surrogates, more than 127 levels, a number beyond a float, a second record behind the first) is undecodable.
+// The answer shares memory with text, which must not change as long as the answer is used.
+func ReadLine(text []byte) Line {
+	line := Line{given: text}
+	if utf8.Valid(text) && isBlank(text) {
+		return line
+	}
+	record, err := decode(text)
+	if err == nil {
+		line.Kind, line.Record = LineRecord, record
+		return line
+	}
+	line.Kind, line.Err = LineUndecodable, &DecodeError{Reason: err.Error()}
+	if kind, ok := kindOf(text); ok {
+		u := Unknown{Kind: kind, Raw: rawMember(bytes.Trim(text, " \t\r\n")), from: provenance{exact: true}}
+		if len(u.Raw) < len(text) {
+			u.from = provenance{line: text}
+		}
+		line.Kind, line.Record = LineUnknown, u
+	}
+	return line
+}
+
+func isBlank(text []byte) bool {
+	return len(text) == 0 || text[0] != '{' && len(bytes.TrimSpace(text)) == 0
+}
+
+// kindOf is the "record" member of an object that has one, and only one, that is a string.
+func kindOf(text []byte) (kind string, ok bool) {
+	if !utf8.Valid(text) || checkJSON(text, 0) != "" {
+		return "", false
+	}
+	text = bytes.Trim(text, " \t\r\n")
+	if text[0] != '{' {
+		return "", false
+	}
+	tag := contentOf(text, nil).only("record")
+	if tag == nil || tag[0] != '"' {
+		return "", false
+	}
+	return unquote(tag), true
+}
+
+// raw is the text that a store must keep beside the columns of the line's record: nil where the columns, raw members
+// verbatim, give the line back, the line itself everywhere else.
+func (l Line) raw() []byte {
+	if l.Kind == LineRecord && l.Record.source().exact && columnsHold(l.Record) {
+		return nil
+	}
+	return l.given
+}
+
+// keptLine is the same for a record that comes through the API: nil where its columns give the line to export, else
+// that line. A decoded record exports as the line it came from as long as it still says what that line says; any other
+// exports as the original would write it. A reader of the row gets the columns either way, and so the bytes that the
+// caller gave. The error is about a record that the original could not read back.
+func keptLine(r Record) ([]byte, error) {
+	if err := validate(r); err != nil {
+		return nil, err
+	}
+	from := r.source()
+	if from.line != nil && stillSays(r, from.line) {
+		return from.line, nil
+	}
+	columns, line := borrowBuffer(), borrowBuffer()
+	defer columns.giveBack()
+	defer line.giveBack()
+	columns.bytes = appendLine(columns.bytes, r, verbatim)
+	if from.exact && columnsHold(r) && bytes.IndexByte(columns.bytes, '\n') < 0 {
+		return nil, nil
+	}
+	line.bytes = appendLine(line.bytes, r, canonicalRaw)
+	if columnsHold(r) && bytes.Equal(line.bytes, columns.bytes) {
+		return nil, nil
+	}
+	return bytes.Clone(line.bytes), nil
+}
+
+func stillSays(r Record, line []byte) bool {
+	read := ReadLine(line)
+	return read.Record != nil && sameLine(r, read.Record)
+}
+
+// sameLine reports whether the original would write the same line for both. JSON that it does not accept, which only a
+// record of the API can hold, is compared as it is.
+func sameLine(a, b Record) bool {
+	style := func(dst, raw []byte) []byte {
+		if checkJSON(raw, 0) != "" {
+			return append(dst, raw...)
+		}
+		return appendCanonical(dst, raw)
+	}
+	return bytes.Equal(appendLine(nil, a, style), appendLine(nil, b, style))
+}
+
+// attach gives a record made from columns the line that was kept beside them, if one was.
+func attach(r Record, line []byte) Record {
+	from := provenance{line: line, exact: line == nil}
+	switch r := r.(type) {
+	case Started:
+		r.from = from
+		return r
+	case Turn:
+		r.from = from
+		return r
+	case Ended:
+		r.from = from
+		return r
+	case Unknown:
+		r.from = from
+		return r
+	}
+	return r
+}
+
+// columnsHold reports whether INTEGER columns can hold every number and time of the record.
+func columnsHold(r Record) bool {
+	switch r := r.(type) {
+	case Started:
+		return r.startedAtText == "" && holdsNanos(r.StartedAt)
+	case Turn:
+		return r.Index <= math.MaxInt64
+	case Ended:
+		if o := r.Termination.Outcome; o != nil && (o.timestampText != "" || !holdsNanos(o.Timestamp)) {
+			return false
+		}
+		return r.endedAtText == "" && holdsNanos(r.EndedAt)
+	}
+	return true
+}
+
+// columnIndex is a turn's index for an INTEGER column, clamped to its largest value.
+func columnIndex(index uint64) int64 { return int64(min(index, math.MaxInt64)) }
+
+// lineBuffer is for lines that are only compared.
+type lineBuffer struct{ bytes []byte }
+
+var lineBuffers = sync.Pool{New: func() any { return new(lineBuffer) }}
+
+func borrowBuffer() *lineBuffer {
+	b := lineBuffers.Get().(*lineBuffer)
+	b.bytes = b.bytes[:0]
+	return b
+}
+
+// giveBack lets the giants go, so that one huge line does not stay in memory for good.
+func (b *lineBuffer) giveBack() {
+	if cap(b.bytes) <= 1<<16 {
+		lineBuffers.Put(b)
+	}
+}

@@ -1,0 +1,262 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for what only a later version of the
+// original program understands. The set is closed.
+//
+// A record that was decoded remembers the line it came from where its fields cannot say all of it (unknown members, key
+// order, spelling of times). Copying the value keeps that memory; it is dropped as soon as the fields no longer say what
+// the line says.
+type Record interface {
+	// RecordKind is the record's tag in a trace line: "started", "turn", "ended", or an Unknown's own word.
+	RecordKind() string
+
+	source() provenance
+}
+
+// Started opens a run. Where a trace holds several, the last one describes the run.
+type Started struct {
+	RunID   string
+	AgentID string // as the caller names the agent, never a folder name
+	Intent  string // what the run is meant to achieve, in words
+	// OutcomeDescription says what a good end looks like; nil if nobody said, which differs from "".
+	OutcomeDescription *string
+	StartedAt          time.Time
+
+	startedAtText string // see timeText
+	from          provenance
+}
+
+// Turn is one submitted action of a run and what came of it.
+type Turn struct {
+	// Index is the position the recorder stamped. Old traces repeat and skip values; order is the order of the lines.
+	Index  uint64
+	Prompt *string // nil: not recorded
+	Tool   *string // nil: not recorded
+	// Parameters is any JSON value. Nil and null are the same and are not written. A reader gets the bytes that were
+	// recorded; a trace line written from them holds their canonical form (see [Canonical]).
+	Parameters json.RawMessage
+	// Output is any JSON value, with the rules of Parameters.
+	Output     json.RawMessage
+	CliOutcome *CliOutcome // nil: the tool was no command line, or nothing was classified
+	// VerifierVerdict is VerdictNotRun in a zero Turn.
+	VerifierVerdict Verdict
+	PolicyRejected  *PolicyRejection // nil: no policy objected
+
+	from provenance
+}
+
+// Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not reopen the run.
+type Ended struct {
+	RunID       string
+	AgentID     string
+	Termination Termination
+	EndedAt     time.Time
+
+	endedAtText string // see timeText
+	from        provenance
+}
+
+// Unknown is a record that the seed version of the original skips: of a kind that came later (cancellation_requested,
+// model_turn, …), or of a known kind in a shape that came later (an end whose termination is "cancelled").
+type Unknown struct {
+	// Kind is the value of the object's "record" member.
+	Kind string
+	// Raw is the whole JSON object, as it was written.
+	Raw json.RawMessage
+
+	from provenance
+}
+
+// provenance is where a decoded record came from. A record that a caller builds has the zero value.
+type provenance struct {
+	line  []byte // the line, where encoding the fields gives other bytes
+	exact bool   // encoding the fields as they are gives the line
+}
+
+// RecordKind is "started".
+func (Started) RecordKind() string { return "started" }
+
+// RecordKind is "turn".
+func (Turn) RecordKind() string { return "turn" }
+
+// RecordKind is "ended".
+func (Ended) RecordKind() string { return "ended" }
+
+// RecordKind is the word that the record itself says.
+func (u Unknown) RecordKind() string { return u.Kind }
+
+func (s Started) source() provenance { return s.from }
+func (t Turn) source() provenance    { return t.from }
+func (e Ended) source() provenance   { return e.from }
+func (u Unknown) source() provenance { return u.from }
+
+// Termination says how a run ended. The zero value is an incomplete run: it stopped without an outcome, as a crashed or
+// adopted run does.
+type Termination struct {
+	// Status is the outcome as the runtime judged it; the agent's own word is Outcome.Status, and the two may differ.
+	// Empty means Outcome.Status. It must be empty when Outcome is nil.
+	Status  OutcomeStatus
+	Outcome *AgentOutcome
+}
+
+// Incomplete reports whether the run ended without an outcome.
+func (t Termination) Incomplete() bool { return t.Outcome == nil }
+
+// AgentOutcome is the agent's own account of its run.
+type AgentOutcome struct {
+	Status   OutcomeStatus
+	Summary  string
+	Evidence []Evidence
+	Metrics  OutcomeMetrics
+	// Timestamp is when the account was given. Zero means the EndedAt of the record that holds it: the original takes
+	// the clock at each read when a line has none, so that its answer changes from one read to the next.
+	Timestamp time.Time
+
+	timestampText string // see timeText
+}
+
+// OutcomeMetrics counts what a run did. DurationMs is in milliseconds and must be finite: the original writes NaN and
+// infinities as null and then cannot read its own line.
+type OutcomeMetrics struct {
+	Turns            uint32
+	ToolCalls        uint32
+	DurationMs       float64
+	Retries          uint32
+	ActionsSucceeded uint32
+	ActionsFailed    uint32
+}
+
+// Evidence is one reason to believe an outcome.
+type Evidence struct {
+	Kind        EvidenceKind
+	Description string
+	// Data is any JSON value; nil and null are the same, and written as null.
+	Data json.RawMessage
+}
+
+// CliOutcome is how a command line ended.
+type CliOutcome struct {
+	Kind CliOutcomeKind
+	Code int64 // the exit code; only CliExited has one
+}
+
+// PolicyRejection names the policy rule that stopped an action.
+type PolicyRejection struct {
+	Rule  string
+	Param *string // the parameter that offended; nil if the rule names none
+}
+
+// OutcomeStatus is one of six words. All of them end a run as completed, "failure" too.
+type OutcomeStatus string
+
+const (
+	OutcomeSuccess        OutcomeStatus = "success"
+	OutcomePartialSuccess OutcomeStatus = "partial_success"
+	OutcomeGiveUp         OutcomeStatus = "give_up"
+	OutcomeTimeout        OutcomeStatus = "timeout"
+	OutcomeFailure        OutcomeStatus = "failure"
+	OutcomeDone           OutcomeStatus = "done"
+)
+
+// EvidenceKind says where a piece of evidence comes from.
+type EvidenceKind string
+
+const (
+	EvidenceSelfAssessment       EvidenceKind = "self_assessment"
+	EvidenceToolResult           EvidenceKind = "tool_result"
+	EvidenceStateChange          EvidenceKind = "state_change"
+	EvidenceExternalVerification EvidenceKind = "external_verification"
+	EvidenceStopReason           EvidenceKind = "stop_reason"
+	EvidenceEvaluator            EvidenceKind = "evaluator"
+)
+
+// CliOutcomeKind says whether a command exited by itself.
+type CliOutcomeKind string
+
+const (
+	CliExited  CliOutcomeKind = "exited"
+	CliKilled  CliOutcomeKind = "killed"
+	CliTimeout CliOutcomeKind = "timeout"
+)
+
+// Verdict is a verifier's word on a turn. It is a number, unlike the other words, so that a Turn literal that does not
+// mention it says "not run".
+type Verdict uint8
+
+const (
+	VerdictNotRun Verdict = iota
+	VerdictPass
+	VerdictFail
+)
+
+// The words in the order in which the original declares them: its error texts list them so, and inside a record it
+// also reads a tag given as a number in this order.
+var (
+	recordWords      = []string{"started", "ended", "turn"}
+	terminationWords = []string{"outcome", "incomplete"}
+	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
+	verdictWords     = []string{"pass", "fail", "not_run"}
+	outcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
+	evidenceWords    = []string{"self_assessment", "tool_result", "state_change", "external_verification", "stop_reason", "evaluator"}
+	verdictsByWord   = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
+)
+
+// String is the word in a trace: "not_run", "pass" or "fail".
+func (v Verdict) String() string {
+	switch v {
+	case VerdictNotRun:
+		return "not_run"
+	case VerdictPass:
+		return "pass"
+	case VerdictFail:
+		return "fail"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// ParseVerdict reads the word of a trace.
+func ParseVerdict(word string) (Verdict, error) {
+	for i, w := range verdictWords {
+		if w == word {
+			return verdictsByWord[i], nil
+		}
+	}
+	return 0, decodeErrorf("unknown variant `%s`, expected %s", word, oneOf(verdictWords))
+}
+
+// MarshalText gives the word of a trace.
+func (v Verdict) MarshalText() ([]byte, error) {
+	if v > VerdictFail {
+		return nil, fmt.Errorf("verdict %d is none of %s", uint8(v), oneOf(verdictWords))
+	}
+	return []byte(v.String()), nil
+}
+
+// UnmarshalText reads the word of a trace.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	parsed, err := ParseVerdict(string(text))
+	if err == nil {
+		*v = parsed
+	}
+	return err
+}
+
+// Equal reports whether both records say the same: whether the original would write the same line for them.
+func (s Started) Equal(other Started) bool { return sameLine(s, other) }
+
+// Equal reports whether both records say the same: whether the original would write the same line for them.
+func (t Turn) Equal(other Turn) bool { return sameLine(t, other) }
+
+// Equal reports whether both records say the same: whether the original would write the same line for them.
+func (e Ended) Equal(other Ended) bool { return sameLine(e, other) }
+
+// Equal reports whether both hold the same bytes.
+func (u Unknown) Equal(other Unknown) bool {
+	return u.Kind == other.Kind && string(u.Raw) == string(other.Raw)
+}

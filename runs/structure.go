@@ -1,0 +1,379 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How the original's library (serde, with derived readers over a buffered value) turns JSON into its types: which shapes
+// stand for a struct, an enum, a number, and what it says about any other.
+
+// structure is a struct of the original as its derived reader sees it.
+type structure struct {
+	name     string   // as error texts call it
+	fields   []string // in order of declaration, which is the order in an array
+	required int      // an array must have at least this many elements
+}
+
+var (
+	startedStructure     = structure{"struct RunStarted", []string{"run_id", "agent_id", "intent", "outcome_description", "started_at"}, 5}
+	turnStructure        = structure{"struct RunTurn", []string{"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict", "policy_rejected"}, 7}
+	endedStructure       = structure{"struct RunEnded", []string{"run_id", "agent_id", "termination", "ended_at"}, 4}
+	terminationStructure = structure{"struct variant RunTermination::Outcome", []string{"status", "outcome"}, 2}
+	agentStructure       = structure{"struct AgentOutcome", []string{"status", "summary", "evidence", "metrics", "timestamp"}, 1}
+	metricsStructure     = structure{"struct OutcomeMetrics", []string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"}, 0}
+	evidenceStructure    = structure{"struct Evidence", []string{"kind", "description", "data"}, 3}
+	exitedStructure      = structure{"struct variant CliOutcome::Exited", []string{"code"}, 1}
+	rejectionStructure   = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
+)
+
+// fields are the values of a structure's fields by place; nil where one is absent. The first error stays and stops the
+// rest, so that a reader takes field after field and asks once.
+type fields struct {
+	of     *structure
+	values [8][]byte
+	err    error
+}
+
+func (st *structure) take(c content) (f fields) {
+	f.of = st
+	if c.array {
+		for i, m := range c.members {
+			if i < len(st.fields) {
+				f.values[i] = m.text
+			}
+		}
+		switch n := len(c.members); {
+		case n < st.required:
+			f.fail("invalid length %d, expected %s with %s", n, st.name, plural(len(st.fields), "element"))
+		case n > len(st.fields):
+			f.fail("invalid length %d, expected %s in sequence", n, plural(len(st.fields), "element"))
+		}
+		return f
+	}
+	next := 0
+	for _, m := range c.members {
+		// Writers keep the order, so the search goes on where the last one ended.
+		for range st.fields {
+			if next >= len(st.fields) {
+				next = 0
+			}
+			if !keyIs(m.key, st.fields[next]) {
+				next++
+				continue
+			}
+			if f.values[next] != nil {
+				f.fail("duplicate field `%s`", st.fields[next])
+			}
+			f.values[next] = m.text
+			next++
+			break
+		}
+	}
+	return f
+}
+
+// takeText takes a structure out of a value.
+func (st *structure) takeText(text []byte) fields {
+	if c := text[0]; c != '{' && c != '[' {
+		return fields{of: st, err: decodeErrorf("invalid type: %s, expected %s", unexpected(text), st.name)}
+	}
+	var few [8]member
+	return st.take(contentOf(text, few[:0]))
+}
+
+func (f *fields) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = decodeErrorf(format, args...)
+	}
+}
+
+func (f *fields) keep(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// need is a field that must be there.
+func (f *fields) need(i int) []byte {
+	if f.values[i] == nil {
+		f.fail("missing field `%s`", f.of.fields[i])
+	}
+	if f.err != nil {
+		return nil
+	}
+	return f.values[i]
+}
+
+// contentOf lists what an accepted object or array holds.
+func contentOf(text []byte, few []member) content {
+	s := scanner{data: text, levels: maxLevels}
+	c := content{members: few, array: s.peek() == '['}
+	s.enter()
+	for first := true; ; first = false {
+		var m member
+		var more bool
+		if c.array {
+			more, _ = s.nextElement(first)
+		} else {
+			m.key, more, _ = s.nextKey(first)
+		}
+		if !more {
+			return c
+		}
+		m.text, _ = s.value()
+		c.members = append(c.members, m)
+	}
+}
+
+// only is the value of the one member of that name; nil if there is none, or several.
+func (c content) only(name string) (text []byte) {
+	for _, m := range c.members {
+		if c.array || !keyIs(m.key, name) {
+			continue
+		}
+		if text != nil {
+			return nil
+		}
+		text = m.text
+	}
+	return text
+}
+
+func isNull(text []byte) bool { return len(text) == 0 || text[0] == 'n' }
+
+func decodeString(text []byte) (string, error) {
+	if text[0] != '"' {
+		return "", decodeErrorf("invalid type: %s, expected a string", unexpected(text))
+	}
+	return unquote(text), nil
+}
+
+func (f *fields) text(i int) string {
+	text := f.need(i)
+	if text == nil {
+		return ""
+	}
+	s, err := decodeString(text)
+	f.keep(err)
+	return s
+}
+
+func (f *fields) optionalText(i int) *string {
+	if isNull(f.values[i]) || f.err != nil {
+		return nil
+	}
+	s, err := decodeString(f.values[i])
+	f.keep(err)
+	return &s
+}
+
+// integer reads a number into the original's unsigned type of that name.
+func (f *fields) integer(i int, largest uint64, typeName string) uint64 {
+	text := f.need(i)
+	if text == nil {
+		return 0
+	}
+	if c := text[0]; c != '-' && !isDigit(c) {
+		f.fail("invalid type: %s, expected %s", unexpected(text), typeName)
+		return 0
+	}
+	n := parseNumber(text)
+	switch {
+	case n.kind == 'f':
+		f.fail("invalid type: %s, expected %s", unexpected(text), typeName)
+	case n.kind == 'i' || n.u > largest:
+		f.fail("invalid value: %s, expected %s", unexpected(text), typeName)
+	}
+	return n.u
+}
+
+// signed reads an i64.
+func (f *fields) signed(i int) int64 {
+	text := f.need(i)
+	if text == nil {
+		return 0
+	}
+	if text[0] == '-' {
+		if n := parseNumber(text); n.kind == 'i' {
+			return n.i
+		}
+	}
+	return int64(f.integer(i, math.MaxInt64, "i64"))
+}
+
+// float reads an f64, from an integer too.
+func (f *fields) float(i int) float64 {
+	text := f.need(i)
+	if text == nil {
+		return 0
+	}
+	if c := text[0]; c != '-' && !isDigit(c) {
+		f.fail("invalid type: %s, expected f64", unexpected(text))
+		return 0
+	}
+	// Whole numbers of up to 64 bits become the nearest float too, so that one parse serves all three kinds.
+	n, _ := strconv.ParseFloat(string(text), 64)
+	return n
+}
+
+func (f *fields) word(i int, words []string) int {
+	text := f.need(i)
+	if text == nil {
+		return 0
+	}
+	n, err := word(text, words)
+	f.keep(err)
+	return n
+}
+
+// word reads an enum without data: a string, or an object whose only member has an empty value.
+func word(text []byte, words []string) (int, error) {
+	if text[0] == '{' {
+		var few [2]member
+		c := contentOf(text, few[:0])
+		if len(c.members) != 1 {
+			return 0, decodeErrorf("invalid value: map, expected map with a single key")
+		}
+		i, err := variant(c.members[0].key, words)
+		if inner := c.members[0].text; err == nil && !isNull(inner) && !emptyObject(inner) {
+			err = decodeErrorf("invalid type: %s, expected unit", unexpected(inner))
+		}
+		return i, err
+	}
+	if text[0] != '"' {
+		return 0, decodeErrorf("invalid type: %s, expected string or map", unexpected(text))
+	}
+	return variant(text, words)
+}
+
+func emptyObject(text []byte) bool {
+	return text[0] == '{' && len(contentOf(text, nil).members) == 0
+}
+
+func variant(text []byte, words []string) (int, error) {
+	for i, w := range words {
+		if keyIs(text, w) {
+			return i, nil
+		}
+	}
+	return 0, decodeErrorf("unknown variant `%s`, expected %s", unquote(text), oneOf(words))
+}
+
+// tagged reads an enum whose variant stands in a member "kind", or first in an array. There a number counts variants.
+func tagged(text []byte, enum string, words []string, few []member) (int, content, error) {
+	if text[0] != '{' && text[0] != '[' {
+		return 0, content{}, decodeErrorf("invalid type: %s, expected internally tagged enum %s", unexpected(text), enum)
+	}
+	c := contentOf(text, few)
+	at := -1
+	for i, m := range c.members {
+		if c.array && i == 0 || !c.array && keyIs(m.key, "kind") {
+			if at >= 0 {
+				return 0, c, decodeErrorf("duplicate field `kind`")
+			}
+			at = i
+		}
+	}
+	if at < 0 {
+		return 0, c, decodeErrorf("missing field `kind`")
+	}
+	tag := c.members[at].text
+	c.members = append(c.members[:at], c.members[at+1:]...)
+	switch {
+	case tag[0] == '"':
+		i, err := variant(tag, words)
+		return i, c, err
+	case isDigit(tag[0]):
+		if n := parseNumber(tag); n.kind == 'u' {
+			if n.u < uint64(len(words)) {
+				return int(n.u), c, nil
+			}
+			return 0, c, decodeErrorf("invalid value: %s, expected variant index 0 <= i < %d", unexpected(tag), len(words))
+		}
+	}
+	return 0, c, decodeErrorf("invalid type: %s, expected variant identifier", unexpected(tag))
+}
+
+// unit takes the content of a variant without data: an object may hold anything, an array nothing more.
+func (c content) unit() error {
+	if c.array && len(c.members) > 0 {
+		return decodeErrorf("invalid length %d, expected 0 elements in sequence", len(c.members))
+	}
+	return nil
+}
+
+// unexpected describes a value as the original's error texts do.
+func unexpected(text []byte) string {
+	switch text[0] {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "boolean `" + string(text) + "`"
+	case '"':
+		return "string " + quoteDebug(unquote(text))
+	case '[':
+		return "sequence"
+	case '{':
+		return "map"
+	}
+	n := parseNumber(text)
+	if n.kind == 'f' {
+		return "floating point `" + string(appendFloat(nil, n.f)) + "`"
+	}
+	return "integer `" + string(text) + "`"
+}
+
+// quoteDebug quotes s as Rust's {:?} does, as far as error texts go.
+func quoteDebug(s string) string {
+	var out strings.Builder
+	out.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			out.WriteByte('\\')
+			out.WriteRune(r)
+		case r == '\n':
+			out.WriteString(`\n`)
+		case r == '\r':
+			out.WriteString(`\r`)
+		case r == '\t':
+			out.WriteString(`\t`)
+		case r == 0:
+			out.WriteString(`\0`)
+		case !strconv.IsPrint(r):
+			fmt.Fprintf(&out, `\u{%x}`, r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	out.WriteByte('"')
+	return out.String()
+}
+
+func oneOf(words []string) string {
+	if len(words) == 2 {
+		return "`" + words[0] + "` or `" + words[1] + "`"
+	}
+	return "one of `" + strings.Join(words, "`, `") + "`"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// rawMember takes free-form JSON out of the line; null is nothing.
+func rawMember(text []byte) json.RawMessage {
+	if isNull(text) {
+		return nil
+	}
+	// Without spare capacity, so that appending to it leaves the line alone.
+	return slices.Clip(text)
+}

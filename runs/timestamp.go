@@ -1,0 +1,47 @@
+package runs
+
+import (
+	"math"
+	"time"
+
+	"selvedge/internal/chrono"
+)
+
+// FormatTime writes t exactly as the original writes its times: in UTC, with 'Z', 0, 3, 6 or 9 digits of fraction, and
+// years outside 0 to 9999 with a sign. A time.Time has no second 60; records that hold one remember it themselves.
+func FormatTime(t time.Time) string { return chrono.Format(t) }
+
+// parseTime reads a time. A leap second becomes the last nanosecond of second 59, so that it still sorts before the next
+// minute; its own spelling is then in text, which is empty for every other time.
+func parseTime(s string) (t time.Time, text string, err error) {
+	t, text, err = chrono.Parse(s)
+	if err != nil {
+		return time.Time{}, "", &DecodeError{Reason: err.Error()}
+	}
+	return t, text, nil
+}
+
+// timeText writes t, or text where that still stands for t. Text is what a record keeps beside a time.Time that cannot
+// say what was read: the spelling of second 60, and for an outcome's timestamp that of Go's zero time, which means
+// "absent" there. A caller who sets another time thereby drops it.
+func timeText(dst []byte, t time.Time, text string) []byte {
+	if text == "" {
+		return chrono.Append(dst, t)
+	}
+	return append(dst, chrono.Text(t, text)...)
+}
+
+// columnNanos is t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to 2261; others are clamped to
+// its ends, so that they keep their place in an order.
+func columnNanos(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s >= math.MaxInt64/int64(time.Second):
+		return math.MaxInt64
+	case s <= math.MinInt64/int64(time.Second):
+		return math.MinInt64
+	}
+	return t.UnixNano()
+}
+
+// holdsNanos reports whether such a column holds t exactly.
+func holdsNanos(t time.Time) bool { return time.Unix(0, columnNanos(t)).Equal(t) }
