@@ -1,0 +1,36 @@
+-- What was imported, and from where.
+CREATE VIEW v_imports AS
+SELECT
+    sc.name                      AS scope,          -- the scope it was brought into
+    s.kind                       AS kind,           -- runs, agents, checkpoints, workers or live
+    CAST(s.root AS TEXT)         AS source,         -- the folder
+    CAST(f.path AS TEXT)         AS file,           -- file below it
+    f.state                      AS state,          -- taken, shared (the same was here from elsewhere) or refused (in quarantine)
+    f.entity_group               AS entity_group,   -- runs: the agent id
+    f.entity_id                  AS entity_id,      -- runs: the run id
+    f.records                    AS records,        -- by kind, such as "started 1, turn 22, ended 1"
+    f.size                       AS bytes,          -- of the file when it was read last
+    f.consumed                   AS bytes_taken,    -- less than bytes while its last line is torn
+    strftime('%Y-%m-%dT%H:%M:%S', f.imported_at / 1000000000, 'unixepoch') || printf('.%09dZ', f.imported_at % 1000000000) AS imported_at -- UTC
+FROM import_files f
+JOIN import_sources s ON s.id = f.source
+JOIN scopes sc ON sc.id = s.scope;
+
+-- What could not be taken as it is, and why.
+CREATE VIEW v_quarantine AS
+SELECT
+    q.id                         AS id,             -- for: migrate quarantine show ID
+    sc.name                      AS scope,          -- the scope of the import
+    s.kind                       AS kind,           -- runs, agents, checkpoints, workers or live
+    CAST(s.root AS TEXT)         AS source,         -- the folder
+    CAST(q.path AS TEXT)         AS file,           -- file below it
+    q.byte_offset                AS byte_offset,    -- where in the file
+    q.what                       AS what,           -- line, tail, file, conflict or name
+    q.reason                     AS reason,         -- what is wrong
+    q.entity_group               AS entity_group,   -- whose it is or would be; runs: the agent id; NULL: not known
+    q.entity_id                  AS entity_id,      -- runs: the run id; NULL: not known
+    q.bytes                      AS bytes,          -- kept in the table quarantine_parts
+    strftime('%Y-%m-%dT%H:%M:%S', q.found_at / 1000000000, 'unixepoch') || printf('.%09dZ', q.found_at % 1000000000) AS found_at -- UTC
+FROM quarantine q
+JOIN import_sources s ON s.id = q.source
+JOIN scopes sc ON sc.id = q.scope;
