@@ -24,6 +24,7 @@ type DB struct {
 	owner   *ownership
 
 	scopes sync.Map // name -> id, of committed rows
+	watch  watch
 
 	closing sync.Once
 	failed  error
@@ -47,9 +48,9 @@ func (d *DB) Close() error {
 
 // close ends the readers before the writer: the last connection to close removes the WAL, and a reading one can't.
 func (d *DB) close() error {
-	var failed error
+	failed := d.watch.close()
 	if d.writer != nil {
-		failed = d.resign()
+		failed = errors.Join(failed, d.resign())
 	}
 	if d.readers != nil {
 		failed = errors.Join(failed, d.readers.close())

@@ -10,18 +10,18 @@ import (
 
 // Stats says what a file holds and what room it takes.
 type Stats struct {
-	Path       string
-	Schema     int64 // schema version of the file
-	MinReader  int64 // lowest schema version of a program that may read it
-	MinWriter  int64 // lowest schema version of a program that may write it
-	SQLite     string
-	CreatedAt  time.Time
-	FileBytes  int64 // size of the file; 0 in memory
-	WALBytes   int64 // size of the -wal file, which stays allocated while the file is in use
-	PageSize   int64 // bytes
-	Pages      int64
-	FreePages  int64 // given back by compaction
-	TableCount []TableStats
+	Path      string
+	Schema    int64 // schema version of the file
+	MinReader int64 // lowest schema version of a program that may read it
+	MinWriter int64 // lowest schema version of a program that may write it
+	SQLite    string
+	CreatedAt time.Time
+	FileBytes int64 // size of the file; 0 in memory
+	WALBytes  int64 // size of the -wal file, which stays allocated while the file is in use
+	PageSize  int64 // bytes
+	Pages     int64
+	FreePages int64 // given back by compaction
+	Tables    []TableStats
 }
 
 // TableStats is the number of rows in one table.
@@ -88,13 +88,13 @@ func (rx *Rx) stats(s *Stats) error {
 	if err := rx.Select(&tables, sqlTables); err != nil {
 		return err
 	}
-	s.TableCount = nil
+	s.Tables = nil
 	for _, name := range tables {
 		t := TableStats{Name: name}
 		if err := rx.Get(&t.Rows, `SELECT count(*) FROM "`+name+`"`); err != nil {
 			return err
 		}
-		s.TableCount = append(s.TableCount, t)
+		s.Tables = append(s.Tables, t)
 	}
 	return nil
 }

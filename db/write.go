@@ -417,6 +417,7 @@ func (w *writer) finish() {
 	w.boundWAL()
 	w.unlock()
 	w.answer(group, nil)
+	w.db.watch.tell()
 }
 
 // answer tells each caller how its call ended; failed is the commit's error.
