@@ -1,0 +1,217 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+
+	"selvedge/internal/chrono"
+)
+
+// DecodeTOML reads an entry as the original's files hold it. What the original can't read is a *DecodeError. Keys that it
+// does not know are kept; see Entry.
+func DecodeTOML(data []byte) (Entry, error) {
+	root, err := parseDocument(data)
+	if err != nil {
+		return Entry{}, err
+	}
+	var e Entry
+	if err := fill(root, e.fields(), requiredOfEntry, e.keepExact); err != nil {
+		return Entry{}, err
+	}
+	if !bytes.Equal(e.encode(), data) {
+		e.document = bytes.Clone(data)
+	}
+	return e, nil
+}
+
+// fill sets the fields that the table has. keep gets the text of times that a time.Time can't hold.
+func fill(t *tomlTable, fields []field, required []string, keep func(name, text string)) error {
+	for _, f := range fields {
+		v := t.values[f.name]
+		if v == nil {
+			if slices.Contains(required, f.name) {
+				return &DecodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
+			}
+			continue
+		}
+		if err := v.into(f, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
+	switch into := f.holds.(type) {
+	case *string:
+		*into, err = v.asString("a string")
+	case **string:
+		*into, err = optional(v.asString("a string"))
+	case **uint32:
+		var n uint64
+		n, err = v.asUint(32)
+		small := uint32(n)
+		*into = &small
+	case **uint64:
+		*into, err = optional(v.asUint(64))
+	case *time.Time:
+		*into, err = v.asTime(f.name, keep)
+	case **time.Time:
+		*into, err = optional(v.asTime(f.name, keep))
+	case **float32:
+		*into, err = optional(v.asFloat32())
+	case *[]string:
+		*into, err = v.asStrings()
+	case *Status:
+		*into, err = v.asStatus()
+	case *UsageSummary:
+		err = v.asUsage(into)
+	case *[]ContextQuery:
+		*into, err = v.asQueries()
+	}
+	return err
+}
+
+func optional[T any](v T, err error) (*T, error) { return &v, err }
+
+func (v *tomlValue) wrongType(expected string) error {
+	return &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(), expected)}
+}
+
+// describe names the value as the original's errors do.
+func (v *tomlValue) describe() string {
+	switch v.kind {
+	case unstable.String:
+		return fmt.Sprintf("string %q", v.text)
+	case unstable.Integer:
+		return fmt.Sprintf("integer `%s`", v.text)
+	case unstable.Float:
+		return fmt.Sprintf("floating point `%s`", v.text)
+	case unstable.Bool:
+		return fmt.Sprintf("boolean `%s`", v.text)
+	case unstable.Array:
+		return "sequence"
+	}
+	return "map" // a date literal, too
+}
+
+func (v *tomlValue) asString(expected string) (string, error) {
+	if v.kind != unstable.String {
+		return "", v.wrongType(expected)
+	}
+	return v.text, nil
+}
+
+func (v *tomlValue) asUint(bits int) (uint64, error) {
+	expected := fmt.Sprintf("u%d", bits)
+	if v.kind != unstable.Integer {
+		return 0, v.wrongType(expected)
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), 0, bits)
+	if err != nil && v.text != "-0" {
+		return 0, &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
+	}
+	return n, nil
+}
+
+func (v *tomlValue) asFloat32() (float32, error) {
+	if v.kind != unstable.Float && v.kind != unstable.Integer {
+		return 0, v.wrongType("f32")
+	}
+	text := strings.ReplaceAll(v.text, "_", "")
+	if v.kind == unstable.Integer {
+		if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+			return float32(n), nil
+		}
+	}
+	// By way of a float64, as the original does it; only what is too large for that is an error.
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, &DecodeError{Line: v.line, Reason: "floating-point number overflowed"}
+	}
+	return float32(f), nil
+}
+
+func (v *tomlValue) asTime(name string, keep func(name, text string)) (time.Time, error) {
+	const expected = "an RFC 3339 formatted date and time string"
+	if v.kind != unstable.String {
+		return time.Time{}, v.wrongType(expected)
+	}
+	t, exact, err := chrono.Parse(v.text)
+	if err != nil {
+		return time.Time{}, &DecodeError{Line: v.line, Reason: err.Error()}
+	}
+	keep(name, exact)
+	return t, nil
+}
+
+func (v *tomlValue) asStrings() ([]string, error) {
+	if v.kind != unstable.Array {
+		return nil, v.wrongType("a sequence")
+	}
+	var list []string
+	for _, item := range v.items {
+		text, err := item.asString("a string")
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, text)
+	}
+	return list, nil
+}
+
+// asStatus takes the word, and also the table that serde allows in its place: [status] with one empty member.
+func (v *tomlValue) asStatus() (Status, error) {
+	word := v.text
+	switch {
+	case v.kind == unstable.Table && len(v.table.keys) == 1:
+		word = v.table.keys[0]
+		inner := v.table.values[word]
+		if inner.text != "" || len(inner.items) > 0 || inner.table != nil && len(inner.table.keys) > 0 {
+			return "", &DecodeError{Line: v.line, Reason: "expected empty table"}
+		}
+	case v.kind != unstable.String:
+		return "", v.wrongType("string or table")
+	}
+	return checkStatus(word, v.line)
+}
+
+func checkStatus(word string, line int) (Status, error) {
+	if s := Status(word); s.known() {
+		return s, nil
+	}
+	return "", &DecodeError{Line: line, Reason: fmt.Sprintf(
+		"unknown variant `%s`, expected one of `active`, `abandoned`, `complete`, `merged`", word)}
+}
+
+func (v *tomlValue) asUsage(into *UsageSummary) error {
+	if v.kind != unstable.Table {
+		return v.wrongType("struct AgentUsageSummary")
+	}
+	return fill(v.table, into.fields(), nil, nil)
+}
+
+func (v *tomlValue) asQueries() ([]ContextQuery, error) {
+	if v.kind != unstable.Array {
+		return nil, v.wrongType("a sequence")
+	}
+	var list []ContextQuery
+	for _, item := range v.items {
+		if item.kind != unstable.Table {
+			return nil, item.wrongType("struct ContextQueryEntry")
+		}
+		var q ContextQuery
+		keep := func(_, text string) { q.exact = text }
+		if err := fill(item.table, q.fields(), requiredOfQuery, keep); err != nil {
+			return nil, err
+		}
+		list = append(list, q)
+	}
+	return list, nil
+}

@@ -1,0 +1,234 @@
+package agents
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// A DecodeError says why a document is no agent entry, in the original's words where it has some.
+type DecodeError struct {
+	Line   int    // from 1; 0 where the reason is about the whole document
+	Reason string // such as "missing field `status`"
+}
+
+func (e *DecodeError) Error() string {
+	if e.Line == 0 {
+		return e.Reason
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
+}
+
+// A tomlTable is a table of a document with its keys in the order of their coming. The parser of go-toml gives the
+// syntax; the tables are put together here, because go-toml's own decoder has no integers above int64, matches keys
+// without regard to case, and forgets the keys that it is not asked for.
+type tomlTable struct {
+	keys   []string
+	values map[string]*tomlValue
+	made   madeBy
+}
+
+// madeBy is how a table came to be, on which it depends who may add to it (toml.io/en/v1.0.0#table).
+type madeBy int
+
+const (
+	byHeader madeBy = iota // [a]
+	byPath                 // the a of [a.b]: its own header may still come
+	byDots                 // the a of a.b = 1: more such keys may come
+	byValue                // a = {…}: closed
+)
+
+// A tomlValue is a value; kind tells which of the others is set. Array is also the kind of an array of tables.
+type tomlValue struct {
+	kind  unstable.Kind
+	line  int
+	text  string // of a string: its contents; of other scalars: as written
+	items []*tomlValue
+	table *tomlTable // of the kinds Table and InlineTable
+	open  bool       // an array made by [[a]], to which more may be added
+}
+
+func newTable(made madeBy) *tomlTable {
+	return &tomlTable{values: map[string]*tomlValue{}, made: made}
+}
+
+func (t *tomlTable) add(key string, v *tomlValue) {
+	t.keys = append(t.keys, key)
+	t.values[key] = v
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// parseDocument reads a whole document.
+func parseDocument(data []byte) (*tomlTable, error) {
+	if !utf8.Valid(data) {
+		return nil, &DecodeError{Reason: "stream did not contain valid UTF-8"}
+	}
+	b := documentBuilder{data: bytes.TrimPrefix(data, byteOrderMark), root: newTable(byHeader)}
+	b.current = b.root
+	b.parser.Reset(b.data)
+	for b.parser.NextExpression() {
+		if err := b.expression(b.parser.Expression()); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.parser.Error(); err != nil {
+		var syntax *unstable.ParserError
+		if errors.As(err, &syntax) {
+			return nil, &DecodeError{Line: b.lineOf(syntax.Highlight), Reason: syntax.Message}
+		}
+		return nil, &DecodeError{Reason: err.Error()}
+	}
+	return b.root, nil
+}
+
+type documentBuilder struct {
+	data          []byte
+	parser        unstable.Parser
+	root, current *tomlTable
+	line          int
+}
+
+func (b *documentBuilder) lineOf(part []byte) int {
+	at := int(b.parser.Range(part).Offset)
+	return 1 + bytes.Count(b.data[:at], []byte("\n"))
+}
+
+func (b *documentBuilder) fail(reason string) error {
+	return &DecodeError{Line: b.line, Reason: reason}
+}
+
+func (b *documentBuilder) expression(n *unstable.Node) error {
+	parts := n.Key()
+	key := keyOf(n.Key())
+	if parts.Next() {
+		b.line = b.lineOf(b.parser.Raw(parts.Node().Raw))
+	}
+	switch n.Kind {
+	case unstable.Table:
+		return b.header(key)
+	case unstable.ArrayTable:
+		return b.arrayHeader(key)
+	}
+	return b.keyValue(b.current, key, n.Value())
+}
+
+func keyOf(it unstable.Iterator) []string {
+	var parts []string
+	for it.Next() {
+		parts = append(parts, string(it.Node().Data))
+	}
+	return parts
+}
+
+const duplicateKey = "duplicate key"
+
+// walk goes down the path of a header, making what is missing.
+func (b *documentBuilder) walk(path []string) (*tomlTable, error) {
+	at := b.root
+	for _, key := range path {
+		v := at.values[key]
+		switch {
+		case v == nil:
+			v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byPath)}
+			at.add(key, v)
+		case v.open:
+			v = v.items[len(v.items)-1]
+		}
+		if v.kind != unstable.Table || v.table.made == byValue {
+			return nil, b.fail(duplicateKey)
+		}
+		at = v.table
+	}
+	return at, nil
+}
+
+func (b *documentBuilder) header(path []string) error {
+	parent, err := b.walk(path[:len(path)-1])
+	if err != nil {
+		return err
+	}
+	last := path[len(path)-1]
+	v := parent.values[last]
+	switch {
+	case v == nil:
+		v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
+		parent.add(last, v)
+	case v.kind == unstable.Table && v.table.made == byPath:
+		v.table.made = byHeader
+	default:
+		return b.fail(duplicateKey)
+	}
+	b.current = v.table
+	return nil
+}
+
+func (b *documentBuilder) arrayHeader(path []string) error {
+	parent, err := b.walk(path[:len(path)-1])
+	if err != nil {
+		return err
+	}
+	last := path[len(path)-1]
+	v := parent.values[last]
+	switch {
+	case v == nil:
+		v = &tomlValue{kind: unstable.Array, line: b.line, open: true}
+		parent.add(last, v)
+	case !v.open:
+		return b.fail(duplicateKey)
+	}
+	item := &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byHeader)}
+	v.items = append(v.items, item)
+	b.current = item.table
+	return nil
+}
+
+func (b *documentBuilder) keyValue(at *tomlTable, path []string, n *unstable.Node) error {
+	for _, key := range path[:len(path)-1] {
+		v := at.values[key]
+		if v == nil {
+			v = &tomlValue{kind: unstable.Table, line: b.line, table: newTable(byDots)}
+			at.add(key, v)
+		}
+		if v.kind != unstable.Table || v.table.made != byDots {
+			return b.fail(duplicateKey)
+		}
+		at = v.table
+	}
+	last := path[len(path)-1]
+	if at.values[last] != nil {
+		return b.fail(duplicateKey)
+	}
+	v, err := b.value(n)
+	if err != nil {
+		return err
+	}
+	at.add(last, v)
+	return nil
+}
+
+func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
+	v := &tomlValue{kind: n.Kind, line: b.line, text: string(n.Data)}
+	switch n.Kind {
+	case unstable.Array:
+		for it := n.Children(); it.Next(); {
+			item, err := b.value(it.Node())
+			if err != nil {
+				return nil, err
+			}
+			v.items = append(v.items, item)
+		}
+	case unstable.InlineTable:
+		v.kind, v.table = unstable.Table, newTable(byHeader)
+		for it := n.Children(); it.Next(); {
+			if err := b.keyValue(v.table, keyOf(it.Node().Key()), it.Node().Value()); err != nil {
+				return nil, err
+			}
+		}
+		v.table.made = byValue
+	}
+	return v, nil
+}

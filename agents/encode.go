@@ -1,0 +1,277 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// TOML is the entry as a file of the original's: the document that it came from while the fields say the same, else the
+// original's own layout, in which keys that the original does not know stand behind the others of their table.
+func (e Entry) TOML() []byte {
+	if e.document == nil {
+		return e.encode()
+	}
+	was, err := DecodeTOML(e.document)
+	if err == nil && bytes.Equal(was.encode(), e.encode()) {
+		return e.document
+	}
+	root, err := parseDocument(e.document)
+	if err != nil {
+		return e.encode() // no document of ours can be unreadable; what the fields say is right
+	}
+	return e.encodeWith(root)
+}
+
+func (e Entry) encode() []byte { return e.encodeWith(nil) }
+
+// A timeWriter spells a time as it was read.
+type timeWriter func(name string, t time.Time) string
+
+// encodeWith follows the original's layout: keys in the order of the struct, empty lists among them, then the tables.
+// from, which may be nil, is the document whose unknown keys are to be kept.
+func (e Entry) encodeWith(from *tomlTable) []byte {
+	var dst []byte
+	fields := e.fields()
+	for _, f := range fields {
+		if f.name == "usage_summary" || f.name == "context_queries" && len(e.ContextQueries) > 0 {
+			continue
+		}
+		dst = appendField(dst, f, e.timeText)
+	}
+	dst = appendUnknown(dst, from, fields)
+
+	dst = append(dst, "\n[usage_summary]\n"...)
+	usage := e.UsageSummary.fields()
+	for _, f := range usage {
+		dst = appendField(dst, f, nil)
+	}
+	dst = appendUnknown(dst, from.tableAt("usage_summary", 0), usage)
+
+	for i, q := range e.ContextQueries {
+		dst = append(dst, "\n[[context_queries]]\n"...)
+		fields := q.fields()
+		for _, f := range fields {
+			dst = appendField(dst, f, q.timeText)
+		}
+		dst = appendUnknown(dst, from.tableAt("context_queries", i), fields)
+	}
+	return dst
+}
+
+// tableAt is the table at key, or the i-th table of the array there; nil where there is none.
+func (t *tomlTable) tableAt(key string, i int) *tomlTable {
+	if t == nil || t.values[key] == nil {
+		return nil
+	}
+	v := t.values[key]
+	if v.kind == unstable.Array {
+		if i >= len(v.items) {
+			return nil
+		}
+		v = v.items[i]
+	}
+	return v.table
+}
+
+func appendField(dst []byte, f field, text timeWriter) []byte {
+	start := len(dst)
+	dst = append(append(dst, f.name...), " = "...)
+	switch v := f.holds.(type) {
+	case *string:
+		dst = appendString(dst, *v)
+	case **string:
+		if *v == nil {
+			return dst[:start]
+		}
+		dst = appendString(dst, **v)
+	case **uint32:
+		if *v == nil {
+			return dst[:start]
+		}
+		dst = strconv.AppendUint(dst, uint64(**v), 10)
+	case **uint64:
+		if *v == nil {
+			return dst[:start]
+		}
+		dst = strconv.AppendUint(dst, **v, 10)
+	case *time.Time:
+		dst = appendString(dst, text(f.name, *v))
+	case **time.Time:
+		if *v == nil {
+			return dst[:start]
+		}
+		dst = appendString(dst, text(f.name, **v))
+	case **float32:
+		if *v == nil {
+			return dst[:start]
+		}
+		dst = append(dst, floatText(**v)...)
+	case *[]string:
+		dst = appendStrings(dst, *v)
+	case *Status:
+		dst = appendString(dst, string(*v))
+	case *[]ContextQuery:
+		dst = append(dst, "[]"...)
+	}
+	return append(dst, '\n')
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	if len(list) == 0 {
+		return append(dst, "[]"...)
+	}
+	dst = append(dst, "[\n"...)
+	for _, text := range list {
+		dst = append(appendString(append(dst, "    "...), text), ",\n"...)
+	}
+	return append(dst, ']')
+}
+
+// appendUnknown writes the keys of from that fields do not name. Tables are written as inline ones: the same value, and
+// no header that would take the keys behind it along.
+func appendUnknown(dst []byte, from *tomlTable, fields []field) []byte {
+	if from == nil {
+		return dst
+	}
+	for _, key := range from.keys {
+		if slices.ContainsFunc(fields, func(f field) bool { return f.name == key }) {
+			continue
+		}
+		dst = append(appendKey(dst, key), " = "...)
+		dst = append(appendValue(dst, from.values[key]), '\n')
+	}
+	return dst
+}
+
+func appendValue(dst []byte, v *tomlValue) []byte {
+	switch v.kind {
+	case unstable.String:
+		return appendString(dst, v.text)
+	case unstable.Array:
+		dst = append(dst, '[')
+		for i, item := range v.items {
+			if i > 0 {
+				dst = append(dst, ", "...)
+			}
+			dst = appendValue(dst, item)
+		}
+		return append(dst, ']')
+	case unstable.Table:
+		dst = append(dst, '{')
+		for i, key := range v.table.keys {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendKey(append(dst, ' '), key), " = "...)
+			dst = appendValue(dst, v.table.values[key])
+		}
+		return append(dst, " }"...)
+	}
+	return append(dst, v.text...)
+}
+
+func appendKey(dst []byte, key string) []byte {
+	bare := key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
+	if bare {
+		return append(dst, key...)
+	}
+	return appendBasic(dst, key, 0)
+}
+
+// appendString chooses between TOML's four kinds of string as the original's library does (toml_writer 1, the rules of
+// its as_default): the first that needs no escape, and among those with escapes the one with or without line breaks.
+func appendString(dst []byte, s string) []byte {
+	newline := strings.Contains(s, "\n")
+	backslash := strings.Contains(s, `\`)
+	control := strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 && r != '\t' && r != '\n' || r == 0x7f })
+	double, single := longestRun(s, '"'), longestRun(s, '\'')
+	lead := ""
+	if newline {
+		lead = "\n"
+	}
+	switch {
+	case !control && !backslash && double == 0 && !newline:
+		return appendBasic(dst, s, 0)
+	case !control && single == 0 && !newline:
+		return append(append(append(dst, '\''), s...), '\'')
+	case !control && !backslash && double <= 2, newline && (control || single > 2):
+		return append(appendEscaped(append(append(dst, `"""`...), lead...), s, 2), `"""`...)
+	case !control && single <= 2:
+		return append(append(append(append(dst, "'''"...), lead...), s...), "'''"...)
+	}
+	return appendBasic(dst, s, 0)
+}
+
+func appendBasic(dst []byte, s string, quotes int) []byte {
+	return append(appendEscaped(append(dst, '"'), s, quotes), '"')
+}
+
+// appendEscaped writes the inside of a basic string. quotes is how many double quotes may stand in a row unescaped; where
+// it is not 0 the string is a multi-line one.
+func appendEscaped(dst []byte, s string, quotes int) []byte {
+	short := map[byte]string{'\b': `\b`, '\t': `\t`, '\f': `\f`, '\r': `\r`, '\\': `\\`}
+	row := 0
+	for i := range len(s) {
+		c := s[i]
+		if c == '"' {
+			row++
+			if row > quotes {
+				dst, row = append(dst, `\"`...), 0
+			} else {
+				dst = append(dst, c)
+			}
+			continue
+		}
+		row = 0
+		switch text, ok := short[c]; {
+		case ok:
+			dst = append(dst, text...)
+		case c == '\n' && quotes == 0:
+			dst = append(dst, `\n`...)
+		case c < 0x20 && c != '\n' || c == 0x7f:
+			dst = fmt.Appendf(dst, `\u%04X`, c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+// longestRun is how many c at most stand in a row.
+func longestRun(s string, c byte) int {
+	longest, row := 0, 0
+	for i := range len(s) {
+		if s[i] != c {
+			row = 0
+			continue
+		}
+		row++
+		longest = max(longest, row)
+	}
+	return longest
+}
+
+// floatText is f as the original writes it: positional, in the shortest digits that give the same float32.
+func floatText(f float32) string {
+	wide := float64(f)
+	switch {
+	case math.IsNaN(wide) && math.Signbit(wide):
+		return "-nan"
+	case math.IsNaN(wide):
+		return "nan"
+	case math.IsInf(wide, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(wide, 'f', -1, 32), "+"))
+	}
+	text := strconv.FormatFloat(wide, 'f', -1, 32)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}

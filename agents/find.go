@@ -1,0 +1,140 @@
+package agents
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"selvedge/db"
+)
+
+const (
+	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id LIMIT 1`
+
+	sqlByHeddleSession = sqlRow + `WHERE a.scope = ? AND a.heddle_session_id = ?` + sqlNewest
+	sqlByClient        = sqlRow + `WHERE a.scope = ? AND a.client_instance_id = ?` + sqlNewest
+	sqlByActor         = sqlRow + `WHERE a.scope = ? AND a.native_actor_key = ?` + sqlNewest
+
+	sqlPaths    = `SELECT session_id, path, native_instance_key FROM agents WHERE scope = ? AND status = 'active' AND path IS NOT NULL ORDER BY started_at DESC, session_id`
+	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
+	sqlParentOf = sqlRow + `WHERE a.scope = ? AND a.native_actor_key = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+ORDER BY a.started_at, a.session_id DESC LIMIT 1`
+)
+
+// FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there are several; nobody
+// asks whether it lives. As the other FindActive calls and ActorChainForSession, it puts stale entries aside.
+func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by session", sqlByHeddleSession, heddleSessionID)
+}
+
+// FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
+func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by client", sqlByClient, clientInstanceID)
+}
+
+// FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
+func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool, error) {
+	return r.newest(ctx, "find agent by actor", sqlByActor, nativeActorKey)
+}
+
+func (r *Registry) newest(ctx context.Context, why, query, key string) (e Entry, ok bool, err error) {
+	err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
+		s, err := r.find(rx, query, scope, key)
+		if err == nil && s != nil {
+			e, ok = s.Entry, true
+		}
+		return err
+	})
+	return e, ok, err
+}
+
+// FindActiveByPath gives the active entry whose worktree is worktreeRoot, the newest start where there are several. Both
+// paths are resolved through links; one that does not exist is compared as it is written.
+func (r *Registry) FindActiveByPath(ctx context.Context, worktreeRoot string) (Entry, bool, error) {
+	return r.atPath(ctx, "find agent by path", worktreeRoot, nil)
+}
+
+// FindActiveByNativeInstanceKeyAtPath is FindActiveByPath among the entries with that instance key.
+func (r *Registry) FindActiveByNativeInstanceKeyAtPath(ctx context.Context, nativeInstanceKey, worktreeRoot string) (Entry, bool, error) {
+	return r.atPath(ctx, "find agent by instance and path", worktreeRoot, &nativeInstanceKey)
+}
+
+type pathOf struct {
+	ID       string  `db:"session_id"`
+	Path     string  `db:"path"`
+	Instance *string `db:"native_instance_key"`
+}
+
+// atPath resolves the paths outside any transaction: they may lie on a file system that hangs.
+func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool, err error) {
+	var candidates []pathOf
+	err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
+		candidates = nil
+		return rx.Select(&candidates, sqlPaths, scope)
+	})
+	if err != nil {
+		return Entry{}, false, err
+	}
+	canonical := resolve(root)
+	for _, c := range candidates {
+		if instance != nil && (c.Instance == nil || *c.Instance != *instance) || resolve(c.Path) != canonical {
+			continue
+		}
+		err := r.read(ctx, why, c.ID, func(rx *db.Rx, scope int64) error {
+			s, err := r.find(rx, sqlBySession, scope, c.ID)
+			if err == nil && s != nil && s.Entry.Status == Active {
+				e, ok = s.Entry, true
+			}
+			return err
+		})
+		if ok || err != nil {
+			return e, ok, err
+		}
+	}
+	return Entry{}, false, nil
+}
+
+// resolve gives the path without links where it exists. Where it does not, it is taken as the original compares paths:
+// component by component, so that doubled and trailing slashes do not count, while ".." does.
+func resolve(path string) string {
+	absolute := path
+	if here, err := os.Getwd(); err == nil && !filepath.IsAbs(path) {
+		absolute = here + "/" + path // not Join: it would take ".." away before links are followed
+	}
+	if resolved, err := filepath.EvalSymlinks(absolute); err == nil {
+		return resolved
+	}
+	parts := strings.Split(path, "/")
+	kept := parts[:1]
+	for _, part := range parts[1:] {
+		if part != "" && part != "." {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, "/")
+}
+
+// ActorChainForSession gives the actors from the first one down to the entry with the id, each the parent of the next by
+// its native keys. Ended entries count. Where several have a key the oldest is the parent; a parent that is missing, or in
+// the chain already, ends it. An unknown id has an empty chain.
+func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain []ActorChainNode, err error) {
+	err = r.look(ctx, "find actor chain", id, func(rx *db.Rx, scope int64) error {
+		chain = nil
+		fresh := staleBefore(rx.Now())
+		s, err := r.find(rx, sqlIsFresh, scope, id, fresh)
+		seen := map[string]bool{}
+		for err == nil && s != nil && !seen[s.row.SessionID] {
+			seen[s.row.SessionID] = true
+			chain = append(chain, nodeOf(&s.Entry))
+			if s.Entry.NativeParentActorKey == nil {
+				break
+			}
+			s, err = r.find(rx, sqlParentOf, scope, *s.Entry.NativeParentActorKey, fresh)
+		}
+		return err
+	})
+	slices.Reverse(chain)
+	return chain, err
+}

@@ -1,0 +1,44 @@
+package agents
+
+import (
+	"context"
+	"time"
+
+	"selvedge/db"
+)
+
+// gcBatch bounds the rows that one transaction of GC removes, and so how long other writers wait.
+const gcBatch = 500
+
+const (
+	sqlCountAside = `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ?`
+	sqlGC         = `DELETE FROM agents WHERE id IN (
+	SELECT id FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ? LIMIT ?)`
+)
+
+// CountAside tells how many entries GC would remove.
+func (r *Registry) CountAside(ctx context.Context, until time.Time) (n int, err error) {
+	err = r.read(ctx, "count stale agents", "", func(rx *db.Rx, scope int64) error {
+		return rx.Get(&n, sqlCountAside, scope, db.Nanos(until))
+	})
+	return n, err
+}
+
+// GC removes the entries that were put aside at until or before, in short transactions, and counts them. When ctx ends
+// in between, what was removed stays removed.
+func (r *Registry) GC(ctx context.Context, until time.Time) (removed int, err error) {
+	for {
+		var n int64
+		err := r.write(ctx, "remove stale agents", "", func(tx *db.Tx, scope int64) (err error) {
+			n, err = tx.ExecAffected(sqlGC, scope, db.Nanos(until), gcBatch)
+			return err
+		})
+		if err != nil {
+			return removed, err
+		}
+		removed += int(n)
+		if n < gcBatch {
+			return removed, nil
+		}
+	}
+}

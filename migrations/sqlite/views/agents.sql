@@ -1,0 +1,61 @@
+-- The agents of the registry, stale ones included until a call puts them aside. Times are cut to the millisecond.
+CREATE VIEW v_agents AS
+SELECT
+    s.name                    AS scope,             -- '' is the default scope
+    a.session_id              AS session_id,        -- the agent's id
+    a.thread                  AS thread,            -- the line of work it writes to
+    a.status                  AS status,            -- active, abandoned, complete or merged
+    r.epoch IS NOT NULL       AS reserved,          -- 1: the thread is reserved for it
+    r.lease_ttl IS NOT NULL   AS leased,            -- 1: and the reservation ends without heartbeats
+    strftime('%Y-%m-%dT%H:%M:%S', (a.started_at - (a.started_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
+        || printf('.%03dZ', (a.started_at % 1000000000 + 1000000000) % 1000000000 / 1000000)   AS started_at,        -- UTC
+    strftime('%Y-%m-%dT%H:%M:%S', (a.completed_at - (a.completed_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
+        || printf('.%03dZ', (a.completed_at % 1000000000 + 1000000000) % 1000000000 / 1000000) AS completed_at,      -- UTC; NULL: not ended, or ended without a time
+    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(r.heartbeat_at, a.heartbeat_at) - (coalesce(r.heartbeat_at, a.heartbeat_at) % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
+        || printf('.%03dZ', (coalesce(r.heartbeat_at, a.heartbeat_at) % 1000000000 + 1000000000) % 1000000000 / 1000000) AS heartbeat_at, -- UTC; NULL: never
+    CASE WHEN a.status = 'active' THEN CAST(strftime('%s', 'now') AS INTEGER) - max(a.started_at, coalesce(a.heartbeat_at, a.started_at), coalesce(a.last_progress_at, a.started_at), coalesce(r.heartbeat_at, a.started_at)) / 1000000000
+        END                   AS silent_seconds,    -- since its start or its last heartbeat or progress; NULL: it has ended
+    a.pid                     AS pid,               -- NULL: nobody can tell whether it lives
+    a.boot_id                 AS boot_id,           -- of the machine's start that pid belongs to
+    a.harness                 AS harness,           -- program the agent runs in
+    a.provider                AS provider,          -- of the model
+    a.model                   AS model,             -- model's name
+    a.path                    AS path,              -- worktree
+    a.attach_reason           AS attach_reason,     -- what the agent is for
+    a.client_instance_id      AS client_instance_id, -- client program
+    a.native_actor_key        AS native_actor_key,  -- the harness's own name for it
+    a.native_parent_actor_key AS native_parent_actor_key, -- and for the actor that started it
+    a.input_tokens            AS input_tokens,      -- NULL: not counted
+    a.output_tokens           AS output_tokens,     -- NULL: not counted
+    a.tool_calls              AS tool_calls,        -- NULL: not counted
+    a.cost_micros_usd / 1e6   AS cost_usd,          -- NULL: not counted
+    (SELECT count(*) FROM agent_context_queries q WHERE q.agent_id = a.id) AS context_queries -- looks at context
+FROM agents a
+JOIN scopes s ON s.id = a.scope
+LEFT JOIN agent_reservations r ON r.agent_id = a.id
+WHERE a.put_aside_at IS NULL;
+
+-- Who is on which thread: a row for every active agent, of which at most one has reserved it.
+CREATE VIEW v_threads AS
+SELECT
+    s.name                  AS scope,         -- '' is the default scope
+    a.thread                AS thread,        -- the line of work
+    a.session_id            AS session_id,    -- agent that is active on it
+    CASE WHEN r.epoch IS NULL THEN 'active' WHEN r.lease_ttl IS NULL THEN 'reserved' ELSE 'leased'
+        END                 AS held,          -- reserved and leased: it has the thread; active: it works there without having asked
+    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(r.reserved_at, a.started_at) - (coalesce(r.reserved_at, a.started_at) % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
+        || printf('.%03dZ', (coalesce(r.reserved_at, a.started_at) % 1000000000 + 1000000000) % 1000000000 / 1000000) AS since, -- UTC; of the reservation, else of the agent
+    CAST(strftime('%s', 'now') AS INTEGER) - coalesce(r.reserved_at, a.started_at) / 1000000000 AS held_seconds, -- since then
+    CAST(strftime('%s', 'now') AS INTEGER) - max(a.started_at, coalesce(a.heartbeat_at, a.started_at), coalesce(a.last_progress_at, a.started_at), coalesce(r.heartbeat_at, a.started_at)) / 1000000000 AS silent_seconds, -- since its start or its last heartbeat or progress
+    r.epoch                 AS epoch,         -- grows with every reservation; NULL: not reserved
+    r.lease_ttl / 1e9       AS lease_seconds, -- a lease without a heartbeat for so long has ended; NULL: no lease
+    a.pid                   AS pid,           -- NULL: nobody can tell whether the agent lives
+    o.pid                   AS owner_pid,     -- process that the lease is tied to; NULL: none
+    o.program               AS owner_program, -- its program
+    a.harness               AS harness,       -- program the agent runs in
+    a.attach_reason         AS attach_reason  -- what the agent is for
+FROM agents a
+JOIN scopes s ON s.id = a.scope
+LEFT JOIN agent_reservations r ON r.agent_id = a.id
+LEFT JOIN owners o ON o.id = r.owner_id
+WHERE a.status = 'active';
