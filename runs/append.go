@@ -1,0 +1,292 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// maxSequence is the number of lines that a trace can hold: the lower 24 bits of a record's id.
+const maxSequence = 1<<24 - 1
+
+// A Batch is what one append adds to a run: all of it, or nothing.
+type Batch struct {
+	AgentID string
+	RunID   string
+	Records []Record
+	// Key makes the append repeatable: the same key for the same run again, with the same records, does nothing, and with
+	// others it is ErrConflict. "" is no key. Keys go when the run does.
+	Key string
+}
+
+// Append adds records to a run and makes the run where it is missing. An open run that it writes to belongs to this
+// process from then on, which is what [Store.AdoptOrphans] looks at. No records change nothing.
+//
+// A record that the original could not read back is ErrInvalid, and so is an id that is no UTF-8, holds a NUL or is longer
+// than db.MaxID. A run holds 16,777,215 lines; more is ErrFull.
+func (s *Store) Append(ctx context.Context, b Batch) error {
+	p, err := prepare(b)
+	if err != nil || len(p.rows) == 0 {
+		return err
+	}
+	return s.db.Write(ctx, opAppend, func(tx *db.Tx) error { return s.append(tx, p) })
+}
+
+// AppendTx is Append inside a transaction of the caller's, beside what else it holds.
+func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
+	p, err := prepare(b)
+	if err != nil || len(p.rows) == 0 {
+		return err
+	}
+	return s.append(tx, p)
+}
+
+// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the records may differ.
+func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
+	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
+}
+
+// AppendTurns appends turns to a run.
+func (s *Store) AppendTurns(ctx context.Context, agentID, runID string, turns []Turn) error {
+	records := make([]Record, len(turns))
+	for i, t := range turns {
+		records[i] = t
+	}
+	return s.AppendRecords(ctx, agentID, runID, records)
+}
+
+// WriteStarted opens the run that the record names. On a run that exists it changes what the summary shows.
+func (s *Store) WriteStarted(ctx context.Context, started Started) error {
+	return s.AppendRecords(ctx, started.AgentID, started.RunID, []Record{started})
+}
+
+// WriteEnded ends the run that the record names.
+func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
+	return s.AppendRecords(ctx, ended.AgentID, ended.RunID, []Record{ended})
+}
+
+const opAppend = "append records"
+
+// prepared is a checked batch: everything that can be done before the writer's turn.
+type prepared struct {
+	ref     RunRef
+	records []Record // parallel to rows; nil for an imported line that is no record
+	rows    []recordRow
+	turns   bool // nothing but turns: the run's own row stays as it is
+	key     string
+	digest  []byte
+}
+
+func prepare(b Batch) (prepared, error) {
+	p := prepared{ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, records: b.Records, key: b.Key, turns: b.Key == ""}
+	if err := p.ref.check(); err != nil {
+		return p, p.ref.failed(opAppend, err)
+	}
+	if err := db.CheckID("append key", b.Key); err != nil {
+		return p, p.ref.failed(opAppend, err)
+	}
+	p.rows = make([]recordRow, len(b.Records))
+	for i, r := range b.Records {
+		var err error
+		if p.rows[i], err = rowOf(r); err != nil {
+			return p, p.ref.failed(opAppend, fmt.Errorf("%w: record %d of %d: %w", db.ErrInvalid, i+1, len(b.Records), err))
+		}
+		p.turns = p.turns && p.rows[i].kind == kindTurn
+	}
+	if b.Key != "" {
+		var err error
+		p.digest, err = digestOf(p.rows)
+		return p, err
+	}
+	return p, nil
+}
+
+func digestOf(rows []recordRow) ([]byte, error) {
+	sum := sha256.New()
+	for i := range rows {
+		line, err := rows[i].line()
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(line)
+		sum.Write([]byte{'\n'})
+	}
+	return sum.Sum(nil), nil
+}
+
+func (s *Store) append(tx *db.Tx, p prepared) error {
+	scope, err := tx.Scope(s.scope)
+	if err != nil {
+		return err
+	}
+	owner, err := tx.Owner()
+	if err != nil {
+		return err
+	}
+	if p.turns {
+		if done, err := appendToOwn(tx, scope, owner, p); done || err != nil {
+			return err
+		}
+	}
+	return appendToAny(tx, scope, &owner, p)
+}
+
+// sqlAppendTurn is the hot one. It finds the run, takes the next sequence and writes, in one statement that changes one
+// b-tree; it does nothing unless the run is open and belongs to this process already. Beyond the last sequence its id
+// would be the next run's sequence 0, which a CHECK refuses; appendToAny says so then.
+const sqlAppendTurn = `INSERT INTO run_records (id, ` + recordColumns + `)
+SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1,
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ? AND turn_count IS NULL AND owner_id = ?`
+
+const sqlAppendRow = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// appendToOwn appends turns to an open run of this process; done is false when it is not one.
+func appendToOwn(tx *db.Tx, scope, owner int64, p prepared) (done bool, err error) {
+	args := append(p.rows[0].args(make([]any, 0, 18)...), scope, p.ref.RunID, p.ref.AgentID, owner)
+	result, err := tx.Exec(sqlAppendTurn, args...)
+	if db.IsConstraint(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if n, err := result.RowsAffected(); n == 0 || err != nil {
+		return false, err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		return false, err
+	}
+	return true, appendRows(tx, p.ref, id, p.rows[1:])
+}
+
+// appendRows writes rows behind the one with this id.
+func appendRows(tx *db.Tx, ref RunRef, id int64, rows []recordRow) error {
+	if id&maxSequence+int64(len(rows)) > maxSequence {
+		return ref.failed(opAppend, fmt.Errorf("%w: a run holds at most %d lines", db.ErrFull, maxSequence))
+	}
+	var few [15]any
+	for i := range rows {
+		id++
+		if _, err := tx.Exec(sqlAppendRow, rows[i].args(append(few[:0], id)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runRow is a run as an append needs it.
+type runRow struct {
+	Key     int64  `db:"key"`
+	OwnerID *int64 `db:"owner_id"`
+	runState
+}
+
+const (
+	sqlFindRun = `SELECT key, owner_id, shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
+    ended_at, ended_at_text, turn_count, others
+FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlAddRun = `INSERT INTO runs (shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
+    ended_at, ended_at_text, turn_count, others, owner_id, scope, agent_id, run_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlChangeRun = `UPDATE runs SET shown_agent_id = ?, shown_run_id = ?, intent = ?, started_at = ?, started_at_text = ?,
+    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, owner_id = ? WHERE key = ?`
+	sqlLastRecord = `SELECT max(id) FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24`
+	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
+	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
+)
+
+// appendToAny appends to any run, or makes it. A nil owner leaves the run without one.
+func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) error {
+	var run runRow
+	found, err := tx.Find(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
+	if err != nil {
+		return err
+	}
+	if found && p.key != "" {
+		var digest []byte
+		repeated, err := tx.Find(&digest, sqlFindKey, run.Key, p.key)
+		if err != nil {
+			return err
+		}
+		if repeated {
+			return p.repeated(digest)
+		}
+	}
+	if !found {
+		run.runState = newRunState()
+	}
+	before := run.runState
+	last, err := lastSequence(tx, run.Key)
+	if err != nil {
+		return err
+	}
+	for _, r := range p.records {
+		run.add(p.ref, r)
+	}
+	run.close(last + int64(len(p.rows)))
+	if run.EndedAt != nil {
+		owner = nil
+	}
+	if !found {
+		args := append(run.runState.args(owner), scope, p.ref.AgentID, p.ref.RunID)
+		if err := tx.Get(&run.Key, sqlAddRun, args...); err != nil {
+			return err
+		}
+	}
+	if err := appendRows(tx, p.ref, run.Key<<24|last, p.rows); err != nil {
+		return err
+	}
+	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
+		if _, err := tx.Exec(sqlChangeRun, append(run.runState.args(owner), run.Key)...); err != nil {
+			return err
+		}
+	}
+	if p.key != "" {
+		_, err = tx.Exec(sqlAddKey, run.Key, p.key, p.digest)
+	}
+	return err
+}
+
+// repeated judges an append whose key is there already.
+func (p prepared) repeated(digest []byte) error {
+	if string(digest) == string(p.digest) {
+		return nil
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "append key", ID: p.key, Hint: "use a new key for other records",
+		Err: fmt.Errorf("%w: run %q has other records under this key", db.ErrConflict, p.ref.RunID),
+	}
+}
+
+// lastSequence is the sequence of the last line of the run; 0 when it has none.
+func lastSequence(rx interface {
+	Get(dest any, query string, args ...any) error
+}, key int64) (int64, error) {
+	var id *int64
+	if err := rx.Get(&id, sqlLastRecord, key, key); err != nil || id == nil {
+		return 0, err
+	}
+	return *id & maxSequence, nil
+}
+
+// args are the values of the state's columns and the owner.
+func (s *runState) args(owner *int64) []any {
+	return []any{text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
+		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, integer(owner)}
+}
+
+func (s *runState) same(other runState) bool {
+	return same(s.ShownAgentID, other.ShownAgentID) && same(s.ShownRunID, other.ShownRunID) && same(s.Intent, other.Intent) &&
+		same(s.StartedAt, other.StartedAt) && same(s.StartedAtText, other.StartedAtText) && s.Status == other.Status &&
+		same(s.Outcome, other.Outcome) && same(s.EndedAt, other.EndedAt) && same(s.EndedAtText, other.EndedAtText) &&
+		same(s.TurnCount, other.TurnCount) && s.Others == other.Others
+}
+
+// same compares what two pointers, or neither of them, point at.
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

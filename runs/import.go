@@ -1,0 +1,171 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"selvedge/db"
+)
+
+// The import door: it keeps times and lines as they are given, and marks no process as the writer. Nothing but
+// internal/legacy uses it.
+
+// ImportRecords appends the lines of an old trace to a run, in their order, and makes the run where it is missing, also
+// for no lines at all: an empty file is a run with an empty trace. Every line takes a place in the trace, records of later
+// versions and lines that are no records too (blank ones among them), so that [Store.Lines] gives the file back.
+func (s *Store) ImportRecords(tx *db.Tx, run RunRef, lines []Line) error {
+	const op = "import records"
+	if err := run.check(); err != nil {
+		return run.failed(op, err)
+	}
+	scope, err := tx.Scope(s.scope)
+	if err != nil {
+		return err
+	}
+	p := prepared{ref: run, records: make([]Record, len(lines)), rows: make([]recordRow, len(lines))}
+	for i, line := range lines {
+		p.records[i], p.rows[i] = line.Record, rowOfLine(line)
+	}
+	return appendToAny(tx, scope, nil, p)
+}
+
+// DeleteImported removes a run with all its records, for a source that has changed. It reports whether there was one.
+func (s *Store) DeleteImported(tx *db.Tx, run RunRef) (bool, error) {
+	scope, ok, err := tx.Rx.Scope(s.scope)
+	if err != nil || !ok {
+		return false, err
+	}
+	n, err := tx.ExecAffected(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID, run.AgentID)
+	return n > 0, err
+}
+
+// LineCount is the number of lines in the run's trace, and so the sequence of the last one: one that has grown since an
+// import was written to. found is false when there is no such run.
+func (s *Store) LineCount(rx *db.Rx, run RunRef) (lines int64, found bool, err error) {
+	key, found, err := s.find(rx, run)
+	if err != nil || !found {
+		return 0, false, err
+	}
+	lines, err = lastSequence(rx, key)
+	return lines, true, err
+}
+
+func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	found, err = rx.Find(&key, sqlRunOfAgent, scope, run.RunID, run.AgentID)
+	return key, found, err
+}
+
+// A TraceLine is a line of a trace as an export writes it.
+type TraceLine struct {
+	Sequence int64    // its place, from 1
+	Kind     LineKind // LineBlank only for imported blank lines
+	Text     []byte   // without a line feed
+}
+
+// Lines gives the lines of a run's trace, read in pages, with no transaction open while the caller's loop runs: an
+// imported line as it was, one that came through the API in the original's own encoding. A run that is not there is
+// ErrNotFound.
+func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, error] {
+	return func(yield func(TraceLine, error) bool) {
+		var last tracePlace
+		for {
+			var page []TraceLine
+			err := s.db.Read(ctx, "read lines", func(rx *db.Rx) (err error) {
+				if last.key, err = s.findForCursor(rx, run, last.key); err != nil {
+					return err
+				}
+				page, err = readLines(rx, last.key, last.sequence, tracePageSize)
+				return err
+			})
+			if err != nil {
+				yield(TraceLine{}, err)
+				return
+			}
+			for _, line := range page {
+				if !yield(line, nil) {
+					return
+				}
+				last.sequence = line.Sequence
+			}
+			if len(page) < tracePageSize {
+				return
+			}
+		}
+	}
+}
+
+// LinesTx gives the lines behind a sequence inside a transaction, at most limit of them; none when there is no such run.
+func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, limit int) ([]TraceLine, error) {
+	key, found, err := s.find(rx, run)
+	if err != nil || !found {
+		return nil, err
+	}
+	return readLines(rx, key, after, limit)
+}
+
+func readLines(rx *db.Rx, key, after int64, limit int) ([]TraceLine, error) {
+	rows, err := readRows(rx, key, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]TraceLine, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		lines[i] = TraceLine{Sequence: row.sequence, Kind: row.lineKind()}
+		if lines[i].Text, err = row.line(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", row.sequence, err)
+		}
+	}
+	return lines, nil
+}
+
+func (r *recordRow) lineKind() LineKind {
+	switch r.kind {
+	case kindUnknown:
+		return LineUnknown
+	case kindOpaque:
+		return ReadLine(r.raw).Kind
+	}
+	return LineRecord
+}
+
+// Refs gives the names of all runs of the scope, in the order in which they were made, those that no list shows too.
+func (s *Store) Refs(ctx context.Context) iter.Seq2[RunRef, error] {
+	return func(yield func(RunRef, error) bool) {
+		const pageSize = 500
+		var last int64
+		for {
+			var page []struct {
+				Key     int64  `db:"key"`
+				AgentID string `db:"agent_id"`
+				RunID   string `db:"run_id"`
+			}
+			err := s.db.Read(ctx, "read names of runs", func(rx *db.Rx) error {
+				page = nil
+				scope, ok, err := rx.Scope(s.scope)
+				if err != nil || !ok {
+					return err
+				}
+				return rx.Select(&page, `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ?`, scope, last, pageSize)
+			})
+			if err != nil {
+				yield(RunRef{}, err)
+				return
+			}
+			for _, row := range page {
+				last = row.Key
+				if !yield(RunRef{AgentID: row.AgentID, RunID: row.RunID}, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package runs_test
+
+import (
+	"testing"
+
+	"selvedge/internal/dbtest"
+)
+
+func TestMain(m *testing.M) {
+	dbtest.Main(m, map[string]dbtest.Program{})
+}

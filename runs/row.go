@@ -1,0 +1,221 @@
+package runs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an export gives back the
+// file that was imported.
+const (
+	kindTurn    = "turn"
+	kindStarted = "started"
+	kindEnded   = "ended"
+	kindUnknown = "unknown"
+	kindOpaque  = "opaque"
+)
+
+// recordRow is a row of run_records without its id.
+type recordRow struct {
+	kind        string
+	unknownKind *string
+	turnIndex   *int64
+	prompt      *string
+	tool        *string
+	parameters  []byte
+	output      []byte
+	cliKind     *string
+	cliCode     *int64
+	verdict     *string
+	policyRule  *string
+	policyParam *string
+	raw         []byte
+	exact       bool
+}
+
+const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param, raw, exact`
+
+// args are the values of recordColumns.
+func (r *recordRow) args(before ...any) []any {
+	return append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
+		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule), text(r.policyParam), blob(r.raw), r.exact)
+}
+
+// targets are where recordColumns are scanned to.
+func (r *recordRow) targets(before ...any) []any {
+	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
+		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
+}
+
+// A pointer, or an empty slice, as an argument would cost the driver reflection.
+
+func text(s *string) any {
+	if s == nil {
+		return nil
+	}
+	return *s
+}
+
+func integer(n *int64) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+func blob(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// rowOf is the row for a record that came through the API. The error is about a record that the original could not read
+// back.
+//
+// The columns of a turn hold what the caller gave. What an export writes is decided here, and made there: the very line
+// where the record came from one and still says the same, else the original's encoding of it.
+func rowOf(r Record) (recordRow, error) {
+	if err := validate(r); err != nil {
+		return recordRow{}, err
+	}
+	row := newRow(r)
+	from := r.source()
+	switch {
+	case from.line != nil && stillSays(r, from.line):
+		row.raw, row.exact = from.line, true
+	case row.kind == kindTurn && columnsHold(r):
+		row.exact = from.exact && oneLine(row.parameters) && oneLine(row.output)
+	default:
+		row.raw = appendLine(nil, r, verbatim)
+		row.exact = from.exact && oneLine(row.raw)
+	}
+	return row, nil
+}
+
+func oneLine(text []byte) bool { return bytes.IndexByte(text, '\n') < 0 }
+
+// rowOfLine is the row for an imported line.
+func rowOfLine(line Line) recordRow {
+	row := recordRow{kind: kindOpaque}
+	if line.Record != nil {
+		row = newRow(line.Record)
+	}
+	row.raw, row.exact = line.raw(), true
+	if row.raw == nil && row.kind != kindTurn {
+		row.raw = line.given
+	}
+	return row
+}
+
+func newRow(r Record) recordRow {
+	switch r := r.(type) {
+	case Started:
+		return recordRow{kind: kindStarted}
+	case Ended:
+		return recordRow{kind: kindEnded}
+	case Unknown:
+		return recordRow{kind: kindUnknown, unknownKind: &r.Kind}
+	case Turn:
+		index, verdict := columnIndex(r.Index), r.VerifierVerdict.String()
+		row := recordRow{kind: kindTurn, turnIndex: &index, prompt: r.Prompt, tool: r.Tool, verdict: &verdict}
+		if !nothing(r.Parameters) {
+			row.parameters = r.Parameters
+		}
+		if !nothing(r.Output) {
+			row.output = r.Output
+		}
+		if o := r.CliOutcome; o != nil {
+			kind := string(o.Kind)
+			row.cliKind = &kind
+			if o.Kind == CliExited {
+				row.cliCode = &o.Code
+			}
+		}
+		if p := r.PolicyRejected; p != nil {
+			row.policyRule, row.policyParam = &p.Rule, p.Param
+		}
+		return row
+	}
+	return recordRow{}
+}
+
+// record is what the row says; nil for an opaque line.
+func (r *recordRow) record() (Record, error) {
+	switch {
+	case r.kind == kindOpaque:
+		return nil, nil
+	case r.kind == kindTurn && r.raw == nil:
+		return r.turn()
+	case r.kind == kindUnknown && !r.exact:
+		return Unknown{Kind: *r.unknownKind, Raw: r.raw}, nil
+	}
+	line := ReadLine(r.raw)
+	if line.Record == nil {
+		return nil, fmt.Errorf("%w: a %s record can't be read: %w", db.ErrCorrupt, r.kind, line.Err)
+	}
+	if !r.exact {
+		return withoutSource(line.Record), nil
+	}
+	return line.Record, nil
+}
+
+func (r *recordRow) turn() (Record, error) {
+	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: json.RawMessage(r.parameters), Output: json.RawMessage(r.output)}
+	if r.turnIndex == nil || r.verdict == nil {
+		return nil, fmt.Errorf("%w: a turn lacks its index or its verdict", db.ErrCorrupt)
+	}
+	t.Index = uint64(*r.turnIndex)
+	var err error
+	if t.VerifierVerdict, err = ParseVerdict(*r.verdict); err != nil {
+		return nil, fmt.Errorf("%w: %w", db.ErrCorrupt, err)
+	}
+	if r.cliKind != nil {
+		t.CliOutcome = &CliOutcome{Kind: CliOutcomeKind(*r.cliKind)}
+		if r.cliCode != nil {
+			t.CliOutcome.Code = *r.cliCode
+		}
+	}
+	if r.policyRule != nil {
+		t.PolicyRejected = &PolicyRejection{Rule: *r.policyRule, Param: r.policyParam}
+	}
+	t.from.exact = r.exact
+	return t, nil
+}
+
+// line is what an export writes for the row, without a line feed.
+func (r *recordRow) line() ([]byte, error) {
+	if r.raw != nil && r.exact {
+		return r.raw, nil
+	}
+	record, err := r.record()
+	if err != nil {
+		return nil, err
+	}
+	if r.exact {
+		return appendLine(nil, record, verbatim), nil
+	}
+	return appendLine(nil, record, canonicalRaw), nil
+}
+
+// withoutSource forgets the line that a record was decoded from.
+func withoutSource(r Record) Record {
+	switch r := r.(type) {
+	case Started:
+		r.from = provenance{}
+		return r
+	case Turn:
+		r.from = provenance{}
+		return r
+	case Ended:
+		r.from = provenance{}
+		return r
+	case Unknown:
+		r.from = provenance{}
+		return r
+	}
+	return r
+}

@@ -1,0 +1,73 @@
+package runs
+
+import (
+	"selvedge/db"
+)
+
+// A Store keeps the run traces of one scope. Its methods are safe for concurrent use, by many processes too.
+type Store struct {
+	db        *db.DB
+	scope     string
+	root      string
+	retention RetentionConfig
+}
+
+// Options are the choices of NewStore. The zero value is the default.
+type Options struct {
+	// Scope is the name of the scope; what the root folder was to the original. "" is the default scope.
+	Scope string
+	// Retention is what GC keeps; nil means 50 runs per agent and 30 days.
+	Retention *RetentionConfig
+	// Root is the folder of an old tree that this store stands for. The store never opens it; Root hands it back.
+	Root string
+}
+
+// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
+func NewStore(d *db.DB, options Options) *Store {
+	s := &Store{db: d, scope: options.Scope, root: options.Root, retention: DefaultRetention()}
+	if options.Retention != nil {
+		s.retention = *options.Retention
+	}
+	return s
+}
+
+// FromJournalDir gives the store for what the original kept beside its journals: the limits are those of config.toml in
+// the parent of journalDir, and Root is the folder runs there. What options name already stays as it is.
+func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
+	carDir := parentFolder(journalDir)
+	if options.Retention == nil {
+		limits := FromCarDir(carDir)
+		options.Retention = &limits
+	}
+	if options.Root == "" {
+		options.Root = joinPath(carDir, "runs")
+	}
+	return NewStore(d, options)
+}
+
+// Root is the folder of the old tree that this store stands for, or "".
+func (s *Store) Root() string { return s.root }
+
+// Scope is the name of the store's scope.
+func (s *Store) Scope() string { return s.scope }
+
+// Retention is what GC keeps.
+func (s *Store) Retention() RetentionConfig { return s.retention }
+
+// A RunRef names a run the way the calls that write it do. A started record inside the run may name other ids; summaries
+// show those.
+type RunRef struct {
+	AgentID string
+	RunID   string
+}
+
+func (r RunRef) check() error {
+	if err := db.CheckID("agent", r.AgentID); err != nil {
+		return err
+	}
+	return db.CheckID("run", r.RunID)
+}
+
+func (r RunRef) failed(op string, err error) error {
+	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Err: err}
+}
