@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"testing"
 
@@ -74,4 +75,11 @@ func (d *DB) Closing() bool {
 	d.writer.mu.Lock()
 	defer d.writer.mu.Unlock()
 	return d.writer.closing
+}
+
+// WithoutWriteNotices makes the system tell nothing of writes, as macOS does, until the test has ended.
+func WithoutWriteNotices(t testing.TB) {
+	before := watchWrites
+	watchWrites = func(string) (*fileWrites, error) { return nil, errors.ErrUnsupported }
+	t.Cleanup(func() { watchWrites = before })
 }

@@ -3,6 +3,7 @@ package db_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		"holder":   holder,
 		"limited":  limited,
 		"waiting":  waitingWriter,
+		"stepper":  stepper,
 	})
 }
 
@@ -74,6 +76,24 @@ func appender(args []string) error {
 		fmt.Println(i)
 	}
 	return d.Close()
+}
+
+// stepper writes one number for each line that it gets, and then says it. Arguments: path, name.
+func stepper(args []string) error {
+	d, err := db.Open(context.Background(), args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	n := 0
+	err = eachLine(func(string) error {
+		if err := insertNumber(d, args[1], n); err != nil {
+			return err
+		}
+		fmt.Println(n)
+		n++
+		return nil
+	})
+	return errors.Join(err, d.Close())
 }
 
 func insertNumber(d *db.DB, name string, n int) error {

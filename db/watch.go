@@ -120,6 +120,9 @@ const (
 	sqlDataState = "PRAGMA data_version"
 )
 
+// watchWrites is a variable so that a test can be where the system tells nothing.
+var watchWrites = fileWritten
+
 type observer struct {
 	tell    func()
 	session *session
@@ -142,7 +145,7 @@ func observe(ctx context.Context, d *DB) (o *observer, err error) {
 	o = &observer{tell: d.watch.tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
 	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for by the next.
 	_, _ = o.look()
-	if o.writes, err = fileWritten(d.path + "-wal"); err != nil {
+	if o.writes, err = watchWrites(d.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone
 	}
 	go o.run()

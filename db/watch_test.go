@@ -1,0 +1,173 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+func watch(t *testing.T, d *db.DB) <-chan struct{} {
+	t.Helper()
+	changes, err := d.Changes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changes
+}
+
+// awaitRows reads after each change, and only then, until there are n rows.
+func awaitRows(t *testing.T, d *db.DB, changes <-chan struct{}, n int) {
+	t.Helper()
+	patience := time.NewTimer(20 * time.Second)
+	defer patience.Stop()
+	for {
+		select {
+		case <-changes:
+		case <-patience.C:
+			t.Fatalf("nothing told of a change; there are %d rows of %d", count(t, d, "true"), n)
+		}
+		if count(t, d, "true") >= n {
+			return
+		}
+	}
+}
+
+func TestACommitOfThisProcessIsTold(t *testing.T) {
+	for _, path := range []string{":memory:", dbtest.Path(t)} {
+		d := dbtest.OpenAt(t, path, db.Options{})
+		write(t, d, numbers)
+		first, second := watch(t, d), watch(t, d)
+		for i := range 20 {
+			write(t, d, "INSERT INTO numbers (name, n) VALUES ('x', ?)", i)
+			awaitRows(t, d, first, i+1)
+			awaitRows(t, d, second, i+1)
+		}
+	}
+}
+
+func TestWhatIsUndoneIsNotTold(t *testing.T) {
+	d := dbtest.OpenAt(t, ":memory:", db.Options{})
+	changes := watch(t, d)
+	if err := d.Write(t.Context(), "fail", func(*db.Tx) error { return errors.New("no") }); err == nil {
+		t.Fatal("it was committed")
+	}
+	select {
+	case <-changes:
+		t.Error("a change was told")
+	default:
+	}
+}
+
+func TestCommitsOfAnotherProcessAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(testing.TB)
+		median time.Duration
+	}{
+		{"where the system tells of writes", func(testing.TB) {}, 50 * time.Millisecond},
+		{"where it does not", db.WithoutWriteNotices, 200 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.before(t)
+			path, d := openTable(t, numbers)
+			p := dbtest.Start(t, "stepper", path, "other")
+			changes := watch(t, d)
+			var late []time.Duration
+			for i := range 50 {
+				p.Send("go on")
+				p.Expect(fmt.Sprint(i))
+				committed := time.Now()
+				awaitRows(t, d, changes, i+1)
+				late = append(late, time.Since(committed))
+			}
+			p.Wait()
+			slices.Sort(late)
+			t.Logf("told %v after the commit was acknowledged (median), at most %v", late[len(late)/2], late[len(late)-1])
+			if late[len(late)/2] > c.median {
+				t.Errorf("the median is above %v", c.median)
+			}
+		})
+	}
+}
+
+func TestCommitsOfManyProcessesAreAllTold(t *testing.T) {
+	const processes, each = 3, 150
+	path, d := openTable(t, numbers)
+	changes := watch(t, d)
+	all := make([]*dbtest.Process, processes)
+	for i := range all {
+		all[i] = dbtest.Start(t, "appender", path, fmt.Sprint("p", i), fmt.Sprint(each))
+	}
+	awaitRows(t, d, changes, processes*each)
+	for _, p := range all {
+		p.Wait()
+	}
+}
+
+func TestAProgramThatIsNotOursIsToldToo(t *testing.T) {
+	path, d := openTable(t, numbers)
+	changes := watch(t, d)
+	if err := foreignWrites(path, 3); err != nil {
+		t.Fatal(err)
+	}
+	awaitRows(t, d, changes, 3)
+}
+
+func TestAWatchEndsWithItsContextAndWithTheFile(t *testing.T) {
+	for _, path := range []string{":memory:", dbtest.Path(t)} {
+		d, err := db.Open(t.Context(), path, db.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		short, err := d.Changes(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := watch(t, d)
+		cancel()
+		awaitClosed(t, short)
+		if _, err := d.Changes(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		awaitClosed(t, long)
+		if _, err := d.Changes(t.Context()); !errors.Is(err, db.ErrClosed) {
+			t.Errorf("of a closed file: %v", err)
+		}
+	}
+}
+
+func awaitClosed(t *testing.T, changes <-chan struct{}) {
+	t.Helper()
+	patience := time.After(10 * time.Second)
+	for {
+		select {
+		case _, open := <-changes:
+			if !open {
+				return
+			}
+		case <-patience:
+			t.Fatal("the channel stays open")
+		}
+	}
+}
+
+func TestACallFromInsideACallbackCannotWatch(t *testing.T) {
+	_, d := openTable(t)
+	err := d.Read(t.Context(), "read", func(*db.Rx) error {
+		_, err := d.Changes(t.Context())
+		return err
+	})
+	if !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("the error is %v", err)
+	}
+}
