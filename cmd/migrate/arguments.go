@@ -1,0 +1,88 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// commandFirst moves the words that name the command to the front, so that flags may stand anywhere, a command's own too:
+// cobra knows them only behind it. The order of everything else stays.
+func commandFirst(root *cobra.Command, args []string) []string {
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return args
+	}
+	takesValue := valueFlags(root)
+	var words, rest []string
+	at := root
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			rest = append(rest, args[i:]...)
+			break
+		}
+		if strings.HasPrefix(arg, "-") && arg != "-" {
+			rest = append(rest, arg)
+			if i+1 < len(args) && takesValue[arg] {
+				i++
+				rest = append(rest, args[i])
+			}
+			continue
+		}
+		if next := subcommand(at, arg); at.HasSubCommands() && next != nil {
+			words, at = append(words, arg), next
+			continue
+		}
+		rest = append(rest, arg)
+	}
+	return append(words, rest...)
+}
+
+func subcommand(of *cobra.Command, name string) *cobra.Command {
+	for _, c := range of.Commands() {
+		if c.Name() == name || slices.Contains(c.Aliases, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// valueFlags are the flags of all commands, as they are written, that take the argument behind them for their value. A
+// name means the same in every command; a test holds us to it.
+func valueFlags(root *cobra.Command) map[string]bool {
+	takes := map[string]bool{}
+	add := func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" {
+			return
+		}
+		takes["--"+f.Name] = true
+		if f.Shorthand != "" {
+			takes["-"+f.Shorthand] = true
+		}
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return takes
+}
+
+// asksForJSON looks for --json without parsing: an error in the flags is answered in JSON too.
+func asksForJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+type backupAnswer struct {
+	Path   string `json:"path" doc:"the file that was copied, absolute"`
+	Backup string `json:"backup" doc:"the copy, absolute"`
+	Bytes  int64  `json:"bytes" doc:"size of the copy"`
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the file, in use or not, to FILE",
+		Long: `backup copies the file as it is at one moment to FILE, which must not be there yet. The file stays in use meanwhile.
+The copy is compact, readable by its user alone, on the disk, and was checked before it got its name.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.backup(c.Context(), args[0]) },
+	}
+}
+
+func (a *app) backup(ctx context.Context, dest string) error {
+	if dest == "" {
+		return usage("the name of the backup is empty")
+	}
+	dest, err := absolute(dest)
+	if err != nil {
+		return err
+	}
+	answer := backupAnswer{Backup: dest}
+	err = a.with(ctx, toLook, func(d *db.DB) error {
+		answer.Path = d.Path()
+		return d.Backup(ctx, dest)
+	})
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(dest)
+	if err != nil {
+		return fmt.Errorf("look at the backup: %w", err)
+	}
+	answer.Bytes = info.Size()
+	if a.json {
+		return a.printJSON(answer)
+	}
+	return a.print("copied %s to %s (%s)\n", printable(answer.Path), printable(dest), humanize.IBytes(uint64(answer.Bytes)))
+}

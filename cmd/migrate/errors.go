@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"selvedge/db"
+)
+
+// A kind is the stable word for why a command failed, and its exit code.
+type kind struct {
+	word string
+	exit int
+}
+
+var (
+	kindFailed      = kind{"failed", 1}
+	kindUsage       = kind{"usage", 2}
+	kindPartial     = kind{"partial", 3}
+	kindNotFound    = kind{"not_found", 4}
+	kindBusy        = kind{"busy", 5}
+	kindUnsupported = kind{"unsupported", 6}
+	kindDamaged     = kind{"damaged", 7}
+	kindInterrupted = kind{"interrupted", 130}
+)
+
+// errInterrupted is the cause of a context that a signal ended.
+var errInterrupted = errors.New("interrupted")
+
+// A fault is an error of which the command itself knows the kind.
+type fault struct {
+	kind kind
+	hint string
+	err  error
+}
+
+func (f *fault) Error() string { return f.err.Error() }
+func (f *fault) Unwrap() error { return f.err }
+
+func usage(format string, args ...any) error {
+	return &fault{kind: kindUsage, err: fmt.Errorf(format, args...)}
+}
+
+// withHint gives err a hint for people, in place of one that it has.
+func withHint(err error, format string, args ...any) error {
+	return &fault{kind: classify(err), hint: fmt.Sprintf(format, args...), err: err}
+}
+
+// classify is the one place where an error becomes a kind. What db calls corrupt is failed, not damaged: that word is for
+// what check found in the file itself.
+func classify(err error) kind {
+	var f *fault
+	switch {
+	case errors.Is(err, errInterrupted): // before busy: who was interrupted while waiting was interrupted
+		return kindInterrupted
+	case errors.As(err, &f):
+		return f.kind
+	case errors.Is(err, db.ErrBusy):
+		return kindBusy
+	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported):
+		return kindUnsupported
+	case errors.Is(err, db.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return kindNotFound
+	case errors.Is(err, db.ErrInvalid):
+		return kindUsage
+	}
+	return kindFailed
+}
+
+func hintOf(err error) string {
+	var f *fault
+	if errors.As(err, &f) && f.hint != "" {
+		return f.hint
+	}
+	if hint := db.Hint(err); hint != "" {
+		return hint
+	}
+	if errors.Is(err, db.ErrCorrupt) {
+		return "see what is wrong with the file: migrate check"
+	}
+	return ""
+}
+
+// errorAnswer is what an error looks like with --json, on stderr.
+type errorAnswer struct {
+	Error errorDetail `json:"error" doc:"what went wrong"`
+}
+
+type errorDetail struct {
+	Kind    string `json:"kind" doc:"a stable word, see the table of exit codes"`
+	Op      string `json:"op" doc:"the command that failed, as in \"runs show\"; \"migrate\" where the command line names none"`
+	Message string `json:"message" doc:"one line for people and logs; its wording may change"`
+	Hint    string `json:"hint" doc:"what a person can do about it; may be empty"`
+}
+
+// report writes the error for whoever called, and gives the exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return 0
+	}
+	k := classify(err)
+	message, hint := strings.TrimSpace(err.Error()), hintOf(err)
+	if a.json {
+		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint}}); err == nil {
+			a.stderr.Write(text) //nolint:errcheck // there is nowhere left to tell
+		}
+		return k.exit
+	}
+	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
+	if hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", printable(hint)) //nolint:errcheck // as above
+	}
+	return k.exit
+}
+
+// op names the command for an error.
+func (a *app) op() string {
+	if a.running == nil {
+		return "migrate"
+	}
+	if name := strings.TrimPrefix(a.running.CommandPath(), "migrate "); name != "" {
+		return name
+	}
+	return "migrate"
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selvedge/db"
+)
+
+// How a command opens the file.
+type opening int
+
+const (
+	toRead   opening = iota // what the stores can read: this program's schema
+	toLook                  // whatever schema it has
+	toCreate                // writing, made and migrated where it must be
+)
+
+// with opens the file, runs fn and closes it.
+func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) error {
+	o := db.Options{}
+	switch how {
+	case toRead:
+		o.ReadOnly = true
+	case toLook:
+		o.ReadOnly, o.AnySchema = true, true
+	}
+	return a.withOptions(ctx, o, fn)
+}
+
+func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
+	d, err := db.Open(ctx, a.path, o)
+	if err != nil {
+		return a.openFault(err)
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	return fn(d)
+}
+
+// openFault says what can be done about a file that can't be opened, in the words of the command line.
+func (a *app) openFault(err error) error {
+	info, stat := os.Stat(a.path)
+	switch {
+	case errors.Is(err, db.ErrNotFound):
+		return withHint(err, "make it with: migrate --db %[1]s up, or from an old tree with: migrate --db %[1]s import auto DIR", shellWord(a.path))
+	case errors.Is(err, db.ErrInvalid) && stat == nil && !info.Mode().IsRegular():
+		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
+	case errors.Is(err, db.ErrInvalid):
+		return &fault{kind: kindFailed, hint: fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path)), err: err}
+	case errors.Is(err, db.ErrUnsupported):
+		return withHint(err, "keep the file on a local disk")
+	}
+	return err
+}
+
+// shellWord quotes a word for a POSIX shell where it needs that.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// absolute is the path as db will name the file, where nothing lies there yet.
+func absolute(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	return abs, nil
+}
+
+// missingOrEmpty reports whether the file is still to be made. SQLite's own -wal may hold all of an empty one, but not of
+// ours: its header is written when it is made.
+func missingOrEmpty(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return info.Mode().IsRegular() && info.Size() == 0, nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// listAnswer is the shape of list --json. It is written page by page, see printList.
+type listAnswer struct {
+	Items []any   `json:"items" doc:"what was asked for, in the order of the store"`
+	Next  *string `json:"next" doc:"give it to --after for the next page; null at the end"`
+}
+
+// pageFlags are the flags of every list.
+type pageFlags struct {
+	limit int
+	after string
+	all   bool
+}
+
+func (f *pageFlags) add(c *cobra.Command) {
+	c.Flags().IntVar(&f.limit, "limit", 50, "at most `N` items")
+	c.Flags().StringVar(&f.after, "after", "", "go on behind `CURSOR`, the next of the page before")
+	c.Flags().BoolVar(&f.all, "all", false, "all items, not a page")
+}
+
+func (f *pageFlags) check(c *cobra.Command) error {
+	switch {
+	case f.all && c.Flags().Changed("limit"):
+		return usage("choose one of --all and --limit")
+	case f.limit < 1:
+		return usage("--limit %d: a page has at least one item", f.limit)
+	}
+	return nil
+}
+
+// listBatch is how many items are read in one transaction.
+const listBatch = 500
+
+// A listing is how a store's list is read and shown.
+type listing[T any] struct {
+	// page gives the items behind a cursor ("" is the beginning), and the next cursor ("" at the end).
+	page func(ctx context.Context, after string, limit int) ([]T, string, error)
+	grid grid // header and columns of numbers
+	row  func(item T) []string
+}
+
+// each gives the pages to visit until there are enough items, and then the cursor to go on from.
+func (l listing[T]) each(ctx context.Context, f pageFlags, visit func([]T) error) (next string, err error) {
+	next = f.after
+	for left := f.limit; f.all || left > 0; {
+		want := listBatch
+		if !f.all {
+			want = min(want, left)
+		}
+		items, following, err := l.page(ctx, next, want)
+		if err != nil {
+			return "", err
+		}
+		if err := visit(items); err != nil {
+			return "", err
+		}
+		next, left = following, left-len(items)
+		if next == "" {
+			return "", nil
+		}
+	}
+	return next, nil
+}
+
+// printList writes a list. With --json it is written as it is read.
+func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
+	if a.json {
+		return printListJSON(ctx, a, f, l)
+	}
+	next, err := l.each(ctx, f, func(items []T) error {
+		for _, item := range items {
+			l.grid.add(l.row(item)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.printGrid(&l.grid); err != nil {
+		return err
+	}
+	if next != "" {
+		a.note("note: there are more; --after %s shows the next, --all shows all", shellWord(next))
+	}
+	return nil
+}
+
+func printListJSON[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	separator := `{"items":[`
+	next, err := l.each(ctx, f, func(items []T) error {
+		for _, item := range items {
+			text, err := encodeJSON(item)
+			if err != nil {
+				return err
+			}
+			out.WriteString(separator) //nolint:errcheck // Flush tells
+			out.Write(bytes.TrimSuffix(text, []byte("\n")))
+			separator = ","
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if separator != "," {
+		out.WriteString(separator) //nolint:errcheck // as above
+	}
+	cursor := "null"
+	if next != "" {
+		text, err := encodeJSON(next)
+		if err != nil {
+			return err
+		}
+		cursor = strings.TrimSuffix(string(text), "\n")
+	}
+	fmt.Fprintf(out, "],\"next\":%s}\n", cursor) //nolint:errcheck // as above
+	return out.Flush()
+}
+
+// parseSince reads the value of --since: a time, or how long ago, in days too. Empty is no time.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	ago, err := time.ParseDuration(text)
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		var n float64
+		n, err = strconv.ParseFloat(days, 64)
+		ago = time.Duration(n * 24 * float64(time.Hour))
+	}
+	if err != nil || ago < 0 {
+		return time.Time{}, usage("--since %s: write how long ago, as 24h or 7d, or a time, as 2026-05-04T13:30:00Z", text)
+	}
+	return now.Add(-ago), nil
+}
+
+// oneOf checks the value of a flag that takes one of some words.
+func oneOf[S ~string](flag, value string, words []S) error {
+	if slices.Contains(words, S(value)) {
+		return nil
+	}
+	return usage("--%s %s: it is one of %s", flag, value, join(words))
+}
+
+func join[S ~string](words []S) string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = string(w)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// grace is how long a command may take to end by itself once it was told to. It is left as it is then, which loses
+// nothing: what was acknowledged is committed, and SQLite undoes the rest. A query inside SQLite, or an integrity check,
+// can't be told.
+const grace = time.Second
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the program: it gives the exit code. A second signal ends the process at once.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	go func() {
+		s, open := <-signals
+		if !open {
+			return
+		}
+		signal.Stop(signals)
+		stop(fmt.Errorf("%w by signal: %s", errInterrupted, s))
+	}()
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, stop: stop}
+	err := a.execute(ctx, args)
+	return a.report(err)
+}
+
+// execute runs the command of args until it ends, or until it was told to and its grace is over.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := newRootCommand(a)
+	root.SetArgs(commandFirst(root, args))
+	a.json = asksForJSON(args) // until the flags are parsed, and where they can't be
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(grace):
+			return context.Cause(ctx)
+		}
+	}
+	switch cause := context.Cause(ctx); {
+	case err == nil || cause == nil || errors.Is(err, cause):
+		return err
+	case errors.Is(err, context.Canceled):
+		return cause
+	default:
+		return fmt.Errorf("%w (%w)", cause, err)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The spellings that SQLite itself would give these numbers: "007" and "1e3" stay text, for they are ids more often.
+var (
+	integerText = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+	realText    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)\.[0-9]+$`)
+	nameText    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+)
+
+// parameters gives the arguments for the variables of a statement, from the -p flags: name=value, or name:type=value.
+func parameters(s statement, given []string) ([]any, error) {
+	values := map[string]any{}
+	for _, g := range given {
+		name, value, err := parameter(g)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := values[name]; twice {
+			return nil, usage("parameter %s is given twice", name)
+		}
+		values[name] = value
+	}
+	var args []any
+	var wanted []string
+	for _, v := range s.variables {
+		if v[0] == '?' {
+			return nil, usage("the SQL has the parameter %s; give it a name, as :id, and a value, as -p id=7", v)
+		}
+		name := v[1:]
+		value, ok := values[name]
+		if !ok {
+			return nil, usage("the SQL has the parameter %s; give it a value: -p %s=VALUE", v, name)
+		}
+		if !slices.Contains(wanted, name) {
+			wanted, args = append(wanted, name), append(args, sql.Named(name, value))
+		}
+	}
+	for name := range values {
+		if !slices.Contains(wanted, name) {
+			return nil, usage("the SQL has no parameter :%s", name)
+		}
+	}
+	return args, nil
+}
+
+func parameter(given string) (name string, value any, err error) {
+	name, text, ok := strings.Cut(given, "=")
+	if !ok {
+		return "", nil, usage("-p %s: write name=value", given)
+	}
+	name, as, typed := strings.Cut(strings.TrimLeft(name, ":@$"), ":")
+	if !nameText.MatchString(name) {
+		return "", nil, usage("-p %s: a name is a letter, then letters, digits and _", given)
+	}
+	if !typed {
+		return name, guess(text), nil
+	}
+	switch as {
+	case "text":
+		return name, text, nil
+	case "int":
+		value, err = strconv.ParseInt(text, 10, 64)
+	case "real":
+		value, err = strconv.ParseFloat(text, 64)
+	case "blob":
+		value, err = hex.DecodeString(text)
+	case "null":
+		if text != "" {
+			return "", nil, usage("-p %s: null has no value", given)
+		}
+		return name, nil, nil
+	default:
+		return "", nil, usage("-p %s: the type is none of text, int, real, blob, null", given)
+	}
+	if err != nil {
+		return "", nil, usage("-p %s: %q is no %s", given, text, as)
+	}
+	return name, value, nil
+}
+
+// guess takes a number for a number where it is written as one is, and everything else for text.
+func guess(text string) any {
+	if integerText.MatchString(text) {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		return text
+	}
+	if realText.MatchString(text) {
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f
+		}
+	}
+	return text
+}

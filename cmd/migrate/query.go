@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/spf13/cobra"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/db"
+)
+
+// queryAnswer is the shape of query --json. It is written row by row, see rows.go.
+type queryAnswer struct {
+	Columns   []string `json:"columns" doc:"names of the columns, as SQLite gives them"`
+	Rows      [][]any  `json:"rows" doc:"a list for each row, with a value for each column, as described under Values"`
+	Truncated bool     `json:"truncated" doc:"there were more rows than --limit"`
+}
+
+// tableLimit is how many rows a table has where --limit says nothing: it is drawn when the last one is there.
+const tableLimit = 1000
+
+type queryFlags struct {
+	parameters     []string
+	limit          int
+	timeout        time.Duration
+	table, nl, csv bool
+}
+
+func (a *app) queryCommand() *cobra.Command {
+	var f queryFlags
+	c := &cobra.Command{
+		Use:   "query SQL [-p name=value]... [--table|--json|--nl|--csv]",
+		Short: "Answer a question in SQL; it can't change anything",
+		Long: `query runs one reading statement (SELECT, WITH, VALUES, EXPLAIN, or a PRAGMA that only shows something) on a
+connection that can't write. SQL that is - is read from standard input. The views v_… are made for it; see docs/queries.md.
+
+Parameters are written :name in the SQL and given by -p name=value. What looks like an integer or a decimal is one, all else
+is text; -p name:TYPE=value says it: text, int, real, blob (in hex) or null. A query sees the file as it was when it began;
+the WAL can't start again from its beginning until the output was read to the end.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.limit < 0 || f.timeout < 0 {
+				return usage("--limit and --timeout can't be negative")
+			}
+			if err := f.oneForm(a); err != nil {
+				return err
+			}
+			if !c.Flags().Changed("limit") {
+				f.limit = -1
+			}
+			return a.query(c.Context(), args[0], f)
+		},
+	}
+	flags := c.Flags()
+	flags.StringArrayVarP(&f.parameters, "param", "p", nil, "a parameter as `name=value`; may be repeated")
+	flags.IntVar(&f.limit, "limit", 0, "at most `N` rows; 0 means all (default: all, and 1000 in a table)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "give up after `TIME`, as in 30s or 5m; 0 means never")
+	flags.BoolVar(&f.table, "table", false, "a table (the default on a terminal)")
+	flags.BoolVar(&f.nl, "nl", false, "one JSON object a line")
+	flags.BoolVar(&f.csv, "csv", false, "CSV with a header (the default elsewhere)")
+	return c
+}
+
+func (a *app) query(ctx context.Context, text string, f queryFlags) error {
+	if text == "-" {
+		all, err := io.ReadAll(a.stdin)
+		if err != nil {
+			return fmt.Errorf("read the SQL: %w", err)
+		}
+		text = string(all)
+	}
+	s, err := readStatement(text)
+	if err != nil {
+		return err
+	}
+	args, err := parameters(s, f.parameters)
+	if err != nil {
+		return err
+	}
+	if f.timeout > 0 {
+		timer := time.AfterFunc(f.timeout, func() {
+			a.stop(&fault{
+				kind: kindFailed, hint: "give it more time with --timeout, or ask for less",
+				err: fmt.Errorf("the query was not done after %v", f.timeout),
+			})
+		})
+		defer timer.Stop()
+	}
+	return a.with(ctx, toLook, func(d *db.DB) error {
+		return d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, text, args) })
+	})
+}
+
+// answer runs the statement. The connection can't write; query_only keeps temporary tables out, too.
+func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, args []any) (err error) {
+	if err := drain(rx.QueryContext(ctx, "PRAGMA query_only = 1")); err != nil {
+		return err
+	}
+	rows, err := rx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return queryFault(err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	w := a.rowWriter(f, columns, out)
+	truncated, err := copyRows(rows, w, f.rowLimit(a), len(columns))
+	if err != nil {
+		return queryFault(err)
+	}
+	if err := w.end(truncated); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if truncated && !a.json {
+		a.note("note: there are more rows; --limit 0 shows all")
+	}
+	return nil
+}
+
+// oneForm refuses two forms of output at once.
+func (f queryFlags) oneForm(a *app) error {
+	n := 0
+	for _, chosen := range []bool{f.table, a.json, f.nl, f.csv} {
+		if chosen {
+			n++
+		}
+	}
+	if n > 1 {
+		return usage("choose one of --table, --json, --nl and --csv")
+	}
+	return nil
+}
+
+// rowLimit is the number of rows to stop at; 0 means none.
+func (f queryFlags) rowLimit(a *app) int {
+	switch {
+	case f.limit >= 0:
+		return f.limit
+	case f.drawn(a):
+		return tableLimit
+	}
+	return 0
+}
+
+// drawn reports whether the answer is a table.
+func (f queryFlags) drawn(a *app) bool {
+	return f.table || !f.nl && !f.csv && !a.json && isTerminal(a.stdout)
+}
+
+func drain(rows *sqlx.Rows, err error) error {
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}
+
+func copyRows(rows *sqlx.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
+	values := make([]any, columns)
+	cells := make([]any, columns)
+	for i := range values {
+		cells[i] = &values[i]
+	}
+	for n := 0; rows.Next(); n++ {
+		if limit > 0 && n == limit {
+			return true, nil
+		}
+		if err := rows.Scan(cells...); err != nil {
+			return false, err
+		}
+		if err := w.row(values); err != nil {
+			return false, err
+		}
+	}
+	return false, rows.Err()
+}
+
+// queryFault blames the SQL for what SQLite says about it.
+func queryFault(err error) error {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_READONLY:
+		return &fault{kind: kindUsage, err: fmt.Errorf("query only reads; nothing was changed: %w", err)}
+	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_RANGE:
+		return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md has examples", err: err}
+	}
+	return err
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+// defaultPath is the file where neither --db nor SELVEDGE_DB names one.
+const defaultPath = "selvedge.db"
+
+// An app is one run of the program: where it reads and writes, and the flags that every command has.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// stop ends the context of the command, with the cause.
+	stop    context.CancelCauseFunc
+	running *cobra.Command // nil until a command was recognised
+
+	path  string
+	scope string
+	json  bool
+	quiet bool
+}
+
+// The groups of the help, as docs/CLI.md has them.
+const (
+	groupSchema = "schema"
+	groupTrees  = "trees"
+	groupCare   = "care"
+	groupLook   = "look"
+	groupShell  = "shell"
+)
+
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring agent state into one SQLite file, look after the file, and look into it",
+		Long: `migrate brings the trees that the five old stores left behind into one SQLite file and out again, migrates
+the file's schema, looks after it, and lets people look.
+
+The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up and import create it.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          noSuchCommand,
+		RunE:          commandMissing,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.running = c
+			return a.settle(c)
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.SortFlags = false
+	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`; SELVEDGE_DB names another default")
+	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
+	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
+	flags.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on stderr")
+	root.AddGroup(
+		&cobra.Group{ID: groupSchema, Title: "Schema:"},
+		&cobra.Group{ID: groupTrees, Title: "Trees:"},
+		&cobra.Group{ID: groupCare, Title: "Care:"},
+		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupShell, Title: "Shell:"},
+	)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		a.running = c
+		return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help", err: err}
+	})
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	a.helpInJSON(root)
+
+	in := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	in(groupSchema, a.upCommand(), a.statusCommand(), a.versionCommand())
+	in(groupCare, a.checkCommand(), a.backupCommand(), a.statsCommand())
+	in(groupLook, a.queryCommand(), a.runsCommand())
+	help := helpCommand(root)
+	root.SetHelpCommand(help)
+	in(groupShell, a.completionCommand(root), help)
+	finish(root)
+	return root
+}
+
+// finish gives every command what all have: the order of flags as they are declared, and errors of usage where words are
+// too few or too many.
+func finish(c *cobra.Command) {
+	c.Flags().SortFlags = false
+	c.DisableFlagsInUseLine = true
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			var f *fault
+			if err == nil || errors.As(err, &f) {
+				return err
+			}
+			return &fault{kind: kindUsage, hint: "use: " + c.UseLine(), err: err}
+		}
+	}
+	for _, sub := range c.Commands() {
+		finish(sub)
+	}
+}
+
+// group makes the command that only holds others: runs, quarantine.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: noSuchCommand, RunE: commandMissing}
+	c.AddCommand(commands...)
+	return c
+}
+
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see: " + c.CommandPath() + " --help"
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, ", or "+c.CommandPath()+" ")
+	}
+	return &fault{kind: kindUsage, hint: hint, err: fmt.Errorf("%s has no command %q", c.CommandPath(), args[0])}
+}
+
+func commandMissing(c *cobra.Command, _ []string) error {
+	return &fault{
+		kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
+		err: fmt.Errorf("%s needs a command", c.CommandPath()),
+	}
+}
+
+// settle decides what the flags and the environment leave open.
+func (a *app) settle(c *cobra.Command) error {
+	a.json = c.Flags().Changed("json") && a.json
+	if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
+		a.path = env
+	}
+	if a.path == "" {
+		return usage("--db is empty")
+	}
+	return db.CheckID("scope", a.scope)
+}
+
+// helpAnswer is what --help gives with --json.
+type helpAnswer struct {
+	Help string `json:"help" doc:"the help text"`
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Say how a command is used",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return noSuchCommand(c, rest)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
+// helpInJSON keeps the promise of --json for help, too.
+func (a *app) helpInJSON(root *cobra.Command) {
+	plain := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if !a.json {
+			plain(c, args)
+			return
+		}
+		var text strings.Builder
+		c.SetOut(&text)
+		plain(c, args)
+		if err := a.printJSON(helpAnswer{text.String()}); err != nil {
+			a.stop(err)
+		}
+	})
+}

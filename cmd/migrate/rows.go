@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A rowWriter writes the rows of an answer in one of the forms of query.
+type rowWriter interface {
+	row(values []any) error
+	end(truncated bool) error
+}
+
+func (a *app) rowWriter(f queryFlags, columns []string, out *bufio.Writer) rowWriter {
+	switch {
+	case a.json:
+		return &jsonRows{out: out, columns: columns}
+	case f.nl:
+		return &lineRows{out: out, names: objectKeys(columns)}
+	case f.drawn(a):
+		return &tableRows{app: a, out: out, grid: grid{header: columns}}
+	}
+	return &csvRows{out: csv.NewWriter(out), columns: columns}
+}
+
+// jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows come.
+type jsonRows struct {
+	out     *bufio.Writer
+	columns []string
+	begun   bool
+}
+
+func (w *jsonRows) begin() error {
+	w.begun = true
+	columns, err := encodeJSON(w.columns)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, `{"columns":%s,"rows":[`, strings.TrimSuffix(string(columns), "\n"))
+	return err
+}
+
+func (w *jsonRows) row(values []any) error {
+	line := []byte{','}
+	if !w.begun {
+		if err := w.begin(); err != nil {
+			return err
+		}
+		line = line[:0]
+	}
+	line = append(line, '[')
+	for i, v := range values {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = appendJSON(line, v)
+	}
+	_, err := w.out.Write(append(line, ']'))
+	return err
+}
+
+func (w *jsonRows) end(truncated bool) error {
+	if !w.begun {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w.out, "],\"truncated\":%t}\n", truncated)
+	return err
+}
+
+// lineRows writes an object a line.
+type lineRows struct {
+	out   *bufio.Writer
+	names []string
+}
+
+func (w *lineRows) row(values []any) error {
+	line := []byte{'{'}
+	for i, v := range values {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		line = appendJSON(line, w.names[i])
+		line = append(line, ':')
+		line = appendJSON(line, v)
+	}
+	_, err := w.out.Write(append(line, '}', '\n'))
+	return err
+}
+
+func (w *lineRows) end(bool) error { return nil }
+
+// objectKeys makes the names of columns differ: a second "id" becomes "id_2".
+func objectKeys(columns []string) []string {
+	seen := map[string]bool{}
+	keys := make([]string, len(columns))
+	for i, name := range columns {
+		key := name
+		for n := 2; seen[key]; n++ {
+			key = name + "_" + strconv.Itoa(n)
+		}
+		seen[key], keys[i] = true, key
+	}
+	return keys
+}
+
+type csvRows struct {
+	out     *csv.Writer
+	columns []string
+	begun   bool
+}
+
+func (w *csvRows) begin() error {
+	w.begun = true
+	return w.out.Write(w.columns)
+}
+
+func (w *csvRows) row(values []any) error {
+	if !w.begun {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	cells := make([]string, len(values))
+	for i, v := range values {
+		cells[i] = csvText(v)
+	}
+	return w.out.Write(cells)
+}
+
+func (w *csvRows) end(bool) error {
+	if !w.begun {
+		if err := w.begin(); err != nil {
+			return err
+		}
+	}
+	w.out.Flush()
+	return w.out.Error()
+}
+
+// tableRows keeps the rows until all are there.
+type tableRows struct {
+	app  *app
+	out  *bufio.Writer
+	grid grid
+	text []bool // columns that hold anything but numbers
+}
+
+// cellWidth is the longest text in a cell of a table on a terminal; the other forms cut nothing.
+const cellWidth = 120
+
+func (w *tableRows) row(values []any) error {
+	if w.text == nil {
+		w.text = make([]bool, len(values))
+	}
+	cells := make([]string, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case nil:
+			cells[i] = "NULL"
+		case []byte:
+			cells[i], w.text[i] = "x'"+hex.EncodeToString(v)+"'", true
+		case int64, float64, bool:
+			cells[i] = plain(v)
+		default:
+			cells[i], w.text[i] = plain(v), true
+		}
+		if isTerminal(w.app.stdout) {
+			cells[i] = cut(cells[i], cellWidth)
+		}
+	}
+	w.grid.add(cells...)
+	return nil
+}
+
+func (w *tableRows) end(bool) error {
+	for i, text := range w.text {
+		if !text {
+			w.grid.right = append(w.grid.right, i)
+		}
+	}
+	return w.app.drawTable(w.out, &w.grid)
+}
+
+// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an exponent (an infinite one
+// as 9e999, which overflows to it again), a BLOB as {"$blob":"base64"}.
+func appendJSON(line []byte, value any) []byte {
+	switch v := value.(type) {
+	case nil:
+		return append(line, "null"...)
+	case int64:
+		return strconv.AppendInt(line, v, 10)
+	case float64:
+		return append(line, realNumber(v)...)
+	case []byte:
+		line = append(line, `{"$blob":"`...)
+		line = base64.StdEncoding.AppendEncode(line, v)
+		return append(line, `"}`...)
+	}
+	text, err := encodeJSON(plain(value))
+	if err != nil { // a string always has a JSON form
+		text, _ = json.Marshal(err.Error())
+	}
+	return append(line, strings.TrimSuffix(string(text), "\n")...)
+}
+
+func csvText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return base64.StdEncoding.EncodeToString(v)
+	}
+	return plain(value)
+}
+
+// plain is a number or text as it stands. A time is what the driver makes of a column that is declared as one: goose's.
+func plain(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case float64:
+		return realNumber(v)
+	case time.Time:
+		return v.UTC().Format(time.DateTime)
+	}
+	return fmt.Sprint(value)
+}
+
+func realNumber(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "9e999"
+	case math.IsInf(f, -1):
+		return "-9e999"
+	}
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if strings.ContainsAny(text, ".e") {
+		return text
+	}
+	return text + ".0"
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// runAnswer is the shape of runs show --json. The records are written as they are read.
+type runAnswer struct {
+	Summary *runs.RunSummary `json:"summary" doc:"as in runs list; null for a run without a started record"`
+	Records []any            `json:"records" doc:"every record of the trace byte for byte as it was written, those of later versions too; one that came through the API in the original's own encoding. Lines that are no records are left out: quarantine has them"`
+}
+
+func (a *app) runsCommand() *cobra.Command {
+	return group("runs", "Look at run traces", a.runsListCommand(), a.runsShowCommand())
+}
+
+type runsFlags struct {
+	pageFlags
+	agent    string
+	statuses []string
+	outcomes []string
+	since    string
+}
+
+func (a *app) runsListCommand() *cobra.Command {
+	var f runsFlags
+	c := &cobra.Command{
+		Use:   "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
+		Short: "List runs, newest first",
+		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass all of
+them. --status and --outcome may be repeated, and mean any of the words then.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			filter, err := f.filter(c, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.runsList(c.Context(), f.pageFlags, filter)
+		},
+	}
+	c.Flags().StringVar(&f.agent, "agent", "", "only runs of the agent `ID`")
+	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(runStatuses))
+	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "only completed runs with this `OUTCOME`: "+join(runOutcomes))
+	c.Flags().StringVar(&f.since, "since", "", "only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	f.add(c)
+	return c
+}
+
+var (
+	runStatuses = []runs.RunStatus{
+		runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled, runs.StatusCancellationPending,
+	}
+	runOutcomes = []runs.OutcomeStatus{
+		runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout, runs.OutcomeFailure, runs.OutcomeDone,
+	}
+)
+
+func (f *runsFlags) filter(c *cobra.Command, now time.Time) (filter runs.Filter, err error) {
+	if c.Flags().Changed("agent") {
+		filter.Agent = &f.agent
+	}
+	for _, word := range f.statuses {
+		if err := oneOf("status", word, runStatuses); err != nil {
+			return filter, err
+		}
+		filter.Statuses = append(filter.Statuses, runs.RunStatus(word))
+	}
+	for _, word := range f.outcomes {
+		if err := oneOf("outcome", word, runOutcomes); err != nil {
+			return filter, err
+		}
+		filter.Outcomes = append(filter.Outcomes, runs.OutcomeStatus(word))
+	}
+	filter.Since, err = parseSince(f.since, now)
+	return filter, err
+}
+
+func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		store := runs.NewStore(d, runs.Options{Scope: a.scope})
+		return printList(ctx, a, f, listing[runs.RunSummary]{
+			page: func(ctx context.Context, after string, limit int) ([]runs.RunSummary, string, error) {
+				page, err := store.List(ctx, filter, runs.Page{After: after, Limit: limit})
+				return page.Items, page.Next, err
+			},
+			grid: grid{header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5}},
+			row: func(s runs.RunSummary) []string {
+				return []string{
+					s.RunID, s.AgentID, s.StartedAt.Format(time.DateTime), took(s), statusWords(s), strconv.Itoa(s.TurnCount), cut(s.Intent, 60),
+				}
+			},
+		})
+	})
+}
+
+// took is how long an ended run took.
+func took(s runs.RunSummary) string {
+	if s.EndedAt == nil {
+		return ""
+	}
+	return s.EndedAt.Sub(s.StartedAt).Round(time.Second).String()
+}
+
+func statusWords(s runs.RunSummary) string {
+	if s.Outcome == "" {
+		return string(s.Status)
+	}
+	return string(s.Status) + ": " + string(s.Outcome)
+}
+
+func (a *app) runsShowCommand() *cobra.Command {
+	var agent string
+	c := &cobra.Command{
+		Use:   "show ID [--agent ID]",
+		Short: "Show a run and its trace",
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Where several agents have a run of that
+id, --agent says whose.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var of *string
+			if c.Flags().Changed("agent") {
+				of = &agent
+			}
+			return a.runsShow(c.Context(), args[0], of)
+		},
+	}
+	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`")
+	return c
+}
+
+func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		store := runs.NewStore(d, runs.Options{Scope: a.scope})
+		ref, err := findRun(ctx, store, id, agent)
+		if err != nil {
+			return err
+		}
+		summary, found, err := store.Summary(ctx, ref.AgentID, ref.RunID)
+		if err != nil {
+			return err
+		}
+		shown := &summary
+		if !found {
+			shown = nil
+		}
+		if a.json {
+			return a.runJSON(ctx, store, ref, shown)
+		}
+		return a.printRun(ctx, store, ref, shown)
+	})
+}
+
+// findRun finds the run that an id on the command line means: by the id under which calls know it, else by the one that
+// lists show, which differs where a started record names another.
+func findRun(ctx context.Context, store *runs.Store, id string, agent *string) (runs.RunRef, error) {
+	limit := namedCandidates + 1
+	if agent != nil {
+		limit = -1
+	}
+	found, err := store.Find(ctx, id, limit)
+	if err != nil {
+		return runs.RunRef{}, err
+	}
+	var candidates []candidate[runs.RunRef]
+	for _, ref := range found {
+		if agent == nil || ref.AgentID == *agent {
+			candidates = append(candidates, runCandidate(ref.RunID, ref.AgentID, ref))
+		}
+	}
+	if len(candidates) == 0 {
+		for s, err := range store.Runs(ctx, runs.Filter{}) {
+			if err != nil {
+				return runs.RunRef{}, err
+			}
+			if strings.HasPrefix(s.RunID, id) && (agent == nil || s.AgentID == *agent || s.Ref.AgentID == *agent) {
+				candidates = append(candidates, runCandidate(s.RunID, s.AgentID, s.Ref))
+			}
+		}
+	}
+	return unique("run", id, candidates)
+}
+
+func runCandidate(run, agent string, ref runs.RunRef) candidate[runs.RunRef] {
+	return candidate[runs.RunRef]{id: run, name: shellWord(run) + " --agent " + shellWord(agent), item: ref}
+}
+
+// runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and change escapes.
+func (a *app) runJSON(ctx context.Context, store *runs.Store, ref runs.RunRef, summary *runs.RunSummary) error {
+	text, err := encodeJSON(summary)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	fmt.Fprintf(out, `{"summary":%s,"records":[`, bytes.TrimSuffix(text, []byte("\n"))) //nolint:errcheck // Flush tells
+	first := true
+	for line, err := range store.Lines(ctx, ref) {
+		if err != nil {
+			return err
+		}
+		if line.Kind != runs.LineRecord && line.Kind != runs.LineUnknown {
+			continue
+		}
+		if !first {
+			out.WriteByte(',') //nolint:errcheck // as above
+		}
+		out.Write(line.Text) //nolint:errcheck // as above
+		first = false
+	}
+	out.WriteString("]}\n") //nolint:errcheck // as above
+	return out.Flush()
+}
+
+func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, s *runs.RunSummary) error {
+	facts := [][2]string{{"run", ref.RunID}, {"agent", ref.AgentID}}
+	if s != nil {
+		ended := "no"
+		if s.EndedAt != nil {
+			ended = s.EndedAt.Format(time.DateTime) + " UTC, after " + took(*s)
+		}
+		facts = [][2]string{
+			{"run", s.RunID}, {"agent", s.AgentID}, {"intent", s.Intent}, {"status", statusWords(*s)},
+			{"started", s.StartedAt.Format(time.DateTime) + " UTC"}, {"ended", ended}, {"turns", strconv.Itoa(s.TurnCount)},
+		}
+	}
+	if err := a.printFacts(facts...); err != nil {
+		return err
+	}
+	if err := a.print("\n"); err != nil {
+		return err
+	}
+	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}}
+	for line, err := range store.Lines(ctx, ref) {
+		if err != nil {
+			return err
+		}
+		g.add(append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)...)
+	}
+	return a.printGrid(g)
+}
+
+// textWidth is how much of a prompt or a summary people see.
+const textWidth = 80
+
+// describeLine gives record, tool, result and text of a line of a trace.
+func describeLine(line runs.TraceLine) []string {
+	read := runs.ReadLine(line.Text)
+	switch r := read.Record.(type) {
+	case runs.Started:
+		return []string{"started", "", "", cut(r.Intent, textWidth)}
+	case runs.Turn:
+		return []string{"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r), cut(value(r.Prompt), textWidth)}
+	case runs.Ended:
+		if r.Termination.Incomplete() {
+			return []string{"ended", "", "incomplete", ""}
+		}
+		return []string{"ended", "", string(cmp.Or(r.Termination.Status, r.Termination.Outcome.Status)), cut(r.Termination.Outcome.Summary, textWidth)}
+	case runs.Unknown:
+		return []string{r.Kind, "", "", cut(string(r.Raw), textWidth)}
+	}
+	if read.Kind == runs.LineBlank {
+		return []string{"(blank)", "", "", ""}
+	}
+	return []string{"(no record)", "", "", cut(string(line.Text), textWidth)}
+}
+
+func turnResult(t runs.Turn) string {
+	var words []string
+	if o := t.CliOutcome; o != nil {
+		word := string(o.Kind)
+		if o.Kind == runs.CliExited {
+			word = "exit " + strconv.FormatInt(o.Code, 10)
+		}
+		words = append(words, word)
+	}
+	if t.VerifierVerdict != runs.VerdictNotRun {
+		words = append(words, t.VerifierVerdict.String())
+	}
+	if t.PolicyRejected != nil {
+		words = append(words, "rejected")
+	}
+	return strings.Join(words, ", ")
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

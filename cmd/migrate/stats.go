@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+type statsAnswer struct {
+	Path      string      `json:"path" doc:"the file, absolute"`
+	Schema    int64       `json:"schema" doc:"schema version of the file"`
+	MinReader int64       `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
+	MinWriter int64       `json:"min_writer" doc:"lowest schema version of a program that may write it"`
+	SQLite    string      `json:"sqlite" doc:"version of the SQLite in this program"`
+	CreatedAt time.Time   `json:"created_at" doc:"when the file was made, RFC 3339, UTC"`
+	FileBytes int64       `json:"file_bytes" doc:"size of the file"`
+	WALBytes  int64       `json:"wal_bytes" doc:"size of its -wal, which stays allocated while the file is in use"`
+	PageSize  int64       `json:"page_size" doc:"bytes"`
+	Pages     int64       `json:"pages" doc:"pages of the file"`
+	FreePages int64       `json:"free_pages" doc:"pages that hold nothing"`
+	Tables    []tableSize `json:"tables" doc:"every table, by name"`
+}
+
+type tableSize struct {
+	Name string `json:"name" doc:"of the table"`
+	Rows int64  `json:"rows" doc:"how many it has, in all scopes"`
+}
+
+func (a *app) statsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats",
+		Short: "Show the sizes of the file and the rows of its tables",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return a.stats(c.Context()) },
+	}
+}
+
+func (a *app) stats(ctx context.Context) error {
+	var s db.Stats
+	err := a.with(ctx, toLook, func(d *db.DB) (err error) {
+		s, err = d.Stats(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	answer := statsAnswer{
+		Path: s.Path, Schema: s.Schema, MinReader: s.MinReader, MinWriter: s.MinWriter, SQLite: s.SQLite,
+		CreatedAt: s.CreatedAt, FileBytes: s.FileBytes, WALBytes: s.WALBytes, PageSize: s.PageSize, Pages: s.Pages,
+		FreePages: s.FreePages, Tables: []tableSize{},
+	}
+	for _, t := range s.Tables {
+		answer.Tables = append(answer.Tables, tableSize{t.Name, t.Rows})
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	if err := a.printFacts(
+		[2]string{"file", s.Path},
+		[2]string{"schema", strconv.FormatInt(s.Schema, 10)},
+		[2]string{"made", s.CreatedAt.Format(time.DateTime) + " UTC"},
+		[2]string{"size", humanize.IBytes(uint64(s.FileBytes))},
+		[2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))},
+		[2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))},
+	); err != nil {
+		return err
+	}
+	g := &grid{header: []string{"table", "rows"}, right: []int{1}}
+	for _, t := range answer.Tables {
+		g.add(t.Name, humanize.Comma(t.Rows))
+	}
+	return a.printGrid(g)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+type statusAnswer struct {
+	Path          string          `json:"path" doc:"the file, absolute"`
+	State         string          `json:"state" doc:"current, older (up would migrate it) or newer (than this program, which can read it)"`
+	Schema        int64           `json:"schema" doc:"schema version of the file"`
+	ProgramSchema int64           `json:"program_schema" doc:"schema version of this program"`
+	MinReader     int64           `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
+	MinWriter     int64           `json:"min_writer" doc:"lowest schema version of a program that may write it"`
+	Versions      []versionStatus `json:"versions" doc:"the schema versions that this program knows, lowest first"`
+}
+
+type versionStatus struct {
+	Version int64  `json:"version" doc:"schema version"`
+	Name    string `json:"name" doc:"of the migration's file"`
+	Applied bool   `json:"applied" doc:"the file has it"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the file's schema version and what is to be migrated",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+	}
+}
+
+func (a *app) status(ctx context.Context) error {
+	var answer statusAnswer
+	err := a.with(ctx, toLook, func(d *db.DB) error {
+		schema, err := d.Schema(ctx)
+		answer = statusAnswer{
+			Path: d.Path(), State: "current", Schema: schema.Version, ProgramSchema: db.SchemaVersion(),
+			MinReader: schema.MinReader, MinWriter: schema.MinWriter, Versions: []versionStatus{},
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case answer.Schema < answer.ProgramSchema:
+		answer.State = "older"
+	case answer.Schema > answer.ProgramSchema:
+		answer.State = "newer"
+	}
+	migrations, err := db.Migrations(answer.Schema)
+	if err != nil {
+		return err
+	}
+	for _, m := range migrations {
+		answer.Versions = append(answer.Versions, versionStatus{m.Version, m.Name, m.Applied})
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	if err := a.printFacts(
+		[2]string{"file", answer.Path},
+		[2]string{"state", answer.State},
+		[2]string{"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema)},
+		[2]string{"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader)},
+		[2]string{"may be written", fmt.Sprintf("by programs from schema %d on", answer.MinWriter)},
+	); err != nil {
+		return err
+	}
+	for _, v := range answer.Versions {
+		if !v.Applied {
+			if err := a.print("to do: %d  %s\n", v.Version, v.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+// version is set by the build: go build -ldflags "-X main.version=v1.2.3".
+var version = ""
+
+type versionAnswer struct {
+	Program  string `json:"program" doc:"version of this program; devel where it was built without one"`
+	Revision string `json:"revision" doc:"the commit that it was built from; empty where the build did not know"`
+	Schema   int64  `json:"schema" doc:"schema version of this program"`
+	SQLite   string `json:"sqlite" doc:"version of the SQLite inside"`
+	Go       string `json:"go" doc:"version of Go that built it"`
+	Platform string `json:"platform" doc:"operating system and architecture"`
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the versions of the program and of its schema",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return a.version(c.Context()) },
+	}
+}
+
+func (a *app) version(ctx context.Context) error {
+	answer := versionAnswer{
+		Program: version, Schema: db.SchemaVersion(), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if answer.Program == "" {
+		answer.Program = "devel"
+	}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range build.Settings {
+			if s.Key == "vcs.revision" {
+				answer.Revision = s.Value
+			}
+		}
+	}
+	memory, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		return err
+	}
+	defer memory.Close() //nolint:errcheck // it held nothing
+	stats, err := memory.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	answer.SQLite = stats.SQLite
+	if a.json {
+		return a.printJSON(answer)
+	}
+	revision := answer.Revision
+	if revision == "" {
+		revision = "unknown"
+	}
+	return a.printFacts(
+		[2]string{"program", answer.Program},
+		[2]string{"revision", revision},
+		[2]string{"schema", strconv.FormatInt(answer.Schema, 10)},
+		[2]string{"sqlite", answer.SQLite},
+		[2]string{"go", answer.Go},
+		[2]string{"platform", answer.Platform},
+	)
+}
