@@ -1,0 +1,48 @@
+-- Checkpoints: workflow runs that wait for a person, or were claimed by a process that resumes them.
+
+-- +goose Up
+-- The hot rows, one a document: a run has at most one that waits and one that is claimed.
+-- +goose StatementBegin
+CREATE TABLE checkpoints (
+    id              INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 549755813887), -- number of the row in this file, never used again; the upper bits of its claims' epochs
+    scope           INTEGER NOT NULL REFERENCES scopes (id), -- the scope the run belongs to
+    state           TEXT    NOT NULL CHECK (state IN ('paused', 'claimed')), -- paused: waits and can be claimed; claimed: a process resumes the run. The two may stand side by side for a run that paused again
+    run_id          TEXT    NOT NULL,                        -- the run, as it was saved; an imported document may name another inside
+    paused_stage_id TEXT,                                    -- approval stage the run waits at; NULL: the document can't be read
+    prompt          TEXT,                                    -- what the person is asked; NULL: as above
+    created_at      INTEGER,                                 -- Unix nanoseconds at which the run paused, by its document, clamped to 1677-2262; NULL: as above
+    created_at_text TEXT,                                    -- that time as the document has it, where created_at can't hold it (second 60, other years); else NULL
+    saved_at        INTEGER NOT NULL,                        -- Unix nanoseconds of the save or import that brought the document
+    size            INTEGER NOT NULL CHECK (size >= 0),      -- bytes of the document
+    checksum        INTEGER NOT NULL,                        -- CRC-32C of the document; where it is another, somebody edited the document, and it is read anew at each call
+    problem         TEXT,                                    -- why the document can't be read, in the original's words; NULL: it can
+    epoch           INTEGER CHECK (epoch >> 24 = id),        -- of the claim, or of the last one while paused: id << 24 | number of the claim on this row, so it grows with every claim on the run. NULL: never claimed in this file
+    claimed_at      INTEGER,                                 -- Unix nanoseconds of the claim, or of the import that brought it; NULL: paused
+    owner_id        INTEGER REFERENCES owners (id),          -- process that claimed; its death frees the claim. NULL: paused, or imported, and then nobody's
+    lease_ttl       INTEGER CHECK (lease_ttl > 0),           -- nanoseconds that the claim, and each renewal, lasts; NULL: as long as its process lives
+    lease_until     INTEGER,                                 -- nanoseconds of the machine's boot clock at which the claim may be taken away; NULL: never
+    lease_boot_id   TEXT,                                    -- the machine's start that lease_until counts from; NULL: no lease
+    UNIQUE (scope, run_id, state),
+    CHECK ((problem IS NULL) = (created_at IS NOT NULL) AND (created_at IS NULL) = (paused_stage_id IS NULL) AND (created_at IS NULL) = (prompt IS NULL)),
+    CHECK (created_at IS NOT NULL OR created_at_text IS NULL),
+    CHECK ((state = 'claimed') = (claimed_at IS NOT NULL)),
+    CHECK (owner_id IS NULL OR state = 'claimed' AND epoch IS NOT NULL),
+    CHECK (owner_id IS NOT NULL OR lease_ttl IS NULL),
+    CHECK ((lease_ttl IS NULL) = (lease_until IS NULL) AND (lease_ttl IS NULL) = (lease_boot_id IS NULL))
+) STRICT;
+-- +goose StatementEnd
+
+-- The foreign key: only claims have an owner.
+CREATE INDEX checkpoints_by_owner ON checkpoints (owner_id) WHERE owner_id IS NOT NULL;
+
+-- The documents, beside the hot rows: a claim changes no page of them.
+-- +goose StatementBegin
+CREATE TABLE checkpoint_documents (
+    checkpoint INTEGER NOT NULL PRIMARY KEY REFERENCES checkpoints (id) ON DELETE CASCADE, -- the row that it belongs to
+    document   BLOB    NOT NULL                                                            -- JSON text of the paused workflow, byte for byte as it was saved or imported; one that can't be read may be anything
+) STRICT;
+-- +goose StatementEnd
+
+-- +goose Down
+DROP TABLE checkpoint_documents;
+DROP TABLE checkpoints;
