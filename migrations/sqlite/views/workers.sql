@@ -1,0 +1,98 @@
+-- The runtimes.
+CREATE VIEW v_worker_runtimes AS
+SELECT
+    s.name                AS scope,             -- '' is the default scope
+    r.runtime_id          AS runtime_id,        -- as its callers name it
+    r.display_name        AS display_name,      -- NULL: none
+    r.status              AS status,            -- running or stopped
+    r.running_workers + r.stopped_workers + r.cancelled_workers AS workers, -- number of all
+    r.running_workers     AS running,           -- number of those that run
+    r.stopped_workers     AS stopped,           -- number of those that were stopped
+    r.cancelled_workers   AS cancelled,         -- number of those that were cancelled
+    r.next_event_id - 1   AS last_event_id,     -- of its last event
+    r.diagnostics         AS diagnostics,       -- number of them
+    strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000000, 'unixepoch') || printf('.%09dZ', r.created_at % 1000000000) AS created_at, -- UTC; NULL: imported
+    strftime('%Y-%m-%dT%H:%M:%S', r.stopped_at / 1000000000, 'unixepoch') || printf('.%09dZ', r.stopped_at % 1000000000) AS stopped_at, -- UTC; NULL: running, or imported
+    r.key                 AS runtime            -- the runtime's number, for joins with the other views
+FROM worker_runtimes AS r
+JOIN scopes AS s ON s.id = r.scope;
+
+-- The workers, with what they are for and when they last heard something.
+CREATE VIEW v_workers AS
+SELECT
+    s.name                AS scope,             -- '' is the default scope
+    r.runtime_id          AS runtime_id,        -- the runtime it belongs to
+    w.worker_id           AS worker_id,         -- unique in its runtime
+    w.status              AS status,            -- running, stopped or cancelled
+    q.intent              AS intent,            -- assistant, task or role
+    coalesce(q.objective, q.role, q.purpose) AS purpose, -- the task's objective, the role, or what the assistant is for; NULL: not given
+    coalesce(q.profile_value, q.profile)     AS profile, -- its name, or runtime_default
+    q.config_bundle       AS config_bundle,     -- NULL: none
+    q.capabilities        AS capabilities,      -- number of requested capabilities
+    w.transcript_len      AS inputs,            -- entries in its transcript
+    w.last_event_id       AS last_event_id,     -- the last event that it caused
+    strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.created_at % 1000000000) AS created_at, -- UTC; NULL: imported
+    strftime('%Y-%m-%dT%H:%M:%S', w.last_input_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.last_input_at % 1000000000) AS last_input_at, -- UTC; NULL: none since it is in this file
+    strftime('%Y-%m-%dT%H:%M:%S', w.ended_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.ended_at % 1000000000) AS ended_at, -- UTC; NULL: running, or imported
+    r.key                 AS runtime,           -- the runtime's number, for joins with the other views
+    w.key                 AS worker             -- the worker's number, for joins with the other views
+FROM workers AS w
+JOIN worker_runtimes AS r ON r.key = w.runtime
+JOIN scopes AS s ON s.id = r.scope
+JOIN worker_requests AS q ON q.worker = w.key;
+
+-- The events, in the order of the log.
+CREATE VIEW v_worker_events AS
+SELECT
+    s.name                AS scope,             -- '' is the default scope
+    r.runtime_id          AS runtime_id,        -- the runtime whose log it is
+    coalesce(e.event_id, e.id & 1099511627775) AS event_id, -- as the calls name it
+    e.kind                AS kind,              -- runtime_started, runtime_stopped, worker_created, worker_input_accepted, worker_stopped, worker_cancelled; other words come from imports
+    w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
+    e.message             AS message,           -- for people
+    strftime('%Y-%m-%dT%H:%M:%S', e.at / 1000000000, 'unixepoch') || printf('.%09dZ', e.at % 1000000000) AS at, -- UTC; NULL: imported
+    r.key                 AS runtime,           -- the runtime's number, for joins with the other views
+    w.key                 AS worker,            -- the worker's number, for joins with the other views
+    e.id                  AS place              -- order of the events of a runtime
+FROM worker_runtimes AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN worker_events AS e -- in this order: the ids of a runtime's events are one range
+LEFT JOIN workers AS w ON w.key = e.worker
+WHERE e.id > r.key << 40 AND e.id < (r.key + 1) << 40;
+
+-- What was said to the workers.
+CREATE VIEW v_worker_transcripts AS
+SELECT
+    s.name                AS scope,             -- '' is the default scope
+    r.runtime_id          AS runtime_id,        -- the runtime of the worker
+    w.worker_id           AS worker_id,         -- whose transcript it is
+    coalesce(t.sequence, t.id & 16777215) AS sequence, -- as the calls name it
+    t.role                AS role,              -- user or system
+    CAST(t.content AS TEXT) AS content,         -- what was said
+    t.event_id            AS event_id,          -- the event that accepted it
+    strftime('%Y-%m-%dT%H:%M:%S', t.at / 1000000000, 'unixepoch') || printf('.%09dZ', t.at % 1000000000) AS at, -- UTC; NULL: imported
+    r.key                 AS runtime,           -- the runtime's number, for joins with the other views
+    w.key                 AS worker             -- the worker's number, for joins with the other views
+FROM workers AS w
+JOIN worker_runtimes AS r ON r.key = w.runtime
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN worker_entries AS t -- in this order: the ids of a worker's entries are one range
+WHERE t.id > w.key << 24 AND t.id < (w.key + 1) << 24;
+
+-- What is worth knowing about runtimes and workers.
+CREATE VIEW v_worker_diagnostics AS
+SELECT
+    s.name                AS scope,             -- '' is the default scope
+    r.runtime_id          AS runtime_id,        -- the runtime it belongs to
+    coalesce(d.diagnostic_id, d.id & 1099511627775) AS diagnostic_id, -- as the calls name it
+    d.severity            AS severity,          -- info, warning or error
+    d.code                AS code,              -- a stable word; import.… tells what an import could not read
+    d.message             AS message,           -- for people
+    w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
+    strftime('%Y-%m-%dT%H:%M:%S', d.at / 1000000000, 'unixepoch') || printf('.%09dZ', d.at % 1000000000) AS at, -- UTC; NULL: imported
+    r.key                 AS runtime            -- the runtime's number, for joins with the other views
+FROM worker_runtimes AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN worker_diagnostics AS d -- in this order: the ids of a runtime's diagnostics are one range
+LEFT JOIN workers AS w ON w.key = d.worker
+WHERE d.id > r.key << 40 AND d.id < (r.key + 1) << 40;
