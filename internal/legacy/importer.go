@@ -1,0 +1,232 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// A layout is what the core has to know about a kind of tree whose files are lines, each file one thing in the store.
+type layout interface {
+	name() string
+	// walk calls file for every file below root that should hold records, by its path below root, always in the same
+	// order, and ignored for what the old program does not read.
+	walk(root string, file func(path string) error, ignored func(path, reason string) error) error
+	// decode tells what a line is: what the counts call it, why it can't be read ("" if it can), and whatever store.append
+	// wants to know.
+	decode(text []byte) (kind, reason string, value any)
+	// identities are the things that the file may be, the best first, given its first records. No two files of a tree
+	// have the same last one.
+	identities(path string, first []record) []entity
+	// path is where a thing that came from no file belongs, and why it can't be there ("" if it can).
+	path(e entity) (path, problem string)
+	// title names a thing to people.
+	title(e entity) string
+	// prepare makes what an export's folder holds beside the files; it returns the root that the paths are below.
+	prepare(dir string) (root string, err error)
+	// store is the door of the store.
+	store(d *db.DB, scope string) store
+}
+
+// An importer brings one tree in. A goroutine reads, hashes and decodes; the caller's writes, a few MB in a transaction.
+type importer struct {
+	d      *db.DB
+	layout layout
+	store  store
+	source source
+	root   string
+	o      Options
+	unread bool // some file of this source is in quarantine because it could not be read
+	report Report
+	at     Progress
+}
+
+// A sourceFile is a file on its way through an import.
+type sourceFile struct {
+	path string
+	size int64
+	// kept is set by the writer when ours was touched since the last import: the file's records are counted and not taken.
+	kept bool
+	// changed is set by the writer when the file takes the place of what was imported from it before.
+	changed bool
+}
+
+type stepKind int
+
+const (
+	stepPiece  stepKind = iota // records
+	stepSame                   // the file is as it was
+	stepShared                 // the file's content is there from elsewhere
+	stepUnread
+	stepIgnored
+)
+
+// A step is what the reader hands to the writer.
+type step struct {
+	kind  stepKind
+	file  *sourceFile
+	row   *ledgerRow // the ledger's, when the file was opened; nil: none
+	opens bool       // the first step of the file
+	tail  string     // the kind of record of the torn last line; "" for none
+
+	*piece           // stepPiece
+	choices []choice // stepPiece from 0, stepShared: who the file may be
+	records tally    // stepShared
+	reason  string   // stepUnread, stepIgnored
+}
+
+// maxSteps bounds the steps of a transaction: unchanged files have no bytes to count.
+const maxSteps = 512
+
+func runImport(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
+	x := &importer{d: d, layout: l, store: l.store(d, scope), root: root, o: o, report: newReport(l.name(), scope, root)}
+	if err := x.begin(ctx, scope); err != nil {
+		return x.report, err
+	}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &reader{importer: x, ctx: reading, steps: make(chan *step, 8), done: make(chan error, 1)}
+	go func() { r.done <- r.run() }()
+	writing := x.write(ctx, r.steps)
+	stop()
+	for range r.steps { //nolint:revive // until the reader has seen that nobody listens
+	}
+	if err := errors.Join(writing, unlessStopped(<-r.done, writing)); err != nil {
+		return x.report, err
+	}
+	x.report.Files.Gone = r.gone
+	return x.report, d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
+}
+
+// unlessStopped drops the reader's error where it only says that the writer stopped it.
+func unlessStopped(reading, writing error) error {
+	if writing != nil && errors.Is(reading, context.Canceled) {
+		return nil
+	}
+	return reading
+}
+
+func (x *importer) begin(ctx context.Context, scope string) error {
+	if x.o.Progress != nil {
+		err := totals(x.layout, x.root, &x.at)
+		if err != nil {
+			return err
+		}
+		x.o.Progress(x.at)
+	}
+	return x.d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+		if x.source, err = addSource(tx, scope, x.layout.name(), x.root); err != nil {
+			return err
+		}
+		const sqlUnread = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`
+		return tx.Get(&x.unread, sqlUnread, x.source.id)
+	})
+}
+
+// write takes steps until there are no more, a batch at a time. What a batch counts is added to the report when it is
+// committed, so that the report of a stopped import says what is in the file.
+func (x *importer) write(ctx context.Context, steps <-chan *step) error {
+	var pending []*step
+	bytes := 0
+	for open := true; open; {
+		var st *step
+		if st, open = <-steps; open {
+			pending = append(pending, st)
+			if st.piece != nil {
+				bytes += len(st.raw) + len(st.piece.tail)
+			}
+		}
+		if open && bytes < x.o.batchBytes() && len(pending) < maxSteps || len(pending) == 0 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return stopped(ctx)
+		}
+		if err := x.commit(ctx, pending); err != nil {
+			return err
+		}
+		clear(pending)
+		pending, bytes = pending[:0], 0
+	}
+	return nil
+}
+
+// stopped is the error of a call that its context ended.
+func stopped(ctx context.Context) error {
+	return &db.Error{Op: "import", Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
+}
+
+func (x *importer) commit(ctx context.Context, steps []*step) error {
+	var done *batch
+	apply := func(tx *db.Tx) error {
+		done = &batch{importer: x, tx: tx, part: newReport("", "", "")}
+		for _, st := range steps {
+			if err := done.apply(st); err != nil {
+				return fmt.Errorf("%s: %w", shown(st.file.path), err)
+			}
+		}
+		return nil
+	}
+	var err error
+	if writes(steps) {
+		err = x.d.Write(ctx, "import "+x.layout.name(), apply)
+	} else {
+		err = apply(nil)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		return err
+	}
+	x.report.add(&done.part)
+	if x.o.Progress != nil {
+		for _, st := range steps {
+			if st.opens && st.kind != stepIgnored {
+				x.at.Files++
+			}
+			x.at.Bytes += st.progress()
+		}
+		x.o.Progress(x.at)
+	}
+	return nil
+}
+
+// writes reports whether a batch changes the database at all: most of a second import does not.
+func writes(steps []*step) bool {
+	for _, st := range steps {
+		if st.kind != stepIgnored && (st.kind != stepSame || st.row.State == stateRefused) {
+			return true
+		}
+	}
+	return false
+}
+
+// progress is how many bytes of the source the step stands for.
+func (st *step) progress() int64 {
+	switch st.kind {
+	case stepSame, stepShared:
+		return st.file.size
+	case stepPiece:
+		n := st.to - st.from + int64(len(st.piece.tail))
+		if st.opens {
+			n += st.from
+		}
+		return n
+	}
+	return 0
+}
+
+// totals counts what a walk will meet.
+func totals(l layout, root string, at *Progress) error {
+	return l.walk(root, func(path string) error {
+		at.TotalFiles++
+		if f, size, err := openSource(below(root, path)); err == nil {
+			at.TotalBytes += size
+			return f.Close()
+		}
+		return nil
+	}, func(string, string) error { return nil })
+}

@@ -1,0 +1,183 @@
+package legacy
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"selvedge/db"
+)
+
+// An entity is what the records of a file are in the store: for a run, the agent's id and the run's.
+type entity struct{ group, id string }
+
+// What became of a file; see the column import_files.state.
+const (
+	stateTaken   = "taken"
+	stateShared  = "shared"
+	stateRefused = "refused"
+)
+
+// ledgerRow is what the ledger knows about a file.
+type ledgerRow struct {
+	Path         []byte `db:"path"`
+	State        string `db:"state"`
+	EntityGroup  string `db:"entity_group"`
+	EntityID     string `db:"entity_id"`
+	EntityRow    *int64 `db:"entity_row"`
+	LastSequence int64  `db:"last_sequence"`
+	Size         int64  `db:"size"`
+	Consumed     int64  `db:"consumed"`
+	PrefixSHA256 []byte `db:"prefix_sha256"`
+	OpenLine     bool   `db:"open_line"`
+	Records      string `db:"records"`
+	Tail         []byte `db:"tail"`
+}
+
+func (r *ledgerRow) entity() entity { return entity{r.EntityGroup, r.EntityID} }
+
+// holds reports whether what the row's file became is what the store has under that number.
+func (r *ledgerRow) holds(s stored) bool { return r.EntityRow != nil && *r.EntityRow == s.row }
+
+// complete reports whether the file was read to its end.
+func (r *ledgerRow) complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
+
+const (
+	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ? AND kind = ? AND root = ?`
+	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at) VALUES (?, ?, ?, ?) RETURNING id`
+	sqlEndSource  = `UPDATE import_sources SET last_at = ? WHERE id = ?`
+
+	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
+	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path = ?`
+	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+	sqlPutFile    = `
+INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, path) DO UPDATE SET
+    state = excluded.state, entity_group = excluded.entity_group, entity_id = excluded.entity_id, entity_row = excluded.entity_row,
+    last_sequence = excluded.last_sequence, size = excluded.size, consumed = excluded.consumed, prefix_sha256 = excluded.prefix_sha256,
+    open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at`
+	sqlForgetFile = `DELETE FROM import_files WHERE source = ? AND path = ?`
+
+	sqlHolder = `
+SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
+WHERE f.entity_id = ? AND f.entity_group = ? AND s.scope = ? AND s.kind = ? AND f.state = 'taken' AND f.entity_row = ?`
+)
+
+// source is a tree that is, or was, imported.
+type source struct {
+	id    int64
+	scope int64
+	kind  string
+}
+
+// findSource looks the tree up; ok is false when it was never imported into the scope.
+func findSource(rx *db.Rx, scope, kind, root string) (s source, ok bool, err error) {
+	s.kind = kind
+	if s.scope, ok, err = rx.Scope(scope); err != nil || !ok {
+		return s, false, err
+	}
+	ok, err = rx.Find(&s.id, sqlFindSource, s.scope, kind, []byte(root))
+	return s, ok, err
+}
+
+// addSource gives the tree's row, and makes it, and the scope, where they are missing.
+func addSource(tx *db.Tx, scope, kind, root string) (source, error) {
+	s, ok, err := findSource(&tx.Rx, scope, kind, root)
+	if err != nil || ok {
+		return s, err
+	}
+	if s.scope, err = tx.Scope(scope); err != nil {
+		return s, err
+	}
+	return s, tx.Get(&s.id, sqlAddSource, s.scope, kind, []byte(root), db.Nanos(tx.Now()))
+}
+
+func (s source) end(tx *db.Tx) error {
+	_, err := tx.Exec(sqlEndSource, db.Nanos(tx.Now()), s.id)
+	return err
+}
+
+// file is the ledger's row for path, or nil.
+func (s source) file(rx *db.Rx, path string) (*ledgerRow, error) {
+	var row ledgerRow
+	if ok, err := rx.Find(&row, sqlFindFile, s.id, []byte(path)); err != nil || !ok {
+		return nil, err
+	}
+	return &row, nil
+}
+
+// filesAfter are the next rows in order of their paths' bytes.
+func (s source) filesAfter(rx *db.Rx, path []byte, limit int) (rows []ledgerRow, err error) {
+	return rows, rx.Select(&rows, sqlFilesAfter, s.id, path, limit)
+}
+
+func (s source) put(tx *db.Tx, r *ledgerRow) error {
+	var tail any
+	if len(r.Tail) > 0 {
+		tail = r.Tail
+	}
+	_, err := tx.Exec(sqlPutFile, s.id, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed,
+		r.PrefixSHA256, r.OpenLine, r.Records, tail, db.Nanos(tx.Now()))
+	return err
+}
+
+func (s source) forget(tx *db.Tx, path string) error {
+	_, err := tx.Exec(sqlForgetFile, s.id, []byte(path))
+	return err
+}
+
+// holderRow is a ledger row of any source.
+type holderRow struct {
+	Source int64 `db:"source"`
+	ledgerRow
+}
+
+// holder is the row of the file that e's row in the store was made from; ok is false when it came from no file.
+func (s source) holder(rx *db.Rx, e entity, row int64) (h holderRow, ok bool, err error) {
+	ok, err = rx.Find(&h, sqlHolder, e.id, e.group, s.scope, s.kind, row)
+	return h, ok, err
+}
+
+// tally counts records by kind, and is written as "started 1, turn 22".
+type tally map[string]int64
+
+func (t tally) String() string {
+	kinds := make([]string, 0, len(t))
+	for k := range t {
+		kinds = append(kinds, k)
+	}
+	sort.Strings(kinds)
+	var b strings.Builder
+	for i, k := range kinds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", k, t[k])
+	}
+	return b.String()
+}
+
+func parseTally(text string) (tally, error) {
+	t := tally{}
+	if text == "" {
+		return t, nil
+	}
+	for part := range strings.SplitSeq(text, ", ") {
+		kind, count, _ := strings.Cut(part, " ")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the ledger counts records as %q", db.ErrCorrupt, text)
+		}
+		t[kind] += n
+	}
+	return t, nil
+}
+
+// with adds the records of a piece.
+func (t tally) with(records []record) tally {
+	for i := range records {
+		t[records[i].kind]++
+	}
+	return t
+}

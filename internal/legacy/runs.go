@@ -1,0 +1,265 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// Runs are the trees of the run store: runs/AGENT/RUN.jsonl, one JSON record a line, in a folder that also holds
+// config.toml.
+//
+// A file becomes the run that its records name, where its place is the one that the old program gives to those ids by its
+// own rule or by that of its later versions; else the run that its place names. An id that a file of the same tree holds
+// already is passed over for the next best: the place's ids, then the place's with a mark of its own. A file name that is
+// no UTF-8 gives an id in which the odd bytes are written as \xFF.
+//
+// A line that can't be read stays in its place in the trace, where no call shows it and an export writes it again, and
+// goes into quarantine; the same holds for blank lines, without the quarantine. A torn last line is kept in the ledger.
+type Runs struct{}
+
+// Name is "runs".
+func (Runs) Name() string { return "runs" }
+
+// Recognise takes the folder that holds runs/, or runs/ itself.
+func (Runs) Recognise(dir string) (string, bool, error) {
+	root, err := runsRoot(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	var files, agents int
+	err = runsLayout{}.walk(root, func(path string) error {
+		files++
+		return nil
+	}, func(string, string) error { return nil })
+	if err != nil {
+		return "", false, err
+	}
+	err = eachName(root, func(name string) error {
+		if info, err := os.Stat(below(root, name)); err == nil && info.IsDir() {
+			agents++
+		}
+		return nil
+	})
+	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, err
+}
+
+// Import brings run traces in.
+func (Runs) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
+	root, err := runsRoot(dir)
+	if err != nil {
+		return newReport("runs", scope, dir), err
+	}
+	return runImport(ctx, d, runsLayout{}, scope, root, o)
+}
+
+// Verify compares run traces with what was imported.
+func (Runs) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
+	root, err := runsRoot(dir)
+	if err != nil {
+		return newReport("runs", scope, dir), err
+	}
+	return runVerify(ctx, d, runsLayout{}, scope, root, o)
+}
+
+// Export writes dir/runs/AGENT/RUN.jsonl.
+func (Runs) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return newReport("runs", scope, dir), err
+	}
+	return runExport(ctx, d, runsLayout{}, scope, dir, o)
+}
+
+// nobackup marks a folder of run traces.
+const nobackup = ".nobackup"
+
+// runsRoot finds the folder runs/ from itself or from the folder that holds it, and gives its absolute path, links
+// resolved: whichever way a tree is named, it is the same source.
+func runsRoot(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
+	}
+	root, err := pickRunsRoot(abs)
+	if err != nil || root == "" {
+		if err == nil {
+			err = &db.Error{Op: "open tree", Entity: "run traces", ID: dir, Err: db.ErrNotFound,
+				Hint: "name the folder that holds runs/ and config.toml, or its runs/"}
+		}
+		return "", err
+	}
+	return filepath.EvalSymlinks(root)
+}
+
+// pickRunsRoot is dir or dir/runs. An agent may be called "runs", so dir comes first where it bears the mark of such a
+// folder.
+func pickRunsRoot(dir string) (string, error) {
+	if _, err := os.Lstat(filepath.Join(dir, nobackup)); err == nil {
+		return dir, nil
+	}
+	inner := filepath.Join(dir, "runs")
+	if info, err := os.Stat(inner); err == nil && info.IsDir() {
+		return inner, nil
+	}
+	if filepath.Base(dir) == "runs" {
+		return dir, nil
+	}
+	found := errors.New("found")
+	err := runsLayout{}.walk(dir, func(string) error { return found }, func(string, string) error { return nil })
+	if errors.Is(err, found) {
+		return dir, nil
+	}
+	return "", err
+}
+
+// runsLayout is what the core has to know of run traces.
+type runsLayout struct{}
+
+func (runsLayout) name() string { return "runs" }
+
+// walk does as the original: every folder below the root, links followed, is an agent's, and every name with the
+// extension jsonl in it is a run, whatever it is.
+func (l runsLayout) walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+	return eachName(root, func(agent string) error {
+		at := below(root, agent)
+		info, err := os.Stat(at)
+		switch {
+		case err != nil:
+			return ignored(agent, why(at, err))
+		case !info.IsDir() && agent == nobackup:
+			return nil
+		case !info.IsDir():
+			return ignored(agent, "is in no agent's folder")
+		}
+		err = eachName(at, func(name string) error {
+			path := agent + "/" + name
+			if reason := notARun(name); reason != "" {
+				return ignored(path, reason)
+			}
+			return file(path)
+		})
+		var unreadable *fs.PathError
+		if errors.As(err, &unreadable) && unreadable.Path == at {
+			return file(agent) // reported there as what can't be read
+		}
+		return err
+	})
+}
+
+const runExtension = ".jsonl"
+
+// notARun says why the original does not look at a name in an agent's folder; "" if it does.
+func notARun(name string) string {
+	switch {
+	case strings.HasSuffix(name, runExtension) && len(name) > len(runExtension):
+		return ""
+	case strings.HasPrefix(name, ".run-summar"), strings.HasPrefix(name, ".run-trace-corruption"):
+		return "is an index that later versions make from the traces"
+	}
+	return "has another extension than .jsonl"
+}
+
+func (runsLayout) decode(text []byte) (kind, reason string, value any) {
+	line := runs.ReadLine(text)
+	switch line.Kind {
+	case runs.LineBlank:
+		return kindBlank, "", line
+	case runs.LineRecord:
+		return line.Record.RecordKind(), "", line
+	case runs.LineUnknown:
+		return "unknown", "", line
+	}
+	return kindUndecodable, line.Err.Reason, line
+}
+
+// identities are the ids in the first records that lead to path, by the rule of the seed version or else by the later
+// one, then those of the path.
+func (runsLayout) identities(path string, first []record) []entity {
+	var bySeed, byLater *entity
+	for i := range first {
+		e, ok := idsIn(first[i].value)
+		if !ok || db.CheckID("agent", e.group) != nil || db.CheckID("run", e.id) != nil {
+			continue
+		}
+		switch {
+		case runPath(e, seedName) == path:
+			bySeed = &e
+		case byLater == nil && runPath(e, laterName) == path:
+			byLater = &e
+		}
+		if bySeed != nil {
+			break
+		}
+	}
+	agent, name, _ := strings.Cut(path, "/")
+	byPath := entity{shown(agent), shown(strings.TrimSuffix(name, runExtension))}
+	var list []entity
+	for _, e := range []*entity{bySeed, byLater, &byPath} {
+		if e != nil && (len(list) == 0 || list[len(list)-1] != *e) {
+			list = append(list, *e)
+		}
+		if e != nil && e == bySeed {
+			byLater = nil
+		}
+	}
+	return append(list, entity{byPath.group, byPath.id + "~" + markOf(path)})
+}
+
+func idsIn(value any) (entity, bool) {
+	line, ok := value.(runs.Line)
+	if !ok {
+		return entity{}, false
+	}
+	switch r := line.Record.(type) {
+	case runs.Started:
+		return entity{r.AgentID, r.RunID}, true
+	case runs.Ended:
+		return entity{r.AgentID, r.RunID}, true
+	}
+	return entity{}, false
+}
+
+func (runsLayout) path(e entity) (path, problem string) {
+	path = runPath(e, seedName)
+	agent, name, _ := strings.Cut(path, "/")
+	if len(agent) > maxName || len(name) > maxName {
+		return path, "its file name is too long"
+	}
+	return path, ""
+}
+
+func (runsLayout) title(e entity) string { return fmt.Sprintf("run %q of agent %q", e.id, e.group) }
+
+// prepare makes runs/ and its mark.
+func (runsLayout) prepare(dir string) (string, error) {
+	root := filepath.Join(dir, "runs")
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return "", err
+	}
+	return root, os.WriteFile(filepath.Join(root, nobackup), []byte("car run traces - excluded from backup\n"), 0o600)
+}
+
+func (runsLayout) store(d *db.DB, scope string) store {
+	return runsDoor{runs.NewStore(d, runs.Options{Scope: scope})}
+}

@@ -1,0 +1,152 @@
+package legacy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+// nameWindow bounds the names of a folder that are held in memory: a larger folder is listed several times.
+const nameWindow = 1 << 16
+
+// eachName calls visit with the names in dir, in byte order. The order is part of an import's outcome: where two files
+// claim one id, the first gets it.
+func eachName(dir string, visit func(name string) error) error {
+	return eachNameIn(dir, nameWindow, visit)
+}
+
+func eachNameIn(dir string, window int, visit func(name string) error) error {
+	for last := ""; ; {
+		names, more, err := namesAfter(dir, last, window)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := visit(name); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+		last = names[len(names)-1]
+	}
+}
+
+// namesAfter gives the first window names behind last, and whether there are others behind those.
+func namesAfter(dir, last string, window int) (names []string, more bool, err error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer d.Close() //nolint:errcheck // only read
+	keep := func() {
+		slices.Sort(names)
+		if len(names) > window {
+			clear(names[window:])
+			names, more = names[:window], true
+		}
+	}
+	for {
+		some, err := d.Readdirnames(1024)
+		for _, name := range some {
+			if name > last {
+				names = append(names, name)
+			}
+		}
+		if len(names) >= 2*window {
+			keep()
+		}
+		if errors.Is(err, io.EOF) {
+			keep()
+			return names, more, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// openSource opens a file for reading, links followed. A folder, a pipe or a device is an error: opening a pipe would
+// wait for its other end.
+func openSource(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &notAFile{info.Mode()}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+		err = &notAFile{info.Mode()}
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+type notAFile struct{ mode fs.FileMode }
+
+func (e *notAFile) Error() string {
+	switch {
+	case e.mode.IsDir():
+		return "is a folder"
+	case e.mode&fs.ModeNamedPipe != 0:
+		return "is a pipe"
+	case e.mode&fs.ModeSocket != 0:
+		return "is a socket"
+	}
+	return "is not a regular file"
+}
+
+// why says in a person's words why path can't be read.
+func why(path string, err error) string {
+	var shape *notAFile
+	switch {
+	case errors.As(err, &shape):
+		return shape.Error()
+	case errors.Is(err, syscall.ELOOP):
+		return "is a link that leads in a circle"
+	case errors.Is(err, fs.ErrNotExist):
+		if info, e := os.Lstat(path); e == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return "is a link that leads nowhere"
+		}
+		return "is gone"
+	case errors.Is(err, fs.ErrPermission):
+		return "can't be read: permission denied"
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return "can't be read: " + err.Error()
+}
+
+// shown is a name as people and ids can have it: bytes that are not UTF-8, and NULs, become \xFF.
+func shown(name string) string {
+	if utf8.ValidString(name) && strings.IndexByte(name, 0) < 0 {
+		return name
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		r, n := utf8.DecodeRuneInString(name[i:])
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			fmt.Fprintf(&b, `\x%02X`, name[i])
+		} else {
+			b.WriteString(name[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
