@@ -1,9 +1,10 @@
 -- What was imported from the old programs' trees, file by file, and what could not be taken.
 
 -- +goose Up
+-- The folders that trees were imported from.
 -- +goose StatementBegin
 CREATE TABLE import_sources (
-    id       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,      -- number of the tree
     scope    INTEGER NOT NULL REFERENCES scopes (id),         -- the scope that the tree was brought into
     kind     TEXT    NOT NULL CHECK (kind IN ('runs', 'agents', 'checkpoints', 'workers', 'live')), -- which old program wrote the tree
     root     BLOB    NOT NULL CHECK (length(root) > 0),       -- absolute path of the folder, links resolved, in the bytes of the file system
@@ -13,6 +14,7 @@ CREATE TABLE import_sources (
 ) STRICT;
 -- +goose StatementEnd
 
+-- How far each file was read and where its records are, so that an import goes on where it was.
 -- +goose StatementBegin
 CREATE TABLE import_files (
     source        INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
@@ -37,9 +39,10 @@ CREATE TABLE import_files (
 -- Who holds an id.
 CREATE INDEX import_files_by_entity ON import_files (entity_id, entity_group, source);
 
+-- What could not be taken as it is: why, and where it was.
 -- +goose StatementBegin
 CREATE TABLE quarantine (
-    id           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    id           INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,  -- the number that quarantine show and drop take
     scope        INTEGER NOT NULL REFERENCES scopes (id),     -- the scope of the import
     source       INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
     path         BLOB    NOT NULL,                            -- file below the tree's root, in the bytes of the file system
@@ -47,15 +50,17 @@ CREATE TABLE quarantine (
     what         TEXT    NOT NULL CHECK (what IN ('line', 'tail', 'file', 'conflict', 'name')), -- line: can't be read, also kept in its place; tail: a torn last line; file: can't be opened or read on; conflict: a whole file whose id is here from elsewhere with other content; name: taken, but under another id than its records say
     reason       TEXT    NOT NULL,                            -- what is wrong, for people
     entity_group TEXT,                                        -- with entity_id, whose it is or would be; NULL: not known
-    entity_id    TEXT,                                        -- see entity_group
+    entity_id    TEXT,                                        -- see entity_group; NULL: not known
     bytes        INTEGER NOT NULL CHECK (bytes >= 0),         -- how many bytes are kept, see quarantine_parts
     found_at     INTEGER NOT NULL,                            -- Unix nanoseconds
     UNIQUE (source, path, byte_offset, what)
 ) STRICT;
 -- +goose StatementEnd
 
+-- The list of a scope.
 CREATE INDEX quarantine_by_scope ON quarantine (scope, id);
 
+-- The bytes themselves, in parts: a whole file may be larger than a value can be.
 -- +goose StatementBegin
 CREATE TABLE quarantine_parts (
     quarantine INTEGER NOT NULL REFERENCES quarantine (id) ON DELETE CASCADE, -- the row they belong to

@@ -1,6 +1,7 @@
 -- The registry of agents: one row an agent session, what it looked at, and who holds which thread.
 
 -- +goose Up
+-- The agents, stale ones included. NULL: not given, where a column says nothing else.
 -- +goose StatementBegin
 CREATE TABLE agents (
     id                      INTEGER NOT NULL PRIMARY KEY,             -- number of the row, inside this file only
@@ -63,6 +64,7 @@ CREATE INDEX agents_by_client ON agents (scope, client_instance_id, started_at) 
 CREATE INDEX agents_by_heddle_session ON agents (scope, heddle_session_id, started_at) WHERE heddle_session_id IS NOT NULL AND put_aside_at IS NULL;
 CREATE INDEX agents_by_actor ON agents (scope, native_actor_key, started_at) WHERE native_actor_key IS NOT NULL AND put_aside_at IS NULL;
 
+-- What the agents looked at.
 -- +goose StatementBegin
 CREATE TABLE agent_context_queries (
     agent_id   INTEGER NOT NULL REFERENCES agents (id) ON DELETE CASCADE, -- agents.id of the agent that looked
@@ -75,6 +77,7 @@ CREATE TABLE agent_context_queries (
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
 
+-- Who holds which thread, and the leases: one row a live reservation.
 -- +goose StatementBegin
 CREATE TABLE agent_reservations (
     epoch         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- grows with every reservation in this file, never given twice; what a lease's writes must carry
@@ -94,6 +97,7 @@ CREATE TABLE agent_reservations (
 ) STRICT;
 -- +goose StatementEnd
 
+-- The foreign key: only leases have an owner.
 CREATE INDEX agent_reservations_by_owner ON agent_reservations (owner_id) WHERE owner_id IS NOT NULL;
 
 -- +goose Down
