@@ -29,6 +29,7 @@ func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) erro
 		o.ReadOnly = true
 	case toLook:
 		o.ReadOnly, o.AnySchema = true, true
+	case toCreate:
 	}
 	return a.withOptions(ctx, o, fn)
 }

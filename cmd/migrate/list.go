@@ -13,12 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listAnswer is the shape of list --json. It is written page by page, see printList.
-type listAnswer struct {
-	Items []any   `json:"items" doc:"what was asked for, in the order of the store"`
-	Next  *string `json:"next" doc:"give it to --after for the next page; null at the end"`
-}
-
 // pageFlags are the flags of every list.
 type pageFlags struct {
 	limit int

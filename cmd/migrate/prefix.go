@@ -28,7 +28,7 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	}
 	switch len(candidates) {
 	case 0:
-		return none, &fault{kind: kindNotFound, err: &db.Error{Op: "show", Entity: entity, ID: given, Err: db.ErrNotFound}}
+		return none, &db.Error{Op: "show", Entity: entity, ID: given, Err: db.ErrNotFound, Hint: "see what there is: migrate " + entity + "s list"}
 	case 1:
 		return candidates[0].item, nil
 	}
@@ -44,16 +44,4 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 		kind: kindUsage, hint: "write one of: " + strings.Join(names, "; "),
 		err: fmt.Errorf("%q is not one %s: it may be %s", given, entity, strings.Join(names, "; ")),
 	}
-}
-
-// behindPrefix is the first text, in byte order, that is behind all that begin with prefix; ok is false where there is none.
-func behindPrefix(prefix string) (end string, ok bool) {
-	b := []byte(prefix)
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] < 0xff {
-			b[i]++
-			return string(b[:i+1]), true
-		}
-	}
-	return "", false
 }

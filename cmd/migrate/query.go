@@ -10,8 +10,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db"
 )
@@ -94,7 +92,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		defer timer.Stop()
 	}
 	return a.with(ctx, toLook, func(d *db.DB) error {
-		return d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, text, args) })
+		return queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, text, args) }))
 	})
 }
 
@@ -105,7 +103,7 @@ func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, 
 	}
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
-		return queryFault(err)
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	columns, err := rows.Columns()
@@ -116,7 +114,7 @@ func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, 
 	w := a.rowWriter(f, columns, out)
 	truncated, err := copyRows(rows, w, f.rowLimit(a), len(columns))
 	if err != nil {
-		return queryFault(err)
+		return err
 	}
 	if err := w.end(truncated); err != nil {
 		return err
@@ -189,16 +187,24 @@ func copyRows(rows *sqlx.Rows, w rowWriter, limit, columns int) (truncated bool,
 	return false, rows.Err()
 }
 
+// Primary result codes of SQLite (sqlite.org/rescode.html) that are about the SQL, not about the file.
+const (
+	sqliteError    = 1  // what can't be compiled, or fails as it runs
+	sqliteReadonly = 8  // a write, on a connection that reads
+	sqliteAuth     = 23 // what is switched off
+	sqliteRange    = 25 // a parameter that isn't there
+)
+
 // queryFault blames the SQL for what SQLite says about it.
 func queryFault(err error) error {
-	var e *sqlite.Error
+	var e *db.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_READONLY:
-		return &fault{kind: kindUsage, err: fmt.Errorf("query only reads; nothing was changed: %w", err)}
-	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_RANGE:
+	switch e.Code & 0xff {
+	case sqliteReadonly:
+		return &fault{kind: kindUsage, hint: "query only reads; nothing was changed", err: err}
+	case sqliteError, sqliteAuth, sqliteRange:
 		return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md has examples", err: err}
 	}
 	return err

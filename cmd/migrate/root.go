@@ -40,6 +40,7 @@ const (
 )
 
 func newRootCommand(a *app) *cobra.Command {
+	cobra.EnableCommandSorting = false // the order below is the one in which a reader meets them
 	root := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring agent state into one SQLite file, look after the file, and look into it",
@@ -85,6 +86,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 		}
 	}
 	in(groupSchema, a.upCommand(), a.statusCommand(), a.versionCommand())
+	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.quarantineCommand())
 	in(groupCare, a.checkCommand(), a.backupCommand(), a.statsCommand())
 	in(groupLook, a.queryCommand(), a.runsCommand())
 	help := helpCommand(root)

@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	_ "modernc.org/sqlite"
 
 	"selvedge/internal/dbtest"
 )
@@ -144,7 +143,7 @@ func at(ts *testscript.TestScript, value any, path string) any {
 	if path == "." {
 		return value
 	}
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		list, isList := value.([]any)
 		object, isObject := value.(map[string]any)
 		i, err := strconv.Atoi(name)
@@ -219,5 +218,5 @@ func lockFile(ts *testscript.TestScript, neg bool, args []string) {
 	file, err := os.OpenFile(ts.MkAbs(args[0]), os.O_RDWR|os.O_CREATE, 0o600)
 	ts.Check(err)
 	ts.Check(syscall.Flock(int(file.Fd()), syscall.LOCK_EX))
-	ts.Defer(func() { file.Close() }) //nolint:errcheck // only locked
+	ts.Defer(func() { file.Close() })
 }

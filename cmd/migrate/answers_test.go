@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"selvedge/internal/dbtest"
+)
+
+// call runs the program inside this process.
+func call(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	exit = run(args, strings.NewReader(""), &out, &errs)
+	return exit, out.String(), errs.String()
+}
+
+// unpackTree unpacks a tree of the original run store, such as small, and gives its folder.
+func unpackTree(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	packed := filepath.Join("..", "..", "testdata", "legacy", "runs", name+".tar.gz")
+	if out, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// imported gives a file with a tree in it.
+func imported(t *testing.T, tree string) (path string) {
+	t.Helper()
+	path = dbtest.Path(t)
+	if exit, _, stderr := call(t, "--db", path, "import", "runs", unpackTree(t, tree)); exit != 0 && exit != 3 {
+		t.Fatalf("import: exit %d: %s", exit, stderr)
+	}
+	return path
+}
+
+func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
+	odd, file := unpackTree(t, "awkward"), imported(t, "awkward")
+	fresh, copied := dbtest.Path(t), filepath.Join(t.TempDir(), "copy.db")
+	broken := filepath.Join(t.TempDir(), "broken.sqlite")
+	if err := os.WriteFile(broken, spoiledFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	export := filepath.Join(t.TempDir(), "out")
+	calls := map[string][][]string{
+		"up":              {{"--db", fresh, "up", "--show-sql"}},
+		"status":          {{"--db", file, "status"}},
+		"version":         {{"version"}},
+		"import":          {{"--db", dbtest.Path(t), "import", "auto", odd}},
+		"verify":          {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
+		"export":          {{"--db", file, "export", "runs", export}},
+		"quarantine list": {{"--db", file, "quarantine", "list"}},
+		"quarantine show": {{"--db", file, "quarantine", "show", "1"}},
+		"check":           {{"--db", file, "check"}, {"--db", broken, "check"}},
+		"backup":          {{"--db", file, "backup", copied}},
+		"stats":           {{"--db", file, "stats"}},
+		"query":           {{"--db", file, "query", "SELECT 1"}},
+		"runs list":       {{"--db", file, "runs", "list"}},
+		"runs show":       {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
+		"completion":      {{"completion", "bash"}},
+		"help":            {{"help", "up"}},
+	}
+	for name, answer := range answers {
+		documented := map[string]bool{}
+		for _, f := range fieldsOf(reflect.TypeOf(answer), "") {
+			documented[f.path] = true
+		}
+		seen := map[string]bool{}
+		for _, args := range calls[name] {
+			_, stdout, stderr := call(t, append(args, "--json")...)
+			if stdout == "" {
+				t.Logf("%v: %s", args, stderr)
+				continue
+			}
+			var value any
+			if err := json.Unmarshal([]byte(stdout), &value); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			collect(seen, value, "", documented)
+		}
+		for _, path := range slices.Sorted(maps.Keys(seen)) {
+			if !documented[path] {
+				t.Errorf("%s prints %s, which is not documented", name, path)
+			}
+		}
+		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|quarantined\[\]|ignored\[\]|saw)`)
+		for _, path := range slices.Sorted(maps.Keys(documented)) {
+			inTree := reflect.TypeOf(answer) == reflect.TypeFor[treeAnswer]() && optional.MatchString(path)
+			if !seen[path] && !inTree {
+				t.Errorf("%s does not print %s, which is documented", name, path)
+			}
+		}
+	}
+}
+
+// collect notes the paths of all members, in the spelling of the documentation; it goes no deeper than that.
+func collect(seen map[string]bool, value any, at string, documented map[string]bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			path := at + name
+			if at == "counts." {
+				collect(seen, inner, "counts.NAME.", documented)
+				continue
+			}
+			seen[path] = true
+			collect(seen, inner, path+".", documented)
+		}
+	case []any:
+		at = strings.TrimSuffix(at, ".") + "[]."
+		deeper := false
+		for path := range documented {
+			deeper = deeper || strings.HasPrefix(path, at)
+		}
+		for _, inner := range value {
+			if deeper {
+				collect(seen, inner, at, documented)
+			}
+		}
+	}
+}
+
+// spoiledFile is what is left of a file whose second half was overwritten.
+func spoiledFile(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spoiled.db")
+	if exit, _, stderr := call(t, "--db", path, "up"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(content) / 2
+	copy(content[half:], bytes.Repeat([]byte("spoiled "), half/8+1))
+	return content
+}

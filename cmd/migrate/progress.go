@@ -1,0 +1,45 @@
+package main
+
+import (
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"selvedge/internal/legacy"
+)
+
+// A progress shows how far a tree is, on stderr, where that is a terminal.
+type progress struct {
+	bar *progressbar.ProgressBar // nil: nobody looks
+}
+
+func (a *app) newProgress(what string) *progress {
+	if a.quiet || !isTerminal(a.stderr) {
+		return &progress{}
+	}
+	return &progress{bar: progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionEnableColorCodes(false),
+	)}
+}
+
+// update and finish leave errors of the terminal alone: nobody is there to see the bar.
+func (p *progress) update(at legacy.Progress) {
+	if p.bar == nil {
+		return
+	}
+	if at.TotalBytes > 0 && p.bar.GetMax64() != at.TotalBytes {
+		p.bar.ChangeMax64(at.TotalBytes)
+	}
+	p.bar.Set64(at.Bytes) //nolint:errcheck // see above
+}
+
+func (p *progress) finish() {
+	if p.bar != nil {
+		p.bar.Finish() //nolint:errcheck // see above
+	}
+}

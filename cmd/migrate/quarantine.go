@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/internal/legacy"
+)
+
+// quarantineAnswer is the shape of quarantine show --json. The bytes are written piece by piece.
+type quarantineAnswer struct {
+	legacy.Quarantined
+	Raw []byte `json:"raw" doc:"the bytes that are kept, base64"`
+}
+
+func (a *app) quarantineCommand() *cobra.Command {
+	return group("quarantine", "See what an import could not take", a.quarantineListCommand(), a.quarantineShowCommand())
+}
+
+func (a *app) quarantineListCommand() *cobra.Command {
+	var f pageFlags
+	c := &cobra.Command{
+		Use:   "list [--limit N] [--after CURSOR] [--all]",
+		Short: "List what lies in the scope's quarantine, oldest first",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.quarantineList(c.Context(), f)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		return printList(ctx, a, f, listing[legacy.Quarantined]{
+			page: func(ctx context.Context, after string, limit int) ([]legacy.Quarantined, string, error) {
+				var from int64
+				if after != "" {
+					var err error
+					if from, err = strconv.ParseInt(after, 10, 64); err != nil {
+						return nil, "", usage("--after %s is no cursor of this list", after)
+					}
+				}
+				items, err := legacy.ListQuarantine(ctx, d, a.scope, from, limit+1)
+				if err != nil || len(items) <= limit {
+					return items, "", err
+				}
+				items = items[:limit]
+				return items, strconv.FormatInt(items[limit-1].ID, 10), nil
+			},
+			grid: grid{header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"}, right: []int{0, 3, 5}},
+			row: func(q legacy.Quarantined) []string {
+				return []string{
+					strconv.FormatInt(q.ID, 10), q.Kind, q.File, strconv.FormatInt(q.ByteOffset, 10), q.What,
+					strconv.FormatInt(q.Bytes, 10), q.Reason,
+				}
+			},
+		})
+	})
+}
+
+func (a *app) quarantineShowCommand() *cobra.Command {
+	var raw bool
+	c := &cobra.Command{
+		Use:   "show ID [--raw]",
+		Short: "Show one piece in quarantine: where it was, why it was not taken, its bytes",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil {
+				return usage("%q is no id of quarantine; they are numbers", args[0])
+			}
+			if raw && a.json {
+				return usage("choose one of --raw and --json")
+			}
+			return a.quarantineShow(c.Context(), id, raw)
+		},
+	}
+	c.Flags().BoolVar(&raw, "raw", false, "only the bytes, as they were")
+	return c
+}
+
+// shownBytes is how much of a piece people see; --raw and --json give all of it.
+const shownBytes = 2000
+
+func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		if raw {
+			if _, err := legacy.ShowQuarantine(ctx, d, id); err != nil {
+				return err
+			}
+			return legacy.QuarantineRaw(ctx, d, id, a.stdout)
+		}
+		q, err := legacy.ShowQuarantine(ctx, d, id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.quarantineJSON(ctx, d, q)
+		}
+		var head limitedBuffer
+		head.room = shownBytes
+		if err := legacy.QuarantineRaw(ctx, d, id, &head); err != nil {
+			return err
+		}
+		facts := [][2]string{
+			{"id", strconv.FormatInt(q.ID, 10)}, {"scope", q.Scope}, {"kind", q.Kind}, {"folder", q.Source}, {"file", q.File},
+			{"at byte", strconv.FormatInt(q.ByteOffset, 10)}, {"what", q.What}, {"reason", q.Reason},
+			{"found", q.FoundAt.Format(time.DateTime) + " UTC"}, {"size", humanize.IBytes(uint64(q.Bytes))},
+		}
+		if q.Entity != nil {
+			facts = append(facts, [2]string{"of", *q.Entity})
+		}
+		if q.Group != nil {
+			facts = append(facts, [2]string{"of agent", *q.Group})
+		}
+		if err := a.printFacts(facts...); err != nil {
+			return err
+		}
+		rest := ""
+		if q.Bytes > shownBytes {
+			rest = "… (--raw gives all)"
+		}
+		return a.print("\n%s%s\n", printable(head.String()), rest)
+	})
+}
+
+// quarantineJSON writes the row with its bytes as one object, without holding the bytes.
+func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined) error {
+	text, err := encodeJSON(q)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	out.Write(bytes.TrimSuffix(text, []byte("}\n"))) //nolint:errcheck // Flush tells
+	out.WriteString(`,"raw":"`)                      //nolint:errcheck // as above
+	encoder := base64.NewEncoder(base64.StdEncoding, out)
+	if err := legacy.QuarantineRaw(ctx, d, q.ID, encoder); err != nil {
+		return err
+	}
+	if err := encoder.Close(); err != nil {
+		return err
+	}
+	out.WriteString("\"}\n") //nolint:errcheck // as above
+	return out.Flush()
+}
+
+// A limitedBuffer keeps the beginning of what is written to it.
+type limitedBuffer struct {
+	bytes.Buffer
+	room int
+}
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	n := min(len(p), b.room-b.Len())
+	b.Buffer.Write(p[:n])
+	return len(p), nil
+}
+
+var _ io.Writer = (*limitedBuffer)(nil)

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"selvedge/internal/legacy"
+	"selvedge/runs"
+)
+
+var update = flag.Bool("update", false, "write the reference into docs/CLI.md")
+
+const (
+	cliDoc         = "../../docs/CLI.md"
+	referenceBegin = "<!-- From here on made by: go generate ./cmd/migrate -->\n"
+)
+
+// answers are the values that commands print with --json, by command.
+var answers = map[string]any{
+	"up": upAnswer{}, "status": statusAnswer{}, "version": versionAnswer{},
+	"import": treeAnswer{}, "verify": treeAnswer{}, "export": treeAnswer{},
+	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
+	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
+	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{},
+	"completion": completionAnswer{}, "help": helpAnswer{},
+}
+
+// listOf is the shape of a list, see printList.
+type listOf[T any] struct {
+	Items []T     `json:"items" doc:"in the order of the store"`
+	Next  *string `json:"next" doc:"give it to --after for the next page; null at the end"`
+}
+
+// written are the fields of types that write their own JSON.
+var written = map[reflect.Type][]documented{
+	reflect.TypeFor[runs.RunSummary](): {
+		{"run_id", "text", "of the last started record"},
+		{"agent_id", "text", "of the last started record"},
+		{"intent", "text", "what the run was meant to achieve"},
+		{"started_at", "time", ""},
+		{"ended_at", "time", "left out while the run is open"},
+		{"status", "text", "in_progress, completed, incomplete; from later versions of the original also cancelled, cancellation_pending"},
+		{"turn_count", "number", "turns in the trace"},
+	},
+}
+
+// elsewhere says what the fields of types in other packages mean.
+var elsewhere = map[string]string{
+	"Report.source":      "the folder, absolute, links resolved",
+	"Report.kind":        "what KIND calls it; auto for the sum of several",
+	"Report.scope":       "the scope worked in; empty is the default one",
+	"Report.counts":      "by kind of record",
+	"Report.files":       "counts of files",
+	"Report.quarantined": "what this call put into quarantine, or met there again",
+	"Report.differs":     "what differs between folder and file, and was left as it is",
+	"Report.left_out":    "what an export could not write",
+	"Report.ignored":     "files of the folder that the old program does not read either",
+	"Report.truncated":   "further entries of the four lists: each holds at most 1,000",
+	"Count.read":         "records met; the sum of the other four",
+	"Count.new":          "import: brought in; verify: not in the file; export: written",
+	"Count.already":      "there, and the same",
+	"Count.changed":      "differ from what was imported before",
+	"Count.quarantined":  "not taken as records",
+	"Files.found":        "that hold, or should hold, records",
+	"Files.new":          "not imported before; export: written",
+	"Files.grown":        "have more records than when they were imported last",
+	"Files.already":      "as they were",
+	"Files.changed":      "differ from what was imported",
+	"Files.refused":      "their id is there from elsewhere with other content: in quarantine",
+	"Files.unreadable":   "could not be read, or not to the end",
+	"Files.ignored":      "not read by the old program either",
+	"Files.gone":         "imported before and no longer in the folder; what was imported stays",
+	"Files.bytes":        "of the files read",
+	"Remark.file":        "relative to the folder; bytes that are no UTF-8 are shown as \\xFF",
+	"Remark.reason":      "what is to be said about it",
+
+	"Quarantined.id":          "number of the piece, for quarantine show",
+	"Quarantined.scope":       "the scope of the import",
+	"Quarantined.kind":        "kind of the tree",
+	"Quarantined.source":      "the folder, absolute",
+	"Quarantined.file":        "relative to the folder; bytes that are no UTF-8 are shown as \\xFF",
+	"Quarantined.byte_offset": "where in the file the piece begins",
+	"Quarantined.what":        "line, tail (a line without its end), file, conflict or name",
+	"Quarantined.reason":      "why it was not taken",
+	"Quarantined.group":       "whose it would be: for a run its agent; null where that is not known",
+	"Quarantined.entity":      "what it would belong to: for a run its id; null where that is not known",
+	"Quarantined.bytes":       "how many bytes are kept",
+	"Quarantined.found_at":    "when it was put there, RFC 3339, UTC",
+}
+
+type documented struct{ path, kind, meaning string }
+
+// fieldsOf lists the members of a JSON answer, by their paths.
+func fieldsOf(t reflect.Type, at string) []documented {
+	if own, ok := written[t]; ok {
+		var list []documented
+		for _, f := range own {
+			list = append(list, documented{at + f.path, f.kind, f.meaning})
+		}
+		return list
+	}
+	var list []documented
+	for f := range t.Fields() {
+		if f.Anonymous {
+			list = append(list, fieldsOf(f.Type, at)...)
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		meaning, ok := f.Tag.Lookup("doc")
+		if !ok {
+			meaning = elsewhere[t.Name()+"."+name]
+		}
+		if strings.Contains(options, "omitempty") && !strings.Contains(meaning, "only") {
+			meaning += "; left out where it is empty"
+		}
+		word, inner, step := shape(f.Type)
+		list = append(list, documented{at + name, word, meaning})
+		if inner != nil && at+name != "parts" {
+			list = append(list, fieldsOf(inner, at+name+step)...)
+		}
+	}
+	return list
+}
+
+// shape is the word for a type, and the type of what is inside with the step to it.
+func shape(t reflect.Type) (word string, inner reflect.Type, step string) {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return "time", nil, ""
+	case t == reflect.TypeFor[[]byte]():
+		return "text", nil, ""
+	case written[t] != nil:
+		return "object", t, "."
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		word, inner, step = shape(t.Elem())
+		return word + " or null", inner, step
+	case reflect.String:
+		return "text", nil, ""
+	case reflect.Bool:
+		return "true or false", nil, ""
+	case reflect.Slice:
+		if e := t.Elem(); e.Kind() == reflect.Struct && e != reflect.TypeFor[time.Time]() {
+			return "list", e, "[]."
+		}
+		return "list", nil, ""
+	case reflect.Map:
+		return "object", t.Elem(), ".NAME."
+	case reflect.Struct:
+		return "object", t, "."
+	case reflect.Interface:
+		return "any", nil, ""
+	default:
+		return "number", nil, ""
+	}
+}
+
+// commands are those that do something, with the words that name them.
+func commands(root *cobra.Command) (list []*cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.HasSubCommands() {
+			list = append(list, commands(c)...)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func commandName(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "migrate ") }
+
+// reference is the part of docs/CLI.md that is made from the program.
+func reference() string {
+	root := newRootCommand(&app{stdout: os.Stdout, stderr: os.Stderr})
+	var b strings.Builder
+	b.WriteString("\n## Every command\n\n### Flags that all have\n\n")
+	writeFlags(&b, root.PersistentFlags())
+	shown := map[reflect.Type]string{}
+	for _, g := range root.Groups() {
+		for _, top := range root.Commands() {
+			if top.GroupID != g.ID {
+				continue
+			}
+			for _, c := range append(commands(top), top) {
+				if c.HasSubCommands() {
+					continue
+				}
+				writeCommand(&b, c, shown)
+			}
+		}
+	}
+	b.WriteString("### An error with --json\n\n")
+	writeAnswer(&b, errorAnswer{})
+	return b.String()
+}
+
+// writeCommand tells the fields of an answer once; shown has the command where it did.
+func writeCommand(b *strings.Builder, c *cobra.Command, shown map[reflect.Type]string) {
+	fmt.Fprintf(b, "### migrate %s\n\n%s.\n\n    %s\n\n", commandName(c), c.Short, c.UseLine())
+	if c.Long != "" {
+		fmt.Fprintf(b, "%s\n\n", c.Long)
+	}
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.SortFlags = false
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" && c.Root().PersistentFlags().Lookup(f.Name) == nil {
+			own.AddFlag(f)
+		}
+	})
+	if own.HasFlags() {
+		writeFlags(b, own)
+	}
+	answer := answers[commandName(c)]
+	if before, told := shown[reflect.TypeOf(answer)]; told {
+		fmt.Fprintf(b, "With `--json`: as `%s`.\n\n", before)
+		return
+	}
+	shown[reflect.TypeOf(answer)] = commandName(c)
+	b.WriteString("With `--json`:\n\n")
+	writeAnswer(b, answer)
+}
+
+func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | meaning |\n| --- | --- |\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		value, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			name += " " + value
+		}
+		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+			usage += " (default: " + f.DefValue + ")"
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", name, usage)
+	})
+	b.WriteString("\n")
+}
+
+func writeAnswer(b *strings.Builder, answer any) {
+	b.WriteString("| field | is | meaning |\n| --- | --- | --- |\n")
+	for _, f := range fieldsOf(reflect.TypeOf(answer), "") {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.path, f.kind, f.meaning)
+	}
+	b.WriteString("\n")
+}
+
+func TestTheReferenceIsWhatTheProgramSays(t *testing.T) {
+	text, err := os.ReadFile(cliDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(text), referenceBegin)
+	if !found {
+		t.Fatalf("%s lacks the line %q", cliDoc, referenceBegin)
+	}
+	want := head + referenceBegin + strings.TrimRight(reference(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(cliDoc, []byte(want), 0o644); err != nil { //nolint:gosec // a page of documentation
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(text) != want {
+		t.Errorf("%s is behind the program; run: go generate ./cmd/migrate", cliDoc)
+	}
+}
+
+func TestEveryCommandSaysWhatItAnswersAndEveryFieldWhatItMeans(t *testing.T) {
+	root := newRootCommand(&app{stdout: os.Stdout, stderr: os.Stderr})
+	var names []string
+	for _, c := range commands(root) {
+		name := commandName(c)
+		names = append(names, name)
+		answer, ok := answers[name]
+		if !ok {
+			t.Errorf("%s: its answer with --json is not documented", name)
+			continue
+		}
+		if c.Short == "" {
+			t.Errorf("%s: says nothing of itself", name)
+		}
+		for _, f := range fieldsOf(reflect.TypeOf(answer), "") {
+			if f.meaning == "" && f.kind != "time" {
+				t.Errorf("%s: field %s has no meaning", name, f.path)
+			}
+		}
+	}
+	for name := range answers {
+		if !slices.Contains(names, name) {
+			t.Errorf("there is no command %s", name)
+		}
+	}
+}
+
+// commandFirst relies on it: a flag takes a value in every command that has it, or in none.
+func TestAFlagMeansTheSameEverywhere(t *testing.T) {
+	root := newRootCommand(&app{stdout: os.Stdout, stderr: os.Stderr})
+	takesValue := map[string]bool{}
+	for _, c := range commands(root) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			takes := f.NoOptDefVal == ""
+			if was, known := takesValue[f.Name]; known && was != takes {
+				t.Errorf("%s: --%s takes a value here or elsewhere, not both", commandName(c), f.Name)
+			}
+			takesValue[f.Name] = takes
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/internal/legacy"
+)
+
+// autoKind is the KIND that has the program look for itself.
+const autoKind = "auto"
+
+// treeAnswer is what import, verify and export end with.
+type treeAnswer struct {
+	legacy.Report
+	// Saw is set for auto.
+	Saw []sawTree `json:"saw,omitempty" doc:"only with auto: what was recognised in the folder"`
+	// Parts is set where auto saw several kinds: the report is their sum then.
+	Parts []legacy.Report `json:"parts,omitempty" doc:"only where auto saw several kinds: the report of each, in this shape"`
+}
+
+type sawTree struct {
+	Kind        string `json:"kind" doc:"what KIND calls it"`
+	Description string `json:"description" doc:"what it is, in a few words"`
+}
+
+// A treeWork is what a command does with a kind of tree: one of the methods of legacy.Kind.
+type treeWork func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error)
+
+func kindNames() string {
+	var names []string
+	for _, k := range legacy.Kinds() {
+		names = append(names, k.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// completeTree completes KIND, then a folder.
+func completeTree(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	var names []string
+	for _, k := range legacy.Kinds() {
+		names = append(names, k.Name())
+	}
+	return append(names, autoKind), cobra.ShellCompDirectiveNoFileComp
+}
+
+func kindByName(name string) (legacy.Kind, error) {
+	k, err := legacy.ByName(name)
+	if err != nil {
+		return nil, &fault{kind: kindUsage, hint: "KIND is one of: " + kindNames(), err: err}
+	}
+	return k, nil
+}
+
+// sourceKinds are the kinds that a command is about. The folder is looked at before the file is opened, let alone made.
+func sourceKinds(name, dir string) (kinds []legacy.Kind, saw []sawTree, err error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
+	}
+	if !info.IsDir() {
+		return nil, nil, &fault{kind: kindUsage, hint: "DIR is the folder that the old program was given", err: fmt.Errorf("%s is not a folder", dir)}
+	}
+	if name != autoKind {
+		k, err := kindByName(name)
+		return []legacy.Kind{k}, nil, err
+	}
+	for _, k := range legacy.Kinds() {
+		description, ok, err := k.Recognise(dir)
+		if err != nil {
+			return nil, nil, fmt.Errorf("look for %s in %s: %w", k.Name(), dir, err)
+		}
+		if ok {
+			kinds, saw = append(kinds, k), append(saw, sawTree{k.Name(), description})
+		}
+	}
+	if len(kinds) == 0 {
+		return nil, nil, &fault{
+			kind: kindNotFound, hint: "name the kind if you know better: " + kindNames(),
+			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
+		}
+	}
+	return kinds, saw, nil
+}
+
+// workTrees does the work for each kind and gives one answer for all. The answer says how far it came when there is an
+// error, too.
+func (a *app) workTrees(d *db.DB, kinds []legacy.Kind, dir string, work treeWork) (treeAnswer, error) {
+	var reports []legacy.Report
+	for _, k := range kinds {
+		bar := a.newProgress(k.Name())
+		report, err := work(k, d, dir, legacy.Options{Progress: bar.update})
+		bar.finish()
+		if err != nil {
+			return treeAnswer{Report: report}, err
+		}
+		reports = append(reports, report)
+	}
+	if len(reports) == 1 {
+		return treeAnswer{Report: reports[0]}, nil
+	}
+	return treeAnswer{Report: sum(reports), Parts: reports}, nil
+}
+
+// finishTrees writes the answer. Something that was quarantined, left out or differs ends the command with exit code 3.
+func (a *app) finishTrees(answer treeAnswer, done string) error {
+	var err error
+	if a.json {
+		err = a.printJSON(answer)
+	} else {
+		err = a.printTrees(answer, done)
+	}
+	if err != nil || !answer.Partial() {
+		return err
+	}
+	var what []string
+	add := func(n int, noun string) {
+		if n > 0 {
+			what = append(what, count(n, noun))
+		}
+	}
+	add(len(answer.Quarantined), "quarantined piece")
+	add(len(answer.Differs), "difference")
+	add(len(answer.LeftOut), "record or file left out")
+	hint := ""
+	if len(answer.Quarantined) > 0 {
+		hint = "see what lies in quarantine: migrate quarantine list"
+	}
+	return &fault{kind: kindPartial, hint: hint, err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", "))}
+}
+
+// shownRemarks is how many remarks of a kind people see; --json has them all.
+const shownRemarks = 20
+
+func (a *app) printTrees(answer treeAnswer, done string) error {
+	for _, s := range answer.Saw {
+		if err := a.print("saw %s: %s\n", s.Kind, printable(s.Description)); err != nil {
+			return err
+		}
+	}
+	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"}, right: []int{1, 2, 3, 4, 5}}
+	for _, name := range slices.Sorted(maps.Keys(answer.Counts)) {
+		c := answer.Counts[name]
+		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already), humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
+	}
+	if err := a.printGrid(g); err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		title   string
+		remarks []legacy.Remark
+	}{
+		{"in quarantine", quarantineRemarks(answer.Quarantined)},
+		{"differs", answer.Differs},
+		{"left out", answer.LeftOut},
+		{"ignored", answer.Ignored},
+	} {
+		if err := a.printRemarks(list.title, list.remarks); err != nil {
+			return err
+		}
+	}
+	f := answer.Files
+	return a.print("%s: %s of %s, in %s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source))
+}
+
+func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
+	for i, r := range remarks {
+		if i == shownRemarks {
+			return a.print("%s: and %s; --json has all\n", title, count(len(remarks)-i, "more file"))
+		}
+		if err := a.print("%s: %s: %s\n", title, printable(r.File), printable(r.Reason)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quarantineRemarks(list []legacy.Quarantined) []legacy.Remark {
+	var remarks []legacy.Remark
+	for _, q := range list {
+		remarks = append(remarks, legacy.Remark{
+			File:   fmt.Sprintf("%s at byte %d", q.File, q.ByteOffset),
+			Reason: fmt.Sprintf("%s (quarantine show %d)", q.Reason, q.ID),
+		})
+	}
+	return remarks
+}
+
+// stopped tells, when a tree was left in the middle, that nothing is lost.
+func stopped(answer treeAnswer, err error) error {
+	var done int64
+	for _, c := range answer.Counts {
+		done += c.Read
+	}
+	hint := fmt.Sprintf("%s done; run it again to go on", count(done, "record"))
+	return &fault{kind: classify(err), hint: cmp.Or(hintOf(err), hint), err: err}
+}
+
+// readTrees opens the file for reading and works on a folder with it.
+func (a *app) readTrees(ctx context.Context, kinds []legacy.Kind, dir string, work treeWork) (answer treeAnswer, err error) {
+	err = a.with(ctx, toRead, func(d *db.DB) (err error) {
+		answer, err = a.workTrees(d, kinds, dir, work)
+		return err
+	})
+	return answer, err
+}
+
+// sum adds reports of several kinds up.
+func sum(reports []legacy.Report) legacy.Report {
+	total := reports[0]
+	total.Kind, total.Counts = autoKind, map[string]legacy.Count{}
+	total.Files, total.Truncated = legacy.Files{}, 0
+	total.Quarantined, total.Differs, total.LeftOut, total.Ignored = []legacy.Quarantined{}, []legacy.Remark{}, []legacy.Remark{}, []legacy.Remark{}
+	for _, r := range reports {
+		for name, c := range r.Counts {
+			t := total.Counts[name]
+			t.Read, t.New, t.Already = t.Read+c.Read, t.New+c.New, t.Already+c.Already
+			t.Changed, t.Quarantined = t.Changed+c.Changed, t.Quarantined+c.Quarantined
+			total.Counts[name] = t
+		}
+		t, f := &total.Files, r.Files
+		t.Found, t.New, t.Grown, t.Already, t.Changed = t.Found+f.Found, t.New+f.New, t.Grown+f.Grown, t.Already+f.Already, t.Changed+f.Changed
+		t.Refused, t.Unreadable, t.Ignored, t.Gone, t.Bytes = t.Refused+f.Refused, t.Unreadable+f.Unreadable, t.Ignored+f.Ignored, t.Gone+f.Gone, t.Bytes+f.Bytes
+		total.Quarantined = append(total.Quarantined, r.Quarantined...)
+		total.Differs = append(total.Differs, r.Differs...)
+		total.LeftOut = append(total.LeftOut, r.LeftOut...)
+		total.Ignored = append(total.Ignored, r.Ignored...)
+		total.Truncated += r.Truncated
+	}
+	return total
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/internal/legacy"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify KIND DIR",
+		Short: "Compare an old tree with what was imported from it",
+		Long: `verify reads the tree under DIR again and compares it with the file, record by record. Nothing is written. KIND is
+` + kindNames() + `, or auto. The exit code is 3 when something differs, is not in the file, or lies in quarantine.`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: completeTree,
+		RunE:              func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args[0], args[1]) },
+	}
+}
+
+func (a *app) verify(ctx context.Context, kind, dir string) error {
+	kinds, saw, err := sourceKinds(kind, dir)
+	if err != nil {
+		return err
+	}
+	answer, err := a.readTrees(ctx, kinds, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
+		return k.Verify(ctx, d, a.scope, dir, o)
+	})
+	if err != nil {
+		return err
+	}
+	answer.Saw = saw
+	return a.finishTrees(answer, "compared")
+}
