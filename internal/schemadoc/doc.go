@@ -4,7 +4,8 @@
 // What explains what:
 //
 //   - a comment inside CREATE TABLE or CREATE VIEW, the column that it follows; SQLite keeps these in the file;
-//   - a comment above a CREATE statement, the table, index, trigger or view;
+//   - a comment above a CREATE statement, the table, index, trigger or view; what it says of NULL holds for all columns
+//     that say nothing else;
 //   - the comment at the head of a migration, the chapter of the tables that it made.
 //
 // To make the page anew: make generate.

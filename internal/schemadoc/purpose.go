@@ -46,6 +46,7 @@ func readPurposes(files fs.FS) (purposes, error) {
 
 func (p *purposes) read(script string) {
 	head, above := "", ""
+	used := false // above has a statement already; indexes that follow each other share it
 	var tables []string
 	for i, line := range strings.Split(script, "\n") {
 		comment, isComment := strings.CutPrefix(line, "--")
@@ -53,18 +54,21 @@ func (p *purposes) read(script string) {
 		switch {
 		case strings.HasPrefix(line, "-- +goose"): // between a comment and its statement
 		case isComment:
+			if used {
+				above, used = "", false
+			}
 			above = join(above, strings.TrimSpace(comment))
 		case made != nil:
 			if strings.EqualFold(made[1], "TABLE") {
 				tables = append(tables, made[2])
 			}
 			p.of[made[2]] = above
-			above = ""
+			used = true
 		default:
 			if i > 0 && head == "" && len(tables) == 0 {
 				head = above
 			}
-			above = ""
+			above, used = "", false
 		}
 	}
 	if len(tables) > 0 {

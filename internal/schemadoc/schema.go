@@ -3,6 +3,7 @@ package schemadoc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"selvedge/db"
@@ -134,8 +135,8 @@ func (r *reader) schema() (Schema, error) {
 	for _, o := range r.objects {
 		left[o.Name] = o.Type == "table"
 	}
-	chapters := append(r.purposes.chapters, chapter{title: "Migrations, as goose keeps them.", tables: []string{gooseTable}})
-	for _, c := range chapters {
+	goose := chapter{title: "Migrations, as goose keeps them.", tables: []string{gooseTable}}
+	for _, c := range slices.Concat(r.purposes.chapters, []chapter{goose}) {
 		out := Chapter{Title: c.title}
 		for _, name := range c.tables {
 			if !left[name] { // a later migration dropped it

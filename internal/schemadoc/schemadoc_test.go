@@ -46,9 +46,9 @@ func gaps(s Schema) (list []string) {
 			switch {
 			case c.Comment == "":
 				say(name, "has no comment")
-			case c.Nullable && !strings.Contains(c.Comment, "NULL"):
+			case c.Nullable && !strings.Contains(c.Comment+table.Purpose, "NULL"):
 				say(name, "may be NULL, and its comment does not say what NULL means")
-			case c.Type == "INTEGER" && strings.HasSuffix(c.Name, "_at") && !strings.Contains(c.Comment, "nanoseconds"):
+			case c.Type == "INTEGER" && strings.HasSuffix(c.Name, "_at") && !strings.Contains(c.Comment, "nanoseconds") && !strings.Contains(c.Comment, "clock"):
 				say(name, "is a time, and its comment does not say in what unit")
 			}
 		}

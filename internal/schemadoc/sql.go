@@ -143,11 +143,13 @@ func spaced(before, next string) bool {
 	case next == "(":
 		// A call or a column list of a table, but not an operator's or a keyword's operand.
 		return before != "(" && (!isWord(before) || strings.ToUpper(before) == before)
-	case len(before) == 1 && len(next) == 1 && strings.Contains("<>=|!", before) && strings.Contains("<>=|", next):
+	case isOperator(before) && isOperator(next): // <>, >=, ||
 		return false
 	}
 	return true
 }
+
+func isOperator(s string) bool { return len(s) == 1 && strings.ContainsAny(s, "<>=|!") }
 
 func isWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) < 0

@@ -60,7 +60,7 @@ CREATE TABLE quarantine (
 -- The list of a scope.
 CREATE INDEX quarantine_by_scope ON quarantine (scope, id);
 
--- The bytes themselves, in parts: a whole file may be larger than a value can be.
+-- The bytes themselves, in parts, so that a large file is never whole in memory.
 -- +goose StatementBegin
 CREATE TABLE quarantine_parts (
     quarantine INTEGER NOT NULL REFERENCES quarantine (id) ON DELETE CASCADE, -- the row they belong to
