@@ -1,0 +1,105 @@
+package serdejson
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+)
+
+// AppendCanonical writes a value that a scanner has accepted as the originals write a free-form value that they have
+// read: without blanks, object keys in byte order, the last of equal keys, strings with the fewest escapes, integers
+// beyond 64 bits as floats, floats in their shortest form (1.0, 1e+16, 1e-6). Two values are the same to the originals if
+// their canonical forms are.
+func AppendCanonical(dst, raw []byte) []byte {
+	s := Scanner{data: raw, levels: math.MaxInt}
+	return s.canonical(dst)
+}
+
+// canonicalMember is a member that has been written: its key, and where it stands with its value.
+type canonicalMember struct {
+	key        string
+	start, end int
+}
+
+func (s *Scanner) canonical(dst []byte) []byte {
+	switch c := s.Peek(); c {
+	case '{':
+		return s.canonicalObject(dst)
+	case '[':
+		s.Enter()
+		dst = append(dst, '[')
+		for first := true; ; first = false {
+			if more, _ := s.NextElement(first); !more {
+				return append(dst, ']')
+			}
+			if !first {
+				dst = append(dst, ',')
+			}
+			dst = s.canonical(dst)
+		}
+	default:
+		text, _ := s.Value()
+		switch {
+		case c == '"' && !fewestEscapes(text):
+			return AppendQuoted(dst, Unquote(text))
+		case c == '-' || isDigit(c):
+			return AppendNumber(dst, text)
+		}
+		return append(dst, text...)
+	}
+}
+
+// fewestEscapes reports whether a string is certainly written as AppendQuoted would write it.
+func fewestEscapes(text []byte) bool {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return true
+		}
+		if c := text[i+1]; c == '/' || c == 'u' {
+			return false
+		}
+		text = text[i+2:]
+	}
+}
+
+// canonicalObject writes the members as they come, and again in order where they came in another one.
+func (s *Scanner) canonicalObject(dst []byte) []byte {
+	var few [8]canonicalMember
+	members := few[:0]
+	s.Enter()
+	dst = append(dst, '{')
+	body, ordered := len(dst), true
+	for first := true; ; first = false {
+		quoted, more, _ := s.NextKey(first)
+		if !more {
+			break
+		}
+		key := Unquote(quoted)
+		if !first {
+			dst = append(dst, ',')
+			ordered = ordered && members[len(members)-1].key < key
+		}
+		start := len(dst)
+		dst = s.canonical(append(AppendQuoted(dst, key), ':'))
+		members = append(members, canonicalMember{key: key, start: start - body, end: len(dst) - body})
+	}
+	if ordered {
+		return append(dst, '}')
+	}
+	// Stable, so that the last of equal keys stays behind the others.
+	slices.SortStableFunc(members, func(a, b canonicalMember) int { return strings.Compare(a.key, b.key) })
+	asTheyCame := bytes.Clone(dst[body:])
+	dst = dst[:body]
+	for i, m := range members {
+		if i+1 < len(members) && members[i+1].key == m.key {
+			continue
+		}
+		if len(dst) > body {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, asTheyCame[m.start:m.end]...)
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,430 @@
+package serdejson
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"strconv"
+)
+
+// maxLevels is the number of nested arrays and objects that the originals read.
+const maxLevels = 127
+
+// A Scanner stands somewhere in a document. It hands out spans of it and copies nothing. After a failure its methods
+// answer false, and Reason says why. The document must be valid UTF-8.
+type Scanner struct {
+	data    []byte
+	pos     int
+	keyEnd  int  // behind the last key, before its colon
+	levels  int  // arrays and objects that may still be opened
+	lenient bool // inside what the originals skip: numbers and surrogates are not looked at
+	reason  string
+}
+
+// NewScanner gives a scanner at the beginning of data.
+func NewScanner(data []byte) *Scanner { return &Scanner{data: data, levels: maxLevels} }
+
+// Reason is the first failure, in the words of the originals and with line and column; "" when there was none.
+func (s *Scanner) Reason() string { return s.reason }
+
+// Pos is where the scanner stands, an offset in the document.
+func (s *Scanner) Pos() int { return s.pos }
+
+// Seek goes to another place at the same depth.
+func (s *Scanner) Seek(pos int) { s.pos = pos }
+
+// SeekKeyEnd goes back to the end of the key that NextKey read last.
+func (s *Scanner) SeekKeyEnd() { s.pos = s.keyEnd }
+
+// Fail reports what was just consumed.
+func (s *Scanner) Fail(reason string) bool { return s.failAt(reason, s.pos) }
+
+// PeekFail reports the next character.
+func (s *Scanner) PeekFail(reason string) bool { return s.failAt(reason, min(len(s.data), s.pos+1)) }
+
+func (s *Scanner) failAt(reason string, at int) bool {
+	if s.reason == "" {
+		s.reason = reason + position(s.data, at)
+	}
+	return false
+}
+
+func position(data []byte, at int) string {
+	start := bytes.LastIndexByte(data[:at], '\n') + 1
+	return fmt.Sprintf(" at line %d column %d", 1+bytes.Count(data[:start], []byte{'\n'}), at-start)
+}
+
+// Peek skips blanks and returns the next character, 0 at the end. (A NUL in the input is no JSON either.)
+func (s *Scanner) Peek() byte {
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\n', '\t', '\r':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// AtEnd reports whether nothing is left.
+func (s *Scanner) AtEnd() bool { return s.pos >= len(s.data) }
+
+// Value skips one value and returns its text.
+func (s *Scanner) Value() ([]byte, bool) {
+	c := s.Peek()
+	start := s.pos
+	ok := false
+	switch {
+	case c == '"':
+		ok = s.text()
+	case c == '{' || c == '[':
+		ok = s.nested(c)
+	case c == '-' || isDigit(c):
+		ok = s.number()
+	case c == 'n':
+		ok = s.literal("null")
+	case c == 't':
+		ok = s.literal("true")
+	case c == 'f':
+		ok = s.literal("false")
+	case s.AtEnd():
+		s.PeekFail("EOF while parsing a value")
+	default:
+		s.PeekFail("expected value")
+	}
+	return s.data[start:s.pos], ok
+}
+
+// Ignore skips a value as the originals skip members that they don't know: to any depth, and without a look at what
+// numbers and surrogates mean.
+func (s *Scanner) Ignore() bool {
+	s.lenient = true
+	defer func() { s.lenient = false }()
+	var open []byte // no recursion: a hostile document could exhaust the stack, which ends a Go program
+	for {
+		first := false
+		if c := s.Peek(); c == '{' || c == '[' {
+			open, first = append(open, c), true
+			s.levels--
+			s.pos++
+		} else if _, ok := s.Value(); !ok {
+			return false
+		}
+		for {
+			if len(open) == 0 {
+				return true
+			}
+			more, ok := false, false
+			if open[len(open)-1] == '{' {
+				_, more, ok = s.NextKey(first)
+			} else {
+				more, ok = s.NextElement(first)
+			}
+			if !ok {
+				return false
+			}
+			if more {
+				break
+			}
+			open, first = open[:len(open)-1], false
+		}
+	}
+}
+
+func (s *Scanner) literal(word string) bool {
+	for i := range len(word) {
+		if s.AtEnd() {
+			return s.Fail("EOF while parsing a value")
+		}
+		s.pos++
+		if s.data[s.pos-1] != word[i] {
+			return s.Fail("expected ident")
+		}
+	}
+	return true
+}
+
+// nested skips an array or an object.
+func (s *Scanner) nested(open byte) bool {
+	if !s.Enter() {
+		return false
+	}
+	for first := true; ; first = false {
+		more, ok := false, false
+		if open == '{' {
+			_, more, ok = s.NextKey(first)
+		} else {
+			more, ok = s.NextElement(first)
+		}
+		if !ok || !more {
+			return ok
+		}
+		if _, ok := s.Value(); !ok {
+			return false
+		}
+	}
+}
+
+// Enter opens the array or object at pos.
+func (s *Scanner) Enter() bool {
+	if s.levels == 0 {
+		return s.PeekFail("recursion limit exceeded")
+	}
+	s.levels--
+	s.pos++
+	return true
+}
+
+func (s *Scanner) leave() {
+	s.levels++
+	s.pos++
+}
+
+// NextKey stands behind '{' or a member's value. It reads the next key and its colon, or the closing brace.
+func (s *Scanner) NextKey(first bool) (key []byte, more, ok bool) {
+	c := s.Peek()
+	switch {
+	case c == '}':
+		s.leave()
+		return nil, false, true
+	case c == ',' && !first:
+		s.pos++
+		switch c = s.Peek(); {
+		case c == '"':
+		case c == '}':
+			return nil, false, s.PeekFail("trailing comma")
+		case s.AtEnd():
+			return nil, false, s.PeekFail("EOF while parsing a value")
+		default:
+			return nil, false, s.PeekFail("key must be a string")
+		}
+	case s.AtEnd():
+		return nil, false, s.PeekFail("EOF while parsing an object")
+	case !first:
+		return nil, false, s.PeekFail("expected `,` or `}`")
+	case c != '"':
+		return nil, false, s.PeekFail("key must be a string")
+	}
+	start := s.pos
+	if !s.text() {
+		return nil, false, false
+	}
+	key, s.keyEnd = s.data[start:s.pos], s.pos
+	if s.Peek() != ':' {
+		if s.AtEnd() {
+			return nil, false, s.PeekFail("EOF while parsing an object")
+		}
+		return nil, false, s.PeekFail("expected `:`")
+	}
+	s.pos++
+	return key, true, true
+}
+
+// NextElement stands behind '[' or an element. It steps over the comma, or over the closing bracket.
+func (s *Scanner) NextElement(first bool) (more, ok bool) {
+	c := s.Peek()
+	switch {
+	case c == ']':
+		s.leave()
+		return false, true
+	case s.AtEnd():
+		return false, s.PeekFail("EOF while parsing a list")
+	case first:
+		return true, true
+	case c != ',':
+		return false, s.PeekFail("expected `,` or `]`")
+	}
+	s.pos++
+	c = s.Peek()
+	switch {
+	case c == ']':
+		return false, s.PeekFail("trailing comma")
+	case s.AtEnd():
+		return false, s.PeekFail("EOF while parsing a value")
+	}
+	return true, true
+}
+
+// number skips a number and checks that it is not beyond a float.
+func (s *Scanner) number() bool {
+	start := s.pos
+	if s.data[s.pos] == '-' {
+		s.pos++
+	}
+	switch {
+	case s.AtEnd():
+		return s.Fail("EOF while parsing a value")
+	case s.data[s.pos] == '0':
+		s.pos++
+		if !s.AtEnd() && isDigit(s.data[s.pos]) {
+			return s.PeekFail("invalid number")
+		}
+	case isDigit(s.data[s.pos]):
+		s.digits()
+	default:
+		s.pos++
+		return s.Fail("invalid number")
+	}
+	whole := s.pos
+	if !s.AtEnd() && s.data[s.pos] == '.' {
+		s.pos++
+		if s.digits() == 0 {
+			if s.AtEnd() {
+				return s.PeekFail("EOF while parsing a value")
+			}
+			return s.PeekFail("invalid number")
+		}
+	}
+	if !s.AtEnd() && s.data[s.pos]|0x20 == 'e' {
+		s.pos++
+		if !s.AtEnd() && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
+			s.pos++
+		}
+		if s.AtEnd() {
+			return s.Fail("EOF while parsing a value")
+		}
+		if s.digits() == 0 {
+			s.pos++
+			return s.Fail("invalid number")
+		}
+	}
+	if s.lenient {
+		return true
+	}
+	// Fewer than 300 digits without an exponent stay below the largest float, about 1.8e308.
+	if s.pos == whole && s.pos-start < 300 {
+		return true
+	}
+	if _, err := strconv.ParseFloat(string(s.data[start:s.pos]), 64); err != nil {
+		return s.Fail("number out of range")
+	}
+	return true
+}
+
+func (s *Scanner) digits() int {
+	start := s.pos
+	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
+		s.pos++
+	}
+	return s.pos - start
+}
+
+// text skips a string, quotes included.
+func (s *Scanner) text() bool {
+	s.pos++
+	for {
+		s.pos += plainPrefix(s.data[s.pos:])
+		if s.AtEnd() {
+			return s.Fail("EOF while parsing a string")
+		}
+		c := s.data[s.pos]
+		s.pos++
+		switch {
+		case c == '"':
+			return true
+		case c != '\\':
+			if s.lenient {
+				s.pos-- // the originals stop before it there
+			}
+			return s.Fail("control character (\\u0000-\\u001F) found while parsing a string")
+		case !s.escape():
+			return false
+		}
+	}
+}
+
+const (
+	everyByte = 0x0101010101010101
+	highBits  = 0x8080808080808080
+)
+
+// plainPrefix is the number of bytes before the first quote, backslash or control character. It looks at eight bytes at a
+// time: in hits, the high bit of a byte is set if that byte is one of the three. A borrow can only set bits above the
+// first true hit, so the lowest one is always right.
+func plainPrefix(b []byte) int {
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote := w ^ everyByte*'"'
+		slash := w ^ everyByte*'\\'
+		hits := ((quote - everyByte) &^ quote) | ((slash - everyByte) &^ slash) | ((w - everyByte*0x20) &^ w)
+		if hits &= highBits; hits != 0 {
+			return n + bits.TrailingZeros64(hits)/8
+		}
+	}
+	for ; n < len(b); n++ {
+		if c := b[n]; c == '"' || c == '\\' || c < 0x20 {
+			break
+		}
+	}
+	return n
+}
+
+// escape skips what follows a backslash.
+func (s *Scanner) escape() bool {
+	if s.AtEnd() {
+		return s.Fail("EOF while parsing a string")
+	}
+	s.pos++
+	switch s.data[s.pos-1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	case 'u':
+	default:
+		return s.Fail("invalid escape")
+	}
+	unit, ok := s.hex()
+	switch {
+	case !ok:
+		return false
+	case s.lenient:
+		return true
+	case unit < 0xD800 || unit > 0xDFFF:
+		return true
+	case unit >= 0xDC00:
+		return s.Fail("lone leading surrogate in hex escape")
+	}
+	for _, want := range []byte{'\\', 'u'} {
+		if s.AtEnd() {
+			return s.Fail("EOF while parsing a string")
+		}
+		s.pos++
+		if s.data[s.pos-1] != want {
+			return s.Fail("unexpected end of hex escape")
+		}
+	}
+	unit, ok = s.hex()
+	if ok && (unit < 0xDC00 || unit > 0xDFFF) {
+		return s.Fail("lone leading surrogate in hex escape")
+	}
+	return ok
+}
+
+func (s *Scanner) hex() (rune, bool) {
+	if len(s.data)-s.pos < 4 {
+		s.pos = len(s.data)
+		return 0, s.Fail("EOF while parsing a string")
+	}
+	s.pos += 4
+	unit, ok := hexUnit(s.data[s.pos-4:])
+	if !ok {
+		return 0, s.Fail("invalid escape")
+	}
+	return unit, true
+}
+
+func hexUnit(b []byte) (unit rune, ok bool) {
+	for _, c := range b[:4] {
+		switch {
+		case isDigit(c):
+			unit = unit<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			unit = unit<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return unit, true
+}
