@@ -25,7 +25,7 @@ func DecodeTOML(data []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	if !bytes.Equal(e.encode(), data) {
-		e.document = bytes.Clone(data)
+		e.document, e.documentOf = bytes.Clone(data), e.SessionID
 	}
 	return e, nil
 }

@@ -19,8 +19,11 @@ func (e Entry) TOML() []byte {
 		return e.encode()
 	}
 	was, err := DecodeTOML(e.document)
-	if err == nil && bytes.Equal(was.encode(), e.encode()) {
-		return e.document
+	if err == nil && e.SessionID == e.documentOf {
+		was.SessionID = e.SessionID
+		if bytes.Equal(was.encode(), e.encode()) {
+			return e.document
+		}
 	}
 	root, err := parseDocument(e.document)
 	if err != nil {

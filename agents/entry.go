@@ -68,6 +68,8 @@ type Entry struct {
 
 	exact    map[string]string // path of a time whose second is 60 -> its text; see chrono.Parse
 	document []byte            // the TOML document it came from, where encoding the fields gives another
+	// documentOf is the SessionID that the document belongs to. The document itself may say another; see Under.
+	documentOf string
 }
 
 // A UsageSummary counts what an agent used; nil where nobody counted.

@@ -157,7 +157,7 @@ func (w *row) entry() (Entry, error) {
 			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls, CostMicrosUSD: countOf(w.CostMicrosUSD),
 		},
 		ReportFlushState: w.ReportFlushState, WinningAttachRule: w.WinningAttachRule, ProbeSource: w.ProbeSource,
-		AttachReason: w.AttachReason, document: w.Document,
+		AttachReason: w.AttachReason, document: w.Document, documentOf: w.SessionID,
 	}
 	if w.ProbeConfidence != nil {
 		f := float32(*w.ProbeConfidence)
