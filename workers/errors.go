@@ -1,0 +1,72 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// ErrorKind is the sort of a RuntimeError. The words are the original's variants.
+type ErrorKind string
+
+const (
+	KindRuntimeStopped     ErrorKind = "RuntimeStopped"     // wraps db.ErrConflict
+	KindWrongRuntime       ErrorKind = "WrongRuntime"       // wraps db.ErrInvalid
+	KindWrongRuntimeCursor ErrorKind = "WrongRuntimeCursor" // wraps db.ErrInvalid
+	KindWorkerNotFound     ErrorKind = "WorkerNotFound"     // wraps db.ErrNotFound
+	KindLimitTooLarge      ErrorKind = "LimitTooLarge"      // wraps db.ErrInvalid
+	KindInvalidRequest     ErrorKind = "InvalidRequest"     // wraps db.ErrInvalid
+	KindStoreCorrupt       ErrorKind = "StoreCorrupt"       // wraps db.ErrCorrupt
+)
+
+// A RuntimeError is a call that the runtime refused. Its text is the original's.
+type RuntimeError struct {
+	Kind ErrorKind
+	text string
+}
+
+// Error is the original's text.
+func (e *RuntimeError) Error() string { return e.text }
+
+// Unwrap gives the sentinel that the kind belongs to.
+func (e *RuntimeError) Unwrap() error {
+	switch e.Kind {
+	case KindRuntimeStopped:
+		return db.ErrConflict
+	case KindWorkerNotFound:
+		return db.ErrNotFound
+	case KindStoreCorrupt:
+		return db.ErrCorrupt
+	}
+	return db.ErrInvalid
+}
+
+func refusal(kind ErrorKind, format string, args ...any) error {
+	return &RuntimeError{Kind: kind, text: fmt.Sprintf(format, args...)}
+}
+
+func runtimeStopped(id RuntimeID) error {
+	return refusal(KindRuntimeStopped, "runtime %s is stopped", id)
+}
+
+func workerNotFound(ref WorkerRef) error {
+	return refusal(KindWorkerNotFound, "worker %s was not found in runtime %s", ref.WorkerID, ref.RuntimeID)
+}
+
+func limitTooLarge(requested, most uint64) error {
+	return refusal(KindLimitTooLarge, "limit %d exceeds maximum %d", requested, most)
+}
+
+func invalidRequest(text string) error {
+	return refusal(KindInvalidRequest, "invalid request: %s", text)
+}
+
+// refused hands a RuntimeError out as it is: db names the operation around every other error.
+func refused(err error) error {
+	var refusal *RuntimeError
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return err
+}
