@@ -16,12 +16,12 @@ type batch struct {
 }
 
 func (b *batch) apply(st *step) error {
-	switch st.kind {
-	case stepIgnored:
+	if st.kind == stepIgnored {
 		b.part.Files.Ignored++
 		b.part.remark(&b.part.Ignored, st.file.path, st.reason)
 		return nil
-	case stepUnread:
+	}
+	if st.kind == stepUnread {
 		return b.unreadable(st)
 	}
 	if st.opens {
@@ -33,10 +33,10 @@ func (b *batch) apply(st *step) error {
 			return err
 		}
 	}
-	switch st.kind {
-	case stepSame:
+	if st.kind == stepSame {
 		return b.same(st)
-	case stepShared:
+	}
+	if st.kind == stepShared {
 		return b.shared(st)
 	}
 	return b.piece(st)
@@ -47,7 +47,7 @@ func (b *batch) unreadable(st *step) error {
 		b.part.Files.Found++
 	}
 	b.part.Files.Unreadable++
-	q, _, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatFile, reason: st.reason})
+	q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatFile, reason: st.reason})
 	b.part.quarantined(q)
 	return err
 }
@@ -183,7 +183,7 @@ func (b *batch) target(st *step) (*ledgerRow, error) {
 	case state == stateRefused:
 		b.part.Files.Refused++
 		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into a scope of its own", b.layout.title(c.entity))
-		q, _, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatConflict, reason: reason, whose: &c.entity})
+		q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatConflict, reason: reason, whose: &c.entity})
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func (b *batch) target(st *step) (*ledgerRow, error) {
 	}
 	if passed != nil && state == stateTaken {
 		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s", b.layout.title(passed.wanted), shown(string(passed.by)), b.layout.title(c.entity))
-		q, _, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatName, reason: reason, whose: &passed.wanted})
+		q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatName, reason: reason, whose: &passed.wanted})
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func (b *batch) goOn(st *step) (*ledgerRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if row == nil || row.Consumed != st.from && !(row.OpenLine && row.Consumed+1 == st.from) {
+	if row == nil || st.from != row.Consumed && (!row.OpenLine || st.from != row.Consumed+1) {
 		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again", db.ErrConflict)
 	}
 	if st.opens {
@@ -315,7 +315,7 @@ func (b *batch) take(st *step, row *ledgerRow) error {
 
 // bad quarantines a line. It was counted with the others of its kind, all of which are bad: the count is corrected.
 func (b *batch) bad(st *step, e entity, offset int64, what, reason string, raw []byte) error {
-	q, _, err := b.source.quarantine(b.tx, finding{path: st.file.path, offset: offset, what: what, reason: reason, whose: &e, raw: raw})
+	q, err := b.source.quarantine(b.tx, finding{path: st.file.path, offset: offset, what: what, reason: reason, whose: &e, raw: raw})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
 	"selvedge/db"
@@ -32,8 +33,7 @@ type choice struct {
 // lost. An id that is there from elsewhere is never joined: with the same content the file is there already, with other
 // content it is refused. The same content under any of the file's ids counts, since an export of what stood under the
 // second best id must be known again.
-func (in *fileReader) choose(first *piece) ([]choice, error) {
-	ids := in.layout.identities(in.file.path, first.records)
+func (in *fileReader) choose(ctx context.Context, ids []entity) ([]choice, error) {
 	choices := make([]choice, 0, len(ids))
 	settled := false
 	for _, e := range ids {
@@ -41,12 +41,12 @@ func (in *fileReader) choose(first *piece) ([]choice, error) {
 			choices = append(choices, choice{entity: e})
 			continue
 		}
-		c, err := in.look(e)
+		c, err := in.look(ctx, e)
 		if err != nil {
 			return nil, err
 		}
 		if c.verdict == verdictOther {
-			same, err := in.compare(e)
+			same, err := in.compare(ctx, e)
 			if err != nil {
 				return nil, err
 			}
@@ -70,11 +70,11 @@ func contains(choices []choice, v verdict) bool {
 }
 
 // look gives what stands under e; what comes from elsewhere is verdictOther until it has been compared.
-func (in *fileReader) look(e entity) (c choice, err error) {
+func (in *fileReader) look(ctx context.Context, e entity) (c choice, err error) {
 	c.entity = e
-	err = in.d.Read(in.ctx, "look up who holds an id", func(rx *db.Rx) error {
+	err = in.d.Read(ctx, "look up who holds an id", func(rx *db.Rx) error {
 		var err error
-		c.verdict, c.was, _, err = in.importer.standing(rx, e)
+		c.verdict, c.was, _, err = in.standing(rx, e)
 		return err
 	})
 	return c, err
@@ -99,12 +99,12 @@ func (x *importer) standing(rx *db.Rx, e entity) (verdict, stored, []byte, error
 var errDiffers = errors.New("differs")
 
 // compare reports whether the file is what an export of e would write.
-func (in *fileReader) compare(e entity) (bool, error) {
-	lines := &lineReader{f: in.lines.f, size: in.file.size, decode: in.layout.decode}
+func (in *fileReader) compare(ctx context.Context, e entity) (bool, error) {
+	lines := in.linesOf(in.lines.f, in.file.size)
 	lines.rewind()
 	file := &lineCursor{lines: lines}
 	c := content{d: in.d, store: in.store, source: in.source, e: e}
-	err := c.each(in.ctx, func(text []byte, lf bool) error {
+	err := c.each(ctx, func(text []byte, lf bool) error {
 		have, ok, err := file.next()
 		if err != nil {
 			return err
@@ -127,8 +127,7 @@ func (in *fileReader) compare(e entity) (bool, error) {
 }
 
 // shared reads the file to its end for the counts, and says that all of it is here from elsewhere.
-func (in *fileReader) shared(choices []choice) error {
-	in.lines.rewind()
+func (in *fileReader) shared(ctx context.Context, choices []choice) error {
 	st := &step{kind: stepShared, row: in.row, choices: choices, records: tally{}}
 	for {
 		p, err := in.lines.next()
@@ -141,8 +140,8 @@ func (in *fileReader) shared(choices []choice) error {
 		}
 	}
 	st.tail = in.tailKind(st.piece.tail)
-	st.piece.records, st.piece.raw = nil, nil
-	return in.send(st)
+	st.piece.records, st.raw = nil, nil
+	return in.send(ctx, st)
 }
 
 // A fileLine is a line of a file: a record, or the torn tail.

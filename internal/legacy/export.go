@@ -17,7 +17,6 @@ import (
 // An exporter writes the things of a scope into a folder. Nothing that is there is ever overwritten.
 type exporter struct {
 	*importer
-	ctx    context.Context
 	report *Report
 }
 
@@ -43,8 +42,9 @@ func runExport(ctx context.Context, d *db.DB, l layout, scope, dir string, o Opt
 	if err != nil || x.source.scope == 0 {
 		return x.report, err
 	}
-	e := &exporter{importer: x, ctx: ctx, report: &x.report}
-	return x.report, e.all()
+	e := &exporter{importer: x, report: &x.report}
+	err = e.all(ctx)
+	return x.report, err
 }
 
 // emptyFolder makes dir, or sees that nothing is in it.
@@ -60,15 +60,15 @@ func emptyFolder(dir string) error {
 	return err
 }
 
-func (x *exporter) all() error {
-	for e, err := range x.store.entities(x.ctx) {
-		if x.ctx.Err() != nil {
-			return &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(x.ctx)}
+func (x *exporter) all(ctx context.Context) error {
+	for e, err := range x.store.entities(ctx) {
+		if ctx.Err() != nil {
+			return &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
 		}
 		if err != nil {
 			return err
 		}
-		if err := x.one(e); err != nil {
+		if err := x.one(ctx, e); err != nil {
 			return err
 		}
 		if x.o.Progress != nil {
@@ -78,8 +78,8 @@ func (x *exporter) all() error {
 	return nil
 }
 
-func (x *exporter) one(e entity) error {
-	path, held, problem, err := x.place(e)
+func (x *exporter) one(ctx context.Context, e entity) error {
+	path, held, problem, err := x.place(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (x *exporter) one(e entity) error {
 		x.report.remark(&x.report.LeftOut, path, x.layout.title(e)+": "+problem)
 		return nil
 	}
-	first, err := x.copy(f, e)
+	first, err := x.copy(ctx, f, e)
 	if err != nil {
 		return fmt.Errorf("export %s: %w", path, err)
 	}
@@ -108,8 +108,8 @@ func (x *exporter) one(e entity) error {
 }
 
 // place is where e belongs: where it came from, or where the old program would put it, if nothing else came from there.
-func (x *exporter) place(e entity) (path string, held bool, problem string, err error) {
-	err = x.d.Read(x.ctx, "look up where something came from", func(rx *db.Rx) error {
+func (x *exporter) place(ctx context.Context, e entity) (path string, held bool, problem string, err error) {
+	err = x.d.Read(ctx, "look up where something came from", func(rx *db.Rx) error {
 		s, ok, err := x.store.state(rx, e)
 		if err != nil {
 			return err
@@ -178,11 +178,11 @@ func (x *exporter) create(path string) (f *os.File, problem string, err error) {
 }
 
 // copy writes the lines of e and closes f. It returns the first records, as an import would meet them.
-func (x *exporter) copy(f *os.File, e entity) (first []record, err error) {
+func (x *exporter) copy(ctx context.Context, f *os.File, e entity) (first []record, err error) {
 	out := bufio.NewWriterSize(f, 256<<10)
 	offset := int64(0)
 	c := content{d: x.d, store: x.store, source: x.source, e: e}
-	err = c.each(x.ctx, func(text []byte, lf bool) error {
+	err = c.each(ctx, func(text []byte, lf bool) error {
 		kind, reason, value := x.layout.decode(text)
 		x.report.count(kind, func(c *Count) { c.Read++; c.New++ })
 		if offset < pieceBytes {

@@ -87,11 +87,12 @@ func runImport(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	r := &reader{importer: x, ctx: reading, steps: make(chan *step, 8), done: make(chan error, 1)}
-	go func() { r.done <- r.run() }()
+	r := &reader{importer: x, steps: make(chan *step, 8), done: make(chan error, 1)}
+	go func() { r.done <- r.run(reading) }()
 	writing := x.write(ctx, r.steps)
 	stop()
-	for range r.steps { //nolint:revive // until the reader has seen that nobody listens
+	for range r.steps {
+		continue // until the reader has seen that nobody listens
 	}
 	if err := errors.Join(writing, unlessStopped(<-r.done, writing)); err != nil {
 		return x.report, err
@@ -206,10 +207,10 @@ func writes(steps []*step) bool {
 
 // progress is how many bytes of the source the step stands for.
 func (st *step) progress() int64 {
-	switch st.kind {
-	case stepSame, stepShared:
+	if st.kind == stepSame || st.kind == stepShared {
 		return st.file.size
-	case stepPiece:
+	}
+	if st.kind == stepPiece {
 		n := st.to - st.from + int64(len(st.piece.tail))
 		if st.opens {
 			n += st.from

@@ -8,10 +8,11 @@ import (
 	"hash"
 	"io"
 	"os"
+	"slices"
 )
 
 const (
-	// pieceBytes is how much of a file is read and decoded at once; a longer line is a piece of its own.
+	// pieceBytes is how much of a file is read and decoded at once, at most; a longer line is a piece of its own.
 	pieceBytes = 512 << 10
 	// maxLine is the longest line that is taken. SQLite holds values of a billion bytes.
 	maxLine = 512 << 20
@@ -50,6 +51,7 @@ type piece struct {
 type lineReader struct {
 	f      *os.File
 	size   int64
+	step   int // bytes of a piece
 	pos    int64
 	hash   hash.Hash // of everything before pos
 	decode func(text []byte) (kind, reason string, value any)
@@ -100,7 +102,7 @@ func (r *lineReader) rest(want []byte) (bool, error) {
 
 // next gives the next piece. An empty file has one, without records.
 func (r *lineReader) next() (*piece, error) {
-	buf, err := r.read(int(min(r.size-r.pos, pieceBytes)))
+	buf, err := r.read(int(min(r.size-r.pos, int64(r.step))))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (r *lineReader) next() (*piece, error) {
 var newline = []byte{'\n'}
 
 func (r *lineReader) record(offset int64, text []byte) record {
-	rec := record{offset: offset, text: text[:len(text):len(text)]}
+	rec := record{offset: offset, text: slices.Clip(text)}
 	rec.kind, rec.reason, rec.value = r.decode(rec.text)
 	return rec
 }

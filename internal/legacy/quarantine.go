@@ -106,8 +106,10 @@ func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err
 		var row quarantineRow
 		ok, err := rx.Find(&row, sqlShowQuarantine, id)
 		if err == nil && !ok {
-			err = &db.Error{Op: "show quarantine", Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
-				Hint: "quarantine list shows the ids"}
+			err = &db.Error{
+				Op: "show quarantine", Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
+				Hint: "quarantine list shows the ids",
+			}
 		}
 		q = row.public()
 		return err
@@ -144,10 +146,10 @@ type finding struct {
 }
 
 // quarantine adds the finding. One that is there already, the same file, place and sort, stays as it is.
-func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, added bool, err error) {
+func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, err error) {
 	q, ok, err := s.quarantined(&tx.Rx, f.path, f.offset, f.what)
 	if err != nil || ok {
-		return q, false, err
+		return q, err
 	}
 	var group, id any
 	if f.whose != nil {
@@ -156,13 +158,13 @@ func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, added bool, err
 	var row int64
 	err = tx.Get(&row, sqlAddQuarantine, s.scope, s.id, []byte(f.path), f.offset, f.what, f.reason, group, id, db.Nanos(tx.Now()))
 	if err != nil {
-		return q, false, err
+		return q, err
 	}
 	if err := growQuarantine(tx, row, f.raw); err != nil {
-		return q, false, err
+		return q, err
 	}
 	q, _, err = s.quarantined(&tx.Rx, f.path, f.offset, f.what)
-	return q, true, err
+	return q, err
 }
 
 func (s source) quarantined(rx *db.Rx, path string, offset int64, what string) (Quarantined, bool, error) {

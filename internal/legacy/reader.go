@@ -14,7 +14,6 @@ import (
 // what is new.
 type reader struct {
 	*importer
-	ctx   context.Context
 	steps chan *step
 	done  chan error
 	gone  int64
@@ -23,62 +22,68 @@ type reader struct {
 // below is where path, a path below root, is. Nothing is cleaned: a name is what the file system says.
 func below(root, path string) string { return root + "/" + path }
 
-func (r *reader) run() error {
+func (r *reader) run(ctx context.Context) error {
 	defer close(r.steps)
-	err := r.layout.walk(r.root, r.file, func(path, reason string) error {
-		return r.send(&step{kind: stepIgnored, file: &sourceFile{path: path}, reason: reason, opens: true})
+	err := r.layout.walk(r.root, func(path string) error {
+		return r.file(ctx, path)
+	}, func(path, reason string) error {
+		return r.send(ctx, &step{kind: stepIgnored, file: &sourceFile{path: path}, reason: reason, opens: true})
 	})
 	if err != nil {
 		return err
 	}
-	return r.countGone()
+	return r.countGone(ctx)
 }
 
-func (r *reader) send(st *step) error {
+func (r *reader) send(ctx context.Context, st *step) error {
 	select {
 	case r.steps <- st:
 		return nil
-	case <-r.ctx.Done():
-		return r.ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // file reads one file. Trouble with it ends its reading and nothing else.
-func (r *reader) file(path string) error {
+func (r *reader) file(ctx context.Context, path string) error {
 	file := &sourceFile{path: path}
 	at := below(r.root, path)
 	f, size, err := openSource(at)
 	if err != nil {
-		return r.send(&step{kind: stepUnread, file: file, reason: why(at, err), opens: true})
+		return r.send(ctx, &step{kind: stepUnread, file: file, reason: why(at, err), opens: true})
 	}
 	defer f.Close() //nolint:errcheck // only read
 	file.size = size
-	in := &fileReader{reader: r, file: file, lines: &lineReader{f: f, size: size, decode: r.layout.decode}}
-	err = in.run()
-	var trouble *readTrouble
-	if errors.As(err, &trouble) {
-		return r.send(&step{kind: stepUnread, file: file, reason: why(at, trouble.err), opens: !in.sent})
+	in := &fileReader{reader: r, file: file, lines: r.linesOf(f, size)}
+	err = in.run(ctx)
+	if read, ok := errors.AsType[*readError](err); ok {
+		return r.send(ctx, &step{kind: stepUnread, file: file, reason: why(at, read.err), opens: !in.sent})
 	}
 	return err
 }
 
-// readTrouble is an error of the source, not of ours.
-type readTrouble struct{ err error }
+// linesOf cuts the file into pieces that fit the batches.
+func (x *importer) linesOf(f *os.File, size int64) *lineReader {
+	return &lineReader{f: f, size: size, step: min(pieceBytes, x.o.batchBytes()), decode: x.layout.decode}
+}
 
-func (e *readTrouble) Error() string { return e.err.Error() }
+// readError is an error of the source, not of ours.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
 
 func trouble(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &readTrouble{err}
+	return &readError{err}
 }
 
 // countGone counts the files that were imported once and are not in the tree any more.
-func (r *reader) countGone() error {
+func (r *reader) countGone(ctx context.Context) error {
 	for after := []byte{}; ; {
 		var rows []ledgerRow
-		err := r.d.Read(r.ctx, "look for files that are gone", func(rx *db.Rx) (err error) {
+		err := r.d.Read(ctx, "look for files that are gone", func(rx *db.Rx) (err error) {
 			rows, err = r.source.filesAfter(rx, after, 1000)
 			return err
 		})
@@ -103,8 +108,8 @@ type fileReader struct {
 	sent  bool
 }
 
-func (in *fileReader) run() error {
-	err := in.d.Read(in.ctx, "look a file up", func(rx *db.Rx) (err error) {
+func (in *fileReader) run(ctx context.Context) error {
+	err := in.d.Read(ctx, "look a file up", func(rx *db.Rx) (err error) {
 		in.row, err = in.source.file(rx, in.file.path)
 		return err
 	})
@@ -112,14 +117,14 @@ func (in *fileReader) run() error {
 		return err
 	}
 	if in.row == nil {
-		return in.anew()
+		return in.anew(ctx)
 	}
 	known, closed, err := in.skipKnown()
 	switch {
 	case err != nil:
 		return trouble(err)
 	case !known:
-		return in.anew()
+		return in.anew(ctx)
 	}
 	same, err := in.lines.rest(in.row.Tail)
 	if err != nil {
@@ -128,18 +133,18 @@ func (in *fileReader) run() error {
 	same = same && !closed
 	again := false
 	if in.row.State != stateTaken {
-		again, err = in.again(same)
+		again, err = in.again(ctx, same)
 		if err != nil {
 			return err
 		}
 	}
 	switch {
 	case again, !same && in.row.Consumed == 0: // without a whole line its identity was a guess
-		return in.anew()
+		return in.anew(ctx)
 	case same:
-		return in.send(&step{kind: stepSame, row: in.row, tail: in.tailKind(in.row.Tail)})
+		return in.send(ctx, &step{kind: stepSame, row: in.row, tail: in.tailKind(in.row.Tail)})
 	}
-	return in.pieces(nil)
+	return in.pieces(ctx, nil)
 }
 
 // skipKnown reads what was consumed before. known is false if that is not what the file begins with any more; closed is
@@ -161,7 +166,7 @@ func (in *fileReader) skipKnown() (known, closed bool, err error) {
 
 // again reports whether a file whose records are not here as its own is to be looked at as if it were new: it has
 // changed, or what it met has gone. A refused file that an import was stopped in is gone on with.
-func (in *fileReader) again(same bool) (bool, error) {
+func (in *fileReader) again(ctx context.Context, same bool) (bool, error) {
 	if !same {
 		return in.row.State == stateShared || in.row.complete(), nil
 	}
@@ -169,7 +174,7 @@ func (in *fileReader) again(same bool) (bool, error) {
 		return false, nil
 	}
 	here := false
-	err := in.d.Read(in.ctx, "look for the cause of a conflict", func(rx *db.Rx) (err error) {
+	err := in.d.Read(ctx, "look for the cause of a conflict", func(rx *db.Rx) (err error) {
 		_, here, err = in.store.state(rx, in.row.entity())
 		return err
 	})
@@ -184,41 +189,51 @@ func (in *fileReader) tailKind(tail []byte) string {
 	return kind
 }
 
-func (in *fileReader) send(st *step) error {
+func (in *fileReader) send(ctx context.Context, st *step) error {
 	st.file, st.opens = in.file, !in.sent
 	in.sent = true
-	return in.reader.send(st)
+	return in.reader.send(ctx, st)
 }
 
 // anew reads the file from its beginning, once who it may be is clear.
-func (in *fileReader) anew() error {
-	in.lines.rewind()
-	first, err := in.lines.next()
+func (in *fileReader) anew(ctx context.Context) error {
+	ids, err := in.identities()
 	if err != nil {
 		return trouble(err)
 	}
-	choices, err := in.choose(first)
+	choices, err := in.choose(ctx, ids)
 	if err != nil {
 		return err
 	}
+	in.lines.rewind()
 	for _, c := range choices {
 		if c.verdict == verdictSame {
-			return in.shared(choices)
+			return in.shared(ctx, choices)
 		}
 	}
-	return in.pieces(first, choices...)
+	return in.pieces(ctx, choices)
 }
 
-// pieces sends first, if it was read already, and all that follow.
-func (in *fileReader) pieces(first *piece, choices ...choice) error {
-	for p := first; ; p = nil {
-		if p == nil {
-			var err error
-			if p, err = in.lines.next(); err != nil {
-				return trouble(err)
-			}
+// identities are what the file may be, by the first records in it: as many as pieceBytes hold, whatever a batch holds, so
+// that an import that was stopped in the file decides alike.
+func (in *fileReader) identities() ([]entity, error) {
+	lines := &lineReader{f: in.lines.f, size: in.file.size, step: pieceBytes, decode: in.layout.decode}
+	lines.rewind()
+	first, err := lines.next()
+	if err != nil {
+		return nil, err
+	}
+	return in.layout.identities(in.file.path, first.records), nil
+}
+
+// pieces sends what is left of the file.
+func (in *fileReader) pieces(ctx context.Context, choices []choice) error {
+	for {
+		p, err := in.lines.next()
+		if err != nil {
+			return trouble(err)
 		}
-		if err := in.send(&step{kind: stepPiece, row: in.row, piece: p, choices: choices, tail: in.tailKind(p.tail)}); err != nil {
+		if err := in.send(ctx, &step{kind: stepPiece, row: in.row, piece: p, choices: choices, tail: in.tailKind(p.tail)}); err != nil {
 			return err
 		}
 		choices = nil

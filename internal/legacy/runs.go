@@ -104,8 +104,10 @@ func runsRoot(dir string) (string, error) {
 	root, err := pickRunsRoot(abs)
 	if err != nil || root == "" {
 		if err == nil {
-			err = &db.Error{Op: "open tree", Entity: "run traces", ID: dir, Err: db.ErrNotFound,
-				Hint: "name the folder that holds runs/ and config.toml, or its runs/"}
+			err = &db.Error{
+				Op: "open tree", Entity: "run traces", ID: dir, Err: db.ErrNotFound,
+				Hint: "name the folder that holds runs/ and config.toml, or its runs/",
+			}
 		}
 		return "", err
 	}
@@ -174,6 +176,8 @@ func notARun(name string) string {
 	switch {
 	case strings.HasSuffix(name, runExtension) && len(name) > len(runExtension):
 		return ""
+	case name == runExtension:
+		return "has nothing before its extension"
 	case strings.HasPrefix(name, ".run-summar"), strings.HasPrefix(name, ".run-trace-corruption"):
 		return "is an index that later versions make from the traces"
 	}
@@ -189,6 +193,7 @@ func (runsLayout) decode(text []byte) (kind, reason string, value any) {
 		return line.Record.RecordKind(), "", line
 	case runs.LineUnknown:
 		return "unknown", "", line
+	case runs.LineUndecodable:
 	}
 	return kindUndecodable, line.Err.Reason, line
 }
@@ -215,15 +220,13 @@ func (runsLayout) identities(path string, first []record) []entity {
 	agent, name, _ := strings.Cut(path, "/")
 	byPath := entity{shown(agent), shown(strings.TrimSuffix(name, runExtension))}
 	var list []entity
-	for _, e := range []*entity{bySeed, byLater, &byPath} {
-		if e != nil && (len(list) == 0 || list[len(list)-1] != *e) {
-			list = append(list, *e)
-		}
-		if e != nil && e == bySeed {
-			byLater = nil
-		}
+	if bySeed == nil {
+		bySeed = byLater
 	}
-	return append(list, entity{byPath.group, byPath.id + "~" + markOf(path)})
+	if bySeed != nil && *bySeed != byPath {
+		list = append(list, *bySeed)
+	}
+	return append(list, byPath, entity{byPath.group, byPath.id + "~" + markOf(path)})
 }
 
 func idsIn(value any) (entity, bool) {

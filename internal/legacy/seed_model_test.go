@@ -406,7 +406,7 @@ func (m *treeModel) answers(limits []runs.RetentionConfig) map[string]any {
 			}
 		}
 		switch {
-		case f.real == nil && !f.folder, f.real == nil && m.rules.ours, !m.rules.ours && !(reachable(f.dir) && reachable(f.stem())):
+		case f.real == nil && !f.folder, f.real == nil && m.rules.ours, !m.rules.ours && (!reachable(f.dir) || !reachable(f.stem())):
 			traces[f.path()] = nil
 		default:
 			traces[f.path()] = map[string]any{"records": m.records(f), "sha256": digestOf(records)}

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -293,9 +294,22 @@ func (x *importedTree) answers(m *treeModel, limits []runs.RetentionConfig) map[
 		inventories[f.path()] = x.inventory(f.path())
 	}
 	all["traces"], all["inventories"] = traces, inventories
+	// On one copy for each age, the largest number first: what a smaller one removes, it also removes after a larger one.
+	byAge := map[int64][]runs.RetentionConfig{}
 	for _, c := range limits {
+		byAge[c.MaxAgeDays] = append(byAge[c.MaxAgeDays], c)
+	}
+	for _, list := range byAge {
+		slices.SortFunc(list, func(a, b runs.RetentionConfig) int { return cmp.Compare(b.MaxPerAgent, a.MaxPerAgent) })
 		x.onCopy(func(d *db.DB) {
-			all[gcKey(c)] = x.gc(d, c)
+			removed := 0
+			for _, c := range list {
+				answer := x.gc(d, c)
+				n, _ := answer["removed"].(json.Number).Int64()
+				removed += int(n)
+				answer["removed"] = jsonOf(removed)
+				all[gcKey(c)] = answer
+			}
 		})
 	}
 	x.onCopy(func(d *db.DB) {
@@ -513,16 +527,7 @@ func checkCounts(v *verdictList, report Report, mirror *treeModel) {
 		readable++
 		lines, _ := mirror.lines(f)
 		for _, line := range lines {
-			kind, _, _ := runsLayout{}.decode([]byte{})
-			switch line.Kind {
-			case runs.LineRecord:
-				kind = line.Record.RecordKind()
-			case runs.LineUnknown:
-				kind = "unknown"
-			case runs.LineUndecodable:
-				kind = kindUndecodable
-			}
-			want[kind]++
+			want[countedAs(line)]++
 		}
 	}
 	read := map[string]int64{}
@@ -535,6 +540,19 @@ func checkCounts(v *verdictList, report Report, mirror *treeModel) {
 	v.same("files", jsonOf(int64(len(mirror.files))), jsonOf(report.Files.Found))
 	v.same("files read", jsonOf(readable), jsonOf(report.Files.New+report.Files.Refused))
 	v.same("files not read", jsonOf(int64(len(mirror.files))-readable), jsonOf(report.Files.Unreadable))
+}
+
+func countedAs(line runs.Line) string {
+	switch line.Kind {
+	case runs.LineRecord:
+		return line.Record.RecordKind()
+	case runs.LineUnknown:
+		return "unknown"
+	case runs.LineUndecodable:
+		return "undecodable"
+	case runs.LineBlank:
+	}
+	return "blank"
 }
 
 // checkAgain imports and verifies once more: nothing is new, nothing differs, and not a row changes.

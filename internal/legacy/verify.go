@@ -29,22 +29,24 @@ func runVerify(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 	if err != nil {
 		return x.report, err
 	}
-	v := &verifier{reader: &reader{importer: x, ctx: ctx}, report: &x.report}
-	err = l.walk(root, v.file, func(path, reason string) error {
+	v := &verifier{reader: &reader{importer: x}, report: &x.report}
+	err = l.walk(root, func(path string) error {
+		return v.file(ctx, path)
+	}, func(path, reason string) error {
 		x.report.Files.Ignored++
 		x.report.remark(&x.report.Ignored, path, reason)
 		return nil
 	})
 	if err == nil && x.source.id != 0 {
-		err = v.countGone()
+		err = v.countGone(ctx)
 	}
 	x.report.Files.Gone = v.gone
 	return x.report, err
 }
 
-func (v *verifier) file(path string) error {
-	if v.ctx.Err() != nil {
-		return &db.Error{Op: "verify", Err: context.Cause(v.ctx)}
+func (v *verifier) file(ctx context.Context, path string) error {
+	if ctx.Err() != nil {
+		return &db.Error{Op: "verify", Err: context.Cause(ctx)}
 	}
 	r := v.report
 	r.Files.Found++
@@ -52,13 +54,12 @@ func (v *verifier) file(path string) error {
 	f, size, err := openSource(at)
 	if err == nil {
 		defer f.Close() //nolint:errcheck // only read
-		in := &fileReader{reader: v.reader, file: &sourceFile{path: path, size: size}, lines: &lineReader{f: f, size: size, decode: v.layout.decode}}
+		in := &fileReader{reader: v.reader, file: &sourceFile{path: path, size: size}, lines: v.linesOf(f, size)}
 		in.lines.rewind()
 		r.Files.Bytes += size
-		err = v.compareFile(in)
+		err = v.compareFile(ctx, in)
 	}
-	var read *readTrouble
-	if errors.As(err, &read) {
+	if read, ok := errors.AsType[*readError](err); ok {
 		err = read.err
 	} else if err != nil && f != nil {
 		return err
@@ -76,8 +77,8 @@ func (v *verifier) file(path string) error {
 }
 
 // compareFile counts the lines of a file by what stands in their place here.
-func (v *verifier) compareFile(in *fileReader) error {
-	e, missing, err := v.thing(in)
+func (v *verifier) compareFile(ctx context.Context, in *fileReader) error {
+	e, missing, err := v.thing(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (v *verifier) compareFile(in *fileReader) error {
 	differing, ours, theirs := int64(0), int64(0), int64(0)
 	firstAt := int64(-1)
 	c := content{d: v.d, store: v.store, source: v.source, e: e}
-	err = c.each(v.ctx, func(text []byte, lf bool) error {
+	err = c.each(ctx, func(text []byte, lf bool) error {
 		have, ok, err := file.next()
 		switch {
 		case err != nil:
@@ -143,11 +144,11 @@ func (v *verifier) judge(path string, differing, firstAt, theirs, ours int64) {
 }
 
 // thing is what the file is here. missing says why it is nothing.
-func (v *verifier) thing(in *fileReader) (e entity, missing string, err error) {
+func (v *verifier) thing(ctx context.Context, in *fileReader) (e entity, missing string, err error) {
 	if v.source.scope == 0 {
 		return e, "was not imported", nil
 	}
-	err = v.d.Read(v.ctx, "look a file up", func(rx *db.Rx) (err error) {
+	err = v.d.Read(ctx, "look a file up", func(rx *db.Rx) (err error) {
 		in.row, err = v.source.file(rx, in.file.path)
 		return err
 	})
@@ -155,19 +156,18 @@ func (v *verifier) thing(in *fileReader) (e entity, missing string, err error) {
 		return e, "", err
 	}
 	if in.row != nil {
-		c, err := in.look(in.row.entity())
+		c, err := in.look(ctx, in.row.entity())
 		if c.verdict == verdictFree && in.row.State != stateRefused {
 			missing = v.layout.title(c.entity) + " was removed here"
 		}
 		return c.entity, missing, err
 	}
-	first, err := in.lines.next()
+	ids, err := in.identities()
 	if err != nil {
 		return e, "", trouble(err)
 	}
-	in.lines.rewind()
-	for _, e := range v.layout.identities(in.file.path, first.records) {
-		c, err := in.look(e)
+	for _, e := range ids {
+		c, err := in.look(ctx, e)
 		if err != nil {
 			return e, "", err
 		}

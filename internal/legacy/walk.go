@@ -78,7 +78,7 @@ func namesAfter(dir, last string, window int) (names []string, more bool, err er
 func openSource(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &notAFile{info.Mode()}
+		err = &notAFileError{info.Mode()}
 	}
 	if err != nil {
 		return nil, 0, err
@@ -88,7 +88,7 @@ func openSource(path string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = &notAFile{info.Mode()}
+		err = &notAFileError{info.Mode()}
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -96,9 +96,9 @@ func openSource(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-type notAFile struct{ mode fs.FileMode }
+type notAFileError struct{ mode fs.FileMode }
 
-func (e *notAFile) Error() string {
+func (e *notAFileError) Error() string {
 	switch {
 	case e.mode.IsDir():
 		return "is a folder"
@@ -112,10 +112,10 @@ func (e *notAFile) Error() string {
 
 // why says in a person's words why path can't be read.
 func why(path string, err error) string {
-	var shape *notAFile
-	switch {
-	case errors.As(err, &shape):
+	if shape, ok := errors.AsType[*notAFileError](err); ok {
 		return shape.Error()
+	}
+	switch {
 	case errors.Is(err, syscall.ELOOP):
 		return "is a link that leads in a circle"
 	case errors.Is(err, fs.ErrNotExist):
@@ -126,8 +126,7 @@ func why(path string, err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "can't be read: permission denied"
 	}
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
 	return "can't be read: " + err.Error()
