@@ -138,10 +138,22 @@ func (tx *Tx) Owner() (int64, error) {
 		}
 	}
 	var id int64
-	if ok, err := tx.Find(&id, sqlFindOwner, processToken[:]); err != nil || ok {
-		return id, err // made by an earlier caller of this very transaction
+	ok, err := tx.Find(&id, sqlFindOwner, processToken[:])
+	switch {
+	case err != nil:
+		return 0, err
+	case ok && o == nil:
+		return id, nil
+	case ok:
+		// Made by an earlier caller of this very transaction, whose lock is ours too, or before the last handle was closed
+		// and the file opened again, when the lock was given up.
+		if err := o.lock(id); err != nil {
+			return 0, fmt.Errorf("lock this process's byte of %s: %w", o.path, err)
+		}
+		tx.AfterCommit(func() { o.set(id) })
+		return id, nil
 	}
-	err := tx.Get(&id, sqlAddOwner, processToken[:], os.Getpid(), BootID(), filepath.Base(os.Args[0]), Nanos(tx.now))
+	err = tx.Get(&id, sqlAddOwner, processToken[:], os.Getpid(), BootID(), filepath.Base(os.Args[0]), Nanos(tx.now))
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
 	}

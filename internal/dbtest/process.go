@@ -86,10 +86,16 @@ func (p *Process) Expect(want string) {
 	}
 }
 
+// TrySend writes a line to a process that may be dead.
+func (p *Process) TrySend(line string) error {
+	_, err := io.WriteString(p.in, line+"\n")
+	return err
+}
+
 // Send writes a line to the process.
 func (p *Process) Send(line string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+	if err := p.TrySend(line); err != nil {
 		p.t.Fatalf("write to the process: %v; stderr: %s", err, p.stderr())
 	}
 }

@@ -1,0 +1,256 @@
+package checkpoints_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"selvedge/checkpoints"
+)
+
+// sample is the run that the original's own tests use.
+func sample(runID string) *checkpoints.PausedWorkflow {
+	return &checkpoints.PausedWorkflow{
+		RunID:         runID,
+		Workflow:      checkpoints.Workflow{ID: "wf", Name: "WF", Start: "gate", MaxIterations: 100},
+		PausedStageID: "gate",
+		Prompt:        "approve?",
+		OutputKey:     "approval",
+		Iterations:    1,
+		CreatedAt:     time.Date(2026, 5, 2, 10, 0, 0, 500_000_000, time.UTC),
+	}
+}
+
+// sampleDocument is how the original writes it.
+const sampleDocument = `{
+  "run_id": "run-1",
+  "workflow": {
+    "id": "wf",
+    "name": "WF",
+    "start": "gate",
+    "stages": [],
+    "edges": [],
+    "max_iterations": 100,
+    "metadata": {}
+  },
+  "paused_stage_id": "gate",
+  "prompt": "approve?",
+  "fields": [],
+  "output_key": "approval",
+  "wf_state": {},
+  "stage_results": [],
+  "completed_stage_ids": [],
+  "iterations": 1,
+  "prior_duration_ms": 0.0,
+  "created_at": "2026-05-02T10:00:00.500Z"
+}`
+
+func TestANewWorkflowIsWrittenAsTheOriginalWritesIt(t *testing.T) {
+	document, err := sample("run-1").Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sampleDocument, string(document)); diff != "" {
+		t.Errorf("(-original +ours):\n%s", diff)
+	}
+}
+
+func TestEveryFieldSurvivesWritingAndReading(t *testing.T) {
+	goal, failure, timeout := "ship it", "exit 1", uint64(600_000)
+	want := sample("full")
+	want.Workflow.Goal = &goal
+	want.Workflow.Metadata = map[string]json.RawMessage{"team": json.RawMessage(`"a\u2028b"`)}
+	want.Workflow.Stages = []checkpoints.Stage{{
+		ID: "gate", Name: "Gate", TimeoutMS: &timeout,
+		Step:         json.RawMessage(`{"type":"approval","prompt":"p","output_key":"k"}`),
+		Compensation: json.RawMessage(`{"type":"stage_ref","stage_id":"undo"}`),
+		Metadata:     map[string]json.RawMessage{},
+	}}
+	want.Workflow.Edges = []checkpoints.Edge{{From: "a", To: "b", Label: "then", Conditions: []checkpoints.Precondition{
+		{Key: "stage.a.succeeded", Operator: "eq", Value: json.RawMessage(`true`), Description: "it worked"},
+	}}}
+	want.Fields = []checkpoints.ApprovalField{{Name: "decision", Label: "Decision", FieldType: "options", Options: []string{"yes", "no"}, Required: true}}
+	want.WFState = map[string]json.RawMessage{"n": json.RawMessage(`1E5`), "deep": json.RawMessage(`{"a":[1,{}]}`)}
+	want.StageResults = []checkpoints.StageResult{{
+		StageID: "s", StageName: "S", Status: checkpoints.StageFailed, Output: json.RawMessage(`{"type":"empty"}`), DurationMS: 12.25, Error: &failure,
+	}}
+	want.CompletedStageIDs = []string{"s", "t"}
+	want.PriorDurationMS = 1e21
+	document, err := want.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := checkpoints.Decode(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := new(checkpoints.PausedWorkflow)
+	if err := json.Unmarshal(again, read); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := canonical(t, document), canonical(t, again); a != b {
+		t.Errorf("through encoding/json it says something else:\n%s\n%s", a, b)
+	}
+	if *read.Workflow.Goal != goal || *read.StageResults[0].Error != failure || *read.Workflow.Stages[0].TimeoutMS != timeout ||
+		string(got.WFState["n"]) != "1E5" || !read.CreatedAt.Equal(want.CreatedAt) || read.Fields[0].Options[1] != "no" {
+		t.Errorf("read back as %+v", read)
+	}
+}
+
+func canonical(t *testing.T, document []byte) string {
+	t.Helper()
+	text, err := checkpoints.Canonical(document)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
+	}
+	return string(text)
+}
+
+// with replaces a part of the sample document.
+func with(t *testing.T, old, new string) []byte {
+	t.Helper()
+	if strings.Count(sampleDocument, old) != 1 {
+		t.Fatalf("%q is not in the sample once", old)
+	}
+	return []byte(strings.Replace(sampleDocument, old, new, 1))
+}
+
+func TestDocumentsTheOriginalCantReadAreRefusedInItsWords(t *testing.T) {
+	step := func(step string) []byte {
+		return with(t, `"stages": []`, `"stages": [{"id":"s","name":"S","step":`+step+`}]`)
+	}
+	for want, document := range map[string][]byte{
+		"stream did not contain valid UTF-8":                                    with(t, "approve?", "\xe9"),
+		"missing field `prompt` at line 22 column 1":                            with(t, `"prompt"`, `"Prompt"`),
+		"duplicate field `iterations` at line 20 column 14":                     with(t, `"prior_duration_ms": 0.0`, `"iterations": 2`),
+		"invalid type: null, expected a sequence at line 14 column 16":          with(t, `"fields": []`, `"fields": null`),
+		"invalid type: floating point `1.0`, expected u32 at line 19 column 19": with(t, `"iterations": 1`, `"iterations": 1.0`),
+		"invalid value: integer `-1`, expected u32 at line 19 column 18":        with(t, `"iterations": 1`, `"iterations": -1`),
+		"premature end of input at line 21 column 22":                           with(t, `2026-05-02T10:00:00.500Z`, `2026`),
+		"invalid type: sequence, expected a map at line 16 column 14":           with(t, `"wf_state": {}`, `"wf_state": []`),
+		"number out of range at line 16 column 24":                              with(t, `"wf_state": {}`, `"wf_state": {"x":1e999}`),
+		"unknown variant `deliver`, expected one of `pattern`, `proposal`, `sub_workflow`, `approval`, `loop_until`, `for_each`, `dedup` at line 7 column 60": step(`{"type":"deliver"}`),
+		"missing field `type` at line 7 column 45":       step(`{}`),
+		"missing field `output_key` at line 7 column 76": step(`{"type":"approval","prompt":"p"}`),
+		"trailing characters at line 23 column 1":        []byte(sampleDocument + "\n{}"),
+	} {
+		_, err := checkpoints.Decode(document)
+		var reason *checkpoints.DocumentError
+		if !errors.As(err, &reason) || reason.Reason != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestOddSpellingsAreReadAsTheOriginalReadsThem(t *testing.T) {
+	plain := canonical(t, []byte(sampleDocument))
+	list := `["run-1",{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[]},"gate","approve?",[],"approval",{},[],[],1,0,"2026-05-02T12:00:00.5+02:00"]`
+	for name, document := range map[string]string{
+		"a list for a struct":               list,
+		"unknown members, however deep":     string(with(t, `"fields": []`, `"fields": [], "later": `+strings.Repeat("[", 300)+strings.Repeat("]", 300))),
+		"a member known but for its case":   string(with(t, `"fields": []`, `"fields": [], "PROMPT": "other"`)),
+		"a key with an escape":              string(with(t, `"prompt"`, `"\u0070rompt"`)),
+		"without prior_duration_ms":         string(with(t, "  \"prior_duration_ms\": 0.0,\n", "")),
+		"null for an optional member":       string(with(t, `"start": "gate",`, `"start": "gate", "goal": null,`)),
+		"blanks and a line feed at the end": sampleDocument + " \r\n\n",
+	} {
+		if got := canonical(t, []byte(document)); got != plain {
+			t.Errorf("%s: %s", name, got)
+		}
+		p, err := checkpoints.Decode([]byte(document))
+		if err != nil || p.Prompt != "approve?" || p.Workflow.MaxIterations != 100 {
+			t.Errorf("%s: decoded as %+v, %v", name, p, err)
+		}
+	}
+}
+
+func TestADocumentThatWasNotChangedIsWrittenByteForByte(t *testing.T) {
+	document := with(t, `"wf_state": {}`, "\"wf_state\" :\t{ \"n\" : 1E5 , \"n\" : 2 } , \"later\": [1,  2]")
+	p, err := checkpoints.Decode(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := p.Document()
+	if err != nil || string(same) != string(document) {
+		t.Errorf("%v:\n%s", err, same)
+	}
+}
+
+func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
+	document := with(t, `"stages": []`, `"later_in_workflow": {"x": 1.50}, "stages": [{"id":"s","name":"S","step":{"type":"approval","prompt":"p","output_key":"k","later_in_step":true}}]`)
+	document = []byte(strings.Replace(string(document), `"wf_state": {}`, `"wf_state": {"n": 1E5}, "owner": "later"`, 1))
+	p, err := checkpoints.Decode(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Prompt = "again?"
+	p.WFState["m"] = json.RawMessage(`[true]`)
+	p.Workflow.Name = "WF2"
+	p.StageResults = append(p.StageResults, checkpoints.StageResult{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{"type":"empty"}`)})
+	changed, err := p.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step": true`, `"n": 1E5`, `"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
+		if !strings.Contains(string(changed), part) {
+			t.Errorf("%s is gone from:\n%s", part, changed)
+		}
+	}
+	back, err := checkpoints.Decode(changed)
+	if err != nil || back.Prompt != "again?" || string(back.WFState["m"]) == "" {
+		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
+
+func TestWhatTheOriginalCouldNotReadIsNotWritten(t *testing.T) {
+	for name, spoil := range map[string]func(*checkpoints.PausedWorkflow){
+		"a text that is no UTF-8": func(p *checkpoints.PausedWorkflow) { p.Prompt = "\xff" },
+		"a status it does not have": func(p *checkpoints.PausedWorkflow) {
+			p.StageResults = []checkpoints.StageResult{{Status: "paused", Output: json.RawMessage(`{"type":"empty"}`)}}
+		},
+		"a value that is no JSON":       func(p *checkpoints.PausedWorkflow) { p.WFState = map[string]json.RawMessage{"x": json.RawMessage(`{`)} },
+		"a stage without a step":        func(p *checkpoints.PausedWorkflow) { p.Workflow.Stages = []checkpoints.Stage{{}} },
+		"a number that JSON can't hold": func(p *checkpoints.PausedWorkflow) { p.PriorDurationMS = p.PriorDurationMS / p.PriorDurationMS },
+		"a year beyond its calendar":    func(p *checkpoints.PausedWorkflow) { p.CreatedAt = time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		p := sample("x")
+		spoil(p)
+		if document, err := p.Document(); err == nil {
+			t.Errorf("%s was written:\n%s", name, document)
+		}
+	}
+}
+
+func FuzzDocuments(f *testing.F) {
+	f.Add([]byte(sampleDocument))
+	f.Add([]byte(`["r"]`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		text, err := checkpoints.Canonical(document)
+		p, other := checkpoints.Decode(document)
+		if (err == nil) != (other == nil) {
+			t.Fatalf("Canonical says %v, Decode %v", err, other)
+		}
+		if err != nil {
+			return
+		}
+		if again, err := checkpoints.Canonical(text); err != nil || string(again) != string(text) {
+			t.Fatalf("the canonical form %s is read as %s, %v", text, again, err)
+		}
+		p.Prompt += "x"
+		changed, err := p.Document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := checkpoints.Decode(changed); err != nil || q.Prompt != p.Prompt {
+			t.Fatalf("a changed document is read back as %+v, %v", q, err)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package checkpoints
+
+import (
+	"encoding/json"
+	"reflect"
+	"time"
+)
+
+// A PausedWorkflow is a run that waits at an approval stage, with all that is needed to resume it. Its zero value is not
+// ready: RunID, CreatedAt and the workflow are the caller's.
+//
+// One that was read remembers its document. As long as nothing in it is changed it is saved as those very bytes; unknown
+// members of the document survive a change elsewhere.
+type PausedWorkflow struct {
+	RunID             string                     `json:"run_id"`
+	Workflow          Workflow                   `json:"workflow"`        // the whole definition
+	PausedStageID     string                     `json:"paused_stage_id"` // the approval stage
+	Prompt            string                     `json:"prompt"`          // what the person is asked
+	Fields            []ApprovalField            `json:"fields"`          // what the person is to fill in
+	OutputKey         string                     `json:"output_key"`      // key in the state for the person's answer
+	WFState           map[string]json.RawMessage `json:"wf_state"`        // the state of the run, any JSON by key
+	StageResults      []StageResult              `json:"stage_results"`   // of the stages before the pause
+	CompletedStageIDs []string                   `json:"completed_stage_ids"`
+	Iterations        uint32                     `json:"iterations"`        // stages run so far, against Workflow.MaxIterations
+	PriorDurationMS   float64                    `json:"prior_duration_ms"` // milliseconds of work before the pause, without the waiting
+	CreatedAt         time.Time                  `json:"-"`                 // when the run paused
+
+	createdAtText string // CreatedAt as the document has it, where a time.Time can't hold it (second 60)
+	document      []byte // what it was read from
+}
+
+// A Workflow is a graph of stages.
+type Workflow struct {
+	ID            string                     `json:"id"`
+	Name          string                     `json:"name"`
+	Start         string                     `json:"start"` // id of the first stage
+	Goal          *string                    `json:"goal"`  // nil: none was set
+	Stages        []Stage                    `json:"stages"`
+	Edges         []Edge                     `json:"edges"`
+	MaxIterations uint32                     `json:"max_iterations"` // stages that a run may execute; 100 where a document says nothing
+	Metadata      map[string]json.RawMessage `json:"metadata"`
+}
+
+// A Stage is a named step.
+type Stage struct {
+	ID           string                     `json:"id"`
+	Name         string                     `json:"name"`
+	Step         json.RawMessage            `json:"step"`         // an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or dedup
+	Compensation json.RawMessage            `json:"compensation"` // an object whose "type" is proposal or stage_ref; nil: none
+	TimeoutMS    *uint64                    `json:"timeout_ms"`   // milliseconds; nil: none
+	Metadata     map[string]json.RawMessage `json:"metadata"`
+}
+
+// An Edge leads from one stage to another when all its conditions hold.
+type Edge struct {
+	From       string         `json:"from"`
+	To         string         `json:"to"`
+	Conditions []Precondition `json:"conditions"`
+	Label      string         `json:"label"`
+}
+
+// A Precondition is a test of a key of the state.
+type Precondition struct {
+	Key         string          `json:"key"`
+	Operator    string          `json:"operator"` // "eq" where a document says nothing
+	Value       json.RawMessage `json:"value"`    // any JSON; nil: null
+	Description string          `json:"description"`
+}
+
+// An ApprovalField is a field of the form that a person fills in.
+type ApprovalField struct {
+	Name      string   `json:"name"` // key in the answer
+	Label     string   `json:"label"`
+	FieldType string   `json:"field_type"` // text, textarea, options, bool or number; "text" where a document says nothing
+	Options   []string `json:"options"`    // of the type options
+	Required  bool     `json:"required"`
+}
+
+// A StageResult is what came of a stage.
+type StageResult struct {
+	StageID    string          `json:"stage_id"`
+	StageName  string          `json:"stage_name"`
+	Status     StageStatus     `json:"status"`
+	Output     json.RawMessage `json:"output"` // an object whose "type" is pattern, proposal, sub_workflow, approval, review, loop, for_each, dedup or empty
+	DurationMS float64         `json:"duration_ms"`
+	Error      *string         `json:"error"` // nil: none
+}
+
+// StageStatus is how a stage ended.
+type StageStatus string
+
+// The ends of a stage.
+const (
+	StageSucceeded   StageStatus = "succeeded"
+	StageFailed      StageStatus = "failed"
+	StageSkipped     StageStatus = "skipped"
+	StageCompensated StageStatus = "compensated"
+)
+
+// Document is p as it is saved: the bytes that it was read from while they still say the same, else the original's own
+// writing of it, with the members that only the document has. A value that the original could not read back is an error.
+func (p *PausedWorkflow) Document() ([]byte, error) {
+	if p.document == nil {
+		return encode(p)
+	}
+	before, err := Decode(p.document)
+	if err != nil {
+		return nil, err
+	}
+	if reflect.DeepEqual(before, p) {
+		return p.document, nil
+	}
+	return rewrite(p.document, before, p)
+}
+
+// MarshalJSON gives the document.
+func (p *PausedWorkflow) MarshalJSON() ([]byte, error) { return p.Document() }
+
+// UnmarshalJSON is Decode.
+func (p *PausedWorkflow) UnmarshalJSON(document []byte) error {
+	read, err := Decode(document)
+	if err == nil {
+		*p = *read
+	}
+	return err
+}

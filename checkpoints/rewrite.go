@@ -1,0 +1,136 @@
+package checkpoints
+
+import (
+	"bytes"
+
+	"selvedge/internal/serdejson"
+)
+
+// rewrite writes a workflow that was read from a document and then changed: what did not change keeps its text, and
+// members that only the document has stay in their places.
+func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
+	was, err := encode(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := encode(after)
+	if err != nil {
+		return nil, err
+	}
+	changed := overlay(document, was, is)
+	if bytes.Equal(changed, document) {
+		return document, nil
+	}
+	w := &writer{}
+	w.pretty(serdejson.NewScanner(changed))
+	if _, reason := readDocument(w.out, true); reason != "" {
+		return nil, &DocumentError{reason}
+	}
+	return w.out, nil
+}
+
+// overlay carries the change from was to is over to text, which says what was says and perhaps more.
+func overlay(text, was, is []byte) []byte {
+	if bytes.Equal(serdejson.AppendCanonical(nil, was), serdejson.AppendCanonical(nil, is)) {
+		return text
+	}
+	o, w, i := partsOf(text), partsOf(was), partsOf(is)
+	if o.open == 0 || o.open != w.open || w.open != i.open {
+		return is
+	}
+	if i.open == '[' {
+		return overlayArray(o, w, i)
+	}
+	return overlayObject(o, w, i)
+}
+
+// parts are the members of an object, or the elements of an array; open is 0 for anything else.
+type parts struct {
+	open   byte
+	keys   []string // of an object
+	values [][]byte
+}
+
+func partsOf(text []byte) parts {
+	s := serdejson.NewScanner(text)
+	c := s.Peek()
+	if c != '{' && c != '[' {
+		return parts{}
+	}
+	p := parts{open: c}
+	s.Enter()
+	for first := true; ; first = false {
+		var key []byte
+		var more bool
+		if c == '{' {
+			key, more, _ = s.NextKey(first)
+		} else {
+			more, _ = s.NextElement(first)
+		}
+		if !more {
+			return p
+		}
+		if c == '{' {
+			p.keys = append(p.keys, serdejson.Unquote(key))
+		}
+		start := s.Pos()
+		s.Ignore()
+		p.values = append(p.values, bytes.TrimSpace(text[start:s.Pos()]))
+	}
+}
+
+// find gives the last member of that name, which is the one that counts.
+func (p parts) find(key string) ([]byte, bool) {
+	for i := len(p.keys) - 1; i >= 0; i-- {
+		if p.keys[i] == key {
+			return p.values[i], true
+		}
+	}
+	return nil, false
+}
+
+func overlayArray(o, was, is parts) []byte {
+	out := []byte{'['}
+	for i, value := range is.values {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		if i < len(o.values) && i < len(was.values) {
+			value = overlay(o.values[i], was.values[i], value)
+		}
+		out = append(out, value...)
+	}
+	return append(out, ']')
+}
+
+func overlayObject(o, was, is parts) []byte {
+	out := []byte{'{'}
+	add := func(key string, value []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(serdejson.AppendQuoted(out, key), ':'), value...)
+	}
+	for n, key := range o.keys {
+		now, stays := is.find(key)
+		before, wasThere := was.find(key)
+		switch {
+		case stays && wasThere:
+			add(key, overlay(o.values[n], before, now))
+		case stays:
+			add(key, now)
+		case !wasThere:
+			add(key, o.values[n])
+		}
+	}
+	for n, key := range is.keys {
+		if _, there := o.find(key); !there {
+			before, wasThere := was.find(key)
+			// A default that the document leaves out stays out.
+			if !wasThere || !bytes.Equal(before, is.values[n]) {
+				add(key, is.values[n])
+			}
+		}
+	}
+	return append(out, '}')
+}

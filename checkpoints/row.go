@@ -1,0 +1,159 @@
+package checkpoints
+
+import (
+	"hash/crc32"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/chrono"
+	"selvedge/internal/serdejson"
+)
+
+// The states of a row.
+const (
+	statePaused  = "paused"
+	stateClaimed = "claimed"
+)
+
+// row is a row of checkpoints, without what only a claim has.
+type row struct {
+	ID            int64   `db:"id"`
+	State         string  `db:"state"`
+	RunID         string  `db:"run_id"`
+	PausedStageID *string `db:"paused_stage_id"`
+	Prompt        *string `db:"prompt"`
+	CreatedAt     *int64  `db:"created_at"`
+	CreatedAtText *string `db:"created_at_text"`
+	SavedAt       int64   `db:"saved_at"`
+	Size          int64   `db:"size"`
+	Checksum      int64   `db:"checksum"`
+	Problem       *string `db:"problem"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(document []byte) int64 { return int64(crc32.Checksum(document, castagnoli)) }
+
+// rowOf reads what the columns hold out of a document.
+func rowOf(runID string, document []byte) row {
+	r := row{RunID: runID, Size: int64(len(document)), Checksum: checksum(document)}
+	_, reason := readDocument(document, true)
+	if reason != "" {
+		r.Problem = &reason
+		return r
+	}
+	stage, prompt, created := header(document)
+	at, text, _ := chrono.Parse(created) // an accepted document has an accepted time
+	nanos := db.Nanos(at)
+	if text == "" && !db.Time(nanos).Equal(at) {
+		text = chrono.Format(at)
+	}
+	r.PausedStageID, r.Prompt, r.CreatedAt = &stage, &prompt, &nanos
+	if text != "" {
+		r.CreatedAtText = &text
+	}
+	return r
+}
+
+// header reads the members of an accepted document that lists show.
+func header(document []byte) (stage, prompt, created string) {
+	s := serdejson.NewScanner(document)
+	if s.Peek() == '[' { // a list in place of the struct
+		canonical, _ := readDocument(document, false)
+		s = serdejson.NewScanner(canonical.out)
+	}
+	s.Peek()
+	s.Enter()
+	for first := true; ; first = false {
+		key, more, _ := s.NextKey(first)
+		if !more {
+			return stage, prompt, created
+		}
+		var into *string
+		switch {
+		case serdejson.KeyIs(key, "paused_stage_id"):
+			into = &stage
+		case serdejson.KeyIs(key, "prompt"):
+			into = &prompt
+		case serdejson.KeyIs(key, "created_at"):
+			into = &created
+		default:
+			s.Ignore()
+			continue
+		}
+		text, _ := s.Value()
+		*into = serdejson.Unquote(text)
+	}
+}
+
+const (
+	sqlPut = `INSERT INTO checkpoints (scope, run_id, state, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
+    created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
+    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem
+RETURNING id`
+	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document) VALUES (?, ?)
+ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document`
+)
+
+// putRow writes a waiting run, in place of one that is there.
+func putRow(tx *db.Tx, scope int64, r row, document []byte) error {
+	var id int64
+	err := tx.Get(&id, sqlPut, scope, r.RunID, r.State, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt,
+		r.Size, r.Checksum, r.Problem)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(sqlPutDocument, id, nonNil(document))
+	return err
+}
+
+// nonNil keeps an empty document from becoming NULL.
+func nonNil(document []byte) []byte {
+	if document == nil {
+		return []byte{}
+	}
+	return document
+}
+
+const sqlFindStored = `SELECT c.id, c.checksum, c.problem, d.document
+FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
+WHERE c.scope = ? AND c.run_id = ? AND c.state = ?`
+
+// stored is a document with what was known of it when it was written.
+type stored struct {
+	ID       int64   `db:"id"`
+	Checksum int64   `db:"checksum"`
+	Problem  *string `db:"problem"`
+	Document []byte  `db:"document"`
+}
+
+// problem reports, as ErrCorrupt, why the document can't be read. It was read when it was written; only one that was
+// edited since is read again.
+func (f stored) problem() error {
+	reason := ""
+	switch {
+	case checksum(f.Document) != f.Checksum:
+		_, reason = readDocument(f.Document, true)
+	case f.Problem != nil:
+		reason = *f.Problem
+	}
+	if reason == "" {
+		return nil
+	}
+	return corrupt(&DocumentError{reason})
+}
+
+// exactTime is a time column, or what it could not hold.
+func exactTime(nanos *int64, text *string) time.Time {
+	if text != nil {
+		if at, _, err := chrono.Parse(*text); err == nil {
+			return at
+		}
+	}
+	if nanos == nil {
+		return time.Time{}
+	}
+	return db.Time(*nanos)
+}

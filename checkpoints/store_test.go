@@ -1,0 +1,218 @@
+package checkpoints_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+func TestDocumentsComeBackByteForByte(t *testing.T) {
+	store := openStore(t)
+	document := []byte(strings.Replace(sampleDocument, `"wf_state": {}`, "\"later\":\t1e0, \"wf_state\": {\"n\":1E5}", 1) + "\r\n")
+	if err := store.SaveDocument(ctx, "kept", document); err != nil {
+		t.Fatal(err)
+	}
+	loaded, ok, err := store.LoadDocument(ctx, "kept")
+	if err != nil || !ok || string(loaded) != string(document) {
+		t.Errorf("loaded %q, %v, %v", loaded, ok, err)
+	}
+	if claim := mustClaim(t, store, "kept"); string(claim.Document) != string(document) {
+		t.Errorf("claimed %q", claim.Document)
+	}
+	wantRecovered(t, store, 1)
+	p, ok, err := store.Load(ctx, "kept")
+	if err != nil || !ok {
+		t.Fatalf("load: %v, %v", ok, err)
+	}
+	p.RunID = "kept" // the document names another run
+	if err := store.Save(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if loaded, _, err = store.LoadDocument(ctx, "kept"); err != nil || !strings.Contains(string(loaded), `"n": 1E5`) {
+		t.Errorf("saved again as %s, %v", loaded, err)
+	}
+}
+
+func TestARunPausesAgainWhileItIsClaimed(t *testing.T) {
+	store := openStore(t)
+	save(t, store, "r")
+	first := mustClaim(t, store, "r")
+	save(t, store, "r")
+	wantList(t, store, "r")
+	if err := first.Complete(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantList(t, store, "r")
+	if second := mustClaim(t, store, "r"); second.Epoch <= first.Epoch {
+		t.Errorf("epoch %d after %d", second.Epoch, first.Epoch)
+	}
+}
+
+func TestClaimingTheNextPauseEndsTheOlderClaim(t *testing.T) {
+	store := openStore(t)
+	save(t, store, "r")
+	first := mustClaim(t, store, "r")
+	save(t, store, "r")
+	second := mustClaim(t, store, "r")
+	if err := first.Complete(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the older claim completes with %v", err)
+	}
+	if err := first.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the older claim renews with %v", err)
+	}
+	if err := second.Renew(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := second.Complete(ctx); err != nil {
+		t.Error(err)
+	}
+	wantRecovered(t, store, 0)
+}
+
+func TestAStaleHandleCompletesNothing(t *testing.T) {
+	for name, away := range map[string]func(t *testing.T, s *checkpoints.Store){
+		"recovered":                   func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1) },
+		"recovered and claimed again": func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1); mustClaim(t, s, "r") },
+		"removed":                     func(t *testing.T, s *checkpoints.Store) { check(t, s.Remove(ctx, "r")) },
+		"removed, saved and claimed": func(t *testing.T, s *checkpoints.Store) {
+			check(t, s.Remove(ctx, "r"))
+			save(t, s, "r")
+			mustClaim(t, s, "r")
+		},
+		"completed by id": func(t *testing.T, s *checkpoints.Store) { check(t, s.Complete(ctx, "r")) },
+		"completed, saved and claimed": func(t *testing.T, s *checkpoints.Store) {
+			check(t, s.Complete(ctx, "r"))
+			save(t, s, "r")
+			mustClaim(t, s, "r")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := openStore(t)
+			save(t, store, "r")
+			stale := mustClaim(t, store, "r")
+			away(t, store)
+			before := contents(t, store)
+			if err := stale.Complete(ctx); !errors.Is(err, db.ErrLeaseLost) || db.Hint(err) == "" {
+				t.Errorf("it completes with %v, hint %q", err, db.Hint(err))
+			}
+			if after := contents(t, store); after != before {
+				t.Errorf("it changed %s to %s", before, after)
+			}
+		})
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// contents tells what is in the store, claims included.
+func contents(t testing.TB, s *checkpoints.Store) string {
+	t.Helper()
+	var b strings.Builder
+	for c, err := range s.All(ctx, checkpoints.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(c.RunID + ":" + string(c.State) + " ")
+	}
+	return b.String()
+}
+
+func TestEpochsGrowThroughRemovalAndRecovery(t *testing.T) {
+	store := openStore(t)
+	last := int64(0)
+	for i := range 30 {
+		save(t, store, "r")
+		for range i % 3 {
+			claim := mustClaim(t, store, "r")
+			if claim.Epoch <= last {
+				t.Fatalf("epoch %d after %d", claim.Epoch, last)
+			}
+			last = claim.Epoch
+			wantRecovered(t, store, 1)
+		}
+		check(t, store.Remove(ctx, "r"))
+	}
+}
+
+func TestScopesDoNotSeeEachOther(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	home, other := checkpoints.NewStore(d, checkpoints.Options{}), checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
+	wantList(t, other)
+	wantRecovered(t, other, 0)
+	save(t, home, "r")
+	wantNoClaim(t, other, "r")
+	check(t, other.Remove(ctx, "r"))
+	mustClaim(t, home, "r")
+	save(t, other, "r")
+	wantRecovered(t, other, 0)
+	wantList(t, home)
+	wantList(t, other, "r")
+}
+
+func TestIDsAreWhatTheyAre(t *testing.T) {
+	store := openStore(t)
+	ids := []string{"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y", strings.Repeat("é", db.MaxID/2), "\U0001F600"}
+	for _, id := range ids {
+		save(t, store, id)
+	}
+	for _, id := range ids {
+		mustClaim(t, store, id)
+	}
+	wantList(t, store)
+	wantRecovered(t, store, len(ids))
+	if got, err := store.List(ctx); err != nil || len(got) != len(ids) || got[0] != "" {
+		t.Errorf("the list is %q, %v", got, err)
+	}
+	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", db.MaxID+1)} {
+		_, _, load := store.Load(ctx, id)
+		_, _, claim := store.Claim(ctx, id)
+		for name, err := range map[string]error{
+			"save": store.SaveDocument(ctx, id, []byte(sampleDocument)), "load": load, "claim": claim,
+			"complete": store.Complete(ctx, id), "remove": store.Remove(ctx, id),
+		} {
+			if !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("%s of %.10q: %v", name, id, err)
+			}
+		}
+	}
+}
+
+func TestADocumentThatCantBeReadIsNotSaved(t *testing.T) {
+	store := openStore(t)
+	err := store.SaveDocument(ctx, "r", []byte(`{"run_id":"r"}`))
+	if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "missing field `workflow` at line 1 column 14") {
+		t.Errorf("saved with %v", err)
+	}
+	wantList(t, store)
+}
+
+func TestSeveralChangesAreOneTransaction(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	again := sample("r")
+	again.Iterations = 2
+	undo := errors.New("undo")
+	err := d.Write(ctx, "pause again", func(tx *db.Tx) error {
+		return errors.Join(store.SaveTx(tx, again), claim.CompleteTx(tx), undo)
+	})
+	if !errors.Is(err, undo) {
+		t.Fatal(err)
+	}
+	wantList(t, store)
+	check(t, d.Write(ctx, "pause again", func(tx *db.Tx) error {
+		return errors.Join(store.SaveTx(tx, again), claim.CompleteTx(tx))
+	}))
+	wantList(t, store, "r")
+	wantRecovered(t, store, 0)
+}

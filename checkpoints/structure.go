@@ -1,0 +1,342 @@
+package checkpoints
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"selvedge/internal/serdejson"
+)
+
+// A structure is a struct of the original.
+type structure struct {
+	name   string  // as error texts call it
+	fields []field // in order of declaration, which is the order in an array, and in what the original writes
+	sorted []int   // the fields in byte order of their names
+}
+
+// A field is a member of a structure.
+type field struct {
+	name string
+	of   shape
+	// missing is what an absent member stands for: required, made up by the original at each load, or this JSON.
+	missing string
+	// dropped is the JSON that the original leaves out when it writes; "" if it always writes the member.
+	dropped string
+}
+
+const (
+	required = ""
+	madeUp   = "made up" // an id or the clock: not written, for two loads differ
+)
+
+func (st *structure) read(r *reader) bool {
+	switch r.s.Peek() {
+	case '{':
+		return st.readObject(r)
+	case '[':
+		return st.readArray(r)
+	}
+	return r.mismatch(st.name)
+}
+
+// values are the canonical forms of a structure's members by place; nil where one was absent. An empty one that is not
+// nil stands for a member that was only checked.
+type values [][]byte
+
+func (st *structure) readObject(r *reader) bool {
+	if !r.s.Enter() {
+		return false
+	}
+	var room [16][]byte
+	got := values(room[:len(st.fields)])
+	next := 0
+	for first := true; ; first = false {
+		key, more, ok := r.s.NextKey(first)
+		if !ok {
+			return false
+		}
+		if !more {
+			return st.finish(r, got)
+		}
+		i := st.find(key, next)
+		if i < 0 {
+			r.unusual = r.unusual || st.folds(key)
+			if !r.skip() {
+				return false
+			}
+			continue
+		}
+		next = i + 1
+		if got[i] != nil {
+			r.s.SeekKeyEnd()
+			r.reason = "duplicate field `" + st.fields[i].name + "`"
+			return r.settle('}')
+		}
+		if got[i], ok = r.member(st.fields[i].of); !ok {
+			return r.settle('}')
+		}
+	}
+}
+
+// find gives the place of a key, or -1. Writers keep the order, so the search begins where the last one ended.
+func (st *structure) find(key []byte, next int) int {
+	n := len(st.fields)
+	for range n {
+		if next >= n {
+			next = 0
+		}
+		if serdejson.KeyIs(key, st.fields[next].name) {
+			return next
+		}
+		next++
+	}
+	return -1
+}
+
+// folds reports whether an unknown key is a known one in other letters.
+func (st *structure) folds(key []byte) bool {
+	name := serdejson.Unquote(key)
+	return slices.ContainsFunc(st.fields, func(f field) bool { return strings.EqualFold(f.name, name) })
+}
+
+// skip passes an unknown member. Inside a tagged enum the original reads it into memory, elsewhere it only looks for its
+// end.
+func (r *reader) skip() bool {
+	if r.loose {
+		_, ok := r.s.Value()
+		return ok
+	}
+	return r.s.Ignore()
+}
+
+// member reads a value and gives its canonical form.
+func (r *reader) member(of shape) ([]byte, bool) {
+	if r.check {
+		return []byte{}, of(r)
+	}
+	before := r.out
+	r.out = []byte{}
+	ok := of(r)
+	value := r.out
+	r.out = before
+	return value, ok
+}
+
+// readArray reads the members in order of declaration: the original takes a list for a struct.
+func (st *structure) readArray(r *reader) bool {
+	r.unusual = true
+	return r.s.Enter() && st.readElements(r, true)
+}
+
+// readElements stands behind the bracket or, in a tagged enum, behind the tag.
+func (st *structure) readElements(r *reader, first bool) bool {
+	got := make(values, len(st.fields))
+	for i := range st.fields {
+		more, ok := r.s.NextElement(first && i == 0)
+		if !ok {
+			return false
+		}
+		if !more {
+			return st.finishArray(r, got, i)
+		}
+		if got[i], ok = r.member(st.fields[i].of); !ok {
+			return r.settle(']')
+		}
+	}
+	if r.s.Peek() != ']' {
+		return r.s.PeekFail("trailing characters")
+	}
+	if _, ok := r.s.NextElement(false); !ok {
+		return false
+	}
+	return st.finish(r, got)
+}
+
+func (st *structure) finishArray(r *reader, got values, n int) bool {
+	for _, f := range st.fields[n:] {
+		if f.missing == required {
+			return r.fail("invalid length %d, expected %s with %s", n, st.name, plural(len(st.fields), "element"))
+		}
+		n++
+	}
+	return st.finish(r, got)
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// finish looks for what is missing and writes the rest.
+func (st *structure) finish(r *reader, got values) bool {
+	for i, f := range st.fields {
+		if got[i] == nil && f.missing == required {
+			return r.fail("missing field `%s`", f.name)
+		}
+	}
+	if r.check {
+		return true
+	}
+	r.out = append(r.out, '{')
+	separator := ""
+	for _, i := range st.sorted {
+		f, value := st.fields[i], got[i]
+		if value == nil {
+			if f.missing == madeUp {
+				continue
+			}
+			value = []byte(f.missing)
+		}
+		if f.dropped != "" && string(value) == f.dropped {
+			continue
+		}
+		r.out = append(append(r.out, separator...), '"')
+		r.out = append(append(append(r.out, f.name...), '"', ':'), value...)
+		separator = ","
+	}
+	r.out = append(r.out, '}')
+	return true
+}
+
+// A tagged is an enum of the original whose variant stands in a member "type" beside the variant's own members.
+type tagged struct {
+	name     string
+	words    []string
+	variants []*structure // by place in words; nil for one without data
+}
+
+func (t *tagged) read(r *reader) bool {
+	var read func(*structure, *reader) bool // the variant's members
+	start, tag, ok := r.s.Pos(), 0, false
+	switch r.s.Peek() {
+	case '{':
+		start = r.s.Pos()
+		read = (*structure).readObject
+		tag, ok = t.tagInObject(r)
+	case '[':
+		read = func(variant *structure, r *reader) bool { return variant.readElements(r, false) }
+		start, tag, ok = t.tagInArray(r)
+	default:
+		return r.mismatch("internally tagged enum " + t.name)
+	}
+	if !ok {
+		return false
+	}
+	end, content := r.s.Pos(), []byte("{}")
+	if variant := t.variants[tag]; variant != nil {
+		r.s.Seek(start)
+		content, ok = r.loosely(func(r *reader) bool { return read(variant, r) })
+		r.s.Seek(end)
+	}
+	if ok {
+		t.write(r, tag, content)
+	}
+	return ok
+}
+
+// loosely reads the variant's members, which the original does after the whole enum.
+func (r *reader) loosely(variant shape) ([]byte, bool) {
+	was := r.loose
+	r.loose = true
+	defer func() { r.loose = was }()
+	return r.member(variant)
+}
+
+// write puts the tag first among the members, which is not its place; sort them in.
+func (t *tagged) write(r *reader, tag int, content []byte) {
+	if r.check {
+		return
+	}
+	object := append([]byte(`{"type":"`+t.words[tag]+`"`), ',')
+	if len(content) > 2 {
+		object = append(object, content[1:]...)
+	} else {
+		object[len(object)-1] = '}'
+	}
+	r.out = serdejson.AppendCanonical(r.out, object)
+}
+
+// tagInArray reads an enum to its end, whose tag is its first element. It gives the place behind the tag too.
+func (t *tagged) tagInArray(r *reader) (rest, tag int, ok bool) {
+	if !r.s.Enter() {
+		return 0, 0, false
+	}
+	more, ok := r.s.NextElement(true)
+	switch {
+	case !ok:
+		return 0, 0, false
+	case !more:
+		return 0, 0, r.fail("missing field `type`")
+	}
+	if tag, ok = t.variant(r); !ok {
+		return 0, 0, r.settle(']')
+	}
+	for rest = r.s.Pos(); ; {
+		more, ok := r.s.NextElement(false)
+		if !ok || !more {
+			return rest, tag, ok
+		}
+		if _, ok := r.s.Value(); !ok {
+			return 0, 0, false
+		}
+	}
+}
+
+// tagInObject reads an enum to its end.
+func (t *tagged) tagInObject(r *reader) (int, bool) {
+	if !r.s.Enter() {
+		return 0, false
+	}
+	tag := -1
+	for first := true; ; first = false {
+		key, more, ok := r.s.NextKey(first)
+		if !ok {
+			return 0, false
+		}
+		if !more {
+			if tag < 0 {
+				return 0, r.fail("missing field `type`")
+			}
+			return tag, true
+		}
+		if !serdejson.KeyIs(key, "type") {
+			if _, ok := r.s.Value(); !ok {
+				return 0, false
+			}
+			continue
+		}
+		if tag >= 0 {
+			r.s.SeekKeyEnd()
+			r.reason = "duplicate field `type`"
+			return 0, r.settle('}')
+		}
+		if tag, ok = t.variant(r); !ok {
+			return 0, r.settle('}')
+		}
+	}
+}
+
+// variant reads the tag. Held in memory it may be a number too, which counts variants.
+func (t *tagged) variant(r *reader) (int, bool) {
+	c := r.s.Peek()
+	if c == '"' {
+		return r.variant(t.words)
+	}
+	if !r.loose || !isNumber(c) {
+		return 0, r.mismatch("variant identifier")
+	}
+	text, ok := r.s.Value()
+	n := serdejson.ParseNumber(text)
+	switch {
+	case !ok:
+		return 0, false
+	case n.Kind != 'u':
+		return 0, r.fail("invalid type: %s, expected variant identifier", serdejson.Unexpected(text))
+	case n.Uint >= uint64(len(t.words)):
+		return 0, r.fail("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(text), len(t.words))
+	}
+	return int(n.Uint), true
+}
