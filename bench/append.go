@@ -63,16 +63,17 @@ func (s *stage) appendDuel(ctx context.Context, b *bench, n int, sync original.S
 			return duel{}, err
 		}
 	}
+	big := turn(0, turnBytes)
 	return run(b.rounds,
 		each(n, func(number, i int) error {
-			line, err := lines(turn(uint64(i), turnBytes))
+			line, err := lines(at(big, i))
 			if err != nil {
 				return err
 			}
 			return s.files.Append(agent, runName(number), line, sync)
 		}),
 		each(n, func(number, i int) error {
-			return s.store.AppendTurns(ctx, agent, runName(number), []runs.Turn{turn(uint64(i), turnBytes)})
+			return s.store.AppendTurns(ctx, agent, runName(number), []runs.Turn{at(big, i)})
 		}))
 }
 
@@ -185,8 +186,9 @@ func (s *stage) manyDuel(ctx context.Context, b *bench, n int) (duel, error) {
 			return duel{}, err
 		}
 	}
+	big := turn(0, turnBytes)
 	add := func(_, c, i int) error {
-		return s.store.AppendTurns(ctx, agent, runName("caller", c), []runs.Turn{turn(uint64(i), turnBytes)})
+		return s.store.AppendTurns(ctx, agent, runName("caller", c), []runs.Turn{at(big, i)})
 	}
 	var alone sync.Mutex
 	return run(b.rounds,

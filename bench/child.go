@@ -94,6 +94,7 @@ func childAppend(ctx context.Context, path string) error {
 	if err := ready(); err != nil {
 		return err
 	}
+	big := []runs.Turn{turn(0, turnBytes)}
 	var mu sync.Mutex
 	var total appended
 	var wg sync.WaitGroup
@@ -102,7 +103,7 @@ func childAppend(ctx context.Context, path string) error {
 			var mine appended
 			for began := time.Now(); time.Since(began) < writeFor; {
 				at := time.Now()
-				if err := store.AppendTurns(ctx, agent, name(c), []runs.Turn{turn(0, turnBytes)}); err != nil {
+				if err := store.AppendTurns(ctx, agent, name(c), big); err != nil {
 					mine.Errors = append(mine.Errors, err.Error())
 					break
 				}

@@ -28,6 +28,7 @@ func growth(ctx context.Context, b *bench) ([]result, error) {
 
 func flatAppends(ctx context.Context, b *bench, empty, full *stage) ([]result, error) {
 	var list []result
+	big := turn(0, turnBytes)
 	held := 0
 	for _, millions := range b.millions() {
 		turns := b.n(millions * 1_000_000)
@@ -44,7 +45,7 @@ func flatAppends(ctx context.Context, b *bench, empty, full *stage) ([]result, e
 						return err
 					}
 				}
-				return s.store.AppendTurns(ctx, agent, id, []runs.Turn{turn(uint64(i), turnBytes)})
+				return s.store.AppendTurns(ctx, agent, id, []runs.Turn{at(big, i)})
 			})
 		}
 		d, err := run(b.rounds, add(empty), add(full))
