@@ -104,6 +104,7 @@ func (a *app) drawTable(to io.Writer, g *grid) error {
 	style.Format.Header = text.FormatDefault
 	if a.colours() {
 		style.Color.Header = text.Colors{text.Bold}
+		style.Color.Border, style.Color.Separator = text.Colors{text.Faint}, text.Colors{text.Faint}
 		text.EnableColors()
 	} else {
 		text.DisableColors()

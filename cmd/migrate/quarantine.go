@@ -117,9 +117,16 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 			return err
 		}
 		facts := [][2]string{
-			{"id", strconv.FormatInt(q.ID, 10)}, {"scope", q.Scope}, {"kind", q.Kind}, {"folder", q.Source}, {"file", q.File},
-			{"at byte", strconv.FormatInt(q.ByteOffset, 10)}, {"what", q.What}, {"reason", q.Reason},
-			{"found", q.FoundAt.Format(time.DateTime) + " UTC"}, {"size", humanize.IBytes(uint64(q.Bytes))},
+			{"id", strconv.FormatInt(q.ID, 10)},
+			{"scope", q.Scope},
+			{"kind", q.Kind},
+			{"folder", q.Source},
+			{"file", q.File},
+			{"at byte", strconv.FormatInt(q.ByteOffset, 10)},
+			{"what", q.What},
+			{"reason", q.Reason},
+			{"found", q.FoundAt.Format(time.DateTime) + " UTC"},
+			{"size", humanize.IBytes(uint64(q.Bytes))},
 		}
 		if q.Entity != nil {
 			facts = append(facts, [2]string{"of", *q.Entity})

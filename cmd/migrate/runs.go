@@ -233,8 +233,13 @@ func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, 
 			ended = s.EndedAt.Format(time.DateTime) + " UTC, after " + took(*s)
 		}
 		facts = [][2]string{
-			{"run", s.RunID}, {"agent", s.AgentID}, {"intent", s.Intent}, {"status", statusWords(*s)},
-			{"started", s.StartedAt.Format(time.DateTime) + " UTC"}, {"ended", ended}, {"turns", strconv.Itoa(s.TurnCount)},
+			{"run", s.RunID},
+			{"agent", s.AgentID},
+			{"intent", s.Intent},
+			{"status", statusWords(*s)},
+			{"started", s.StartedAt.Format(time.DateTime) + " UTC"},
+			{"ended", ended},
+			{"turns", strconv.Itoa(s.TurnCount)},
 		}
 	}
 	if err := a.printFacts(facts...); err != nil {

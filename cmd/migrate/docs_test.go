@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"selvedge/migrations"
+)
+
+// A block is a fenced piece of a page.
+type block struct {
+	language string
+	line     int // of its first line
+	text     string
+}
+
+// page reads a file of the module and its fenced blocks.
+func page(t *testing.T, name string) (text string, blocks []block) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open *block
+	for i, line := range strings.Split(string(content), "\n") {
+		language, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && open == nil:
+			open = &block{language: language, line: i + 2}
+		case fence:
+			blocks = append(blocks, *open)
+			open = nil
+		case open != nil:
+			open.text += line + "\n"
+		}
+	}
+	return string(content), blocks
+}
+
+func only(blocks []block, language string) (list []block) {
+	for _, b := range blocks {
+		if b.language == language {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// inTerms gives a folder as a user has it: bin/migrate, and a home folder with an old tree.
+func inTerms(t *testing.T, tree string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	program, err := exec.LookPath("migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(dir, "bin", "migrate")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(unpackTree(t, tree), filepath.Join(dir, ".car")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", dir)
+	t.Setenv("SELVEDGE_DB", "")
+	return dir
+}
+
+// sh runs a line of shell in a folder.
+func sh(dir, line string) (string, error) {
+	command := exec.Command("sh", "-ec", line)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+func TestEveryCommandInTheREADMEWorks(t *testing.T) {
+	_, blocks := page(t, "README.md")
+	dir := inTerms(t, "typical")
+	ran := 0
+	for _, b := range only(blocks, "sh") {
+		for line := range strings.Lines(b.text) {
+			if out, err := sh(dir, line); err != nil {
+				t.Errorf("README.md, %s: %v\n%s", strings.TrimSpace(line), err, out)
+			}
+			ran++
+		}
+	}
+	if ran == 0 {
+		t.Error("README.md has no commands")
+	}
+}
+
+func TestTheMakeTargetsOfTheREADMEAreThere(t *testing.T) {
+	text, _ := page(t, "README.md")
+	makefile, _ := page(t, "Makefile")
+	targets := regexp.MustCompile(`(?m)^    make ([a-z]+)`).FindAllStringSubmatch(text, -1)
+	if len(targets) < 2 {
+		t.Errorf("README.md names %d targets", len(targets))
+	}
+	for _, target := range targets {
+		if !strings.Contains(makefile, "\n"+target[1]+":") {
+			t.Errorf("the Makefile has no target %s", target[1])
+		}
+	}
+}
+
+func TestTheProgramInTheREADMEPrintsWhatItSays(t *testing.T) {
+	_, blocks := page(t, "README.md")
+	programs, answers := only(blocks, "go"), only(blocks, "text")
+	if len(programs) != 1 || len(answers) != 1 {
+		t.Fatalf("README.md has %d programs and %d answers", len(programs), len(answers))
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(source, []byte(programs[0].text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "vet", source).CombinedOutput(); err != nil {
+		t.Fatalf("go vet: %v\n%s", err, out)
+	}
+	if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	if out, err := sh(dir, "./program"); err != nil || out != answers[0].text {
+		t.Errorf("it prints %q, %v; want %q", out, err, answers[0].text)
+	}
+}
+
+func TestEveryQueryOfThePagesIsAnsweredBySQLite3(t *testing.T) {
+	sqlite3, err := exec.LookPath("sqlite3")
+	if err != nil {
+		t.Fatal("needs sqlite3: apt-get install sqlite3")
+	}
+	file := imported(t, "typical")
+	if exit, _, stderr := call(t, "--db", file, "import", "runs", unpackTree(t, "awkward")); exit != kindPartial.exit {
+		t.Fatalf("import: exit %d: %s", exit, stderr)
+	}
+	for _, name := range []string{"README.md", "docs/queries.md"} {
+		_, blocks := page(t, name)
+		queries := only(blocks, "sql")
+		if len(queries) == 0 {
+			t.Errorf("%s has no query", name)
+		}
+		for _, q := range queries {
+			t.Run(fmt.Sprintf("%s:%d", name, q.line), func(t *testing.T) {
+				command := exec.Command(sqlite3, "-readonly", "-header", "-bail", file)
+				command.Stdin = strings.NewReader(q.text)
+				out, err := command.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%v\n%s%s", err, q.text, out)
+				}
+				// Another store's question may have no answer in a file that holds runs alone.
+				if len(out) == 0 && regexp.MustCompile(`\bv_(runs|turns|agents_runs|imports|quarantine)\b`).MatchString(q.text) {
+					t.Errorf("no answer:\n%s", q.text)
+				}
+				if exit, _, stderr := call(t, "--db", file, "query", "--csv", "--", q.text); exit != 0 {
+					t.Errorf("migrate query: exit %d: %s", exit, stderr)
+				}
+			})
+		}
+	}
+}
+
+func TestTheDemoWorksAndWorksAgain(t *testing.T) {
+	program, err := exec.LookPath("migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MIGRATE", program)
+	t.Setenv("DEMO", t.TempDir())
+	for range 2 {
+		out, err := exec.Command("../../examples/demo").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, want := range []string{"turn\t8,356\t8,356\t0\t0\t0", "status   completed: failure", "agent,commands,failed,percent", "What to try next"} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("the demo does not say %q:\n%s", want, out)
+			}
+		}
+	}
+}
+
+func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
+	for _, name := range []string{"README.md", "CHANGELOG.md", "docs/CLI.md", "docs/queries.md"} {
+		text, _ := page(t, name)
+		for _, link := range regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`).FindAllStringSubmatch(text, -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("..", "..", filepath.Dir(name), link[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestTheChangelogNamesEverySchemaVersion(t *testing.T) {
+	text, _ := page(t, "CHANGELOG.md")
+	for _, step := range migrations.Steps {
+		if !strings.Contains(text, fmt.Sprintf("Schema %d:", step.Version)) {
+			t.Errorf("CHANGELOG.md does not name schema %d", step.Version)
+		}
+	}
+}
