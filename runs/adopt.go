@@ -124,5 +124,6 @@ func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time)
 	if err != nil {
 		return err
 	}
-	return appendToAny(tx, scope, nil, p)
+	_, err = appendToAny(tx, scope, nil, p)
+	return err
 }

@@ -117,43 +117,45 @@ func digestOf(rows []recordRow) ([]byte, error) {
 }
 
 func (s *Store) append(tx *db.Tx, p prepared) error {
-	scope, err := tx.Scope(s.scope)
-	if err != nil {
-		return err
-	}
 	owner, err := tx.Owner()
 	if err != nil {
 		return err
 	}
-	if p.turns {
-		if done, err := appendToOwn(tx, scope, owner, p); done || err != nil {
+	if key, known := s.keys.find(p.ref); known && p.turns {
+		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
 			return err
 		}
 	}
-	return appendToAny(tx, scope, &owner, p)
+	scope, err := tx.Scope(s.scope)
+	if err != nil {
+		return err
+	}
+	key, err := appendToAny(tx, scope, &owner, p)
+	if err != nil {
+		return err
+	}
+	tx.AfterCommit(func() { s.keys.keep(p.ref, key) })
+	return nil
 }
 
-// sqlAppendTurn is the hot one. It finds the run, takes the next sequence and writes, in one statement that changes one
-// b-tree; it does nothing unless the run is open and belongs to this process already. Beyond the last sequence its id
-// would be the next run's sequence 0, which a CHECK refuses; appendToAny says so then.
-const sqlAppendTurn = `INSERT INTO run_records (id, ` + recordColumns + `)
-SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1,
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ? AND turn_count IS NULL AND owner_id = ?`
+// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
+// provided that the run is open and belongs to this process already. Else its id is 0, and behind the last sequence it is
+// the next run's sequence 0: a CHECK refuses both. (An INSERT … SELECT that changes nothing then would go through a
+// temporary table, because it reads the table it writes to.)
+const sqlAppendTurn = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES (coalesce((
+    SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const sqlAppendRow = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// appendToOwn appends turns to an open run of this process; done is false when it is not one.
-func appendToOwn(tx *db.Tx, scope, owner int64, p prepared) (done bool, err error) {
-	args := append(p.rows[0].args(make([]any, 0, 18)...), scope, p.ref.RunID, p.ref.AgentID, owner)
+// appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
+func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
+	args := p.rows[0].args(append(make([]any, 0, 16), key, owner)...)
 	result, err := tx.Exec(sqlAppendTurn, args...)
 	if db.IsConstraint(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, err
-	}
-	if n, err := result.RowsAffected(); n == 0 || err != nil {
 		return false, err
 	}
 	id, err := result.LastInsertId()
@@ -199,21 +201,21 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
 )
 
-// appendToAny appends to any run, or makes it. A nil owner leaves the run without one.
-func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) error {
+// appendToAny appends to any run, or makes it, and gives its key. A nil owner leaves the run without one.
+func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, err error) {
 	var run runRow
 	found, err := tx.Find(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if found && p.key != "" {
 		var digest []byte
 		repeated, err := tx.Find(&digest, sqlFindKey, run.Key, p.key)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if repeated {
-			return p.repeated(digest)
+			return run.Key, p.repeated(digest)
 		}
 	}
 	if !found {
@@ -222,7 +224,7 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) error {
 	before := run.runState
 	last, err := lastSequence(tx, run.Key)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, r := range p.records {
 		run.add(p.ref, r)
@@ -234,21 +236,21 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) error {
 	if !found {
 		args := append(run.runState.args(owner), scope, p.ref.AgentID, p.ref.RunID)
 		if err := tx.Get(&run.Key, sqlAddRun, args...); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := appendRows(tx, p.ref, run.Key<<24|last, p.rows); err != nil {
-		return err
+		return 0, err
 	}
 	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
 		if _, err := tx.Exec(sqlChangeRun, append(run.runState.args(owner), run.Key)...); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if p.key != "" {
 		_, err = tx.Exec(sqlAddKey, run.Key, p.key, p.digest)
 	}
-	return err
+	return run.Key, err
 }
 
 // repeated judges an append whose key is there already.

@@ -93,10 +93,10 @@ const (
 	sqlSweepAgent = `DELETE FROM runs WHERE key IN (
     SELECT key FROM runs
     WHERE scope = ? AND agent_id = ? AND started_at IS NOT NULL AND status IN ('completed', 'incomplete')
-    ORDER BY started_at, run_id DESC LIMIT ?)`
+    ORDER BY started_at, run_id DESC LIMIT ` + boundLimit + `)`
 	sqlSweepAge = `DELETE FROM runs WHERE key IN (
     SELECT key FROM runs
-    WHERE scope = ? AND ended_at < ? AND status IN ('completed', 'incomplete') AND started_at IS NOT NULL LIMIT ?)`
+    WHERE scope = ? AND ended_at < ? AND status IN ('completed', 'incomplete') AND started_at IS NOT NULL LIMIT ` + boundLimit + `)`
 	sqlAtTheEdge = `SELECT key, ended_at_text FROM runs
 WHERE scope = ? AND ended_at = ? AND status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
 	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -27,7 +26,8 @@ func (s *Store) ImportRecords(tx *db.Tx, run RunRef, lines []Line) error {
 	for i, line := range lines {
 		p.records[i], p.rows[i] = line.Record, rowOfLine(line)
 	}
-	return appendToAny(tx, scope, nil, p)
+	_, err = appendToAny(tx, scope, nil, p)
+	return err
 }
 
 // DeleteImported removes a run with all its records, for a source that has changed. It reports whether there was one.
@@ -108,20 +108,13 @@ func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, limit int) ([]TraceL
 	return readLines(rx, key, after, limit)
 }
 
-func readLines(rx *db.Rx, key, after int64, limit int) ([]TraceLine, error) {
-	rows, err := readRows(rx, key, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	lines := make([]TraceLine, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		lines[i] = TraceLine{Sequence: row.sequence, Kind: row.lineKind()}
-		if lines[i].Text, err = row.line(); err != nil {
-			return nil, fmt.Errorf("line %d: %w", row.sequence, err)
-		}
-	}
-	return lines, nil
+func readLines(rx *db.Rx, key, after int64, limit int) (lines []TraceLine, err error) {
+	err = eachRow(rx, key, after, limit, func(row *placedRow) error {
+		text, err := row.line()
+		lines = append(lines, TraceLine{Sequence: row.sequence, Kind: row.lineKind(), Text: text})
+		return err
+	})
+	return lines, err
 }
 
 func (r *recordRow) lineKind() LineKind {
@@ -133,6 +126,8 @@ func (r *recordRow) lineKind() LineKind {
 	}
 	return LineRecord
 }
+
+const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + boundLimit
 
 // Refs gives the names of all runs of the scope, in the order in which they were made, those that no list shows too.
 func (s *Store) Refs(ctx context.Context) iter.Seq2[RunRef, error] {
@@ -151,7 +146,7 @@ func (s *Store) Refs(ctx context.Context) iter.Seq2[RunRef, error] {
 				if err != nil || !ok {
 					return err
 				}
-				return rx.Select(&page, `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ?`, scope, last, pageSize)
+				return rx.Select(&page, sqlRefs, scope, last, pageSize)
 			})
 			if err != nil {
 				yield(RunRef{}, err)

@@ -185,7 +185,7 @@ func (c *conditions) addWords(column string, words []RunStatus) {
 }
 
 // summaryOrder is the order of every list: that of the indexes runs_by_agent, runs_by_start and runs_open.
-const summaryOrder = ` ORDER BY started_at DESC, run_id, agent_id LIMIT ?`
+const summaryOrder = ` ORDER BY started_at DESC, run_id, agent_id LIMIT ` + boundLimit
 
 // read looks behind a place in two steps, first among the runs that started at the same time, so that each is one range of
 // an index.

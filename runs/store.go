@@ -10,6 +10,7 @@ type Store struct {
 	scope     string
 	root      string
 	retention RetentionConfig
+	keys      keyCache
 }
 
 // Options are the choices of NewStore. The zero value is the default.

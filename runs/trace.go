@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -119,24 +118,23 @@ func (s *Store) TracePage(ctx context.Context, agentID, runID string, page Page)
 		if err != nil {
 			return err
 		}
-		lines, err := readRows(rx, key, after.sequence, limit+1)
-		if err != nil {
-			return err
-		}
-		got = TracePage{More: len(lines) > limit}
+		got = TracePage{}
 		last := after.sequence
-		for i := range lines[:min(limit, len(lines))] {
-			last = lines[i].sequence
-			record, err := lines[i].record()
-			if err != nil {
-				return ref.failed(opTrace, fmt.Errorf("line %d: %w", last, err))
+		seen := 0
+		err = eachRow(rx, key, last, limit+1, func(row *placedRow) error {
+			if seen++; seen > limit {
+				got.More = true
+				return nil
 			}
-			if record != nil {
+			last = row.sequence
+			record, err := row.record()
+			if err == nil && record != nil {
 				got.Records = append(got.Records, record)
 			}
-		}
+			return err
+		})
 		got.Next = tracePlace{key: key, sequence: last}.cursor()
-		return nil
+		return err
 	})
 	return got, err
 }
@@ -176,9 +174,13 @@ const (
 	sqlRunOfAny     = `SELECT key FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
 	sqlAgentOfRun   = `SELECT agent_id FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
 	sqlRunByKey     = `SELECT key FROM runs WHERE key = ?`
-	sqlRunsByPrefix = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, agent_id LIMIT ?`
-	sqlRecords      = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ?`
+	sqlRunsByPrefix = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, agent_id LIMIT ` + boundLimit
+	sqlRecords      = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + boundLimit
 )
+
+// boundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares
+// it anew each time that it is bound, which takes as long as reading a trace; it does not look into a sum.
+const boundLimit = `(? + 0)`
 
 func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool, err error) {
 	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
@@ -199,24 +201,18 @@ func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (reco
 
 // readRecords reads a whole trace without records of later versions.
 func readRecords(rx *db.Rx, key int64) ([]Record, error) {
-	rows, err := readRows(rx, key, 0, -1)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]Record, 0, len(rows))
-	for i := range rows {
-		if rows[i].kind == kindUnknown {
-			continue
+	records := []Record{}
+	err := eachRow(rx, key, 0, -1, func(row *placedRow) error {
+		if row.kind == kindUnknown {
+			return nil
 		}
-		record, err := rows[i].record()
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", rows[i].sequence, err)
-		}
-		if record != nil {
+		record, err := row.record()
+		if err == nil && record != nil {
 			records = append(records, record)
 		}
-	}
-	return records, nil
+		return err
+	})
+	return records, err
 }
 
 // placedRow is a row with its place in the trace.
@@ -225,24 +221,23 @@ type placedRow struct {
 	recordRow
 }
 
-// readRows reads the rows of a run behind a sequence; a negative limit is none.
-func readRows(rx *db.Rx, key, after int64, limit int) (list []placedRow, err error) {
+// eachRow visits the rows of a run behind a sequence; a negative limit is none. The row is used again for the next one:
+// what it points at may be kept, the row itself not.
+func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) error) (err error) {
 	rows, err := rx.Query(sqlRecords, key<<24|after, (key+1)<<24, limit)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var buffer [15]any
+	var row placedRow
+	targets := row.targets(&row.sequence)
 	for rows.Next() {
-		list = append(list, placedRow{})
-		row := &list[len(list)-1]
-		if err := scanRow(rows.Rows, row, buffer[:0]); err != nil {
-			return nil, err
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if err := visit(&row); err != nil {
+			return fmt.Errorf("line %d: %w", row.sequence, err)
 		}
 	}
-	return list, rows.Err()
-}
-
-func scanRow(rows *sql.Rows, row *placedRow, buffer []any) error {
-	return rows.Scan(row.targets(append(buffer, &row.sequence)...)...)
+	return rows.Err()
 }

@@ -53,19 +53,20 @@ CREATE TABLE run_agents (
 -- +goose StatementEnd
 
 -- The traces: one row a line. An append touches this table alone.
+-- No IN in its checks: for a list of more than two, SQLite fills a temporary table at every insert.
 -- +goose StatementBegin
 CREATE TABLE run_records (
     id           INTEGER NOT NULL PRIMARY KEY CHECK (id & 16777215 > 0), -- key of the run << 24 | sequence of the line in its trace, from 1 and dense
-    kind         TEXT    NOT NULL CHECK (kind IN ('turn', 'started', 'ended', 'unknown', 'opaque')), -- unknown: a record of a later version; opaque: an imported line that is no record, kept for export
+    kind         TEXT    NOT NULL CHECK (kind = 'turn' OR kind = 'started' OR kind = 'ended' OR kind = 'unknown' OR kind = 'opaque'), -- unknown: a record of a later version; opaque: an imported line that is no record, kept for export
     unknown_kind TEXT,                          -- an unknown record's own word; NULL for the other kinds
     turn_index   INTEGER,                       -- the index that the recorder stamped on the turn, clamped to 2^63-1; NULL: no turn, as in all columns down to policy_param
     prompt       TEXT,                          -- NULL: not recorded
     tool         TEXT,                          -- NULL: not recorded
     parameters   BLOB,                          -- JSON text; NULL: null or absent
     output       BLOB,                          -- JSON text; NULL: null or absent
-    cli_kind     TEXT CHECK (cli_kind IN ('exited', 'killed', 'timeout')), -- how the tool's command line ended; NULL: not recorded
+    cli_kind     TEXT CHECK (cli_kind = 'exited' OR cli_kind = 'killed' OR cli_kind = 'timeout'), -- how the tool's command line ended; NULL: not recorded
     cli_code     INTEGER,                       -- its exit code; NULL: it did not exit by itself
-    verdict      TEXT CHECK (verdict IN ('pass', 'fail', 'not_run')), -- the verifier's word on the turn; NULL: no turn
+    verdict      TEXT CHECK (verdict = 'not_run' OR verdict = 'pass' OR verdict = 'fail'), -- the verifier's word on the turn; NULL: no turn
     policy_rule  TEXT,                          -- the policy that rejected the turn; NULL: none did
     policy_param TEXT,                          -- the parameter it objected to; NULL: it names none
     raw          BLOB,                          -- the line; NULL: a turn that its columns give back. Where it is set it holds, and the columns are for queries
