@@ -33,6 +33,7 @@ var Steps = []Step{
 	{Version: 4, MinReader: 1, MinWriter: 1},
 	{Version: 5, MinReader: 1, MinWriter: 1},
 	{Version: 6, MinReader: 1, MinWriter: 1},
+	{Version: 7, MinReader: 1, MinWriter: 1},
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.

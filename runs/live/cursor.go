@@ -1,0 +1,119 @@
+package live
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// A place is where a reader of a run's events stands: which run, and the id behind the last event that it has. It never
+// repeats and never skips, whatever the sequences say.
+type place struct {
+	run  int64 // key; 0: the reader has not begun
+	next int64 // lower half of the id
+}
+
+// A FollowedEvent is an event with the cursor behind it.
+type FollowedEvent struct {
+	RunEventRecord
+	Cursor string
+}
+
+// cursor is opaque to callers: they keep it, and give it back.
+func (p place) cursor() string {
+	raw := binary.AppendUvarint(binary.AppendUvarint([]byte{'e'}, uint64(p.run)), uint64(p.next))
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func parseCursor(text string) (p place, err error) {
+	if text == "" {
+		return p, nil
+	}
+	bad := fmt.Errorf("%w: %q is no cursor of a live run", db.ErrInvalid, text)
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) < 3 || raw[0] != 'e' {
+		return p, bad
+	}
+	run, n := binary.Uvarint(raw[1:])
+	if n <= 0 {
+		return p, bad
+	}
+	next, m := binary.Uvarint(raw[1+n:])
+	if m <= 0 || 1+n+m != len(raw) || run == 0 || run > 1<<31 || next > maxPlace+1 {
+		return p, bad
+	}
+	return place{run: int64(run), next: int64(next)}, nil
+}
+
+// eventsBehind gives the next events and moves the place on.
+func (s *Store) eventsBehind(ctx context.Context, runID string, at *place, limit int) (events []FollowedEvent, found bool, err error) {
+	var next place
+	err = s.read(ctx, "read live events", runID, func(rx *db.Rx, scope int64) error {
+		next, events = *at, nil
+		row, ok, err := findRun(rx, scope, runID)
+		found = ok
+		if err != nil {
+			return err
+		}
+		if at.run != 0 && (!ok || row.Key != at.run) {
+			return errExpired("the run was removed or replaced")
+		}
+		if !ok {
+			return nil
+		}
+		var rows []eventRow
+		if err := rx.Select(&rows, sqlEvents, row.first()+next.next, row.end(), limit); err != nil {
+			return err
+		}
+		if err := row.checkGap(rx, at, rows); err != nil {
+			return err
+		}
+		next.run = row.Key
+		for i := range rows {
+			record, err := rows[i].record()
+			if err != nil {
+				return err
+			}
+			next.next = rows[i].ID - row.first() + 1
+			events = append(events, FollowedEvent{RunEventRecord: record, Cursor: next.cursor()})
+		}
+		return nil
+	})
+	if err == nil && found {
+		*at = next
+	}
+	return events, found && err == nil, err
+}
+
+const sqlEventsBefore = `SELECT EXISTS (SELECT 1 FROM live_events WHERE id >= ? AND id < ?)`
+
+// checkGap reports that events behind the place were removed. Caps take the oldest: while one before the place is left,
+// nothing behind it has gone. Else there is a gap when the next one that is there is not the very next one. A reader that
+// has not begun begins with what there is.
+func (w *runRow) checkGap(rx *db.Rx, at *place, rows []eventRow) error {
+	if at.run == 0 {
+		return nil
+	}
+	if len(rows) > 0 && rows[0].ID == w.first()+at.next {
+		return nil
+	}
+	var before bool
+	if err := rx.Get(&before, sqlEventsBefore, w.first(), w.first()+at.next); err != nil || before {
+		return err
+	}
+	if len(rows) == 0 && w.nextPlace() <= at.next {
+		return nil
+	}
+	return errExpired("events that come next were removed by a cap")
+}
+
+func errExpired(why string) error { return fmt.Errorf("%w: %s", db.ErrCursorExpired, why) }
+
+func errDamaged(id int64, reason string) error {
+	return fmt.Errorf("%w: event %d of live run %d: %s", db.ErrCorrupt, uint64(id)&maxPlace, id>>placeBits, reason)
+}
+
+func errLimit(limit int) error { return fmt.Errorf("%w: the limit is %d", db.ErrInvalid, limit) }

@@ -1,0 +1,229 @@
+package live
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"selvedge/internal/serdejson"
+)
+
+// A FileElement is an element of the array of records in a file of the old layout. Only internal/legacy uses it.
+type FileElement struct {
+	Text   []byte // as it stands in the file
+	Offset int    // in the file
+	Level  int    // of indentation, where the element begins on a line of its own; else -1
+	Record RunRecord
+	Reason string // why it can't be read; "" if it can
+}
+
+// Damage is a part of a file that belongs to no element.
+type Damage struct {
+	Offset int
+	Text   []byte
+	Reason string
+}
+
+// ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with one leaves the others
+// alone: an array of records, a session's document with run_records in it, or bare records one after the other. The damage
+// is what can't be read, and everything behind it. Only internal/legacy uses it.
+func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
+	at := skipBlanks(text, 0)
+	fail := func(offset int, reason string) ([]FileElement, *Damage) {
+		return elements, &Damage{Offset: offset, Text: text[offset:], Reason: reason}
+	}
+	if bytes.HasPrefix(text, []byte("A3SE\x01")) {
+		return fail(0, "is sealed: without its key it can't be read")
+	}
+	if at == len(text) {
+		return fail(0, "EOF while parsing a value")
+	}
+	switch text[at] {
+	case '[':
+	case '{':
+		inside, ok := runRecords(text[at:])
+		if !ok {
+			return readBare(text, at)
+		}
+		at += inside
+	default:
+		return fail(0, "is not an array of run records")
+	}
+	at, elements, damage = readArray(text, at)
+	if damage != nil {
+		return elements, damage
+	}
+	if text[skipBlanks(text, 0)] == '{' {
+		return elements, nil // the rest of the document is not about runs
+	}
+	if at = skipBlanks(text, at); at < len(text) {
+		return fail(at, "has something behind its array of run records")
+	}
+	return elements, nil
+}
+
+// runRecords finds the array of records in a session's document.
+func runRecords(text []byte) (at int, ok bool) {
+	s := serdejson.NewScanner(text)
+	s.Peek()
+	s.Enter()
+	for first := true; ; first = false {
+		key, more, ok := s.NextKey(first)
+		if !ok || !more {
+			return 0, false
+		}
+		if serdejson.KeyIs(key, "run_records") && s.Peek() == '[' {
+			return s.Pos(), true
+		}
+		if _, ok := s.Value(); !ok {
+			return 0, false
+		}
+	}
+}
+
+// readArray reads the array at an offset; end is behind it.
+func readArray(text []byte, at int) (end int, elements []FileElement, damage *Damage) {
+	at++
+	for first := true; ; first = false {
+		at = skipBlanks(text, at)
+		switch {
+		case at < len(text) && text[at] == ']':
+			return at + 1, elements, nil
+		case first:
+		case at < len(text) && text[at] == ',':
+			at = skipBlanks(text, at+1)
+		case at < len(text):
+			return at, elements, &Damage{Offset: at, Text: text[at:], Reason: "expected `,` or `]`"}
+		}
+		length, ok := valueLength(text[at:])
+		if !ok {
+			reason := "is cut off"
+			if at == len(text) {
+				reason = "is cut off behind its last whole run record"
+			}
+			return at, elements, &Damage{Offset: at, Text: text[at:], Reason: reason}
+		}
+		elements = append(elements, readElement(text, at, length))
+		at += length
+	}
+}
+
+// readBare reads records that stand one after the other.
+func readBare(text []byte, at int) (elements []FileElement, damage *Damage) {
+	for at = skipBlanks(text, at); at < len(text); at = skipBlanks(text, at) {
+		length, ok := valueLength(text[at:])
+		if !ok || text[at] != '{' {
+			return elements, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+		}
+		element := readElement(text, at, length)
+		if element.Reason != "" && len(elements) == 0 {
+			return nil, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
+		}
+		elements = append(elements, element)
+		at += length
+	}
+	return elements, nil
+}
+
+func readElement(text []byte, at, length int) FileElement {
+	e := FileElement{Text: text[at : at+length], Offset: at, Level: level(text, at)}
+	e.Record, e.Reason = readRecord(e.Text, true)
+	if e.Reason == "" {
+		if err := e.Record.check(); err != nil {
+			e.Reason = err.Error()
+		}
+	}
+	return e
+}
+
+// level is how deep the line that begins at an offset is indented, in steps of two; -1 when something else is before it.
+func level(text []byte, at int) int {
+	blanks := 0
+	for at > 0 && text[at-1] == ' ' {
+		at--
+		blanks++
+	}
+	if at == 0 || text[at-1] != '\n' || blanks%2 != 0 {
+		return -1
+	}
+	return blanks / 2
+}
+
+// valueLength finds the end of a value by its brackets and quotes alone, so that a value that can't be read has an end, too.
+func valueLength(text []byte) (int, bool) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(text) {
+				return 0, false
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		default:
+			if depth > 0 || i+1 < len(text) && !bytes.ContainsRune([]byte(",]} \t\r\n"), rune(text[i+1])) {
+				continue
+			}
+		}
+		if depth <= 0 {
+			return i + 1, depth == 0
+		}
+	}
+	return 0, false
+}
+
+func skipBlanks(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t') {
+		at++
+	}
+	return at
+}
+
+// AppendFile writes the beginning of a file of the old layout, its first record, a further one, and its end, as the
+// original does: pretty JSON without a line feed at the end. Only internal/legacy uses it.
+type FileWriter struct{ records int }
+
+// Record appends a record, given as compact JSON, or verbatim as an element that a file had.
+func (w *FileWriter) Record(dst, record []byte, verbatim bool) []byte {
+	if w.records++; w.records == 1 {
+		dst = append(dst, '[')
+	} else {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, "\n  "...)
+	if verbatim {
+		return append(dst, record...)
+	}
+	return appendIndented(dst, record, 1)
+}
+
+// End appends the end of the file.
+func (w *FileWriter) End(dst []byte) []byte {
+	if w.records == 0 {
+		return append(dst, "[]"...)
+	}
+	return append(dst, "\n]"...)
+}
+
+// regular reports whether an export writes the element's own bytes from what the tables keep of it.
+func (e *FileElement) regular() bool {
+	return e.Level >= 0 && bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
+}
+
+// String names the damage.
+func (d *Damage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
+
+// SafeName is the name, without its end, of the file that the original keeps a session's runs in. Several ids can have one
+// name. Only internal/legacy uses it.
+func SafeName(sessionID string) string {
+	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
+	return strings.ReplaceAll(one, "..", "_")
+}

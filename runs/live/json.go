@@ -1,0 +1,261 @@
+package live
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"selvedge/db"
+	"selvedge/internal/serdejson"
+)
+
+var (
+	snapshotFields = all(in(aText, "id session_id"), []field{a("status", &shape{sort: sortWord, words: statuses}), a("prompt", aText)},
+		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
+	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
+	recordFields = []field{a("snapshot", object(snapshotFields...)), a("events", &shape{sort: sortList, of: object(eventFields...)})}
+)
+
+// AppendJSON writes the snapshot as the original does, compact: absent texts are left out, further members come last.
+func (s RunSnapshot) AppendJSON(dst []byte) []byte {
+	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
+	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
+	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), string(s.Status))
+	dst = serdejson.AppendQuoted(append(dst, `,"prompt":`...), s.Prompt)
+	dst = strconv.AppendUint(append(dst, `,"created_at_ms":`...), s.CreatedAtMs, 10)
+	dst = strconv.AppendUint(append(dst, `,"updated_at_ms":`...), s.UpdatedAtMs, 10)
+	if s.ResultText != nil {
+		dst = serdejson.AppendQuoted(append(dst, `,"result_text":`...), *s.ResultText)
+	}
+	if s.Error != nil {
+		dst = serdejson.AppendQuoted(append(dst, `,"error":`...), *s.Error)
+	}
+	dst = strconv.AppendUint(append(dst, `,"event_count":`...), s.EventCount, 10)
+	return appendFurther(dst, s.Further)
+}
+
+// AppendJSON writes the record as the original does, compact, with the event as it was given.
+func (e RunEventRecord) AppendJSON(dst []byte) []byte {
+	dst = strconv.AppendUint(append(dst, `{"sequence":`...), e.Sequence, 10)
+	dst = strconv.AppendUint(append(dst, `,"timestamp_ms":`...), e.TimestampMs, 10)
+	dst = append(append(dst, `,"event":`...), e.Event.text...)
+	return appendFurther(dst, e.Further)
+}
+
+// AppendJSON writes the run and its events as the original does, compact.
+func (r RunRecord) AppendJSON(dst []byte) []byte {
+	dst = r.Snapshot.AppendJSON(append(dst, `{"snapshot":`...))
+	dst = append(dst, `,"events":[`...)
+	for i := range r.Events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.Events[i].AppendJSON(dst)
+	}
+	return append(dst, `]}`...)
+}
+
+// appendFurther closes an object, after the members of another.
+func appendFurther(dst, further []byte) []byte {
+	if len(further) > len("{}") {
+		dst = append(append(dst, ','), further[1:len(further)-1]...)
+	}
+	return append(dst, '}')
+}
+
+// MarshalJSON is AppendJSON.
+func (s RunSnapshot) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
+
+// MarshalJSON is AppendJSON.
+func (e RunEventRecord) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
+
+// MarshalJSON is AppendJSON.
+func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what the original reads; db.ErrInvalid says what is wrong. The count of events is taken as it is.
+func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
+	m, reason := wholeMembers(text)
+	if reason == "" {
+		*s, reason = m.snapshot()
+	}
+	return unreadable("run snapshot", reason)
+}
+
+// UnmarshalJSON reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
+func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
+	m, reason := wholeMembers(text)
+	if reason == "" {
+		*e, reason = m.eventRecord(false)
+	}
+	return unreadable("event record", reason)
+}
+
+// UnmarshalJSON reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
+func (r *RunRecord) UnmarshalJSON(text []byte) error {
+	record, reason := readRecord(text, false)
+	if reason == "" {
+		*r = record
+	}
+	return unreadable("run record", reason)
+}
+
+func unreadable(what, reason string) error {
+	if reason == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: the %s can't be read: %s", db.ErrInvalid, what, reason)
+}
+
+// readRecord reads one element of a session's file. arrays says whether an event may be an array.
+func readRecord(text []byte, arrays bool) (r RunRecord, reason string) {
+	m, reason := wholeMembers(text)
+	if reason != "" {
+		return r, reason
+	}
+	if reason := m.check(recordFields); reason != "" {
+		return r, reason
+	}
+	snapshot, _ := spanMembers(serdejson.NewScanner(m.value(recordFields, "snapshot")), true)
+	if r.Snapshot, reason = snapshot.snapshot(); reason != "" {
+		return r, reason
+	}
+	s := serdejson.NewScanner(m.value(recordFields, "events"))
+	s.Peek()
+	s.Enter()
+	for first := true; ; first = false {
+		if more, _ := s.NextElement(first); !more {
+			return r, ""
+		}
+		element, _ := s.Value()
+		em, _ := spanMembers(serdejson.NewScanner(element), true)
+		event, reason := em.eventRecord(arrays)
+		if reason != "" {
+			return r, reason
+		}
+		r.Events = append(r.Events, event)
+	}
+}
+
+// wholeMembers reads a text that is one object, or an array that stands for one.
+func wholeMembers(text []byte) (*members, string) {
+	if !utf8.Valid(text) {
+		return nil, "it is not valid UTF-8"
+	}
+	s := serdejson.NewScanner(text)
+	m, reason := spanMembers(s, true)
+	if reason != "" {
+		return nil, reason
+	}
+	if s.Peek(); !s.AtEnd() {
+		s.PeekFail("trailing characters")
+		return nil, s.Reason()
+	}
+	return m, ""
+}
+
+func (m *members) snapshot() (s RunSnapshot, reason string) {
+	if reason := m.check(snapshotFields); reason != "" {
+		return s, reason
+	}
+	text := func(name string) string { return serdejson.Unquote(m.value(snapshotFields, name)) }
+	count := func(name string) uint64 { return serdejson.ParseNumber(m.value(snapshotFields, name)).Uint }
+	maybe := func(name string) *string {
+		value := m.value(snapshotFields, name)
+		if value == nil || value[0] == 'n' {
+			return nil
+		}
+		unquoted := serdejson.Unquote(value)
+		return &unquoted
+	}
+	return RunSnapshot{
+		ID: text("id"), SessionID: text("session_id"), Status: RunStatus(text("status")), Prompt: text("prompt"),
+		CreatedAtMs: count("created_at_ms"), UpdatedAtMs: count("updated_at_ms"),
+		ResultText: maybe("result_text"), Error: maybe("error"), EventCount: count("event_count"),
+		Further: m.further(snapshotFields),
+	}, ""
+}
+
+func (m *members) eventRecord(arrays bool) (e RunEventRecord, reason string) {
+	if reason := m.check(eventFields); reason != "" {
+		return e, reason
+	}
+	e.Sequence = serdejson.ParseNumber(m.value(eventFields, "sequence")).Uint
+	e.TimestampMs = serdejson.ParseNumber(m.value(eventFields, "timestamp_ms")).Uint
+	e.Event, reason = readEvent(m.value(eventFields, "event"), arrays)
+	if reason == "" {
+		e.Event.text = appendCompact(nil, e.Event.text)
+		e.Further = m.further(eventFields)
+	}
+	return e, reason
+}
+
+// appendCompact writes a JSON text that a scanner has accepted without the blanks between its parts.
+func appendCompact(dst, text []byte) []byte {
+	for len(text) > 0 {
+		i := bytes.IndexAny(text, "\" \t\r\n")
+		if i < 0 {
+			return append(dst, text...)
+		}
+		dst = append(dst, text[:i]...)
+		if text[i] != '"' {
+			text = text[i+1:]
+			continue
+		}
+		end := textEnd(text[i:])
+		dst = append(dst, text[i:i+end]...)
+		text = text[i+end:]
+	}
+	return dst
+}
+
+// textEnd is the length of the string that text begins with.
+func textEnd(text []byte) int {
+	for i := 1; ; i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}
+
+// appendIndented writes a compact JSON text as serde_json's pretty printer does, as if it stood on a level of its own.
+func appendIndented(dst, text []byte, level int) []byte {
+	newline := func() {
+		dst = append(dst, '\n')
+		for range level {
+			dst = append(dst, ' ', ' ')
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			end := textEnd(text[i:])
+			dst = append(dst, text[i:i+end]...)
+			i += end - 1
+		case '{', '[':
+			dst = append(dst, c)
+			if text[i+1] == c+2 { // '}' and ']' come two behind their openers
+				dst = append(dst, c+2)
+				i++
+				break
+			}
+			level++
+			newline()
+		case '}', ']':
+			level--
+			newline()
+			dst = append(dst, c)
+		case ',':
+			dst = append(dst, c)
+			newline()
+		case ':':
+			dst = append(dst, ':', ' ')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}

@@ -1,0 +1,5 @@
+package live_test
+
+import "selvedge/internal/dbtest"
+
+var programs = map[string]dbtest.Program{}
