@@ -46,8 +46,13 @@ type modelFile struct {
 	below     bool // its folder is a link
 }
 
-// modelContent is shared by a file and the links to it.
-type modelContent struct{ bytes []byte }
+// modelContent is shared by a file and the links to it. What was decoded of so many bytes is kept.
+type modelContent struct {
+	bytes   []byte
+	decoded int
+	lines   []runs.Line
+	stopped bool
+}
 
 func readTree(t testing.TB, root string, rules modelRules, now time.Time) *treeModel {
 	t.Helper()
@@ -84,7 +89,7 @@ func readTree(t testing.TB, root string, rules modelRules, now time.Time) *treeM
 				continue
 			}
 			if contents[real] == nil {
-				contents[real] = &modelContent{text}
+				contents[real] = &modelContent{bytes: text}
 			}
 			f.real = contents[real]
 		}
@@ -113,16 +118,21 @@ func (f *modelFile) stem() string { return strings.TrimSuffix(f.name, ".jsonl") 
 
 // lines are the lines that the model reads.
 func (m *treeModel) lines(f *modelFile) (lines []runs.Line, stopped bool) {
-	if f.real == nil || len(f.real.bytes) == 0 {
+	c := f.real
+	if c == nil || len(c.bytes) == 0 {
 		return nil, false
 	}
-	for text := range bytes.SplitSeq(bytes.TrimSuffix(f.real.bytes, []byte{'\n'}), []byte{'\n'}) {
-		if !m.rules.ours && !utf8.Valid(text) {
-			return lines, true
-		}
-		lines = append(lines, runs.ReadLine(text))
+	if c.decoded == len(c.bytes) {
+		return c.lines, c.stopped
 	}
-	return lines, false
+	c.decoded, c.lines, c.stopped = len(c.bytes), nil, false
+	for text := range bytes.SplitSeq(bytes.TrimSuffix(c.bytes, []byte{'\n'}), []byte{'\n'}) {
+		if c.stopped = !m.rules.ours && !utf8.Valid(text); c.stopped {
+			break
+		}
+		c.lines = append(c.lines, runs.ReadLine(text))
+	}
+	return c.lines, c.stopped
 }
 
 // records are the decoded records, in the original's own form.

@@ -1,0 +1,206 @@
+package legacy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+)
+
+// Lines of a run, as the original writes them.
+
+func startedLine(agent, run string) string {
+	return fmt.Sprintf(`{"record":"started","run_id":%q,"agent_id":%q,"intent":"i","started_at":"2026-05-01T08:00:00Z"}`+"\n", run, agent)
+}
+
+func turnLine(index int) string {
+	return fmt.Sprintf(`{"record":"turn","index":%d,"prompt":"p%d","verifier_verdict":"not_run"}`+"\n", index, index)
+}
+
+func endedLine(agent, run string) string {
+	return fmt.Sprintf(`{"record":"ended","run_id":%q,"agent_id":%q,"termination":{"kind":"incomplete"},"ended_at":"2026-05-01T09:00:00Z"}`+"\n", run, agent)
+}
+
+// A tree is the files of a folder runs/, by their paths.
+type tree map[string]string
+
+func (files tree) in(t testing.TB, dir string) string {
+	t.Helper()
+	for path, text := range files {
+		at := filepath.Join(dir, "runs", filepath.Dir(path), filepath.Base(path))
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func (files tree) make(t testing.TB) string {
+	t.Helper()
+	return files.in(t, t.TempDir())
+}
+
+// readFiles gives the files below a folder runs/ as a tree.
+func readFiles(t testing.TB, dir string) tree {
+	t.Helper()
+	files := tree{}
+	root := filepath.Join(dir, "runs")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == nobackup {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, root+"/")] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func emptyFile(t testing.TB) *db.DB {
+	t.Helper()
+	return dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+}
+
+func importInto(t testing.TB, d *db.DB, scope, dir string) Report {
+	t.Helper()
+	report, err := Runs{}.Import(context.Background(), d, scope, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, c := range report.Counts {
+		if c.Read != c.New+c.Already+c.Changed+c.Quarantined {
+			t.Errorf("the counts of %s don't add up: %+v", kind, c)
+		}
+	}
+	return report
+}
+
+// exported are the files that an export writes.
+func exported(t testing.TB, d *db.DB, scope string) tree {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := (Runs{}).Export(context.Background(), d, scope, out, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return readFiles(t, out)
+}
+
+func sameFiles(t testing.TB, what string, want, got tree) {
+	t.Helper()
+	if maps.Equal(want, got) {
+		return
+	}
+	for path := range want {
+		if got[path] != want[path] {
+			t.Errorf("%s: %q holds %.200q, want %.200q", what, path, got[path], want[path])
+		}
+	}
+	for path := range got {
+		if _, ok := want[path]; !ok {
+			t.Errorf("%s: there is %q", what, path)
+		}
+	}
+}
+
+// inQuarantine are the rows of a scope as "what file@offset: bytes".
+func inQuarantine(t testing.TB, d *db.DB, scope string) (list []string) {
+	t.Helper()
+	rows, err := ListQuarantine(context.Background(), d, scope, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range rows {
+		var raw bytes.Buffer
+		if err := QuarantineRaw(context.Background(), d, q.ID, &raw); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s %s@%d: %s", q.What, q.File, q.ByteOffset, raw.String()))
+	}
+	return list
+}
+
+func wantQuarantine(t testing.TB, d *db.DB, scope string, want ...string) {
+	t.Helper()
+	if got := inQuarantine(t, d, scope); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("in quarantine is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// names are the runs of a scope, as "agent/run".
+func names(t testing.TB, d *db.DB, scope string) (list []string) {
+	t.Helper()
+	for r, err := range runs.NewStore(d, runs.Options{Scope: scope}).Refs(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r.AgentID+"/"+r.RunID)
+	}
+	return list
+}
+
+func wantNames(t testing.TB, d *db.DB, scope string, want ...string) {
+	t.Helper()
+	if got := names(t, d, scope); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the runs are %q, want %q", got, want)
+	}
+}
+
+func TestKindsSayWhatTheySee(t *testing.T) {
+	dir := tree{"a/r.jsonl": startedLine("a", "r"), "b/s.jsonl": ""}.make(t)
+	for _, at := range []string{dir, filepath.Join(dir, "runs")} {
+		what, ok, err := Runs{}.Recognise(at)
+		if err != nil || !ok || what != "run traces: 2 files of 2 agents" {
+			t.Errorf("%s: %q, %v, %v", at, what, ok, err)
+		}
+	}
+	if _, ok, err := (Runs{}).Recognise(t.TempDir()); ok || err != nil {
+		t.Errorf("an empty folder: %v, %v", ok, err)
+	}
+	d := emptyFile(t)
+	for _, at := range []string{t.TempDir(), filepath.Join(dir, "nowhere")} {
+		if _, err := (Runs{}).Import(context.Background(), d, "", at, Options{}); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("import of %s: %v", at, err)
+		}
+	}
+	if k, err := ByName("runs"); err != nil || k.Name() != "run"+"s" {
+		t.Errorf("%v, %v", k, err)
+	}
+	if _, err := ByName("nothing"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("an unknown kind: %v", err)
+	}
+}
+
+func TestATreeIsTheSameSourceWhicheverWayItIsNamed(t *testing.T) {
+	dir := tree{"runs/r.jsonl": startedLine("runs", "r")}.make(t) // an agent called "runs"
+	d := emptyFile(t)
+	if err := os.WriteFile(filepath.Join(dir, "runs", nobackup), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []string{dir, filepath.Join(dir, "runs"), filepath.Join(dir, "runs") + "/", link} {
+		report := importInto(t, d, "", at)
+		if want := map[bool]int64{true: 1}[i == 0]; report.Files.New != want || report.Files.Found != 1 {
+			t.Errorf("%s: %+v", at, report.Files)
+		}
+	}
+	wantNames(t, d, "", "runs/r")
+}
