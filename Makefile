@@ -61,6 +61,7 @@ format: ## rewrite the Go files in the project's format
 generate: ## make docs/SCHEMA.md and docs/CLI.md anew
 	go run ./internal/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
+	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update
 
 .PHONY: bench
 bench: ## measure against the original stores and C SQLite, and print a table of ratios (BENCHFLAGS=-quick for a short look)
