@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"selvedge/agents"
+	"selvedge/db"
 	"selvedge/internal/dbtest"
 )
 
@@ -45,6 +47,35 @@ func imported(t *testing.T, tree string) (path string) {
 	return path
 }
 
+// agentsFile gives a file with an agent of which everything is known, and which has reserved its thread, and a plain one.
+func agentsFile(t *testing.T) string {
+	t.Helper()
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // the program that reads it would notice
+	registry := agents.NewRegistry(d, agents.Options{})
+	_, err = registry.TryReserveThread(t.Context(), "main", func(string) (e agents.Entry, err error) {
+		return e, json.Unmarshal([]byte(`{"session_id":"agent-full","client_instance_id":"c","native_actor_key":"k","native_parent_actor_key":"p",
+			"native_instance_key":"i","heddle_session_id":"s","thread_id":"t","thread":"main","pid":1,"boot_id":"b","liveness_path":"/l",
+			"heartbeat_at":"2026-05-20T11:00:00Z","anchor_state":"a","anchor_root":"r","reservation_token":"o","path":"/w","base_state":"b",
+			"started_at":"2026-05-20T11:00:00Z","provider":"p","model":"m","harness":"h","thinking_level":"l","usage_summary":{"input_tokens":1,
+			"output_tokens":2,"reasoning_tokens":3,"tool_calls":4,"cost_micros_usd":5},"last_progress_at":"2026-05-20T11:00:00Z",
+			"report_flush_state":"f","attach_reason":"w","attach_precedence":["x"],"winning_attach_rule":"x","probe_source":"y",
+			"probe_confidence":0.5,"status":"active","completed_at":"2026-05-20T11:00:00Z",
+			"context_queries":[{"path":"q","scope":"symbol:z","queried_at":"2026-05-20T11:00:00Z"}]}`), &e)
+	})
+	if err == nil {
+		err = registry.Save(t.Context(), agents.Entry{SessionID: "agent-plain", Status: agents.Active})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	odd, file := unpackTree(t, "awkward"), imported(t, "awkward")
 	fresh, copied := dbtest.Path(t), filepath.Join(t.TempDir(), "copy.db")
@@ -52,7 +83,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	if err := os.WriteFile(broken, spoiledFile(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	export := filepath.Join(t.TempDir(), "out")
+	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
 	calls := map[string][][]string{
 		"up":              {{"--db", fresh, "up", "--show-sql"}},
 		"status":          {{"--db", file, "status"}},
@@ -68,6 +99,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"query":           {{"--db", file, "query", "SELECT 1"}},
 		"runs list":       {{"--db", file, "runs", "list"}},
 		"runs show":       {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
+		"agents list":     {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
+		"agents show":     {{"--db", registry, "agents", "show", "agent-full"}},
+		"agents reap":     {{"--db", registry, "agents", "reap", "--thread", "none"}},
+		"agents release":  {{"--db", registry, "agents", "release", "agent-plain"}},
 		"completion":      {{"completion", "bash"}},
 		"help":            {{"help", "up"}},
 	}

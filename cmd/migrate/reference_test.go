@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"selvedge/agents"
 	"selvedge/internal/legacy"
 	"selvedge/runs"
 )
@@ -31,6 +32,7 @@ var answers = map[string]any{
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
 	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{},
+	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
 
@@ -50,6 +52,49 @@ var written = map[reflect.Type][]documented{
 		{"ended_at", "time", "left out while the run is open"},
 		{"status", "text", "in_progress, completed, incomplete; from later versions of the original also cancelled, cancellation_pending"},
 		{"turn_count", "number", "turns in the trace"},
+	},
+	reflect.TypeFor[agents.Entry](): {
+		{"session_id", "text", "the agent's id"},
+		{"client_instance_id", "text", "client program; like all that follow but for those marked \"always\", left out where nobody gave it"},
+		{"native_actor_key", "text", "the harness's own name for the agent"},
+		{"native_parent_actor_key", "text", "and for the one that started it"},
+		{"native_instance_key", "text", "the harness's own name for its instance"},
+		{"heddle_session_id", "text", "session of the program that kept the registry"},
+		{"thread_id", "text", "id of the thread"},
+		{"thread", "text", "the line of work it writes to; always"},
+		{"pid", "number", "process whose death ends the agent"},
+		{"boot_id", "text", "of the machine's start that pid belongs to"},
+		{"liveness_path", "text", "a note"},
+		{"heartbeat_at", "time", ""},
+		{"anchor_state", "text", "state the work is anchored to"},
+		{"anchor_root", "text", "its root"},
+		{"reservation_token", "text", "a note"},
+		{"path", "text", "worktree"},
+		{"base_state", "text", "state the work began from; always"},
+		{"started_at", "time", "always"},
+		{"provider", "text", "of the model"},
+		{"model", "text", "its name"},
+		{"harness", "text", "program the agent runs in"},
+		{"thinking_level", "text", "as the harness names it"},
+		{"usage_summary", "object", "always"},
+		{"usage_summary.input_tokens", "number", "tokens read; left out where nobody counted"},
+		{"usage_summary.output_tokens", "number", "tokens written; left out where nobody counted"},
+		{"usage_summary.reasoning_tokens", "number", "tokens of reasoning; left out where nobody counted"},
+		{"usage_summary.tool_calls", "number", "calls of tools; left out where nobody counted"},
+		{"usage_summary.cost_micros_usd", "number", "millionths of a US dollar"},
+		{"last_progress_at", "time", ""},
+		{"report_flush_state", "text", "as the harness bridge names it"},
+		{"attach_reason", "text", "what the agent is for"},
+		{"attach_precedence", "array", "texts: the rules that were tried; always"},
+		{"winning_attach_rule", "text", "the rule that won"},
+		{"probe_source", "text", "where the rule got its facts"},
+		{"probe_confidence", "number", "0 to 1 by custom"},
+		{"status", "text", "active, abandoned, complete or merged; always"},
+		{"completed_at", "time", ""},
+		{"context_queries", "array", "looks at context, in their order; always"},
+		{"context_queries[].path", "text", "file that was looked at; always"},
+		{"context_queries[].scope", "text", "part of it; left out for the whole"},
+		{"context_queries[].queried_at", "time", "always"},
 	},
 }
 

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/agents"
+	"selvedge/db"
+)
+
+// agentAnswer is the shape of agents show --json.
+type agentAnswer struct {
+	Entry       agents.Entry     `json:"entry" doc:"as in agents list"`
+	Liveness    agents.Liveness  `json:"liveness" doc:"alive, dead or unknown: by the lease where there is one, else by pid and boot id"`
+	Reservation *reservationFact `json:"reservation" doc:"of its thread; null where it has not reserved it"`
+	Document    string           `json:"document" doc:"the entry as a TOML file of the original's, keys included that only later versions know"`
+}
+
+type reservationFact struct {
+	Thread string    `json:"thread" doc:"what is reserved"`
+	Since  time.Time `json:"since" doc:"when it was reserved, RFC 3339, UTC"`
+	Epoch  int64     `json:"epoch" doc:"grows with every reservation in the file"`
+	Leased bool      `json:"leased" doc:"whether it ends without heartbeats"`
+}
+
+type reapAnswer struct {
+	Reaped int `json:"reaped" doc:"agents that were active and dead, and are abandoned now"`
+}
+
+type releaseAnswer struct {
+	SessionID string        `json:"session_id" doc:"the agent"`
+	Thread    string        `json:"thread" doc:"the thread that it was on"`
+	Was       agents.Status `json:"was" doc:"its status before"`
+	Status    agents.Status `json:"status" doc:"its status now"`
+}
+
+func (a *app) agentsCommand() *cobra.Command {
+	return group("agents", "Look at agents, and end what is dead or stuck",
+		a.agentsListCommand(), a.agentsShowCommand(), a.agentsReapCommand(), a.agentsReleaseCommand())
+}
+
+var agentStatuses = []agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}
+
+type agentsFlags struct {
+	pageFlags
+	statuses []string
+	thread   string
+	since    string
+}
+
+func (a *app) agentsListCommand() *cobra.Command {
+	var f agentsFlags
+	c := &cobra.Command{
+		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
+		Short: "List agents, newest first",
+		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or earlier
+are left out, as the original does; it deletes them then, while list only looks.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			filter, err := f.filter(c, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.agentsList(c.Context(), f.pageFlags, filter)
+		},
+	}
+	c.Flags().StringVar(&f.thread, "thread", "", "only agents on the thread `NAME`")
+	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only agents in this `STATUS`: "+join(agentStatuses))
+	c.Flags().StringVar(&f.since, "since", "", "only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	f.add(c)
+	return c
+}
+
+func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Filter, err error) {
+	if c.Flags().Changed("thread") {
+		filter.Thread = &f.thread
+	}
+	for _, word := range f.statuses {
+		if err := oneOf("status", word, agentStatuses); err != nil {
+			return filter, err
+		}
+		filter.Status = append(filter.Status, agents.Status(word))
+	}
+	filter.Since, err = parseSince(f.since, now)
+	return filter, err
+}
+
+func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
+		return printList(ctx, a, f, listing[agents.Entry]{
+			page: func(ctx context.Context, after string, limit int) ([]agents.Entry, string, error) {
+				page, err := registry.Page(ctx, filter, after, limit)
+				return page.Entries, page.Next, err
+			},
+			grid: grid{header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5}},
+			row: func(e agents.Entry) []string {
+				return []string{
+					e.SessionID, e.Thread, string(e.Status), e.StartedAt.Format(time.DateTime), endOf(e), pidOf(e), cut(value(e.AttachReason), 60),
+				}
+			},
+		})
+	})
+}
+
+func endOf(e agents.Entry) string {
+	if e.CompletedAt == nil {
+		return ""
+	}
+	return e.CompletedAt.Format(time.DateTime)
+}
+
+func pidOf(e agents.Entry) string {
+	if e.PID == nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*e.PID), 10)
+}
+
+func (a *app) agentsShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an agent",
+		Long: `show takes the id of an agent, or the beginning of one where no other begins so. Whether the agent lives is asked on this
+machine.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
+				e, err := findAgent(c.Context(), registry, args[0])
+				if err != nil {
+					return err
+				}
+				answer, err := describeAgent(c.Context(), registry, e)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(answer)
+				}
+				return a.printAgent(answer)
+			})
+		},
+	}
+}
+
+// findAgent finds the agent that an id on the command line means. It only looks.
+func findAgent(ctx context.Context, registry *agents.Registry, id string) (agents.Entry, error) {
+	var candidates []candidate[agents.Entry]
+	for e, err := range registry.All(ctx, agents.Filter{}) {
+		if err != nil {
+			return agents.Entry{}, err
+		}
+		if strings.HasPrefix(e.SessionID, id) {
+			candidates = append(candidates, candidate[agents.Entry]{id: e.SessionID, name: e.SessionID, item: e})
+		}
+	}
+	return unique("agent", id, candidates)
+}
+
+func describeAgent(ctx context.Context, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {
+	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
+	held, ok, err := registry.Reservation(ctx, e.Thread)
+	if err != nil || !ok || held.Holder.SessionID != e.SessionID {
+		return answer, err
+	}
+	answer.Liveness = held.Live
+	answer.Reservation = &reservationFact{Thread: held.Thread, Since: held.Since, Epoch: held.Epoch, Leased: held.Leased}
+	return answer, nil
+}
+
+func (a *app) printAgent(answer agentAnswer) error {
+	e := answer.Entry
+	state := string(e.Status)
+	if e.Status == agents.Active {
+		state += ", " + string(answer.Liveness)
+	}
+	held := "no"
+	if r := answer.Reservation; r != nil {
+		held = "since " + r.Since.Format(time.DateTime) + " UTC, epoch " + strconv.FormatInt(r.Epoch, 10)
+		if r.Leased {
+			held += ", by a lease"
+		}
+	}
+	err := a.printFacts(
+		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state}, [2]string{"reserved", held},
+		[2]string{"started", e.StartedAt.Format(time.DateTime) + " UTC"}, [2]string{"ended", endOf(e)},
+		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))},
+	)
+	if err == nil {
+		err = a.print("\n")
+	}
+	for line := range strings.Lines(answer.Document) {
+		if err == nil {
+			err = a.print("%s\n", printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return err
+}
+
+func (a *app) agentsReapCommand() *cobra.Command {
+	var thread string
+	c := &cobra.Command{
+		Use:   "reap [--thread NAME]",
+		Short: "Abandon agents that are active and dead",
+		Long: `reap sets the status of active agents to abandoned, and gives their threads back, where their lease has ended or, without
+one, where no process has their pid or the machine was started anew since. Agents of which nobody can tell stay.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.changeAgents(c, func(registry *agents.Registry) (err error) {
+				var answer reapAnswer
+				if c.Flags().Changed("thread") {
+					answer.Reaped, err = registry.ReapDeadForThread(c.Context(), thread)
+				} else {
+					answer.Reaped, err = registry.ReapDead(c.Context())
+				}
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(answer)
+				}
+				return a.print("abandoned %s\n", count(answer.Reaped, "dead agent"))
+			})
+		},
+	}
+	c.Flags().StringVar(&thread, "thread", "", "only agents on the thread `NAME`")
+	return c
+}
+
+func (a *app) agentsReleaseCommand() *cobra.Command {
+	var status string
+	c := &cobra.Command{
+		Use:   "release ID [--status WORD]",
+		Short: "End an agent, and give its thread back",
+		Long: `release takes the id of an active agent, or the beginning of one where no other begins so. The agent itself is not asked:
+what it does under a lease is refused from then on.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := oneOf("status", status, agentStatuses[1:]); err != nil {
+				return err
+			}
+			return a.changeAgents(c, func(registry *agents.Registry) error {
+				return a.releaseAgent(c.Context(), registry, args[0], agents.Status(status))
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", string(agents.Abandoned), "its `STATUS` from then on: "+join(agentStatuses[1:]))
+	return c
+}
+
+func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id string, status agents.Status) error {
+	e, err := findAgent(ctx, registry, id)
+	if err != nil {
+		return err
+	}
+	if e.Status != agents.Active {
+		return &fault{kind: kindFailed, err: fmt.Errorf("agent %s is %s already", e.SessionID, e.Status)}
+	}
+	if err := registry.UpdateStatus(ctx, e.SessionID, status); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(releaseAnswer{SessionID: e.SessionID, Thread: e.Thread, Was: e.Status, Status: status})
+	}
+	return a.print("agent %s is %s; thread %s is free of it\n", e.SessionID, status, printable(e.Thread))
+}
+
+// changeAgents opens the file, which must be there, for a command that writes.
+func (a *app) changeAgents(c *cobra.Command, fn func(*agents.Registry) error) error {
+	return a.withOptions(c.Context(), db.Options{MustExist: true}, func(d *db.DB) error {
+		return fn(agents.NewRegistry(d, agents.Options{Scope: a.scope}))
+	})
+}
