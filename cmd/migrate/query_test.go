@@ -78,6 +78,8 @@ var writing = []string{
 	"SELECT 1/*/; DELETE FROM scopes /* */; DELETE FROM scopes",
 	"SELECT 1 ; \f\r\t DELETE FROM scopes",
 	"\ufeffDELETE FROM scopes",
+	"SELECT x'ab'''; DELETE FROM scopes; '",
+	"SELECT $a(;DELETE FROM scopes)",
 	"SELECT load_extension('x')",
 	"SELECT writefile('written', 'x')",
 	"SELECT edit('x')",
@@ -137,6 +139,28 @@ func contents(t *testing.T, dir string) map[string][32]byte {
 	return files
 }
 
+// Functions over PRAGMAs are SELECTs to every lexer; what holds here is the connection.
+func TestQueryWritesNothingThroughFunctions(t *testing.T) {
+	path := dbtest.Path(t)
+	if exit, _, stderr := call(t, "--db", path, "up"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	t.Chdir(filepath.Dir(path))
+	if exit, _, stderr := call(t, "--db", path, "query", "SELECT 1"); exit != 0 { // makes -wal and -shm
+		t.Fatal(stderr)
+	}
+	before := contents(t, ".")
+	for _, sql := range []string{
+		"SELECT * FROM pragma_optimize(-1)", "SELECT * FROM pragma_journal_mode", "SELECT * FROM pragma_user_version(7)",
+		"SELECT * FROM pragma_wal_checkpoint('TRUNCATE')", "SELECT * FROM pragma_incremental_vacuum", "SELECT * FROM pragma_query_only(0)",
+	} {
+		call(t, "--db", path, "query", sql)
+		if after := contents(t, "."); !maps.Equal(before, after) {
+			t.Errorf("%q changed something", sql)
+		}
+	}
+}
+
 func TestQueryAnswersWhileAnotherHandleWrites(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{})
@@ -161,6 +185,7 @@ func TestTokensEndWhereTheyDoInSQLite(t *testing.T) {
 		"select 'open":                            {"SELECT", "'"},
 		"SELECT größe FROM t":                     {"SELECT", "GRÖSSE", "FROM", "T"},
 		"select a->>'$.b', x, X, xx'a' from t":    {"SELECT", "A", "-", ">", ">", "'", ",", "X", ",", "X", ",", "XX", "'", "FROM", "T"},
+		"\ufeffSELECT 2":                          {"SELECT", "2"},
 		"SELECT 1 -- trailing ; comment\n;\n;;  ": {"SELECT", "1"},
 	} {
 		s, err := readStatement(text)

@@ -118,6 +118,8 @@ func nextToken(text string) token {
 	switch c := text[0]; {
 	case strings.IndexByte(" \t\n\f\r", c) >= 0:
 		return token{tokenBlank, 1}
+	case strings.HasPrefix(text, "\ufeff"): // a byte order mark, as editors put before a script
+		return token{tokenBlank, len("\ufeff")}
 	case strings.HasPrefix(text, "--"):
 		return token{tokenBlank, until(text, 2, "\n")}
 	case strings.HasPrefix(text, "/*"):
