@@ -61,6 +61,8 @@ var groups = []group{
 	{"trace", traces},
 	{"growth", growth},
 	{"retention", retention},
+	{"agents", registries},
+	{"claims", claims},
 	{"open", opening},
 	{"memory", memory},
 }

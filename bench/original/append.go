@@ -57,14 +57,7 @@ func appendTo(fd int, path string, existed bool, lines []byte) error {
 			lines = append([]byte{'\n'}, lines...)
 		}
 	}
-	for len(lines) > 0 {
-		n, err := unix.Write(fd, lines)
-		if err != nil {
-			return err
-		}
-		lines = lines[n:]
-	}
-	return nil
+	return writeAll(fd, lines)
 }
 
 func (s *RunStore) ensureAgentDir(dir string) error {

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/bench/original"
+	"selvedge/checkpoints"
+	"selvedge/db"
+)
+
+const (
+	registered    = 10_000
+	fewRegistered = 1000
+)
+
+// entry is an active agent, with what typical ones carry.
+func entry(id, thread string) agents.Entry {
+	text := func(s string) *string { return &s }
+	e := agents.Entry{
+		SessionID: id, Thread: thread, BaseState: "hd-0f96684059e9690b", StartedAt: epoch, Status: agents.Active,
+		ClientInstanceID: text("client-" + id), NativeActorKey: text("claude:actor:" + id), ThreadID: &thread,
+		Path: text("/srv/worktrees/" + thread), Provider: text("google"), Model: text("gemini-3-pro"), Harness: text("claude-code"),
+		AttachReason: text("add device flow to the CLI"), AttachPrecedence: []string{"matched-current-session", "fallback-new"},
+		HeartbeatAt: &epoch,
+	}
+	for range 3 {
+		e.ContextQueries = append(e.ContextQueries, agents.ContextQuery{Path: "src/auth/session.rs", Scope: text("file"), QueriedAt: epoch})
+	}
+	return e
+}
+
+// registries measures reserving a thread among many agents, and the heartbeat of one.
+func registries(ctx context.Context, b *bench) ([]result, error) {
+	many, err := b.stage(ctx, "agents", db.SyncNormal)
+	if err != nil {
+		return nil, err
+	}
+	few, err := b.stage(ctx, "few-agents", db.SyncNormal)
+	if err != nil {
+		return nil, many.close(err)
+	}
+	list, err := registryDuels(ctx, b, many, few)
+	return list, few.close(many.close(err))
+}
+
+func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, error) {
+	ours, oursFew := agents.NewRegistry(many.file, agents.Options{}), agents.NewRegistry(few.file, agents.Options{})
+	files := original.NewRegistry(filepath.Join(many.dir, "agents"))
+	for i := range registered {
+		e := entry(fmt.Sprintf("agent-%d", i), fmt.Sprintf("thread-%d", i))
+		err := errors.Join(files.Save(e), ours.Save(ctx, e))
+		if i < fewRegistered {
+			err = errors.Join(err, oursFew.Save(ctx, e))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	reserve := func(r *agents.Registry, name string) side {
+		return each(100, func(number, i int) error {
+			thread := fmt.Sprintf("new-%s-%d-%d", name, number, i)
+			out, err := r.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) { return entry(id, thread), nil })
+			if err == nil && out.Reserved == nil {
+				err = fmt.Errorf("thread %s is held", thread)
+			}
+			return err
+		})
+	}
+	scan := each(1, func(number, i int) error {
+		name := fmt.Sprintf("new-%d-%d", number, i)
+		return files.Reserve(entry(name, name))
+	})
+	reserved, err := run(b.rounds, scan, reserve(ours, "a"))
+	if err != nil {
+		return nil, err
+	}
+	flat, err := run(b.rounds, reserve(oursFew, "b"), reserve(ours, "b"))
+	if err != nil {
+		return nil, err
+	}
+	lease, out, err := ours.TryLeaseThread(ctx, "leased", agents.LeaseOptions{TTL: time.Hour},
+		func(id string) (agents.Entry, error) { return entry(id, "leased"), nil })
+	if err != nil || lease == nil {
+		return nil, fmt.Errorf("lease: %v: %w", out, err)
+	}
+	n := b.n(2000)
+	beats, err := run(b.rounds,
+		each(n, func(int, int) error {
+			return files.Update("agent-0", func(e *agents.Entry) { now := time.Now(); e.HeartbeatAt = &now })
+		}),
+		each(n, func(int, int) error { return lease.Heartbeat(ctx) }))
+	if err != nil {
+		return nil, err
+	}
+	return []result{
+		reserved.faster(fmt.Sprintf("reserve a thread among %d agents", registered), calls(p50), 2000),
+		flat.atMost(fmt.Sprintf("the same, %d agents against %d", registered, fewRegistered), calls(p50), flatness),
+		beats.atMost("heartbeat", calls(p50), 0.15),
+	}, nil
+}
+
+// claims measures claiming a checkpoint of 20 KB, as fast as the original's and as durable as it never was.
+func claims(ctx context.Context, b *bench) ([]result, error) {
+	var list []result
+	for _, c := range []struct {
+		row    string
+		level  db.Synchronous
+		sync   original.Sync
+		target float64
+		n      int
+	}{
+		{"claim a 20 KB checkpoint, NORMAL, against rename and read", db.SyncNormal, original.NoSync, 1.7, 1000},
+		{"claim a 20 KB checkpoint, FULL, against rename, fsync and read", db.SyncFull, original.WithSync, 1.0, 300},
+	} {
+		s, err := b.stage(ctx, "claims", c.level)
+		if err != nil {
+			return nil, err
+		}
+		d, err := s.claimDuel(ctx, b, b.n(c.n), c.sync)
+		if err := s.close(err); err != nil {
+			return nil, err
+		}
+		list = append(list, d.atMost(c.row, calls(p50), c.target))
+	}
+	return list, nil
+}
+
+func (s *stage) claimDuel(ctx context.Context, b *bench, n int, sync original.Sync) (duel, error) {
+	if err := s.fillWAL(ctx); err != nil {
+		return duel{}, err
+	}
+	files, err := original.OpenCheckpointStore(filepath.Join(s.dir, "checkpoints"))
+	if err != nil {
+		return duel{}, err
+	}
+	ours := checkpoints.NewStore(s.file, checkpoints.Options{})
+	document := func(id string) []byte { return []byte(strings.ReplaceAll(paused, "RUN", id)) }
+	for number := range b.rounds + 1 {
+		for i := range n {
+			id := runName(number, i)
+			if err := errors.Join(files.Save(id, document(id)), ours.SaveDocument(ctx, id, document(id))); err != nil {
+				return duel{}, err
+			}
+		}
+	}
+	same := func(id string, got []byte) error {
+		if !bytes.Contains(got, []byte(id)) {
+			return fmt.Errorf("run %s: a document of %d bytes that does not name it", id, len(got))
+		}
+		return nil
+	}
+	return run(b.rounds,
+		each(n, func(number, i int) error {
+			got, err := files.Claim(runName(number, i), sync)
+			return errors.Join(err, same(runName(number, i), got))
+		}),
+		each(n, func(number, i int) error {
+			claim, ok, err := ours.Claim(ctx, runName(number, i))
+			if err != nil || !ok {
+				return fmt.Errorf("claim: %v, %w", ok, err)
+			}
+			return same(claim.RunID, claim.Document)
+		}))
+}
+
+// paused is a checkpoint of 20 KB of the run RUN.
+var paused = `{"run_id":"RUN","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],"max_iterations":100},` +
+	`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{"notes":` + string(text(20_000)) + `},` +
+	`"stage_results":[],"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`

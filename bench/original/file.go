@@ -1,0 +1,59 @@
+package original
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// readToString reads a file as Rust's read_to_string does: its size is asked for, and a read at the end says that there
+// is no more.
+func readToString(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	content, err := readAll(fd)
+	return content, errors.Join(err, unix.Close(fd))
+}
+
+func readAll(fd int) ([]byte, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, err
+	}
+	content := make([]byte, 0, stat.Size+1)
+	for {
+		n, err := unix.Read(fd, content[len(content):cap(content)])
+		if err != nil || n == 0 {
+			return content, err
+		}
+		content = content[:len(content)+n]
+		if len(content) == cap(content) {
+			content = append(content, 0)[:len(content)]
+		}
+	}
+}
+
+func writeFile(path string, content []byte, sync Sync) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		return err
+	}
+	err = writeAll(fd, content)
+	if err == nil && bool(sync) {
+		err = unix.Fsync(fd)
+	}
+	return errors.Join(err, unix.Close(fd))
+}
+
+func writeAll(fd int, content []byte) error {
+	for len(content) > 0 {
+		n, err := unix.Write(fd, content)
+		if err != nil {
+			return err
+		}
+		content = content[n:]
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package original
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/agents"
+)
+
+// A Registry is the original's folder of TOML entries. Documents are read and written with our own codec on both sides of
+// a comparison, so that only what the stores do with them differs.
+type Registry struct {
+	dir     string
+	writing int // counts temporary files
+}
+
+// NewRegistry gives the registry in the folder dir.
+func NewRegistry(dir string) *Registry { return &Registry{dir: dir} }
+
+// Save writes an entry, as every change of one does: under the lock, beside the file, and renamed over it. No fsync.
+func (r *Registry) Save(e agents.Entry) error {
+	return r.locked(func() error { return r.write(e) })
+}
+
+// Reserve reads every entry, as the original does while it looks for who holds the thread, and writes a new one.
+func (r *Registry) Reserve(e agents.Entry) error {
+	return r.locked(func() error {
+		if err := createDirAll(r.dir); err != nil {
+			return err
+		}
+		held, err := r.held(e.Thread)
+		if err != nil {
+			return err
+		}
+		if held || exists(r.path(e.SessionID)) {
+			return fmt.Errorf("thread %s is held", e.Thread)
+		}
+		return r.write(e)
+	})
+}
+
+func (r *Registry) held(thread string) (bool, error) {
+	folder, err := os.Open(r.dir)
+	if err != nil {
+		return false, err
+	}
+	names, err := folder.Readdirnames(-1)
+	if err = errors.Join(err, folder.Close()); err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if filepath.Ext(name) != ".toml" {
+			continue
+		}
+		e, err := r.load(filepath.Join(r.dir, name))
+		if err != nil {
+			return false, err
+		}
+		if e.Status == agents.Active && e.Thread == thread {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Update reads an entry, changes it and writes it back, all under the lock.
+func (r *Registry) Update(id string, change func(*agents.Entry)) error {
+	return r.locked(func() error {
+		e, err := r.load(r.path(id))
+		if err != nil {
+			return err
+		}
+		change(&e)
+		return r.write(e)
+	})
+}
+
+func (r *Registry) path(id string) string { return filepath.Join(r.dir, id+".toml") }
+
+func (r *Registry) load(path string) (agents.Entry, error) {
+	if !exists(path) {
+		return agents.Entry{}, fmt.Errorf("%s is not there", path)
+	}
+	document, err := readToString(path)
+	if err != nil {
+		return agents.Entry{}, err
+	}
+	return agents.DecodeTOML(document)
+}
+
+func (r *Registry) write(e agents.Entry) error {
+	if err := createDirAll(r.dir); err != nil {
+		return err
+	}
+	r.writing++
+	beside := filepath.Join(r.dir, fmt.Sprintf(".%s.toml.tmp-%d", e.SessionID, r.writing))
+	if err := writeFile(beside, e.TOML(), NoSync); err != nil {
+		return err
+	}
+	return unix.Rename(beside, r.path(e.SessionID))
+}
+
+// locked runs fn under the exclusive lock of the registry, whose file is opened for each call.
+func (r *Registry) locked(fn func() error) error {
+	if err := createDirAll(r.dir); err != nil {
+		return err
+	}
+	fd, err := unix.Open(filepath.Join(r.dir, ".lock"), unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		return err
+	}
+	err = unix.Flock(fd, unix.LOCK_EX)
+	if err == nil {
+		err = fn()
+	}
+	return errors.Join(err, unix.Close(fd))
+}
