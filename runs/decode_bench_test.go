@@ -67,24 +67,24 @@ func BenchmarkDecodeTurn(b *testing.B) {
 	})
 }
 
-func BenchmarkAppendTurnLine(b *testing.B) {
+func BenchmarkLineOfColumns(b *testing.B) {
 	turns := map[string]Turn{}
 	for _, text := range typicalTurns(b) {
 		turns[string(text)] = ReadLine(text).Record.(Turn)
 	}
 	var buffer []byte
 	perTurn(b, func(text []byte) error {
-		buffer = appendTurnLine(buffer[:0], turns[string(text)])
+		buffer = appendLine(buffer[:0], turns[string(text)], verbatim)
 		return nil
 	})
 }
 
-func BenchmarkKeptLine(b *testing.B) {
+func BenchmarkRowOfTurn(b *testing.B) {
 	turns := map[string]Turn{}
 	for _, text := range typicalTurns(b) {
 		turns[string(text)] = columnsOf(ReadLine(text).Record.(Turn))
 	}
-	perTurn(b, func(text []byte) error { _, err := keptLine(turns[string(text)]); return err })
+	perTurn(b, func(text []byte) error { _, err := rowOf(turns[string(text)]); return err })
 }
 
 func importError(line Line) error {

@@ -48,10 +48,6 @@ func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	return dst
 }
 
-// appendTurnLine writes the line of a turn with its raw members as they are: from the columns of a row, the very line
-// that the row was made from, where [Line.raw] said that nothing else need be kept.
-func appendTurnLine(dst []byte, t Turn) []byte { return t.append(dst, verbatim) }
-
 func (s Started) append(dst []byte) []byte {
 	dst = appendQuoted(append(dst, `{"record":"started","run_id":`...), s.RunID)
 	dst = appendQuoted(append(dst, `,"agent_id":`...), s.AgentID)

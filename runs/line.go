@@ -80,32 +80,6 @@ func (l Line) raw() []byte {
 	return l.given
 }
 
-// keptLine is the same for a record that comes through the API: nil where its columns give the line to export, else
-// that line. A decoded record exports as the line it came from as long as it still says what that line says; any other
-// exports as the original would write it. A reader of the row gets the columns either way, and so the bytes that the
-// caller gave. The error is about a record that the original could not read back.
-func keptLine(r Record) ([]byte, error) {
-	if err := validate(r); err != nil {
-		return nil, err
-	}
-	from := r.source()
-	if from.line != nil && stillSays(r, from.line) {
-		return from.line, nil
-	}
-	columns, line := borrowBuffer(), borrowBuffer()
-	defer columns.giveBack()
-	defer line.giveBack()
-	columns.bytes = appendLine(columns.bytes, r, verbatim)
-	if from.exact && columnsHold(r) && bytes.IndexByte(columns.bytes, '\n') < 0 {
-		return nil, nil
-	}
-	line.bytes = appendLine(line.bytes, r, canonicalRaw)
-	if columnsHold(r) && bytes.Equal(line.bytes, columns.bytes) {
-		return nil, nil
-	}
-	return bytes.Clone(line.bytes), nil
-}
-
 func stillSays(r Record, line []byte) bool {
 	read := ReadLine(line)
 	return read.Record != nil && sameLine(r, read.Record)
@@ -121,26 +95,6 @@ func sameLine(a, b Record) bool {
 		return appendCanonical(dst, raw)
 	}
 	return bytes.Equal(appendLine(nil, a, style), appendLine(nil, b, style))
-}
-
-// attach gives a record made from columns the line that was kept beside them, if one was.
-func attach(r Record, line []byte) Record {
-	from := provenance{line: line, exact: line == nil}
-	switch r := r.(type) {
-	case Started:
-		r.from = from
-		return r
-	case Turn:
-		r.from = from
-		return r
-	case Ended:
-		r.from = from
-		return r
-	case Unknown:
-		r.from = from
-		return r
-	}
-	return r
 }
 
 // columnsHold reports whether INTEGER columns can hold every number and time of the record.

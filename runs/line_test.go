@@ -2,6 +2,7 @@ package runs
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 )
 
@@ -61,8 +62,8 @@ func TestAnImportedLineIsKeptOnlyWhereItsColumnsAreNotEnough(t *testing.T) {
 			t.Errorf("%s: kept %q", text, got)
 		}
 		// Read from one store, appended to another: the line goes along.
-		if again, err := keptLine(line.Record); err != nil || string(either(again, line.Record)) != text {
-			t.Errorf("%s: kept again %q, %v", text, again, err)
+		if again := exported(t, line.Record); again != text {
+			t.Errorf("%s: exported as %s", text, again)
 		}
 	}
 }
@@ -70,31 +71,77 @@ func TestAnImportedLineIsKeptOnlyWhereItsColumnsAreNotEnough(t *testing.T) {
 func TestALineIsForgottenWhenTheRecordNoLongerSaysIt(t *testing.T) {
 	record := ReadLine([]byte(`{"record":"turn","index":0,"action_id":"a","verifier_verdict":"pass"}`)).Record.(Turn)
 	record.Index = 1
-	if kept, err := keptLine(record); err != nil || kept != nil {
-		t.Errorf("kept %s, %v", kept, err)
+	row, err := rowOf(record)
+	if err != nil || row.raw != nil || row.exact {
+		t.Errorf("kept %s (exact: %v), %v", row.raw, row.exact, err)
+	}
+	if got := exported(t, record); got != `{"record":"turn","index":1,"verifier_verdict":"pass"}` {
+		t.Errorf("exported as %s", got)
 	}
 }
 
 func TestARowOfTheAPIGivesItsBytesBackAndExportsCanonically(t *testing.T) {
 	turn := Turn{Parameters: json.RawMessage("{\n\"b\":1,\"a\":\"\\u003c\"}")}
-	kept, err := keptLine(turn)
-	if want := `{"record":"turn","index":0,"parameters":{"a":"<","b":1},"verifier_verdict":"not_run"}`; err != nil || string(kept) != want {
-		t.Fatalf("kept %s, %v", kept, err)
+	row, err := rowOf(turn)
+	if err != nil || row.raw != nil {
+		t.Fatalf("kept %s, %v", row.raw, err)
 	}
-	row := attach(columnsOf(turn), kept).(Turn)
-	if string(row.Parameters) != string(turn.Parameters) {
-		t.Errorf("read back %s", row.Parameters)
+	const want = `{"record":"turn","index":0,"parameters":{"a":"<","b":1},"verifier_verdict":"not_run"}`
+	if got := exported(t, turn); got != want {
+		t.Errorf("exported as %s", got)
 	}
-	if again, err := keptLine(row); err != nil || string(again) != string(kept) {
-		t.Errorf("kept %s the second time, %v", again, err)
+	read, err := row.record()
+	if err != nil || string(read.(Turn).Parameters) != string(turn.Parameters) {
+		t.Errorf("read back %v, %v", read, err)
 	}
-	plain := Turn{Parameters: json.RawMessage(`{"a":1}`)}
-	if kept, err := keptLine(plain); err != nil || kept != nil {
-		t.Errorf("a canonical row keeps %s beside its columns, %v", kept, err)
+	if got := exported(t, read); got != want {
+		t.Errorf("exported as %s the second time", got)
 	}
-	if _, err := keptLine(Turn{Parameters: json.RawMessage(`{`)}); err == nil {
+	if _, err := rowOf(Turn{Parameters: json.RawMessage(`{`)}); err == nil {
 		t.Error("broken JSON is kept")
 	}
+}
+
+func TestEveryRecordComesBackFromItsRow(t *testing.T) {
+	leap := ReadLine([]byte(`{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2021-03-01T08:00:60Z"}`)).Record.(Started)
+	leap.Intent = "changed"
+	for _, record := range []Record{
+		leap,
+		Started{RunID: "r", AgentID: "a", StartedAt: morning},
+		Turn{Index: math.MaxUint64, Parameters: json.RawMessage("[1 ]")},
+		Turn{Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64}, PolicyRejected: &PolicyRejection{Rule: ""}},
+		Turn{CliOutcome: &CliOutcome{Kind: CliKilled}, VerifierVerdict: VerdictFail, PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
+		Ended{EndedAt: morning},
+		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: OutcomeDone, Evidence: []Evidence{{Kind: EvidenceToolResult, Data: json.RawMessage("{ }")}}}}},
+		Unknown{Kind: "later", Raw: json.RawMessage("{\"record\":\"later\",\n\"b\":1,\"a\":2}")},
+	} {
+		row, err := rowOf(record)
+		if err != nil {
+			t.Errorf("%+v: %v", record, err)
+			continue
+		}
+		read, err := row.record()
+		if err != nil || string(appendLine(nil, read, verbatim)) != string(appendLine(nil, record, verbatim)) {
+			t.Errorf("%+v was read back as %+v, %v", record, read, err)
+		}
+		if want, err := Encode(record); err != nil || exported(t, record) != string(want) {
+			t.Errorf("%+v is exported as %s, not %s, %v", record, exported(t, record), want, err)
+		}
+	}
+}
+
+// exported is the line that an export writes for a record after the store has kept it.
+func exported(t testing.TB, r Record) string {
+	t.Helper()
+	row, err := rowOf(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := row.line()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
 }
 
 func TestOnlyEndsThatCanBeReadAreCancelled(t *testing.T) {

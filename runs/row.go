@@ -108,6 +108,9 @@ func rowOfLine(line Line) recordRow {
 	if row.raw == nil && row.kind != kindTurn {
 		row.raw = line.given
 	}
+	if row.raw == nil && row.kind == kindOpaque {
+		row.raw = []byte{} // a blank line of no bytes at all
+	}
 	return row
 }
 
