@@ -1,0 +1,229 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"selvedge/db"
+)
+
+// Workers are the trees of the worker runtime: runtimes/ID/ with runtime.json, events.jsonl and, for each worker,
+// workers/ID/ with worker.json and transcript.jsonl; each ID is "id-" and the id's bytes in hex.
+//
+// A runtime is taken as a whole, in one transaction. The original refuses one in which anything is missing or torn; here
+// what can be read is taken, and each fault is a diagnostic of the worker, or of the runtime, and a row of the quarantine
+// with the bytes. A worker without its snapshot gets its status from the events. Counters become those of the snapshots, or
+// what follows the highest number seen, whichever is more.
+type Workers struct{}
+
+// Name is "workers".
+func (Workers) Name() string { return "workers" }
+
+// Recognise takes the folder that holds runtimes/, or runtimes/ itself.
+func (Workers) Recognise(dir string) (string, bool, error) {
+	root, err := workersRoot(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	runtimes := 0
+	err = eachRuntime(root, func(_, _ string) error {
+		runtimes++
+		return nil
+	}, func(string, string) error { return nil })
+	return fmt.Sprintf("worker runtimes: %d", runtimes), err == nil && runtimes > 0, err
+}
+
+// Import brings runtimes in.
+func (Workers) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
+	x, err := newWorkersImport(d, scope, dir, o)
+	if err != nil {
+		return x.report, err
+	}
+	err = d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+		x.source, err = addSource(tx, scope, x.name(), x.root)
+		return err
+	})
+	if err == nil {
+		err = x.eachTree(ctx, func(t *runtimeTree) error { return x.take(ctx, t) }, func(f finding) error { return x.putAside(ctx, f) })
+	}
+	if err == nil {
+		err = x.gone(ctx)
+	}
+	if err == nil {
+		err = d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
+	}
+	return x.report, err
+}
+
+// Verify compares runtimes with what was imported.
+func (Workers) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
+	x, err := newWorkersImport(d, scope, dir, o)
+	if err != nil {
+		return x.report, err
+	}
+	err = d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
+		x.source, _, err = findSource(rx, scope, x.name(), x.root)
+		return err
+	})
+	if err == nil {
+		err = x.eachTree(ctx, func(t *runtimeTree) error {
+			return d.Read(ctx, "verify workers", func(rx *db.Rx) error { return x.verify(rx, t) })
+		}, func(f finding) error {
+			return d.Read(ctx, "verify workers", func(rx *db.Rx) error { return x.found(rx, f) })
+		})
+	}
+	if err == nil && x.source.id != 0 {
+		err = x.gone(ctx)
+	}
+	return x.report, err
+}
+
+// workersRoot finds the folder runtimes/ from itself or from the folder that holds it.
+func workersRoot(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, root := range []string{filepath.Join(abs, runtimesFolder), abs} {
+		if info, err := os.Stat(root); err == nil && info.IsDir() && filepath.Base(root) == runtimesFolder {
+			return filepath.EvalSymlinks(root)
+		}
+	}
+	return "", &db.Error{Op: "open tree", Entity: "worker runtimes", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds runtimes/, or its runtimes/"}
+}
+
+// eachRuntime visits what lies where a runtime could be, by name and id, and what the original never looks at.
+func eachRuntime(root string, visit func(name, id string) error, ignored func(path, reason string) error) error {
+	return eachName(root, func(name string) error {
+		if id, ok := nameID(name); ok {
+			return visit(name, id)
+		}
+		return ignored(name, "the name is no runtime's: id- and an id in hex")
+	})
+}
+
+// A workersImport brings one tree in, a runtime in a transaction.
+type workersImport struct {
+	d      *db.DB
+	scope  string
+	source source
+	root   string
+	o      Options
+	report Report
+	at     Progress
+}
+
+func newWorkersImport(d *db.DB, scope, dir string, o Options) (*workersImport, error) {
+	x := &workersImport{d: d, scope: scope, o: o}
+	root, err := workersRoot(dir)
+	if err != nil {
+		root = dir
+	}
+	x.root, x.report = root, newReport(x.name(), scope, root)
+	return x, err
+}
+
+func (*workersImport) name() string { return "workers" }
+
+// eachTree reads runtime after runtime. stray gets what lies in a runtime's place and is none.
+func (x *workersImport) eachTree(ctx context.Context, visit func(*runtimeTree) error, stray func(finding) error) error {
+	if err := x.totals(); err != nil {
+		return err
+	}
+	return eachRuntime(x.root, func(name, id string) error {
+		if ctx.Err() != nil {
+			return stopped(ctx)
+		}
+		if f, isStray := x.look(name, id); isStray {
+			x.report.Files.Unreadable++
+			return stray(f)
+		}
+		t := readRuntimeTree(x.root, name, id)
+		if err := visit(t); err != nil {
+			if ctx.Err() != nil {
+				return stopped(ctx)
+			}
+			return fmt.Errorf("%s: %w", shown(name), err)
+		}
+		x.at.Files += t.files
+		x.at.Bytes += t.bytes
+		if x.o.Progress != nil {
+			x.o.Progress(x.at)
+		}
+		return nil
+	}, func(path, reason string) error {
+		x.report.Files.Ignored++
+		x.report.remark(&x.report.Ignored, path, reason)
+		return nil
+	})
+}
+
+// look finds what lies in a runtime's place and is no folder, or can't be looked into.
+func (x *workersImport) look(name, id string) (f finding, stray bool) {
+	at := below(x.root, name)
+	f = finding{path: name, what: whatFile, whose: &entity{group: id}}
+	info, err := os.Stat(at)
+	if err == nil && info.IsDir() {
+		var dir *os.File
+		if dir, err = os.Open(at); err == nil {
+			return f, dir.Close() != nil
+		}
+	}
+	if err != nil {
+		f.reason = why(at, err)
+		return f, true
+	}
+	f.reason = "runtime path exists but is not a directory"
+	if info.Mode().IsRegular() && info.Size() <= maxRuntimeFile {
+		if f.raw, err = os.ReadFile(at); err != nil {
+			f.reason += ", and " + why(at, err)
+		}
+	}
+	return f, true
+}
+
+// totals counts what a walk will meet.
+func (x *workersImport) totals() error {
+	if x.o.Progress == nil {
+		return nil
+	}
+	err := filepath.WalkDir(x.root, func(_ string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // what can't be read is reported when it is read
+		}
+		if info, err := entry.Info(); err == nil {
+			x.at.TotalFiles++
+			x.at.TotalBytes += info.Size()
+		}
+		return nil
+	})
+	x.o.Progress(x.at)
+	return err
+}
+
+// gone counts the runtimes that were imported once and are not in the tree any more.
+func (x *workersImport) gone(ctx context.Context) error {
+	for after := []byte{}; ; {
+		var rows []ledgerRow
+		err := x.d.Read(ctx, "look for runtimes that are gone", func(rx *db.Rx) (err error) {
+			rows, err = x.source.filesAfter(rx, after, 1000)
+			return err
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for i := range rows {
+			if _, err := os.Lstat(below(x.root, string(rows[i].Path))); errors.Is(err, fs.ErrNotExist) {
+				x.report.Files.Gone++
+			}
+		}
+		after = rows[len(rows)-1].Path
+	}
+}

@@ -1,0 +1,339 @@
+package legacy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"selvedge/db"
+	"selvedge/workers"
+)
+
+// The names of the original's files.
+const (
+	runtimesFolder = "runtimes"
+	runtimeFile    = "runtime.json"
+	eventsFile     = "events.jsonl"
+	workersFolder  = "workers"
+	workerFile     = "worker.json"
+	transcriptFile = "transcript.jsonl"
+)
+
+// idName is the original's folder for an id.
+func idName(id string) string { return "id-" + hex.EncodeToString([]byte(id)) }
+
+// nameID is the id that a folder's name stands for.
+func nameID(name string) (string, bool) {
+	digits, ok := strings.CutPrefix(name, "id-")
+	if !ok {
+		return "", false
+	}
+	raw, err := hex.DecodeString(digits)
+	id := string(raw)
+	return id, err == nil && idName(id) == name && db.CheckID("runtime", id) == nil
+}
+
+// A runtimeTree is what could be read of a runtime's folder.
+type runtimeTree struct {
+	path     string // below the root
+	imported workers.Imported
+	files    int64
+	bytes    int64
+	records  tally // that could be read, by kind
+	broken   int64 // lines and documents that could not
+	findings []finding
+	sum      []byte // of all that was read
+}
+
+// runtimeReader reads one runtime's folder. Nothing of what may be wrong with it is an error.
+type runtimeReader struct {
+	root string
+	tree *runtimeTree
+	hash hash.Hash
+	ids  map[workers.WorkerID]string // the folder that a worker came from
+}
+
+func readRuntimeTree(root, name, id string) *runtimeTree {
+	r := &runtimeReader{root: root, hash: sha256.New(), ids: map[workers.WorkerID]string{}, tree: &runtimeTree{
+		path: name, records: tally{"runtime": 1}, imported: workers.Imported{RuntimeID: workers.RuntimeID(id)},
+	}}
+	r.snapshot()
+	r.events()
+	r.workers()
+	r.tree.sum = r.hash.Sum(nil)
+	return r.tree
+}
+
+// maxRuntimeFile is the largest file that is taken: a runtime is written in one transaction.
+const maxRuntimeFile = 512 << 20
+
+// read gives a file of the runtime; reason says why it can't be read.
+func (r *runtimeReader) read(path string) (text []byte, reason string) {
+	at := below(r.root, path)
+	f, size, err := openSource(at)
+	if err == nil {
+		text, err = io.ReadAll(io.LimitReader(f, maxRuntimeFile+1))
+		err = errors.Join(err, f.Close())
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "is missing"
+	case err != nil:
+		reason = why(at, err)
+	case size > maxRuntimeFile || len(text) > maxRuntimeFile:
+		reason = fmt.Sprintf("is larger than %d MiB", maxRuntimeFile>>20)
+	}
+	if reason != "" {
+		text = nil
+	} else {
+		r.tree.files++
+		r.tree.bytes += int64(len(text))
+	}
+	fmt.Fprintf(r.hash, "%d %q %d %q ", len(path), path, len(text), reason)
+	r.hash.Write(text)
+	return text, reason
+}
+
+// fault notes what the original stumbles over: as a diagnostic of the runtime or worker, and in quarantine.
+func (r *runtimeReader) fault(worker *workers.WorkerID, code string, f finding) {
+	id := string(r.tree.imported.RuntimeID)
+	whose := entity{group: id}
+	if worker != nil {
+		whose.id = string(*worker)
+	}
+	f.whose = &whose
+	name := f.path[strings.LastIndexByte(f.path, '/')+1:]
+	message := name + " " + f.reason
+	switch {
+	case f.what == whatLine || f.what == whatTail:
+		message = fmt.Sprintf("%s: the line at byte %d can't be read: %s", name, f.offset, f.reason)
+	case f.what == whatConflict:
+		message = f.reason
+	case len(f.raw) > 0:
+		message = fmt.Sprintf("%s can't be read: %s", name, f.reason)
+	}
+	r.tree.imported.Faults = append(r.tree.imported.Faults, workers.Fault{Worker: worker, Code: "import." + code, Message: shown(message)})
+	r.tree.findings = append(r.tree.findings, f)
+}
+
+func (r *runtimeReader) snapshot() {
+	path := r.tree.path + "/" + runtimeFile
+	text, reason := r.read(path)
+	if reason != "" {
+		r.fault(nil, "runtime_snapshot", finding{path: path, what: whatFile, reason: reason})
+		return
+	}
+	s, odd, err := workers.ReadRuntimeSnapshot(text)
+	id := r.tree.imported.RuntimeID
+	switch {
+	case err != nil:
+		r.tree.broken++
+		r.fault(nil, "runtime_snapshot", finding{path: path, what: whatFile, reason: err.Error(), raw: text})
+		return
+	case odd == "" && s.RuntimeID != id:
+		odd = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
+	}
+	if odd != "" {
+		r.fault(nil, "runtime_snapshot", finding{path: path, what: whatName, reason: odd})
+	}
+	r.tree.imported.Snapshot = text
+}
+
+func (r *runtimeReader) events() {
+	path := r.tree.path + "/" + eventsFile
+	r.tree.imported.Events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
+		_, odd, err := workers.ReadEventLine(line)
+		return odd, false, err
+	})
+}
+
+// lines gives the lines of a log that can be read. look tells what is wrong with one: odd ones are kept, or not where drop
+// says so.
+func (r *runtimeReader) lines(path string, worker *workers.WorkerID, kind string, look func(line []byte) (odd string, drop bool, err error)) (list [][]byte) {
+	text, reason := r.read(path)
+	if reason != "" {
+		r.fault(worker, kind+"s", finding{path: path, what: whatFile, reason: reason})
+		return nil
+	}
+	for offset := 0; offset < len(text); {
+		line, _, whole := bytes.Cut(text[offset:], newline)
+		at := offset
+		offset += len(line) + 1
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		odd, drop, err := look(line)
+		if err == nil && !drop {
+			r.tree.records[kind]++
+			list = append(list, line)
+			if odd == "" {
+				continue
+			}
+		} else {
+			r.tree.broken++
+		}
+		f := finding{path: path, offset: int64(at), what: whatLine, reason: odd, raw: line}
+		if err != nil {
+			f.reason = err.Error()
+			if !whole {
+				f.what = whatTail
+			}
+		}
+		r.fault(worker, kind, f)
+	}
+	return list
+}
+
+// workers reads the folders of the workers: those whose names are their workers' first, so that they win.
+func (r *runtimeReader) workers() {
+	path := r.tree.path + "/" + workersFolder
+	var others []string
+	err := eachName(below(r.root, path), func(name string) error {
+		fmt.Fprintf(r.hash, "%q ", name)
+		if _, ok := nameID(name); ok {
+			r.worker(path+"/"+name, name)
+		} else {
+			others = append(others, name)
+		}
+		return nil
+	})
+	for _, name := range others {
+		r.worker(path+"/"+name, name)
+	}
+	if err != nil {
+		reason := "is missing"
+		if !errors.Is(err, fs.ErrNotExist) {
+			reason = why(below(r.root, path), err)
+		}
+		r.fault(nil, "workers", finding{path: path, what: whatFile, reason: reason})
+	}
+}
+
+func (r *runtimeReader) worker(path, name string) {
+	at := below(r.root, path)
+	info, err := os.Stat(at)
+	if err != nil {
+		r.fault(nil, "worker", finding{path: path, what: whatFile, reason: why(at, err)})
+		return
+	}
+	if !info.IsDir() {
+		text, reason := r.read(path)
+		if reason == "" {
+			r.tree.broken++
+			reason = "worker path exists but is not a directory"
+		}
+		r.fault(nil, "worker", finding{path: path, what: whatFile, reason: reason, raw: text})
+		return
+	}
+	w, problem, snapshot := r.workerSnapshot(path, name)
+	if snapshot.what != "" && w.WorkerID == "" {
+		w.WorkerID = r.speaker(path)
+	}
+	if w.WorkerID == "" {
+		r.fault(nil, problem, snapshot)
+		return
+	}
+	if first, taken := r.ids[w.WorkerID]; taken {
+		r.duplicate(path, first, w)
+		return
+	}
+	r.ids[w.WorkerID] = path
+	id := w.WorkerID
+	if snapshot.what != "" {
+		r.fault(&id, problem, snapshot)
+	}
+	if w.Snapshot != nil {
+		r.tree.records["worker"]++
+	}
+	own := workers.NewWorkerRef(r.tree.imported.RuntimeID, id)
+	w.Entries = r.lines(path+"/"+transcriptFile, &id, "entry", func(line []byte) (string, bool, error) {
+		e, err := workers.ReadEntryLine(line)
+		switch {
+		case err != nil || e.WorkerRef == own:
+			return "", false, err
+		case e.WorkerRef.RuntimeID != own.RuntimeID:
+			return fmt.Sprintf("worker %s belongs to runtime %s, not runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID, own.RuntimeID), true, nil
+		}
+		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.WorkerRef.WorkerID, own.WorkerID), true, nil
+	})
+	r.tree.imported.Workers = append(r.tree.imported.Workers, w)
+}
+
+// workerSnapshot reads worker.json and finds out whose it is: what it says, as the original has it, unless it says two
+// things; then what the folder says. A finding without a what is none.
+func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedWorker, code string, f finding) {
+	path := folder + "/" + workerFile
+	byName, named := nameID(name)
+	text, reason := r.read(path)
+	s, odd, err := workers.WorkerSnapshot{}, "", error(nil)
+	if reason == "" {
+		s, odd, err = workers.ReadWorkerSnapshot(text)
+	}
+	runtime := r.tree.imported.RuntimeID
+	code = "worker_snapshot"
+	switch {
+	case reason != "":
+		f = finding{path: path, what: whatFile, reason: reason}
+	case err != nil:
+		r.tree.broken++
+		f = finding{path: path, what: whatFile, reason: err.Error(), raw: text}
+	case odd != "":
+		f = finding{path: path, what: whatName, reason: odd}
+	case s.WorkerRef.RuntimeID != runtime:
+		f = finding{path: path, what: whatName, reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.WorkerRef.RuntimeID, runtime)}
+	}
+	if reason != "" || err != nil {
+		if named {
+			w.WorkerID = workers.WorkerID(byName)
+		}
+		return w, code, f
+	}
+	w.Snapshot, w.WorkerID = text, s.WorkerID
+	if s.WorkerRef.WorkerID != s.WorkerID && named && byName != string(s.WorkerID) {
+		w.WorkerID = workers.WorkerID(byName)
+	}
+	if err := db.CheckID("worker", string(w.WorkerID)); err != nil {
+		return workers.ImportedWorker{}, code, finding{path: path, what: whatFile, reason: err.Error(), raw: text}
+	}
+	return w, code, f
+}
+
+// speaker is the worker that a transcript without a snapshot names, in a folder that names none.
+func (r *runtimeReader) speaker(folder string) workers.WorkerID {
+	text, err := os.ReadFile(below(r.root, folder+"/"+transcriptFile))
+	if err != nil {
+		return ""
+	}
+	for line := range bytes.Lines(text) {
+		if e, err := workers.ReadEntryLine(line); err == nil && e.WorkerRef.RuntimeID == r.tree.imported.RuntimeID {
+			return e.WorkerRef.WorkerID
+		}
+	}
+	return ""
+}
+
+// duplicate puts the files of a second folder of a worker into quarantine.
+func (r *runtimeReader) duplicate(path, first string, w workers.ImportedWorker) {
+	id := w.WorkerID
+	reason := fmt.Sprintf("duplicate worker id in store: worker %s is in %s too, which was taken", id, first[strings.LastIndexByte(first, '/')+1:])
+	files := []struct {
+		name string
+		text []byte
+	}{{workerFile, w.Snapshot}, {transcriptFile, nil}}
+	if text, unread := r.read(path + "/" + transcriptFile); unread == "" {
+		files[1].text = text
+	}
+	for _, f := range files {
+		if len(f.text) > 0 {
+			r.tree.broken++
+			r.fault(&id, "duplicate_worker", finding{path: path + "/" + f.name, what: whatConflict, reason: reason, raw: f.text})
+		}
+	}
+}

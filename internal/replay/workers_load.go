@@ -1,0 +1,208 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"selvedge/workers"
+)
+
+// unescaped is the JSON of value as the original writes it: Go's escapes two line separators that the original doesn't.
+func unescaped(value any) []byte {
+	text := Encode(value)
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch rest := text[i:]; {
+		case bytes.HasPrefix(rest, []byte(`\u2028`)):
+			out = append(out, "\u2028"...)
+			i += 5
+		case bytes.HasPrefix(rest, []byte(`\u2029`)):
+			out = append(out, "\u2029"...)
+			i += 5
+		case text[i] == '\\':
+			out = append(out, text[i], text[i+1])
+			i++
+		default:
+			out = append(out, text[i])
+		}
+	}
+	return out
+}
+
+// reopen loads the runtime from its files, as strictly as the original.
+func (m *Workers) reopen() (any, error) {
+	if m.memory() {
+		return m.summary(), nil
+	}
+	m.opened = false
+	state, err := loadRuntime(m.folder, m.id)
+	if err != nil {
+		return nil, err
+	}
+	m.state, m.opened = state, true
+	if m.Counted {
+		m.Raised = m.state.count()
+	}
+	return m.summary(), nil
+}
+
+// count makes the counters follow the highest numbers seen, and tells whether one did not.
+func (s *modelRuntime) count() (raised bool) {
+	follow := func(counter *uint64, seen uint64) {
+		if *counter <= seen {
+			*counter, raised = seen+1, true
+		}
+	}
+	for _, e := range s.events {
+		follow(&s.snapshot.NextEventID, e.ID)
+	}
+	for _, d := range s.snapshot.Diagnostics {
+		follow(&s.snapshot.NextDiagnosticID, d.ID)
+	}
+	for id, w := range s.workers {
+		var n uint64
+		if _, err := fmt.Sscanf(string(id), "worker-%x", &n); err == nil {
+			follow(&s.snapshot.NextWorkerSequence, n)
+		}
+		for _, e := range w.transcript {
+			follow(&w.snapshot.NextTranscriptSequence, e.Sequence)
+		}
+	}
+	return raised
+}
+
+func readModelFile(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, modelErrorf("StoreMissing", "missing data at %s", path)
+	}
+	return text, err
+}
+
+func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error) {
+	s = modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}}
+	info, err := os.Stat(folder)
+	if err != nil {
+		return s, err
+	}
+	if !info.IsDir() {
+		return s, modelErrorf("StoreCorrupt", "runtime path exists but is not a directory")
+	}
+	text, err := readModelFile(filepath.Join(folder, "runtime.json"))
+	if err != nil {
+		return s, err
+	}
+	var odd string
+	s.snapshot, odd, err = workers.ReadRuntimeSnapshot(text)
+	if err == nil && odd == "" && s.snapshot.RuntimeID != id {
+		odd = "runtime snapshot id does not match"
+	}
+	if err := refused(text, odd, err); err != nil {
+		return s, err
+	}
+	err = modelLines(filepath.Join(folder, "events.jsonl"), func(line []byte) error {
+		e, odd, err := workers.ReadEventLine(line)
+		s.events = append(s.events, e)
+		return refused(line, odd, err)
+	})
+	if err != nil {
+		return s, err
+	}
+	list, err := os.ReadDir(filepath.Join(folder, "workers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = modelErrorf("StoreMissing", "missing workers")
+	}
+	for _, entry := range list {
+		w, loading := loadWorker(filepath.Join(folder, "workers", entry.Name()), id)
+		if loading != nil {
+			return s, loading
+		}
+		if _, there := s.workers[w.snapshot.WorkerID]; there {
+			return s, modelErrorf("StoreCorrupt", "duplicate worker id in store")
+		}
+		s.workers[w.snapshot.WorkerID] = w
+	}
+	return s, err
+}
+
+// refused is the original's refusal of a text that can't be read, or is odd.
+func refused(text []byte, odd string, err error) error {
+	switch {
+	case err != nil && !utf8.Valid(text):
+		return errors.New("stream did not contain valid UTF-8")
+	case err != nil:
+		return &modelError{"StoreCorrupt", err.Error()}
+	case odd != "":
+		return &modelError{"StoreCorrupt", odd}
+	}
+	return nil
+}
+
+func modelLines(path string, visit func(line []byte) error) error {
+	text, err := readModelFile(path)
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(text) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if err := visit(bytes.TrimSuffix(line, []byte("\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) {
+	info, err := os.Stat(folder)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, modelErrorf("StoreCorrupt", "worker path exists but is not a directory")
+	}
+	text, err := readModelFile(filepath.Join(folder, "worker.json"))
+	if err != nil {
+		return nil, err
+	}
+	w := &modelWorker{}
+	var odd string
+	w.snapshot, odd, err = workers.ReadWorkerSnapshot(text)
+	if err == nil && odd == "" && w.snapshot.WorkerRef.RuntimeID != runtime {
+		odd = "worker belongs to another runtime"
+	}
+	if err := refused(text, odd, err); err != nil {
+		return nil, err
+	}
+	own := w.snapshot.WorkerRef
+	return w, modelLines(filepath.Join(folder, "transcript.jsonl"), func(line []byte) error {
+		e, err := workers.ReadEntryLine(line)
+		w.transcript = append(w.transcript, e)
+		switch {
+		case err != nil:
+			return refused(line, "", err)
+		case e.WorkerRef.RuntimeID != own.RuntimeID:
+			return modelErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID)
+		case e.WorkerRef.WorkerID != own.WorkerID:
+			return modelErrorf("StoreCorrupt", "transcript entry belongs to worker %s", e.WorkerRef.WorkerID)
+		}
+		return nil
+	})
+}
+
+// ListedName is how a listing of a transcript spells a folder: by the id of a worker, which may have an alias.
+func ListedName(name string) string {
+	digits, _ := strings.CutPrefix(name, "id-")
+	if id, err := hex.DecodeString(digits); err == nil && strings.HasPrefix(string(id), "worker-") {
+		return "id-hex(" + string(id) + ")"
+	}
+	return name
+}

@@ -1,0 +1,167 @@
+package workers
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"selvedge/internal/serdejson"
+)
+
+// The two snapshots of the original: runtime.json and worker.json.
+
+const schemaVersion = 1
+
+var (
+	runtimeDocument = structure{"struct PersistedRuntimeSnapshot", []string{"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
+		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics"}, 10}
+	limitsDocument = structure{"struct RuntimeLimits", []string{"max_transcript_projection_items", "max_event_batch_items"}, 2}
+	workerDocument = structure{"struct PersistedWorkerSnapshot", []string{"schema_version", "worker_ref", "worker_id", "status", "request",
+		"next_transcript_sequence", "last_event_id"}, 7}
+)
+
+// A RuntimeSnapshot is a runtime.json.
+type RuntimeSnapshot struct {
+	RuntimeID          RuntimeID
+	DisplayName        *string
+	Status             RuntimeStatus
+	Limits             RuntimeLimits
+	NextWorkerSequence uint64
+	NextEventID        uint64
+	NextDiagnosticID   uint64
+	Diagnostics        []RuntimeDiagnostic
+
+	diagnosed [][]byte // the diagnostics as they stand in the document
+}
+
+// ReadRuntimeSnapshot reads a runtime.json. odd says why the original refuses one that can be read all the same; "" if it
+// doesn't. What can't be read is a *DecodeError.
+func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error) {
+	if err := checkJSON(text); err != nil {
+		return s, "", err
+	}
+	f := runtimeDocument.read(trimBlanks(text))
+	version := f.number(0, "u32")
+	s = RuntimeSnapshot{RuntimeID: RuntimeID(f.text(1)), DisplayName: f.optionalText(2)}
+	backend := f.word(3, backendWords)
+	s.Status = RuntimeStatus(f.word(4, lifecycleWords))
+	if limits := f.need(5); limits != nil {
+		inner := limitsDocument.read(limits)
+		s.Limits = RuntimeLimits{MaxTranscriptProjectionItems: inner.number(0, "usize"), MaxEventBatchItems: inner.number(1, "usize")}
+		f.keep(inner.err)
+	}
+	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.number(6, "u64"), f.number(7, "u64"), f.number(8, "u64")
+	if f.need(9) != nil {
+		s.Diagnostics = decodeList(&f, 9, func(text []byte) (RuntimeDiagnostic, error) {
+			s.diagnosed = append(s.diagnosed, text)
+			return decodeDiagnostic(text)
+		})
+	}
+	switch {
+	case f.err != nil:
+		return RuntimeSnapshot{}, "", f.err
+	case version != schemaVersion:
+		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
+	case backend != string(BackendFsStore):
+		odd = "runtime snapshot backend is Memory"
+	}
+	return s, odd, nil
+}
+
+func (s *RuntimeSnapshot) members() []byte {
+	dst := appendNumber(nil, `{"schema_version":`, schemaVersion)
+	dst = appendText(dst, `,"runtime_id":`, string(s.RuntimeID))
+	if s.DisplayName == nil {
+		dst = append(dst, `,"display_name":null`...)
+	} else {
+		dst = appendText(dst, `,"display_name":`, *s.DisplayName)
+	}
+	dst = appendText(dst, `,"backend":`, string(BackendFsStore))
+	dst = appendText(dst, `,"status":`, string(s.Status))
+	dst = appendNumber(dst, `,"limits":{"max_transcript_projection_items":`, s.Limits.MaxTranscriptProjectionItems)
+	dst = append(appendNumber(dst, `,"max_event_batch_items":`, s.Limits.MaxEventBatchItems), '}')
+	dst = appendNumber(dst, `,"next_worker_sequence":`, s.NextWorkerSequence)
+	dst = appendNumber(dst, `,"next_event_id":`, s.NextEventID)
+	dst = appendNumber(dst, `,"next_diagnostic_id":`, s.NextDiagnosticID)
+	dst = append(dst, `,"diagnostics":[`...)
+	for i, d := range s.Diagnostics {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if i < len(s.diagnosed) && s.diagnosed[i] != nil {
+			dst = append(dst, s.diagnosed[i]...)
+		} else {
+			dst = appendDiagnostic(dst, d)
+		}
+	}
+	return append(dst, `]}`...)
+}
+
+// A WorkerSnapshot is a worker.json.
+type WorkerSnapshot struct {
+	WorkerRef              WorkerRef
+	WorkerID               WorkerID
+	Status                 WorkerStatus
+	Request                CreateWorkerRequest
+	NextTranscriptSequence uint64
+	LastEventID            uint64
+}
+
+// ReadWorkerSnapshot reads a worker.json. odd says why the original refuses one that can be read all the same; "" if it
+// doesn't. What can't be read is a *DecodeError.
+func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
+	if err := checkJSON(text); err != nil {
+		return s, "", err
+	}
+	f := workerDocument.read(trimBlanks(text))
+	version := f.number(0, "u32")
+	s = WorkerSnapshot{WorkerRef: f.ref(1), WorkerID: WorkerID(f.text(2)), Status: WorkerStatus(f.word(3, statusWords))}
+	if request := f.need(4); request != nil {
+		s.Request, err = decodeRequest(request)
+		f.keep(err)
+	}
+	s.NextTranscriptSequence, s.LastEventID = f.number(5, "u64"), f.number(6, "u64")
+	switch {
+	case f.err != nil:
+		return WorkerSnapshot{}, "", f.err
+	case version != schemaVersion:
+		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
+	case s.WorkerRef.WorkerID != s.WorkerID:
+		odd = fmt.Sprintf("worker_ref id %s does not match worker_id %s", s.WorkerRef.WorkerID, s.WorkerID)
+	}
+	return s, odd, nil
+}
+
+func (s *WorkerSnapshot) members() []byte {
+	dst := appendNumber(nil, `{"schema_version":`, schemaVersion)
+	dst = appendRef(dst, `,"worker_ref":`, s.WorkerRef)
+	dst = appendText(dst, `,"worker_id":`, string(s.WorkerID))
+	dst = appendText(dst, `,"status":`, string(s.Status))
+	dst = appendRequest(append(dst, `,"request":`...), s.Request)
+	dst = appendNumber(dst, `,"next_transcript_sequence":`, s.NextTranscriptSequence)
+	return append(appendNumber(dst, `,"last_event_id":`, s.LastEventID), '}')
+}
+
+// pretty writes a document as the original does: two blanks a level, a line feed at the end.
+func pretty(members []byte) []byte {
+	var out bytes.Buffer
+	if err := json.Indent(&out, members, "", "  "); err != nil {
+		panic("workers: " + err.Error()) // the text is of our own making
+	}
+	return append(out.Bytes(), '\n')
+}
+
+// merged is the document with these members, and behind them those of the earlier document that the original doesn't know.
+func (st *structure) merged(members, earlier []byte) []byte {
+	list, array := membersOf(trimBlanks(earlier))
+	for _, m := range list {
+		if array || slices.ContainsFunc(st.fields, func(name string) bool { return serdejson.KeyIs(m.key, name) }) {
+			continue
+		}
+		members = append(members[:len(members)-1], ',')
+		members = append(append(append(members, m.key...), ':'), m.value...)
+		members = append(members, '}')
+	}
+	return pretty(members)
+}
