@@ -87,8 +87,8 @@ func header(document []byte) (stage, prompt, created string) {
 }
 
 const (
-	sqlPut = `INSERT INTO checkpoints (scope, run_id, state, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	sqlPut = `INSERT INTO checkpoints (scope, run_id, state, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, claimed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
     created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
     size = excluded.size, checksum = excluded.checksum, problem = excluded.problem
@@ -97,16 +97,19 @@ RETURNING id`
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document`
 )
 
-// putRow writes a waiting run, in place of one that is there.
-func putRow(tx *db.Tx, scope int64, r row, document []byte) error {
-	var id int64
-	err := tx.Get(&id, sqlPut, scope, r.RunID, r.State, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt,
-		r.Size, r.Checksum, r.Problem)
-	if err != nil {
-		return err
+// putRow writes a row and its document, in place of what the run has in that state. One that is written as claimed is
+// nobody's.
+func putRow(tx *db.Tx, scope int64, r row, document []byte) (id int64, err error) {
+	var claimedAt *int64
+	if r.State == stateClaimed {
+		claimedAt = &r.SavedAt
 	}
-	_, err = tx.Exec(sqlPutDocument, id, nonNil(document))
-	return err
+	err = tx.Get(&id, sqlPut, scope, r.RunID, r.State, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt,
+		r.Size, r.Checksum, r.Problem, claimedAt)
+	if err == nil {
+		_, err = tx.Exec(sqlPutDocument, id, nonNil(document))
+	}
+	return id, err
 }
 
 // nonNil keeps an empty document from becoming NULL.

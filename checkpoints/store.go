@@ -100,7 +100,8 @@ func (s *Store) put(tx *db.Tx, r row, document []byte) error {
 		return err
 	}
 	r.State, r.SavedAt = statePaused, db.Nanos(tx.Now())
-	return putRow(tx, scope, r, document)
+	_, err = putRow(tx, scope, r, document)
+	return err
 }
 
 // Load gives the run that waits under the id; ok is false when none does, claimed ones included. One whose document can't

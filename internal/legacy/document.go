@@ -35,6 +35,13 @@ type documentLayout interface {
 	documents(d *db.DB, scope string) documentStore
 }
 
+// keepsFlawed is a layout whose documents are taken also where the old program can't read them; they stand in quarantine
+// besides.
+type keepsFlawed interface {
+	// flaw is why the old program can't read the document; "" if it can.
+	flaw(value any) string
+}
+
 // documentStore is the import door of a store of documents, for one scope.
 type documentStore interface {
 	// row is the number of e's row.
@@ -59,6 +66,15 @@ type documentFile struct {
 	value  any
 	reason string // why it is no document, or can't be read
 	unread bool   // it can't even be read
+	flaw   string // see keepsFlawed
+}
+
+// noun is what the counts call the document.
+func (f *documentFile) noun(l documentLayout) string {
+	if f.reason != "" || f.flaw != "" {
+		return kindUndecodable
+	}
+	return l.noun()
 }
 
 // readDocument reads a file of the tree. Nothing of what may be wrong with it is an error.
@@ -81,6 +97,9 @@ func readDocument(l documentLayout, root, path string) *documentFile {
 	sum := sha256.Sum256(f.text)
 	f.sum = sum[:]
 	f.value, f.reason = l.read(f.text)
+	if keeps, ok := l.(keepsFlawed); ok && f.reason == "" {
+		f.flaw = keeps.flaw(f.value)
+	}
 	return f
 }
 
@@ -225,7 +244,7 @@ func (x *documentImport) unchanged(rx *db.Rx, files []*documentFile, part *Repor
 		}
 		countFile(part, f)
 		part.Files.Already++
-		part.count(x.layout.noun(), func(c *Count) { c.Read++; c.Already++ })
+		part.count(f.noun(x.layout), func(c *Count) { c.Read++; c.Already++ })
 	}
 	return true, nil
 }

@@ -38,11 +38,7 @@ func (b *documentBatch) file(f *documentFile) error {
 
 // add counts the document in one of the report's columns.
 func (b *documentBatch) add(f *documentFile, column func(*Count) *int64) {
-	noun := b.layout.noun()
-	if f.reason != "" {
-		noun = kindUndecodable
-	}
-	b.part.count(noun, func(c *Count) {
+	b.part.count(f.noun(b.layout), func(c *Count) {
 		c.Read++
 		*column(c)++
 	})
@@ -165,13 +161,20 @@ func (b *documentBatch) put(f *documentFile, e entity, known bool) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", shown(f.path), err)
 	}
+	column := inNew
 	if known {
 		b.part.Files.Changed++
-		b.add(f, inChanged)
+		column = inChanged
 	} else {
 		b.part.Files.New++
-		b.add(f, inNew)
 	}
+	if f.flaw != "" {
+		column = inQuarantined
+		if err := b.flawed(f, e); err != nil {
+			return err
+		}
+	}
+	b.add(f, column)
 	if own := b.layout.own(f.value); own != e {
 		q, err := b.source.quarantine(b.tx, finding{
 			path: f.path, what: whatName, whose: &own,
@@ -183,6 +186,15 @@ func (b *documentBatch) put(f *documentFile, e entity, known bool) error {
 		b.part.quarantined(q)
 	}
 	return b.note(f, e, stateTaken, &row)
+}
+
+// flawed puts a document that the old program can't read into quarantine, too.
+func (b *documentBatch) flawed(f *documentFile, e entity) error {
+	q, err := b.source.quarantine(b.tx, finding{path: f.path, what: whatLine, reason: f.flaw, whose: &e, raw: f.text})
+	if err == nil {
+		b.part.quarantined(q)
+	}
+	return err
 }
 
 // refuse puts a document that can't be taken under any id into quarantine, with its bytes.
@@ -203,6 +215,6 @@ func (b *documentBatch) refuse(f *documentFile, e entity, reason string) error {
 func (b *documentBatch) note(f *documentFile, e entity, state string, row *int64) error {
 	return b.source.put(b.tx, &ledgerRow{
 		Path: []byte(f.path), State: state, EntityGroup: e.group, EntityID: e.id, EntityRow: row, LastSequence: whole,
-		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: tally{b.layout.noun(): 1}.String(),
+		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: tally{f.noun(b.layout): 1}.String(),
 	})
 }

@@ -1,0 +1,398 @@
+package checkpoints_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/internal/legacy"
+	"selvedge/internal/replay"
+)
+
+// expected is what the original answers on a tree.
+type expected struct {
+	List       []string              `json:"list"`
+	Inflight   []string              `json:"inflight"`
+	OtherNames []string              `json:"other_names"`
+	TempFiles  []string              `json:"temp_files"`
+	IDs        map[string]expectedID `json:"ids"`
+	Recovered  struct {
+		Answer    struct{ OK *int }
+		ListAfter []string `json:"list_after"`
+	} `json:"recover_orphaned_on_a_copy"`
+}
+
+type expectedID struct {
+	Load struct {
+		OK        json.RawMessage `json:"ok"`
+		Summary   *expectedSummary
+		Canonical string          `json:"canonical_sha256"`
+		Err       string          `json:"err"`
+		Kind      string          `json:"kind"`
+		Varies    json.RawMessage `json:"varies"`
+	} `json:"load"`
+	Claim            json.RawMessage `json:"claim"` // absent in large trees
+	ClaimAgain       json.RawMessage `json:"claim_again"`
+	ListedAfterClaim bool            `json:"listed_after_claim"`
+	HasJSON          bool            `json:"has_json"`
+	HasInflight      bool            `json:"has_inflight"`
+	Bytes            *int64          `json:"bytes"`
+	SHA256           string          `json:"sha256"`
+}
+
+type expectedSummary struct {
+	RunID         string `json:"run_id"`
+	PausedStageID string `json:"paused_stage_id"`
+	Prompt        string `json:"prompt"`
+	CreatedAt     string `json:"created_at"`
+}
+
+// notThere reports whether the original lists a name behind which there is no file: a folder, a link to nowhere (rule 17).
+func (e expectedID) notThere() bool {
+	return e.Bytes == nil || e.Load.Kind == "IsADirectory" || e.Load.Kind == "FilesystemLoop"
+}
+
+func (e expectedID) undecodable() bool { return e.Load.Kind == "InvalidData" }
+
+func TestTrees(t *testing.T) {
+	trees, err := replay.Trees("checkpoints")
+	check(t, err)
+	for _, tree := range trees {
+		t.Run(tree.Name, func(t *testing.T) {
+			var want expected
+			check(t, json.Unmarshal(tree.Expected, &want))
+			dir := unpack(t, tree)
+			store, report := importTree(t, dir)
+			j := &judge{t: t, store: store}
+			j.report(want, report)
+			j.answers(want)
+			j.claims(want, dir)
+			j.recovery(want, dir)
+			for _, wrong := range j.wrong {
+				t.Error(wrong)
+			}
+			t.Logf("%d answers compared, judged by rule: %v", j.compared, j.ruled)
+			sameAfterRoundTrip(t, store, dir)
+		})
+	}
+}
+
+func unpack(t *testing.T, tree replay.Tree) string {
+	dir := filepath.Join(t.TempDir(), "tree")
+	check(t, os.Mkdir(dir, 0o700))
+	check(t, tree.Unpack(dir))
+	for { // the one folder that the archive may hold
+		entries, err := os.ReadDir(dir)
+		check(t, err)
+		if len(entries) != 1 || !entries[0].IsDir() {
+			return dir
+		}
+		dir = filepath.Join(dir, entries[0].Name())
+	}
+}
+
+type treeStore struct {
+	*checkpoints.Store
+	db *db.DB
+}
+
+func importTree(t testing.TB, dir string) (treeStore, legacy.Report) {
+	t.Helper()
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	report, err := legacy.Checkpoints{}.Import(ctx, d, "", dir, legacy.Options{})
+	check(t, err)
+	return treeStore{checkpoints.NewStore(d, checkpoints.Options{}), d}, report
+}
+
+// A judge compares our answers with the original's and keeps what is wrong.
+type judge struct {
+	t        testing.TB
+	store    treeStore
+	compared int
+	ruled    map[int]int
+	wrong    []string
+}
+
+func (j *judge) equal(what string, want, got any) {
+	j.compared++
+	if fmt.Sprint(want) != fmt.Sprint(got) {
+		j.wrong = append(j.wrong, fmt.Sprintf("%s: %.300v, want %.300v", what, got, want))
+	}
+}
+
+func (j *judge) rule(n int) {
+	if j.ruled == nil {
+		j.ruled = map[int]int{}
+	}
+	j.ruled[n]++
+}
+
+// report checks that the counts add up to the inventory, and that all that is wrong is named.
+func (j *judge) report(want expected, report legacy.Report) {
+	files, readable, undecodable, unread := 0, 0, 0, 0
+	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
+		e := want.IDs[id]
+		switch {
+		case e.notThere():
+			unread++
+			files++
+			continue
+		case e.undecodable():
+			undecodable++
+		case e.HasJSON:
+			readable++
+		}
+		if e.HasJSON {
+			files++
+		}
+		if e.HasInflight {
+			files++
+		}
+	}
+	inflight := 0 // the original never looks into those; we do
+	for _, c := range report.Quarantined {
+		if strings.HasSuffix(c.File, ".inflight") {
+			inflight++
+		}
+	}
+	good, bad := report.Counts["checkpoint"], report.Counts["undecodable"]
+	j.equal("record files", files, int(report.Files.Found))
+	j.equal("unreadable files", unread, int(report.Files.Unreadable))
+	j.equal("undecodable documents", undecodable+inflight, int(bad.Quarantined))
+	j.equal("documents", readable+len(want.Inflight)-inflight, int(good.New))
+	j.equal("quarantined", undecodable+inflight+unread, len(report.Quarantined))
+	j.equal("ignored", len(want.OtherNames)+len(want.TempFiles), int(report.Files.Ignored))
+}
+
+// listed are the ids of a recorded list that have a file.
+func (j *judge) listed(want expected, ids []string) []string {
+	list := []string{}
+	for _, id := range ids {
+		if want.IDs[id].notThere() {
+			j.rule(17)
+			continue
+		}
+		list = append(list, id)
+	}
+	return list
+}
+
+func (j *judge) answers(want expected) {
+	ids, err := j.store.List(ctx)
+	check(j.t, err)
+	j.equal("list", j.listed(want, want.List), ids)
+	summaries := map[string]checkpoints.Summary{}
+	for s, err := range j.store.All(ctx, checkpoints.Filter{}) {
+		check(j.t, err)
+		summaries[string(s.State)+" "+s.RunID] = s
+	}
+	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
+		e := want.IDs[id]
+		if e.notThere() {
+			j.rule(17)
+			_, ok, err := j.store.Load(ctx, id)
+			j.equal("load of "+id, "false <nil>", fmt.Sprint(ok, " ", err))
+			continue
+		}
+		_, claimed := summaries["claimed "+id]
+		j.equal("claim file of "+id, e.HasInflight, claimed)
+		j.document(id, e, summaries["paused "+id])
+	}
+}
+
+func (j *judge) document(id string, e expectedID, s checkpoints.Summary) {
+	document, ok, err := j.store.LoadDocument(ctx, id)
+	switch {
+	case e.undecodable():
+		j.rule(15)
+		j.equal("problem of "+id, e.Load.Err, s.Problem)
+		j.equal("load of "+id+" is ErrCorrupt", true, errors.Is(err, db.ErrCorrupt) && strings.Contains(err.Error(), e.Load.Err))
+		return
+	case !e.HasJSON:
+		j.equal("load of "+id, "false <nil>", fmt.Sprint(ok, " ", err))
+		return
+	}
+	check(j.t, err)
+	j.equal("load of "+id, true, ok)
+	j.equal("bytes of "+id, *e.Bytes, len(document))
+	j.equal("sha256 of "+id, e.SHA256, sum(document))
+	canonical, err := checkpoints.Canonical(document)
+	check(j.t, err)
+	if e.Load.Varies == nil {
+		j.equal("value of "+id, e.Load.Canonical, sum(canonical))
+	}
+	if e.Load.OK != nil {
+		recorded, err := replay.Decode(e.Load.OK)
+		check(j.t, err)
+		ours, err := replay.Decode(canonical)
+		check(j.t, err)
+		j.equal("value of "+id, "", sameValues.Diff(recorded, ours))
+	}
+	if w := e.Load.Summary; w != nil {
+		p, ok, err := j.store.Load(ctx, id)
+		check(j.t, err)
+		j.equal("summary of "+id, []any{true, w.RunID, w.PausedStageID, w.Prompt}, []any{ok, p.RunID, s.PausedStageID, s.Prompt})
+		j.equal("time of "+id, "", sameValues.Diff(any(w.CreatedAt), any(s.CreatedAt.Format("2006-01-02T15:04:05.999999999Z07:00"))))
+	}
+}
+
+func sum(text []byte) string {
+	h := sha256.Sum256(text)
+	return hex.EncodeToString(h[:])
+}
+
+// claims makes the claims that the original made, all on one copy: they are about different runs.
+func (j *judge) claims(want expected, dir string) {
+	store, _ := importTree(j.t, dir)
+	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
+		e := want.IDs[id]
+		if e.Claim == nil || e.notThere() {
+			continue
+		}
+		for i, recorded := range []json.RawMessage{e.Claim, e.ClaimAgain} {
+			_, ok, err := store.Claim(ctx, id)
+			ours := map[bool]string{true: `"some"`, false: `"none"`}[ok]
+			if err != nil {
+				ours = "error"
+			}
+			switch {
+			case e.undecodable():
+				j.rule(15)
+				j.equal("claim of "+id, "error", ours)
+			case strings.Contains(string(recorded), "InvalidFilename"): // the name of the claim is too long there
+				j.rule(16)
+				j.equal("claim of "+id, []string{`"some"`, `"none"`}[i], ours)
+			default:
+				j.equal("claim of "+id, string(recorded), ours)
+			}
+		}
+	}
+	ids, err := store.List(ctx)
+	check(j.t, err)
+	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
+		e := want.IDs[id]
+		if e.Claim != nil && !e.notThere() && !strings.Contains(string(e.Claim), "InvalidFilename") {
+			j.equal(id+" is listed after its claim", e.ListedAfterClaim || e.undecodable() && e.HasJSON, slices.Contains(ids, id))
+		}
+	}
+}
+
+func (j *judge) recovery(want expected, dir string) {
+	store, report := importTree(j.t, dir)
+	undecodable := 0
+	for _, q := range report.Quarantined {
+		id, claim := strings.CutSuffix(q.File, ".inflight")
+		if claim && !want.IDs[id].HasJSON {
+			undecodable++
+			j.rule(15)
+		}
+	}
+	n, err := store.RecoverOrphaned(ctx)
+	check(j.t, err)
+	j.equal("recovered", *want.Recovered.Answer.OK-undecodable, n)
+	ids, err := store.List(ctx)
+	check(j.t, err)
+	j.equal("list after recovery", j.listed(want, want.Recovered.ListAfter), ids)
+}
+
+// sameAfterRoundTrip imports the tree again, which adds nothing, verifies it, exports it, which gives the same bytes, and
+// imports that.
+func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
+	t.Helper()
+	before := contents(t, store.Store)
+	again, err := legacy.Checkpoints{}.Import(ctx, store.db, "", dir, legacy.Options{})
+	check(t, err)
+	if again.Files.New+again.Files.Changed != 0 || contents(t, store.Store) != before {
+		t.Errorf("a second import changes something: %+v", again)
+	}
+	verified, err := legacy.Checkpoints{}.Verify(ctx, store.db, "", dir, legacy.Options{})
+	check(t, err)
+	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) != int(verified.Files.Unreadable) {
+		t.Errorf("verification finds %+v", verified)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	exported, err := legacy.Checkpoints{}.Export(ctx, store.db, "", out, legacy.Options{})
+	check(t, err)
+	if len(exported.LeftOut) != 0 {
+		t.Errorf("left out: %v", exported.LeftOut)
+	}
+	wantSameFiles(t, dir, out)
+	back, _ := importTree(t, out)
+	if contents(t, back.Store) != before {
+		t.Errorf("imported again it is %s, not %s", contents(t, back.Store), before)
+	}
+}
+
+func wantSameFiles(t *testing.T, dir, out string) {
+	t.Helper()
+	names, err := os.ReadDir(out)
+	check(t, err)
+	for _, n := range names {
+		was, err := os.ReadFile(filepath.Join(dir, n.Name()))
+		check(t, err)
+		is, err := os.ReadFile(filepath.Join(out, n.Name()))
+		check(t, err)
+		if !bytes.Equal(was, is) {
+			t.Errorf("%s has other bytes", n.Name())
+		}
+	}
+}
+
+func TestFalsifiedAnswersOnATreeAreNoticed(t *testing.T) {
+	trees, err := replay.Trees("checkpoints")
+	check(t, err)
+	tree := trees[slices.IndexFunc(trees, func(t replay.Tree) bool { return strings.HasSuffix(t.Name, "awkward") })]
+	dir := unpack(t, tree)
+	store, report := importTree(t, dir)
+	for name, lie := range map[string]func(e *expected){
+		"list":            func(e *expected) { e.List = e.List[1:] },
+		"inventory":       func(e *expected) { e.OtherNames = append(e.OtherNames, "more") },
+		"recovered":       func(e *expected) { *e.Recovered.Answer.OK++ },
+		"list after":      func(e *expected) { e.Recovered.ListAfter = e.Recovered.ListAfter[1:] },
+		"error text":      change("torn", func(e *expectedID) { e.Load.Err += "x" }),
+		"readable":        change("plain", func(e *expectedID) { e.Load.Kind = "InvalidData" }),
+		"value":           change("plain", func(e *expectedID) { e.Load.Canonical = e.SHA256 }),
+		"whole value":     change("plain", func(e *expectedID) { e.Load.OK = bytes.Replace(e.Load.OK, []byte("gate"), []byte("date"), 1) }),
+		"bytes":           change("plain", func(e *expectedID) { *e.Bytes++ }),
+		"sha256":          change("plain", func(e *expectedID) { e.SHA256 = e.Load.Canonical }),
+		"summary":         change("plain", func(e *expectedID) { e.Load.Summary.Prompt += "x" }),
+		"time":            change("plain", func(e *expectedID) { e.Load.Summary.CreatedAt = "2026-05-02T10:00:01Z" }),
+		"claim":           change("plain", func(e *expectedID) { e.Claim = json.RawMessage(`"none"`) }),
+		"second claim":    change("plain", func(e *expectedID) { e.ClaimAgain = json.RawMessage(`"some"`) }),
+		"listed":          change("plain", func(e *expectedID) { e.ListedAfterClaim = true }),
+		"has an inflight": change("both", func(e *expectedID) { e.HasInflight = false }),
+	} {
+		var want expected
+		check(t, json.Unmarshal(tree.Expected, &want))
+		lie(&want)
+		j := &judge{t: t, store: store}
+		j.report(want, report)
+		j.answers(want)
+		j.claims(want, dir)
+		j.recovery(want, dir)
+		if len(j.wrong) == 0 {
+			t.Errorf("a falsified answer was not noticed: %s", name)
+		}
+	}
+}
+
+// change falsifies what is said about a run.
+func change(id string, lie func(e *expectedID)) func(*expected) {
+	return func(want *expected) {
+		e := want.IDs[id]
+		lie(&e)
+		want.IDs[id] = e
+	}
+}
