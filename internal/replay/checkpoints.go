@@ -21,7 +21,7 @@ type Checkpoints struct {
 
 	entries map[string]folderEntry
 	beside  map[string]folderEntry // Ours: what lies in the folder and is no record
-	gone    bool                  // the folder is
+	gone    bool                   // the folder is
 	// Cause is the rule by which Ours last went another way.
 	Cause int
 }
