@@ -85,9 +85,9 @@ func bulkTree(t *testing.T, files, turns int) string {
 			t.Fatal(err)
 		}
 		w := bufio.NewWriter(f)
-		fmt.Fprint(w, startedLine(agent, run))
+		_, _ = w.WriteString(startedLine(agent, run)) // Flush tells
 		for j := range turns {
-			fmt.Fprintf(w, `{"record":"turn","index":%d,"output":%q,"verifier_verdict":"not_run"}`+"\n", j, output)
+			_, _ = fmt.Fprintf(w, `{"record":"turn","index":%d,"output":%q,"verifier_verdict":"not_run"}`+"\n", j, output)
 		}
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func (Runs) Name() string { return "runs" }
 
 // Recognise takes the folder that holds runs/, or runs/ itself.
 func (Runs) Recognise(dir string) (string, bool, error) {
-	root, err := runsRoot(dir)
+	root, _, err := runsRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
 	}
@@ -54,54 +54,62 @@ func (Runs) Recognise(dir string) (string, bool, error) {
 	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, err
 }
 
-// Import brings run traces in.
+// Import brings run traces in, and the limits of retention in config.toml (see [StoredLimits]).
 func (Runs) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := runsRoot(dir)
+	root, carDir, err := runsRoot(dir)
 	if err != nil {
 		return newReport("runs", scope, dir), err
 	}
-	return runImport(ctx, d, runsLayout{}, scope, root, o)
+	report, err := runImport(ctx, d, runsLayout{}, scope, root, o)
+	if err == nil {
+		err = takeLimits(ctx, d, scope, root, carDir)
+	}
+	return report, err
 }
 
 // Verify compares run traces with what was imported.
 func (Runs) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := runsRoot(dir)
+	root, _, err := runsRoot(dir)
 	if err != nil {
 		return newReport("runs", scope, dir), err
 	}
 	return runVerify(ctx, d, runsLayout{}, scope, root, o)
 }
 
-// Export writes dir/runs/AGENT/RUN.jsonl.
+// Export writes dir/runs/AGENT/RUN.jsonl, and dir/config.toml where limits are stored.
 func (Runs) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return newReport("runs", scope, dir), err
 	}
-	return runExport(ctx, d, runsLayout{}, scope, dir, o)
+	report, err := runExport(ctx, d, runsLayout{}, scope, dir, o)
+	if err == nil {
+		err = giveLimits(ctx, d, scope, dir)
+	}
+	return report, err
 }
 
 // nobackup marks a folder of run traces.
 const nobackup = ".nobackup"
 
 // runsRoot finds the folder runs/ from itself or from the folder that holds it, and gives its absolute path, links
-// resolved: whichever way a tree is named, it is the same source.
-func runsRoot(dir string) (string, error) {
+// resolved: whichever way a tree is named, it is the same source. carDir is the folder that holds it.
+func runsRoot(dir string) (root, carDir string, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	info, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
+		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if !info.IsDir() {
-		return "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
+		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
 	}
-	root, err := pickRunsRoot(abs)
+	root, err = pickRunsRoot(abs)
 	if err != nil || root == "" {
 		if err == nil {
 			err = &db.Error{
@@ -109,9 +117,11 @@ func runsRoot(dir string) (string, error) {
 				Hint: "name the folder that holds runs/ and config.toml, or its runs/",
 			}
 		}
-		return "", err
+		return "", "", err
 	}
-	return filepath.EvalSymlinks(root)
+	carDir = filepath.Dir(root)
+	root, err = filepath.EvalSymlinks(root)
+	return root, carDir, err
 }
 
 // pickRunsRoot is dir or dir/runs. An agent may be called "runs", so dir comes first where it bears the mark of such a

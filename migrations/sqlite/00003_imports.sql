@@ -70,7 +70,20 @@ CREATE TABLE quarantine_parts (
 ) STRICT;
 -- +goose StatementEnd
 
+-- What a tree says about how long its runs are kept, for retention to go by when nobody says otherwise.
+-- +goose StatementBegin
+CREATE TABLE run_limits (
+    scope         INTEGER NOT NULL PRIMARY KEY REFERENCES scopes (id), -- the scope whose runs are meant
+    source        INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree beside whose config.toml this was; another tree of the scope does not change it
+    max_per_agent INTEGER NOT NULL CHECK (max_per_agent >= 0),         -- ended runs kept of each agent
+    max_age_days  INTEGER NOT NULL                                     -- days that an ended run is kept
+) STRICT;
+-- +goose StatementEnd
+
+CREATE INDEX run_limits_by_source ON run_limits (source);
+
 -- +goose Down
+DROP TABLE run_limits;
 DROP TABLE quarantine_parts;
 DROP TABLE quarantine;
 DROP TABLE import_files;
