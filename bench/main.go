@@ -63,6 +63,7 @@ var groups = []group{
 	{"retention", retention},
 	{"agents", registries},
 	{"claims", claims},
+	{"import", imports},
 	{"open", opening},
 	{"memory", memory},
 }
