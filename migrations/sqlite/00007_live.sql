@@ -51,13 +51,21 @@ CREATE TABLE live_events (
 ) STRICT;
 -- +goose StatementEnd
 
--- Imported records that this program would write with other bytes.
+-- Where imported runs came from. A run that was replaced since has no row here.
 -- +goose StatementBegin
-CREATE TABLE live_originals (
-    run  INTEGER NOT NULL PRIMARY KEY REFERENCES live_runs (key) ON DELETE CASCADE, -- the run
-    text BLOB    NOT NULL -- the run's record as its file had it, written again by an export while the run is as it was
+CREATE TABLE live_imports (
+    run      INTEGER NOT NULL PRIMARY KEY REFERENCES live_runs (key) ON DELETE CASCADE, -- the run
+    source   INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
+    path     BLOB    NOT NULL,                        -- file below the tree's root, in the bytes of the file system
+    position INTEGER NOT NULL CHECK (position >= 0),  -- of the record among those of its file, from 0
+    digest   BLOB    NOT NULL CHECK (length(digest) = 32), -- SHA-256 of the record's bytes
+    stamp    BLOB    NOT NULL CHECK (length(stamp) = 32),  -- SHA-256 of what the run summed up to when it was imported: another one now means that it was written to since
+    text     BLOB                                     -- the record's bytes, where this program would write others; NULL: it would write these. An export writes them while the stamp holds
 ) STRICT;
 -- +goose StatementEnd
+
+-- The runs of a file, and the foreign key.
+CREATE INDEX live_imports_by_file ON live_imports (source, path, position);
 
 -- A trigger in place of a foreign key: the events of a run are one range of ids, so no event pays for a reference.
 -- +goose StatementBegin
@@ -67,7 +75,7 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP TABLE live_originals;
+DROP TABLE live_imports;
 DROP TABLE live_events;
 DROP TABLE live_texts;
 DROP TABLE live_runs;

@@ -122,7 +122,7 @@ func readBare(text []byte, at int) (elements []FileElement, damage *Damage) {
 		elements = append(elements, element)
 		at += length
 	}
-	return elements, nil
+	return elements, &Damage{Reason: "is not an array of run records; those in it were taken all the same"}
 }
 
 func readElement(text []byte, at, length int) FileElement {
@@ -215,7 +215,8 @@ func (w *FileWriter) End(dst []byte) []byte {
 
 // regular reports whether an export writes the element's own bytes from what the tables keep of it.
 func (e *FileElement) regular() bool {
-	return e.Level >= 0 && bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
+	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
+		bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
 }
 
 // String names the damage.

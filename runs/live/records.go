@@ -10,13 +10,7 @@ import (
 	"selvedge/db"
 )
 
-const (
-	sqlRuns = `SELECT r.key, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
-	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, t.prompt, t.result_text, t.error, t.further
-FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key
-WHERE r.scope = ? AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ?`
-	sqlDropRuns = `DELETE FROM live_runs WHERE scope = ?`
-)
+const sqlDropRuns = `DELETE FROM live_runs WHERE scope = ?`
 
 // Records gives all runs of the scope with the events that are kept, in the order of List, from one snapshot.
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {

@@ -15,10 +15,14 @@ const (
 )
 
 const (
-	sqlFindRun = `SELECT r.key, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
+	sqlSelectRun = `SELECT r.key, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
 	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, t.prompt, t.result_text, t.error, t.further
 FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key
-WHERE r.scope = ? AND r.run_id = ?`
+`
+	sqlFindRun  = sqlSelectRun + `WHERE r.scope = ? AND r.run_id = ?`
+	sqlRunByKey = sqlSelectRun + `WHERE r.key = ?`
+	sqlRuns     = sqlSelectRun + `WHERE r.scope = ? AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ?`
+
 	sqlAddRun = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
 	event_count, event_count_exact, kept_events, kept_bytes, places)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`

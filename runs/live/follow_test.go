@@ -1,0 +1,111 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs/live"
+)
+
+// follow gives the next events of a loop, and how the loop ended.
+func follow(ctx context.Context, s *live.Store, runID, cursor string) (<-chan live.FollowedEvent, <-chan error) {
+	events, ended := make(chan live.FollowedEvent), make(chan error, 1)
+	go func() {
+		defer close(events)
+		for e, err := range s.Follow(ctx, runID, cursor) {
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+				ended <- nil
+				return
+			}
+		}
+		ended <- nil
+	}()
+	return events, ended
+}
+
+func TestFollowDeliversEventsOfAnotherHandleAndResumes(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	path := dbtest.Path(t)
+	reader := live.NewStore(dbtest.OpenAt(t, path, db.Options{}), live.Options{})
+	writer := live.NewStore(dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal}), live.Options{})
+	run := create(t, writer, "p")
+	record(t, writer, run.ID, live.TextDelta("0"))
+	events, ended := follow(ctx, reader, run.ID, "")
+	first := <-events
+	for i := range 5 {
+		record(t, writer, run.ID, live.TextDelta(fmt.Sprint(i+1)))
+		if e := <-events; e.Sequence != uint64(i+1) {
+			t.Fatalf("event %d came after %d", e.Sequence, i)
+		}
+	}
+	cancel()
+	for range events { //nolint:revive // until the loop has ended
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the loop ended with %v", err)
+	}
+	next := uint64(1)
+	again, stop := context.WithCancel(context.Background())
+	defer stop()
+	events, _ = follow(again, reader, run.ID, first.Cursor)
+	for next < 6 {
+		if e := <-events; e.Sequence != next {
+			t.Fatalf("event %d came in place of %d", e.Sequence, next)
+		}
+		next++
+	}
+}
+
+func lastError(t *testing.T, s *live.Store, runID, cursor string) error {
+	t.Helper()
+	for _, err := range s.Follow(context.Background(), runID, cursor) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestFollowSaysWhenItsCursorExpired(t *testing.T) {
+	ctx, store := context.Background(), newStore(t, live.Options{MaxEventsPerRun: live.AtMost(2)})
+	run := create(t, store, "p")
+	record(t, store, run.ID, live.TextDelta("0"))
+	following, stop := context.WithCancel(ctx)
+	events, _ := follow(following, store, run.ID, "")
+	cursor := (<-events).Cursor
+	stop()
+	record(t, store, run.ID, live.TextDelta("1"), live.TextDelta("2"))
+	following, stop = context.WithCancel(ctx)
+	defer stop()
+	events, _ = follow(following, store, run.ID, cursor)
+	if e := <-events; e.Sequence != 1 {
+		t.Fatalf("event %d came in place of 1", e.Sequence)
+	}
+	record(t, store, run.ID, live.TextDelta("3"))
+	if err := lastError(t, store, run.ID, cursor); !errors.Is(err, db.ErrCursorExpired) {
+		t.Errorf("a cursor before a gap gave %v", err)
+	}
+	if _, err := store.CreateRunWithID(ctx, run.ID, "s", "again"); err != nil {
+		t.Fatal(err)
+	}
+	if err := lastError(t, store, run.ID, cursor); !errors.Is(err, db.ErrCursorExpired) {
+		t.Errorf("a cursor of a run that was replaced gave %v", err)
+	}
+	if err := lastError(t, store, "no such run", ""); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("no such run gave %v", err)
+	}
+	if err := lastError(t, store, run.ID, "x"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("no cursor gave %v", err)
+	}
+}

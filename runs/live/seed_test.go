@@ -1,0 +1,112 @@
+package live_test
+
+import (
+	"context"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs/live"
+)
+
+// The original's own tests, translated.
+
+func newStore(t testing.TB, o live.Options) *live.Store {
+	t.Helper()
+	return live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), o)
+}
+
+func create(t testing.TB, s *live.Store, prompt string) live.RunSnapshot {
+	t.Helper()
+	run, err := s.CreateRun(context.Background(), "session-1", prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func record(t testing.TB, s *live.Store, runID string, events ...live.Event) live.RunSnapshot {
+	t.Helper()
+	var run live.RunSnapshot
+	for _, event := range events {
+		var found bool
+		var err error
+		if run, found, err = s.RecordEvent(context.Background(), runID, event); err != nil || !found {
+			t.Fatalf("record %s: found %v, %v", event.Type(), found, err)
+		}
+	}
+	return run
+}
+
+func snapshotOf(t testing.TB, s *live.Store, runID string) live.RunSnapshot {
+	t.Helper()
+	run, found, err := s.Snapshot(context.Background(), runID)
+	if err != nil || !found {
+		t.Fatalf("snapshot of %q: found %v, %v", runID, found, err)
+	}
+	return run
+}
+
+func eventsOf(t testing.TB, s *live.Store, runID string) []live.RunEventRecord {
+	t.Helper()
+	events, err := s.Events(context.Background(), runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func TestRunStoreTracksStatusAndEvents(t *testing.T) {
+	store := newStore(t, live.Options{})
+	run := create(t, store, "fix tests")
+	record(t, store, run.ID, live.AgentStart("fix tests"), live.AgentEnd("done"))
+	snapshot := snapshotOf(t, store, run.ID)
+	if snapshot.Status != live.Completed || snapshot.ResultText == nil || *snapshot.ResultText != "done" || snapshot.EventCount != 2 {
+		t.Errorf("the run is %s", snapshot.AppendJSON(nil))
+	}
+	if n := len(eventsOf(t, store, run.ID)); n != 2 {
+		t.Errorf("the run has %d events", n)
+	}
+}
+
+func TestRunStoreReplacesPersistedRecords(t *testing.T) {
+	ctx, source, target := context.Background(), newStore(t, live.Options{}), newStore(t, live.Options{})
+	run := create(t, source, "persist")
+	record(t, source, run.ID, live.AgentStart("persist"))
+	records, err := source.Records(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.ReplaceRecords(ctx, records); err != nil {
+		t.Fatal(err)
+	}
+	list, err := target.List(ctx)
+	if err != nil || len(list) != 1 {
+		t.Errorf("the list has %d runs: %v", len(list), err)
+	}
+	if n := len(eventsOf(t, target, run.ID)); n != 1 {
+		t.Errorf("the run has %d events", n)
+	}
+	if n := snapshotOf(t, target, run.ID).EventCount; n != 1 {
+		t.Errorf("the run counts %d events", n)
+	}
+}
+
+func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
+	ctx, store, session := context.Background(), newStore(t, live.Options{}), &live.Session{}
+	run := create(t, store, "fix tests")
+	token := live.NewCancellationToken()
+	session.SetToken(token)
+	session.SetCurrent(run.ID)
+	handle := live.NewRunHandle(run.ID, run.SessionID, store, session, nil)
+	if cancelled, err := handle.Cancel(ctx); err != nil || !cancelled || !token.IsCancelled() {
+		t.Errorf("cancelled is %v, the token's %v, %v", cancelled, token.IsCancelled(), err)
+	}
+	if status, _, err := handle.Status(ctx); err != nil || status != live.Cancelled {
+		t.Errorf("the status is %q, %v", status, err)
+	}
+	session.SetCurrent("other-run")
+	if cancelled, err := handle.Cancel(ctx); err != nil || cancelled {
+		t.Errorf("a run that is not current was cancelled: %v", err)
+	}
+}
