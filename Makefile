@@ -11,7 +11,7 @@ MAKEFLAGS     += --no-print-directory
 # The version comes from git where the tree has one. The go command's own stamp is off: it fails the build in a clone
 # that belongs to another user.
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-BUILD     := -buildvcs=false -trimpath
+BUILD     := -buildvcs=false
 LDFLAGS   := -X main.version=$(VERSION)
 TOOL      := go tool -modfile=$(CURDIR)/tools/go.mod
 
