@@ -176,6 +176,7 @@ func TestTheDemoWorksAndWorksAgain(t *testing.T) {
 	}
 	t.Setenv("MIGRATE", program)
 	t.Setenv("DEMO", t.TempDir())
+	var next string
 	for range 2 {
 		out, err := exec.Command("../../examples/demo").CombinedOutput()
 		if err != nil {
@@ -186,6 +187,16 @@ func TestTheDemoWorksAndWorksAgain(t *testing.T) {
 				t.Errorf("the demo does not say %q:\n%s", want, out)
 			}
 		}
+		_, next, _ = strings.Cut(string(out), "What to try next:\n")
+	}
+	var script strings.Builder
+	for line := range strings.Lines(next) {
+		if strings.HasPrefix(line, "  ") {
+			script.WriteString(line)
+		}
+	}
+	if out, err := sh("../..", script.String()); err != nil || script.Len() == 0 {
+		t.Errorf("what the demo says to try: %v\n%s\n%s", err, script.String(), out)
 	}
 }
 
