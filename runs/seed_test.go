@@ -23,7 +23,7 @@ var start = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
 
 func openStore(t testing.TB, options runs.Options) (*runs.Store, *db.DB) {
 	t.Helper()
-	d := dbtest.Open(t, db.Options{Now: dbtest.NewClock(start).Now})
+	d := dbtest.Open(t, db.Options{Now: dbtest.NewClock(start).Now, Synchronous: db.SyncNormal})
 	return runs.NewStore(d, options), d
 }
 

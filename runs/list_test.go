@@ -1,0 +1,183 @@
+package runs_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// shelfOfRuns writes 60 runs of three agents, with ties among their starts, every fifth open, every seventh failed.
+func shelfOfRuns(t *testing.T) *runs.Store {
+	t.Helper()
+	s, _ := openStore(t, runs.Options{})
+	for i := range 60 {
+		agent, run := fmt.Sprint("agent-", i%3), fmt.Sprintf("run-%02d", (i*17)%60)
+		at := start.Add(time.Duration(i/9) * time.Hour)
+		records := []runs.Record{started(run, agent, at), turn(0, "p")}
+		switch {
+		case i%5 == 0:
+		case i%7 == 0:
+			records = append(records, ended(run, agent, runs.OutcomeFailure, at.Add(time.Minute)))
+		default:
+			records = append(records, ended(run, agent, runs.OutcomeSuccess, at.Add(time.Minute)))
+		}
+		must(t, s.AppendRecords(t.Context(), agent, run, records))
+	}
+	return s
+}
+
+func pages(t *testing.T, s *runs.Store, filter runs.Filter, limit int) []runs.RunSummary {
+	t.Helper()
+	var all []runs.RunSummary
+	page := runs.Page{Limit: limit}
+	for {
+		got, err := s.List(t.Context(), filter, page)
+		must(t, err)
+		all = append(all, got.Items...)
+		if got.Next == "" {
+			return all
+		}
+		if len(got.Items) != limit {
+			t.Fatalf("a page of %d has %d items and a next one", limit, len(got.Items))
+		}
+		page.After = got.Next
+	}
+}
+
+func TestPagesOfAnySizeGiveTheList(t *testing.T) {
+	s := shelfOfRuns(t)
+	for _, filter := range []runs.Filter{
+		{},
+		{Agent: new("agent-1")},
+		{Agent: new("nobody")},
+		{Statuses: []runs.RunStatus{runs.StatusInProgress}},
+		{Statuses: []runs.RunStatus{runs.StatusInProgress, runs.StatusIncomplete}},
+		{Statuses: []runs.RunStatus{runs.StatusCompleted}},
+		{Outcomes: []runs.OutcomeStatus{runs.OutcomeFailure, runs.OutcomeTimeout}},
+		{Since: start.Add(2 * time.Hour), Until: start.Add(5 * time.Hour)},
+		{Agent: new("agent-0"), Since: start.Add(time.Hour), Statuses: []runs.RunStatus{runs.StatusInProgress}},
+	} {
+		var want []runs.RunSummary
+		for run, err := range s.Runs(t.Context(), runs.Filter{}) {
+			must(t, err)
+			if passes(filter, run) {
+				want = append(want, run)
+			}
+		}
+		for _, limit := range []int{1, 2, 7, 59, 60, 1000} {
+			if got := pages(t, s, filter, limit); !slices.EqualFunc(got, want, sameRun) {
+				t.Errorf("%+v in pages of %d:\n%v, not\n%v", filter, limit, names(got), names(want))
+			}
+		}
+	}
+}
+
+// passes is the filter in plain words.
+func passes(f runs.Filter, run runs.RunSummary) bool {
+	return (f.Agent == nil || run.Ref.AgentID == *f.Agent) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Status)) &&
+		(len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, run.Outcome)) &&
+		(f.Since.IsZero() || !run.StartedAt.Before(f.Since)) &&
+		(f.Until.IsZero() || run.StartedAt.Before(f.Until))
+}
+
+func sameRun(a, b runs.RunSummary) bool { return a.Ref == b.Ref }
+
+func names(all []runs.RunSummary) string {
+	var b strings.Builder
+	for _, run := range all {
+		fmt.Fprintf(&b, "%s/%s ", run.AgentID, run.RunID)
+	}
+	return b.String()
+}
+
+func TestListsAreNewestFirstAndTiesGoByRun(t *testing.T) {
+	all := pages(t, shelfOfRuns(t), runs.Filter{}, 11)
+	if len(all) != 60 {
+		t.Fatalf("the list has %d runs, not 60", len(all))
+	}
+	for i, run := range all[1:] {
+		before := all[i]
+		if before.StartedAt.Before(run.StartedAt) || before.StartedAt.Equal(run.StartedAt) && before.RunID >= run.RunID {
+			t.Errorf("%s of %v comes before %s of %v", before.RunID, before.StartedAt, run.RunID, run.StartedAt)
+		}
+	}
+}
+
+func TestAPageGoesOnWhereARunWasRemoved(t *testing.T) {
+	d := shelfOfRuns(t)
+	first, err := d.List(t.Context(), runs.Filter{}, runs.Page{Limit: 20})
+	must(t, err)
+	want := pages(t, d, runs.Filter{}, 60)[20:]
+	must(t, removeRun(t, d, first.Items[19].Ref))
+	must(t, d.WriteStarted(t.Context(), started("newer", "agent-0", start.Add(day))))
+	var got []runs.RunSummary
+	for page := (runs.Page{After: first.Next}); ; {
+		next, err := d.List(t.Context(), runs.Filter{}, page)
+		must(t, err)
+		got = append(got, next.Items...)
+		if page.After = next.Next; page.After == "" {
+			break
+		}
+	}
+	if !slices.EqualFunc(got, want, sameRun) {
+		t.Errorf("behind the removed run come\n%s, not\n%s", names(got), names(want))
+	}
+}
+
+func TestTheLoopOverRunsMayWrite(t *testing.T) {
+	s := shelfOfRuns(t)
+	seen := 0
+	for run, err := range s.Runs(t.Context(), runs.Filter{}) {
+		must(t, err)
+		must(t, s.AppendTurns(t.Context(), run.Ref.AgentID, run.Ref.RunID, []runs.Turn{turn(1, "more")}))
+		seen++
+	}
+	if seen != 60 {
+		t.Errorf("the loop saw %d runs", seen)
+	}
+}
+
+func TestBadQuestionsAreRefused(t *testing.T) {
+	s := shelfOfRuns(t)
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "p")}))
+	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
+	must(t, err)
+	for name, ask := range map[string]func() error{
+		"a negative limit":    func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{Limit: -1}); return err },
+		"a huge limit":        func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{Limit: 1001}); return err },
+		"no cursor":           func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{After: "x"}); return err },
+		"a cursor of a trace": func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{After: page.Next}); return err },
+		"an unknown status": func() error {
+			_, err := s.List(t.Context(), runs.Filter{Statuses: []runs.RunStatus{"done"}}, runs.Page{})
+			return err
+		},
+		"an unknown outcome": func() error {
+			_, err := s.List(t.Context(), runs.Filter{Outcomes: []runs.OutcomeStatus{"completed"}}, runs.Page{})
+			return err
+		},
+	} {
+		if err := ask(); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s gave %v", name, err)
+		}
+	}
+}
+
+func TestASummaryOfOneRun(t *testing.T) {
+	s := shelfOfRuns(t)
+	for _, want := range list(t, s, "agent-1") {
+		got, found, err := s.Summary(t.Context(), "agent-1", want.RunID)
+		if err != nil || !found || !sameRun(got, want) || got.TurnCount != want.TurnCount || got.Status != want.Status {
+			t.Errorf("the summary is %+v (%v, %v), not %+v", got, found, err, want)
+		}
+	}
+	if _, found, err := s.Summary(t.Context(), "agent-1", "none"); found || err != nil {
+		t.Errorf("a run that is not there has a summary (%v)", err)
+	}
+}

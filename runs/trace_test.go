@@ -1,0 +1,207 @@
+package runs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// removeRun removes a run as an importer does.
+func removeRun(t testing.TB, s *runs.Store, ref runs.RunRef) error {
+	t.Helper()
+	return handle(s).Write(t.Context(), "remove", func(tx *db.Tx) error {
+		found, err := s.DeleteImported(tx, ref)
+		if err == nil && !found {
+			err = db.ErrNotFound
+		}
+		return err
+	})
+}
+
+// handle is the file of a store.
+func handle(s *runs.Store) *db.DB { return runs.HandleOf(s) }
+
+func laterRecord(kind string) runs.Unknown {
+	return runs.Unknown{Kind: kind, Raw: json.RawMessage(`{"record":"` + kind + `","x":[1, 2]}`)}
+}
+
+func kinds(t testing.TB, s *runs.Store, agent, run string) []string {
+	t.Helper()
+	var all []string
+	for r, err := range s.Trace(t.Context(), agent, run) {
+		must(t, err)
+		all = append(all, r.RecordKind())
+	}
+	return all
+}
+
+func TestRecordsOfLaterVersionsAreInTheTraceAndNotInTheOriginalsAnswers(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), turn(0, "p")}))
+	if got := len(trace(t, s, "r")); got != 2 {
+		t.Errorf("GetRunTrace gives %d records, not 2", got)
+	}
+	if got := kinds(t, s, "a", "r"); !slices.Equal(got, []string{"started", "model_turn", "turn"}) {
+		t.Errorf("the trace is %v", got)
+	}
+	if got := list(t, s, "a")[0].TurnCount; got != 1 {
+		t.Errorf("the run has %d turns, not 1", got)
+	}
+}
+
+func TestATraceIsReadInPages(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	var turns []runs.Turn
+	for i := range 1000 {
+		turns = append(turns, turn(uint64(i), "p"))
+	}
+	must(t, s.AppendTurns(t.Context(), "a", "r", turns))
+	next := uint64(0)
+	for r, err := range s.Trace(t.Context(), "a", "r") {
+		must(t, err)
+		if got := r.(runs.Turn).Index; got != next {
+			t.Fatalf("turn %d comes where %d should", got, next)
+		}
+		if next++; next == 500 { // no transaction is open here
+			must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(1000, "late")}))
+		}
+	}
+	if next != 1001 {
+		t.Errorf("the loop saw %d turns, not 1001", next)
+	}
+}
+
+func TestATraceCursorGoesOnWhereMoreWasWritten(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
+	if err != nil || len(page.Records) != 1 || page.More {
+		t.Fatalf("the first page is %+v, %v", page, err)
+	}
+	for i := range 5 {
+		must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(uint64(i), "p")}))
+		page, err = s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next, Limit: 1})
+		if err != nil || len(page.Records) != 1 || page.More || page.Records[0].(runs.Turn).Index != uint64(i) {
+			t.Fatalf("page %d is %+v, %v", i, page, err)
+		}
+	}
+	if page, err = s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next}); err != nil || len(page.Records) != 0 || page.Next == "" {
+		t.Errorf("behind the last line comes %+v, %v", page, err)
+	}
+}
+
+func TestACursorIntoARemovedRunSaysSo(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+	must(t, s.WriteStarted(t.Context(), started("other", "a", start)))
+	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
+	must(t, err)
+	if _, err := s.TracePage(t.Context(), "a", "other", runs.Page{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("the cursor of another run gave %v", err)
+	}
+	must(t, removeRun(t, s, runs.RunRef{AgentID: "a", RunID: "r"}))
+	for range 2 {
+		if _, err := s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next}); !errors.Is(err, db.ErrCursorExpired) || db.Hint(err) == "" {
+			t.Errorf("the cursor into the removed run gave %v", err)
+		}
+		must(t, s.WriteStarted(t.Context(), started("r", "a", start))) // a new one of that name
+	}
+}
+
+func TestATraceThatIsNotThere(t *testing.T) {
+	s, _ := openStore(t, runs.Options{Scope: "nobody was here"})
+	for r, err := range s.Trace(t.Context(), "a", "r") {
+		if r != nil || !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("got %v, %v", r, err)
+		}
+	}
+	for line, err := range s.Lines(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+		if line.Text != nil || !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("got %v, %v", line, err)
+		}
+	}
+}
+
+func TestARunIDAloneMeansTheFirstAgent(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	for _, agent := range []string{"b", "a", "c"} {
+		must(t, s.AppendTurns(t.Context(), agent, "r", []runs.Turn{turn(0, agent)}))
+	}
+	if got := prompts(trace(t, s, "r"))[0]; got != "a" {
+		t.Errorf("the trace is that of %s", got)
+	}
+	if agent, found, err := s.AgentForRun(t.Context(), "r"); err != nil || !found || agent != "a" {
+		t.Errorf("the agent is %q (%v, %v)", agent, found, err)
+	}
+}
+
+func TestFindGoesByPrefix(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	for _, id := range []string{"ab", "abc", "abé", "ab\U0010ffff", "ac", "b", "a%", "a"} {
+		must(t, s.AppendTurns(t.Context(), "agent", id, []runs.Turn{turn(0, "p")}))
+	}
+	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0} {
+		got, err := s.Find(t.Context(), prefix, 100)
+		if err != nil || len(got) != want {
+			t.Errorf("%q finds %v (%v), not %d runs", prefix, got, err, want)
+		}
+	}
+	if got, err := s.Find(t.Context(), "ab", 2); err != nil || len(got) != 2 || got[0].RunID != "ab" {
+		t.Errorf("at most two of them are %v (%v)", got, err)
+	}
+}
+
+// What an importer hands over must come back byte for byte, whatever it is.
+func TestImportedLinesComeBack(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	const text = "\n \t\n\ufeff{}\n" +
+		`{"record":"started","run_id":"r","agent_id":"a","intent":"i","client_id":"later","started_at":"2021-03-01T10:00:00+02:00"}` + "\r\n" +
+		`{"record":"turn","index":18446744073709551615,"verifier_verdict":"pass"}` + "\n" +
+		`{"record":"turn","index":1,"parameters":{"b": 1.10,"a":"\u0041"},"verifier_verdict":"not_run"}` + "\n" +
+		"{\"x\":\"\xff\"}\n\x00\x00\n" +
+		`{"record":"model_turn","index":2 }` + "\n" +
+		`{"verifier_verdict":"fail","index":3,"record":"turn"}` + "\n" +
+		`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"cancelled"},"ended_at":"2021-03-01T09:00:00Z"}` + "\n"
+	importTrace(t, d, s, ref, text)
+	if got := exportTrace(t, s, ref); got != text {
+		t.Errorf("the export is\n%q, not\n%q", got, text)
+	}
+	if got := len(trace(t, s, "r")); got != 4 {
+		t.Errorf("the trace has %d records, not 4", got)
+	}
+	run := list(t, s, "a")[0]
+	if run.TurnCount != 3 || run.Status != runs.StatusCancelled || run.EndedAt == nil {
+		t.Errorf("the run is %+v", run)
+	}
+	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error {
+		n, found, err := s.LineCount(rx, ref)
+		if err != nil || !found || n != 11 {
+			t.Errorf("the run has %d lines (%v, %v), not 11", n, found, err)
+		}
+		return nil
+	}))
+	var refs []runs.RunRef
+	for r, err := range s.Refs(t.Context()) {
+		must(t, err)
+		refs = append(refs, r)
+	}
+	if !slices.Equal(refs, []runs.RunRef{ref}) {
+		t.Errorf("the runs are %v", refs)
+	}
+}
+
+func TestAnEmptyFileIsARunWithAnEmptyTrace(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "r"}, "")
+	if got := trace(t, s, "r"); len(got) != 0 {
+		t.Errorf("the trace is %v", got)
+	}
+	if all := list(t, s, "a"); len(all) != 0 {
+		t.Errorf("the list is %v", all)
+	}
+}
