@@ -46,7 +46,7 @@ func (o Options) batchBytes() int {
 }
 
 // Kinds are the layouts that this program knows, in the order in which auto tries them.
-func Kinds() []Kind { return []Kind{Runs{}, Agents{}, Checkpoints{}} }
+func Kinds() []Kind { return []Kind{Runs{}, Agents{}, Checkpoints{}, Workers{}, Live{}} }
 
 // ByName gives the kind of that name; db.ErrInvalid if there is none.
 func ByName(name string) (Kind, error) {

@@ -43,13 +43,13 @@ type modelWorker struct {
 	transcript []workers.TranscriptEntry
 }
 
-// modelError is a refusal of the model.
-type modelError struct{ kind, text string }
+// workersError is a refusal of the model.
+type workersError struct{ kind, text string }
 
-func (e *modelError) Error() string { return e.text }
+func (e *workersError) Error() string { return e.text }
 
-func modelErrorf(kind, format string, args ...any) error {
-	return &modelError{kind, fmt.Sprintf(format, args...)}
+func workersErrorf(kind, format string, args ...any) error {
+	return &workersError{kind, fmt.Sprintf(format, args...)}
 }
 
 // IDName is the original's folder for an id.
@@ -68,7 +68,7 @@ func (m *Workers) name(id workers.RuntimeID) string {
 func (m *Workers) Play(c *Call) Outcome {
 	ok, err := m.play(c)
 	if err != nil {
-		var refusal *modelError
+		var refusal *workersError
 		if errors.As(err, &refusal) {
 			return Fails(err, refusal.kind)
 		}
@@ -93,7 +93,7 @@ func (m *Workers) play(c *Call) (any, error) {
 		return m.reopen()
 	}
 	if !m.opened {
-		return nil, modelErrorf("not_open", "no runtime is open")
+		return nil, workersErrorf("not_open", "no runtime is open")
 	}
 	switch c.Op {
 	case "status":
@@ -117,7 +117,7 @@ func (m *Workers) play(c *Call) (any, error) {
 	}
 	var ref workers.WorkerRef
 	if err := c.Unmarshal("worker_ref", &ref); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	switch c.Op {
 	case "worker_detail":
@@ -135,7 +135,7 @@ func (m *Workers) play(c *Call) (any, error) {
 	case "transcript_projection":
 		return m.project(ref, c)
 	}
-	return nil, modelErrorf("", "the model has no %s", c.Op)
+	return nil, workersErrorf("", "the model has no %s", c.Op)
 }
 
 func reason(c *Call, otherwise string) string {
@@ -148,7 +148,7 @@ func reason(c *Call, otherwise string) string {
 func (m *Workers) open(c *Call) (any, error) {
 	limits := workers.DefaultLimits()
 	if err := c.Unmarshal("limits", &limits); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	m.opened, m.Raised, m.id = false, false, workers.RuntimeID(c.Text("runtime_id"))
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
@@ -243,18 +243,18 @@ func (m *Workers) detail(w *modelWorker) workers.WorkerDetail {
 
 func (m *Workers) ensureRunning() error {
 	if m.state.snapshot.Status == workers.RuntimeStopped {
-		return modelErrorf("RuntimeStopped", "runtime %s is stopped", m.id)
+		return workersErrorf("RuntimeStopped", "runtime %s is stopped", m.id)
 	}
 	return nil
 }
 
 func (m *Workers) worker(ref workers.WorkerRef) (*modelWorker, error) {
 	if ref.RuntimeID != m.id {
-		return nil, modelErrorf("WrongRuntime", "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID, ref.RuntimeID, m.id)
+		return nil, workersErrorf("WrongRuntime", "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID, ref.RuntimeID, m.id)
 	}
 	w, ok := m.state.workers[ref.WorkerID]
 	if !ok {
-		return nil, modelErrorf("WorkerNotFound", "worker %s was not found in runtime %s", ref.WorkerID, m.id)
+		return nil, workersErrorf("WorkerNotFound", "worker %s was not found in runtime %s", ref.WorkerID, m.id)
 	}
 	return w, nil
 }
@@ -262,17 +262,17 @@ func (m *Workers) worker(ref workers.WorkerRef) (*modelWorker, error) {
 func (m *Workers) create(c *Call) (any, error) {
 	var q workers.CreateWorkerRequest
 	if err := json.Unmarshal(c.Raw("request"), &q); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	if err := m.ensureRunning(); err != nil {
 		return nil, err
 	}
 	if q.Intent.Kind == workers.IntentTask && strings.TrimSpace(q.Intent.Objective) == "" {
-		return nil, modelErrorf("InvalidRequest", "invalid request: task objective must not be empty")
+		return nil, workersErrorf("InvalidRequest", "invalid request: task objective must not be empty")
 	}
 	for _, capability := range q.RequestedCapabilities {
 		if strings.TrimSpace(capability.Name) == "" {
-			return nil, modelErrorf("InvalidRequest", "invalid request: capability name must not be empty")
+			return nil, workersErrorf("InvalidRequest", "invalid request: capability name must not be empty")
 		}
 	}
 	s := &m.state.snapshot
@@ -304,20 +304,20 @@ func (m *Workers) diagnose(code, message string, ref workers.WorkerRef) {
 func (m *Workers) send(ref workers.WorkerRef, c *Call) (any, error) {
 	var input workers.WorkerInput
 	if err := json.Unmarshal(c.Raw("input"), &input); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	if err := m.ensureRunning(); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(input.Content) == "" {
-		return nil, modelErrorf("InvalidRequest", "invalid request: worker input content must not be empty")
+		return nil, workersErrorf("InvalidRequest", "invalid request: worker input content must not be empty")
 	}
 	w, err := m.worker(ref)
 	if err != nil {
 		return nil, err
 	}
 	if !w.snapshot.Status.IsActive() {
-		return nil, modelErrorf("InvalidRequest", "invalid request: worker %s is not running", ref.WorkerID)
+		return nil, workersErrorf("InvalidRequest", "invalid request: worker %s is not running", ref.WorkerID)
 	}
 	event := m.push(&ref, workers.EventWorkerInputAccepted, "worker input accepted")
 	e := workers.TranscriptEntry{
@@ -363,10 +363,10 @@ func (m *Workers) stopRuntime() (any, error) {
 func (m *Workers) project(ref workers.WorkerRef, c *Call) (any, error) {
 	var q workers.TranscriptQuery
 	if err := errors.Join(c.Unmarshal("start", &q.Start), c.Unmarshal("limit", &q.Limit)); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	if most := m.state.snapshot.Limits.MaxTranscriptProjectionItems; q.Limit > most {
-		return nil, modelErrorf("LimitTooLarge", "limit %d exceeds maximum %d", q.Limit, most)
+		return nil, workersErrorf("LimitTooLarge", "limit %d exceeds maximum %d", q.Limit, most)
 	}
 	w, err := m.worker(ref)
 	if err != nil {
@@ -391,16 +391,16 @@ func (m *Workers) readEvents(c *Call) (any, error) {
 	var cursor workers.EventCursor
 	var limit uint64
 	if err := errors.Join(c.Unmarshal("cursor", &cursor), c.Unmarshal("limit", &limit)); err != nil {
-		return nil, &modelError{"decode", err.Error()}
+		return nil, &workersError{"decode", err.Error()}
 	}
 	if cursor.RuntimeID != m.id {
-		return nil, modelErrorf("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s", cursor.RuntimeID, m.id)
+		return nil, workersErrorf("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s", cursor.RuntimeID, m.id)
 	}
 	if c.Op == "subscribe_events" {
 		return workers.EventSubscription{RuntimeID: m.id, Cursor: cursor, Mode: workers.SubscriptionPollOnly}, nil
 	}
 	if most := m.state.snapshot.Limits.MaxEventBatchItems; limit > most {
-		return nil, modelErrorf("LimitTooLarge", "limit %d exceeds maximum %d", limit, most)
+		return nil, workersErrorf("LimitTooLarge", "limit %d exceeds maximum %d", limit, most)
 	}
 	batch := workers.RuntimeEventBatch{RuntimeID: m.id, Cursor: cursor, Events: []workers.RuntimeEvent{}}
 	for _, e := range m.state.events {

@@ -81,7 +81,7 @@ func (s *modelRuntime) count() (raised bool) {
 func readModelFile(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, modelErrorf("StoreMissing", "missing data at %s", path)
+		return nil, workersErrorf("StoreMissing", "missing data at %s", path)
 	}
 	return text, err
 }
@@ -93,7 +93,7 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 		return s, err
 	}
 	if !info.IsDir() {
-		return s, modelErrorf("StoreCorrupt", "runtime path exists but is not a directory")
+		return s, workersErrorf("StoreCorrupt", "runtime path exists but is not a directory")
 	}
 	text, err := readModelFile(filepath.Join(folder, "runtime.json"))
 	if err != nil {
@@ -117,7 +117,7 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	}
 	list, err := os.ReadDir(filepath.Join(folder, "workers"))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = modelErrorf("StoreMissing", "missing workers")
+		err = workersErrorf("StoreMissing", "missing workers")
 	}
 	for _, entry := range list {
 		w, loading := loadWorker(filepath.Join(folder, "workers", entry.Name()), id)
@@ -125,7 +125,7 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 			return s, loading
 		}
 		if _, there := s.workers[w.snapshot.WorkerID]; there {
-			return s, modelErrorf("StoreCorrupt", "duplicate worker id in store")
+			return s, workersErrorf("StoreCorrupt", "duplicate worker id in store")
 		}
 		s.workers[w.snapshot.WorkerID] = w
 	}
@@ -138,9 +138,9 @@ func refused(text []byte, odd string, err error) error {
 	case err != nil && !utf8.Valid(text):
 		return errors.New("stream did not contain valid UTF-8")
 	case err != nil:
-		return &modelError{"StoreCorrupt", err.Error()}
+		return &workersError{"StoreCorrupt", err.Error()}
 	case odd != "":
-		return &modelError{"StoreCorrupt", odd}
+		return &workersError{"StoreCorrupt", odd}
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, modelErrorf("StoreCorrupt", "worker path exists but is not a directory")
+		return nil, workersErrorf("StoreCorrupt", "worker path exists but is not a directory")
 	}
 	text, err := readModelFile(filepath.Join(folder, "worker.json"))
 	if err != nil {
@@ -190,9 +190,9 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 		case err != nil:
 			return refused(line, "", err)
 		case e.WorkerRef.RuntimeID != own.RuntimeID:
-			return modelErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID)
+			return workersErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID)
 		case e.WorkerRef.WorkerID != own.WorkerID:
-			return modelErrorf("StoreCorrupt", "transcript entry belongs to worker %s", e.WorkerRef.WorkerID)
+			return workersErrorf("StoreCorrupt", "transcript entry belongs to worker %s", e.WorkerRef.WorkerID)
 		}
 		return nil
 	})
