@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+const (
+	agentID = "example"
+	// steps is how many turns a task takes.
+	steps = 5
+	// leaseTime is how long a thread stays with a process that hangs; one that dies loses it at once.
+	leaseTime = time.Minute
+)
+
+// A Runtime does tasks, together with all other processes that have the file open.
+type Runtime struct {
+	file   *db.DB
+	traces *runs.Store
+	agents *agents.Registry
+	paused *checkpoints.Store
+	live   *live.Store
+	crew   *workers.Runtime
+	worker workers.WorkerRef
+	// stepDone is told about each step once it can't be lost any more.
+	stepDone func(task string, step int)
+}
+
+// Open opens the file and registers a worker for this process.
+func Open(ctx context.Context, path string, stepDone func(task string, step int)) (*Runtime, error) {
+	d, err := db.Open(ctx, path, db.Options{})
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime{
+		file: d, stepDone: stepDone,
+		traces: runs.NewStore(d, runs.Options{}),
+		agents: agents.NewRegistry(d, agents.Options{}),
+		paused: checkpoints.NewStore(d, checkpoints.Options{}),
+		live:   live.NewStore(d, live.Options{}),
+	}
+	if err := r.join(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return r, nil
+}
+
+// join makes the crew, or joins it, with a worker for this process.
+func (r *Runtime) join(ctx context.Context) (err error) {
+	if r.crew, err = workers.Open(ctx, r.file, workers.RuntimeOptions{RuntimeID: "example-crew"}); err != nil {
+		return err
+	}
+	worker, err := r.crew.CreateWorker(ctx, workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+	r.worker = worker.WorkerRef
+	return err
+}
+
+// Close closes the file.
+func (r *Runtime) Close() error { return errors.Join(r.crew.Close(), r.file.Close()) }
+
+// Submit makes a task. One that is there already, done or not, stays as it is.
+func (r *Runtime) Submit(ctx context.Context, task string) error {
+	if _, found, err := r.traces.Summary(ctx, agentID, task); found || err != nil {
+		return err
+	}
+	err := r.file.Write(ctx, "submit task", func(tx *db.Tx) error {
+		started := runs.Started{RunID: task, AgentID: agentID, Intent: "do " + task, StartedAt: tx.Now()}
+		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{started}, Key: "submit"})
+		if err != nil {
+			return err
+		}
+		return r.paused.SaveTx(tx, &checkpoints.PausedWorkflow{
+			RunID: task, PausedStageID: "start", Prompt: "a worker for " + task, OutputKey: "worker", CreatedAt: tx.Now(),
+			Workflow: checkpoints.Workflow{ID: "example", Name: "Example", Start: "start", MaxIterations: 100},
+			WFState:  map[string]json.RawMessage{},
+		})
+	})
+	if errors.Is(err, db.ErrConflict) {
+		return nil // another process submitted it at this moment, under the same key and with a time of its own
+	}
+	return err
+}
+
+// Work does what there is to do, and what processes that died have left, and returns when nothing is.
+func (r *Runtime) Work(ctx context.Context) error {
+	if _, err := r.paused.RecoverOrphaned(ctx); err != nil {
+		return err
+	}
+	tasks, err := r.paused.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		claim, ok, err := r.paused.Claim(ctx, task)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue // somebody was faster
+		}
+		if err := r.do(ctx, task, claim); err != nil {
+			return fmt.Errorf("task %s: %w", task, err)
+		}
+	}
+	return nil
+}
+
+// do does a task from where its trace ends.
+func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim) error {
+	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, agents.LeaseOptions{TTL: leaseTime}, func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
+	})
+	if err != nil {
+		return err
+	}
+	if lease == nil {
+		return fmt.Errorf("the thread belongs to %s", reserved.LiveOwner.SessionID)
+	}
+	if _, err := r.crew.SendInput(ctx, r.worker, workers.UserInput("do "+task)); err != nil {
+		return err
+	}
+	if _, err := r.live.ReserveRunWithID(ctx, task, agentID, "do "+task); err != nil {
+		return err
+	}
+	summary, _, err := r.traces.Summary(ctx, agentID, task)
+	if err != nil {
+		return err
+	}
+	for step := summary.TurnCount; step < steps; step++ {
+		if err := r.step(ctx, task, lease, step); err != nil {
+			return err
+		}
+	}
+	if _, _, err := r.live.RecordEvent(ctx, task, live.AgentEnd("done")); err != nil {
+		return err
+	}
+	return lease.Hold(ctx, "end task", func(tx *db.Tx) error {
+		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done", Timestamp: tx.Now()}
+		ended := runs.Ended{RunID: task, AgentID: agentID, EndedAt: tx.Now(), Termination: runs.Termination{Outcome: &outcome}}
+		if err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{ended}}); err != nil {
+			return err
+		}
+		if err := claim.CompleteTx(tx); err != nil {
+			return err
+		}
+		return lease.ReleaseTx(tx, agents.Complete)
+	})
+}
+
+// step does one step, under the lease and under a key: a holder that was stopped too long writes nothing, and a step
+// whose acknowledgement was lost is not written twice.
+func (r *Runtime) step(ctx context.Context, task string, lease *agents.Lease, step int) error {
+	tool := "think"
+	turn := runs.Turn{Index: uint64(step), Tool: &tool}
+	err := lease.Hold(ctx, "step", func(tx *db.Tx) error {
+		return r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn}, Key: fmt.Sprint("step ", step)})
+	})
+	if err != nil {
+		return err
+	}
+	r.stepDone(task, step)
+	_, _, err = r.live.RecordEvent(ctx, task, live.TextDelta(fmt.Sprint("step ", step, "\n")))
+	return err
+}
