@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"selvedge/internal/serdejson"
 )
 
 // liveEvents are the events of the original of the live runs: members in its order, each with its type. Types: s text,
@@ -190,4 +192,50 @@ func liveInteger(as string, value any) bool {
 		return n.IsInt64()
 	}
 	return n.IsInt64() && n.Int64() == int64(int32(n.Int64()))
+}
+
+// LiveEventText writes an event that LiveEvent has read as the original does: compact, members in its own order.
+func LiveEventText(event map[string]any) []byte {
+	kind := event["type"].(string)
+	text := liveMembers(append(append([]byte(`{"type":"`), kind...), '"'), liveEvents[kind], event, false)
+	return append(text, '}')
+}
+
+// liveMembers writes the members of an object that has none yet (first), or goes on with it.
+func liveMembers(dst []byte, spec string, object map[string]any, first bool) []byte {
+	fields := strings.Fields(spec)
+	for i := 0; i < len(fields); i += 2 {
+		value, there := object[fields[i]]
+		if !there {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(append(dst, '"'), fields[i]...), `":`...)
+		dst = liveText(dst, strings.TrimLeft(fields[i+1], "?~"), value)
+	}
+	return dst
+}
+
+func liveText(dst []byte, as string, value any) []byte {
+	if of, ok := strings.CutPrefix(as, "*"); ok {
+		dst = append(dst, '[')
+		for i, element := range value.([]any) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = liveText(dst, of, element)
+		}
+		return append(dst, ']')
+	}
+	if spec, ok := liveTypes[as]; ok && value != nil {
+		return append(liveMembers(append(dst, '{'), spec, value.(map[string]any), true), '}')
+	}
+	if as == "f" {
+		f, _ := value.(json.Number).Float64()
+		return serdejson.AppendFloat(dst, f)
+	}
+	return serdejson.AppendCanonical(dst, Encode(value))
 }

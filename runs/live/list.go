@@ -175,3 +175,21 @@ func parseListPlace(text string) (listPlace, error) {
 	}
 	return listPlace{createdAt, int64(key)}, nil
 }
+
+const sqlFindRuns = sqlSelectRun + `WHERE r.scope = ? AND r.run_id >= ? AND r.run_id < ? ORDER BY r.run_id LIMIT ?`
+
+// Find gives the runs whose ids begin with a text, by id, at most limit of them.
+func (s *Store) Find(ctx context.Context, beginning string, limit int) (runs []RunSnapshot, err error) {
+	err = s.read(ctx, "find live runs", beginning, func(rx *db.Rx, scope int64) error {
+		runs = nil
+		var rows []runRow
+		if err := rx.Select(&rows, sqlFindRuns, scope, beginning, beginning+"\U0010FFFF", limit); err != nil {
+			return err
+		}
+		for i := range rows {
+			runs = append(runs, rows[i].snapshot())
+		}
+		return nil
+	})
+	return runs, err
+}
