@@ -1,0 +1,131 @@
+package runs_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+)
+
+// writerProgram opens the file, starts the run that each line of stdin names, and says so.
+func writerProgram(args []string) error {
+	ctx := context.Background()
+	d, err := db.Open(ctx, args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	s := runs.NewStore(d, runs.Options{})
+	for {
+		var run string
+		if n, _ := fmt.Fscanln(os.Stdin, &run); n == 0 {
+			return d.Close()
+		}
+		if err := s.WriteStarted(ctx, started(run, "a", start)); err != nil {
+			return err
+		}
+		fmt.Println("started", run)
+	}
+}
+
+func adopt(t *testing.T, s *runs.Store, want int) {
+	t.Helper()
+	if adopted, err := s.AdoptOrphans(t.Context()); err != nil || adopted != want {
+		t.Errorf("adopted %d (%v), not %d", adopted, err, want)
+	}
+}
+
+func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
+	path := dbtest.Path(t)
+	s := runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{})
+	other := dbtest.Start(t, "writer", path)
+	other.Send("theirs")
+	other.Expect("started theirs")
+	must(t, s.WriteStarted(t.Context(), started("ours", "a", start)))
+
+	adopt(t, s, 1)
+	other.Signal(syscall.SIGSTOP) // stopped is not dead
+	adopt(t, s, 0)
+	other.Signal(syscall.SIGCONT)
+
+	other.Send("another")
+	other.Expect("started another")
+	// A run belongs to the process that wrote to it last.
+	must(t, s.AppendTurns(t.Context(), "a", "another", []runs.Turn{turn(0, "p")}))
+	adopt(t, s, 1)
+	status := map[string]runs.RunStatus{}
+	for _, run := range list(t, s, "a") {
+		status[run.RunID] = run.Status
+	}
+	if status["theirs"] != runs.StatusInProgress || status["ours"] != runs.StatusIncomplete || status["another"] != runs.StatusIncomplete {
+		t.Errorf("the runs are %v", status)
+	}
+
+	other.Kill()
+	adopt(t, s, 1)
+	adopt(t, s, 0)
+	must(t, handle(s).Write(t.Context(), "forget", func(tx *db.Tx) error {
+		must(t, tx.ForgetDeadOwners())
+		var n int
+		must(t, tx.Get(&n, `SELECT count(*) FROM owners`))
+		if n != 1 {
+			t.Errorf("%d owners are left: nothing should refer to the dead one", n)
+		}
+		return nil
+	}))
+}
+
+func TestAdoptionTakesImportedRunsAndWritesIntoTheRunItself(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	const text = `{"record":"started","run_id":"else","agent_id":"other","intent":"i","started_at":"2021-03-01T08:00:00Z"}` + "\n"
+	importTrace(t, d, s, ref, text)
+	adopt(t, s, 1)
+	adopt(t, s, 0)
+	const end = `{"record":"ended","run_id":"else","agent_id":"other","termination":{"kind":"incomplete"},"ended_at":"2026-05-04T08:00:00Z"}` + "\n"
+	if got := exportTrace(t, s, ref); got != text+end {
+		t.Errorf("the trace is\n%s", got)
+	}
+	if _, found, err := s.GetRunTrace(t.Context(), "else"); found || err != nil {
+		t.Errorf("a stray run is there (%v)", err)
+	}
+}
+
+func TestAdoptionPassesBy(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	for run, records := range map[string][]runs.Record{
+		"cancelled": {started("r", "a", start), cancelled("2026-05-04T08:00:00Z")},
+		"pending":   {started("r", "a", start), laterRecord("cancellation_result")},
+		"no-start":  {turn(0, "p")},
+	} {
+		must(t, s.AppendRecords(t.Context(), "a", run, records))
+	}
+	adopt(t, s, 0)
+	// An end still closes the pending one.
+	must(t, s.AppendRecords(t.Context(), "a", "pending", []runs.Record{ended("r", "a", runs.OutcomeGiveUp, start)}))
+	run, found, err := s.Summary(t.Context(), "a", "pending")
+	if err != nil || !found || run.Status != runs.StatusCompleted || run.Outcome != runs.OutcomeGiveUp {
+		t.Errorf("the run is %+v (%v, %v)", run, found, err)
+	}
+}
+
+func TestAdoptionOfManyRunsGivesAllTheSameTime(t *testing.T) {
+	clock := dbtest.NewClock(start)
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now, Observe: func(db.Observation) { clock.Advance(1) }})
+	s := runs.NewStore(d, runs.Options{})
+	for i := range 450 {
+		must(t, s.WriteStarted(t.Context(), started(fmt.Sprint(i), "a", start)))
+	}
+	adopt(t, s, 450)
+	times := map[string]bool{}
+	for _, run := range list(t, s, "a") {
+		times[runs.FormatTime(*run.EndedAt)] = true
+	}
+	if len(times) != 1 {
+		t.Errorf("the ends have %d times", len(times))
+	}
+}
