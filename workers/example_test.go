@@ -1,0 +1,83 @@
+package workers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"selvedge/db"
+	"selvedge/workers"
+)
+
+func Example() {
+	ctx := context.Background()
+	r, err := workers.WithOptions(ctx, workers.RuntimeOptions{RuntimeID: "build"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // in memory
+	w, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{
+		Intent:                workers.TaskIntent("fix the build"),
+		Profile:               workers.BuiltinProfile("coder"),
+		RequestedCapabilities: []workers.CapabilityRequest{workers.NamedCapability("shell")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ack, err := r.SendInput(ctx, w.WorkerRef, workers.UserInput("begin with the linter"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(w.WorkerID, ack.TranscriptSequence, ack.EventID)
+	// Output: worker-00000001 1 3
+}
+
+func ExampleRuntime_FollowEvents() {
+	ctx := context.Background()
+	r, err := workers.NewMemory(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // in memory
+	cursor, err := r.EventCursorFromStart(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := r.StopRuntime(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for delivery, err := range r.FollowEvents(ctx, cursor) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(delivery.Event.ID, delivery.Event.Kind)
+		cursor = delivery.Cursor // to be kept: after a restart the next call goes on from here
+		if delivery.Event.Kind == workers.EventRuntimeStopped {
+			break
+		}
+	}
+	fmt.Println("next", cursor.NextEventID)
+	// Output:
+	// 1 runtime_started
+	// 2 runtime_stopped
+	// next 3
+}
+
+func ExampleRuntimeError() {
+	ctx := context.Background()
+	r, err := workers.WithOptions(ctx, workers.RuntimeOptions{RuntimeID: "build"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close() //nolint:errcheck // in memory
+	_, err = r.WorkerDetail(ctx, workers.NewWorkerRef("build", "worker-00000007"))
+	var refusal *workers.RuntimeError
+	if errors.As(err, &refusal) {
+		fmt.Println(refusal.Kind, errors.Is(err, db.ErrNotFound))
+	}
+	fmt.Println(err)
+	// Output:
+	// WorkerNotFound true
+	// worker worker-00000007 was not found in runtime build
+}

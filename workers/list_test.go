@@ -1,0 +1,116 @@
+package workers_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/workers"
+)
+
+func TestPagesAndTheIteratorGiveTheListInItsOrder(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	for i := range 7 {
+		w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+		if i%2 == 0 {
+			must(r.StopWorker(ctx, w, nil))(t)
+		}
+	}
+	for filter, want := range map[workers.WorkerStatus]int{"": 7, workers.WorkerRunning: 3, workers.WorkerStopped: 4, workers.WorkerCancelled: 0} {
+		var paged, iterated []string
+		page := workers.Page{Limit: 2}
+		for {
+			got := must(r.List(ctx, workers.WorkerFilter{Status: filter}, page))(t)
+			for _, w := range got.Items {
+				paged = append(paged, string(w.WorkerID))
+			}
+			if page.After = got.Next; page.After == "" {
+				break
+			}
+		}
+		for w, err := range r.Workers(ctx, workers.WorkerFilter{Status: filter}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			iterated = append(iterated, string(w.WorkerID))
+		}
+		if strings.Join(paged, " ") != strings.Join(iterated, " ") || len(paged) != want {
+			t.Errorf("%q: pages give %v, the iterator %v", filter, paged, iterated)
+		}
+	}
+	for _, bad := range []workers.Page{{Limit: -1}, {Limit: 1001}, {After: "?"}} {
+		if _, err := r.List(ctx, workers.WorkerFilter{}, bad); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	if _, err := r.List(ctx, workers.WorkerFilter{Status: "paused"}, workers.Page{}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("an unknown status: %v", err)
+	}
+}
+
+func TestGeneratedRuntimeIDsDiffer(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	a, b := open(t, d, workers.RuntimeOptions{}), open(t, d, workers.RuntimeOptions{})
+	if a.RuntimeID() == b.RuntimeID() || !strings.HasPrefix(string(a.RuntimeID()), "runtime-mem-") {
+		t.Errorf("%s and %s", a.RuntimeID(), b.RuntimeID())
+	}
+	var ids []workers.RuntimeID
+	for id, err := range workers.Runtimes(t.Context(), d, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) != 2 {
+		t.Errorf("the scope has %v", ids)
+	}
+}
+
+func TestARuntimeOfAnotherScopeIsAnotherRuntime(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	a := open(t, d, workers.RuntimeOptions{RuntimeID: "same", Scope: "a"})
+	b := open(t, d, workers.RuntimeOptions{RuntimeID: "same", Scope: "b"})
+	w := must(a.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+	if _, err := b.WorkerDetail(ctx, w); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("the error is %v", err)
+	}
+	_, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "same", Scope: "c", MustExist: true})
+	if !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTextsThatTheOriginalCanNotHaveAreRefused(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+	odd := "\xff"
+	_, sent := r.SendInput(ctx, w, workers.UserInput(odd))
+	_, kind := r.SendInput(ctx, w, workers.WorkerInput{Kind: "robot", Content: "x"})
+	_, stopped := r.StopWorker(ctx, w, &odd)
+	_, created := r.CreateWorker(ctx, taskRequest(odd))
+	_, intent := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.WorkerIntent{Kind: "other"}})
+	for _, err := range []error{sent, kind, stopped, created, intent} {
+		if !isKind(err, workers.KindInvalidRequest) || !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}
+
+func TestTextsComeBackAsTheyWere(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	odd := " a\x00b\u2028<&> \U0001F600\n"
+	w := must(r.CreateWorker(ctx, taskRequest(odd)))(t).WorkerRef
+	must(r.SendInput(ctx, w, workers.UserInput(odd)))(t)
+	must(r.StopWorker(ctx, w, &odd))(t)
+	if p := must(r.TranscriptProjection(ctx, w, workers.NewTranscriptQuery(0, 1)))(t); p.Items[0].Content != odd {
+		t.Errorf("the content is %q", p.Items[0].Content)
+	}
+	if d := must(r.WorkerDetail(ctx, w))(t); d.Intent.Objective != odd {
+		t.Errorf("the objective is %q", d.Intent.Objective)
+	}
+	if e := allEvents(t, r); e[len(e)-1].Message != odd {
+		t.Errorf("the reason is %q", e[len(e)-1].Message)
+	}
+}
