@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/chrono"
+	"selvedge/internal/serdejson"
 )
 
 // A State is where a checkpoint stands.
@@ -33,6 +35,21 @@ type Summary struct {
 	Size          int64     // bytes of the document
 	Problem       string    // why the document can't be read; "" if it can
 	Claim         *Holder   // who resumes the run; nil while it waits
+
+	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
+}
+
+// MarshalJSON gives the fields that the original's own lists have: run_id, paused_stage_id, prompt, created_at. The last
+// three are null where the document can't be read.
+func (s Summary) MarshalJSON() ([]byte, error) {
+	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)
+	if s.Problem != "" {
+		return append(out, `,"paused_stage_id":null,"prompt":null,"created_at":null}`...), nil
+	}
+	out = serdejson.AppendQuoted(append(out, `,"paused_stage_id":`...), s.PausedStageID)
+	out = serdejson.AppendQuoted(append(out, `,"prompt":`...), s.Prompt)
+	out = serdejson.AppendQuoted(append(out, `,"created_at":`...), chrono.Text(s.CreatedAt, s.createdAtText))
+	return append(out, '}'), nil
 }
 
 // A Holder is who has a claim.
@@ -189,7 +206,7 @@ func (s *Store) summaries(rx *db.Rx, rows []summaryRow) ([]Summary, error) {
 	for i, r := range rows {
 		list[i] = Summary{
 			RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-			CreatedAt: exactTime(r.CreatedAt, r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+			CreatedAt: exactTime(r.CreatedAt, r.CreatedAtText), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
 		}
 		if r.ClaimedAt == nil {
 			continue

@@ -76,6 +76,20 @@ func agentsFile(t *testing.T) string {
 	return path
 }
 
+// checkpointsFile gives a file with runs that wait and one that was claimed.
+func checkpointsFile(t *testing.T) string {
+	t.Helper()
+	dir, path := t.TempDir(), dbtest.Path(t)
+	packed := filepath.Join("..", "..", "testdata", "legacy", "checkpoints", "small.tar.gz")
+	if out, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
+	if exit, _, stderr := call(t, "--db", path, "import", "checkpoints", dir); exit != 0 {
+		t.Fatalf("import: exit %d: %s", exit, stderr)
+	}
+	return path
+}
+
 func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	odd, file := unpackTree(t, "awkward"), imported(t, "awkward")
 	fresh, copied := dbtest.Path(t), filepath.Join(t.TempDir(), "copy.db")
@@ -84,27 +98,31 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
+	waiting := checkpointsFile(t)
 	calls := map[string][][]string{
-		"up":              {{"--db", fresh, "up", "--show-sql"}},
-		"status":          {{"--db", file, "status"}},
-		"version":         {{"version"}},
-		"import":          {{"--db", dbtest.Path(t), "import", "auto", odd}},
-		"verify":          {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
-		"export":          {{"--db", file, "export", "runs", export}},
-		"quarantine list": {{"--db", file, "quarantine", "list"}},
-		"quarantine show": {{"--db", file, "quarantine", "show", "1"}},
-		"check":           {{"--db", file, "check"}, {"--db", broken, "check"}},
-		"backup":          {{"--db", file, "backup", copied}},
-		"stats":           {{"--db", file, "stats"}},
-		"query":           {{"--db", file, "query", "SELECT 1"}},
-		"runs list":       {{"--db", file, "runs", "list"}},
-		"runs show":       {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
-		"agents list":     {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
-		"agents show":     {{"--db", registry, "agents", "show", "agent-full"}},
-		"agents reap":     {{"--db", registry, "agents", "reap", "--thread", "none"}},
-		"agents release":  {{"--db", registry, "agents", "release", "agent-plain"}},
-		"completion":      {{"completion", "bash"}},
-		"help":            {{"help", "up"}},
+		"up":                  {{"--db", fresh, "up", "--show-sql"}},
+		"status":              {{"--db", file, "status"}},
+		"version":             {{"version"}},
+		"import":              {{"--db", dbtest.Path(t), "import", "auto", odd}},
+		"verify":              {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
+		"export":              {{"--db", file, "export", "runs", export}},
+		"quarantine list":     {{"--db", file, "quarantine", "list"}},
+		"quarantine show":     {{"--db", file, "quarantine", "show", "1"}},
+		"check":               {{"--db", file, "check"}, {"--db", broken, "check"}},
+		"backup":              {{"--db", file, "backup", copied}},
+		"stats":               {{"--db", file, "stats"}},
+		"query":               {{"--db", file, "query", "SELECT 1"}},
+		"runs list":           {{"--db", file, "runs", "list"}},
+		"runs show":           {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
+		"agents list":         {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
+		"agents show":         {{"--db", registry, "agents", "show", "agent-full"}},
+		"agents reap":         {{"--db", registry, "agents", "reap", "--thread", "none"}},
+		"agents release":      {{"--db", registry, "agents", "release", "agent-plain"}},
+		"checkpoints list":    {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
+		"checkpoints show":    {{"--db", waiting, "checkpoints", "show", "claimed"}},
+		"checkpoints recover": {{"--db", waiting, "checkpoints", "recover"}},
+		"completion":          {{"completion", "bash"}},
+		"help":                {{"help", "up"}},
 	}
 	for name, answer := range answers {
 		documented := map[string]bool{}
@@ -150,6 +168,9 @@ func collect(seen map[string]bool, value any, at string, documented map[string]b
 				continue
 			}
 			seen[path] = true
+			if path == "document" {
+				continue // the old program's own, of any shape
+			}
 			collect(seen, inner, path+".", documented)
 		}
 	case []any:

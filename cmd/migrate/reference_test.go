@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selvedge/agents"
+	"selvedge/checkpoints"
 	"selvedge/internal/legacy"
 	"selvedge/runs"
 )
@@ -33,6 +34,7 @@ var answers = map[string]any{
 	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
 	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
+	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
 
@@ -52,6 +54,12 @@ var written = map[reflect.Type][]documented{
 		{"ended_at", "time", "left out while the run is open"},
 		{"status", "text", "in_progress, completed, incomplete; from later versions of the original also cancelled, cancellation_pending"},
 		{"turn_count", "number", "turns in the trace"},
+	},
+	reflect.TypeFor[checkpoints.Summary](): {
+		{"run_id", "text", "the run"},
+		{"paused_stage_id", "text or null", "approval stage that it waits at; null where the document can't be read, as in the next two"},
+		{"prompt", "text or null", "what the person is asked"},
+		{"created_at", "time or null", "when the run paused"},
 	},
 	reflect.TypeFor[agents.Entry](): {
 		{"session_id", "text", "the agent's id"},

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+)
+
+// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is.
+type checkpointAnswer struct {
+	Summary  checkpoints.Summary `json:"summary" doc:"as in checkpoints list"`
+	State    checkpoints.State   `json:"state" doc:"paused: waits and can be claimed; claimed: a process resumes the run"`
+	SavedAt  time.Time           `json:"saved_at" doc:"when the document was saved or imported, RFC 3339, UTC"`
+	Bytes    int64               `json:"bytes" doc:"of the document"`
+	Problem  *string             `json:"problem" doc:"why the original can't read the document; null if it can"`
+	Claim    *claimFact          `json:"claim" doc:"on the run; null where there is none. A run that paused again can wait and be claimed"`
+	Document any                 `json:"document" doc:"byte for byte as it was saved or imported; a text where it is no JSON"`
+}
+
+type claimFact struct {
+	Since   time.Time `json:"since" doc:"when the run was claimed, or the claim imported, RFC 3339, UTC"`
+	Epoch   int64     `json:"epoch" doc:"grows with every claim on the run; 0 for a claim that was imported"`
+	Pid     int       `json:"pid" doc:"of the process that claimed; 0 for a claim that was imported"`
+	Program string    `json:"program" doc:"that the process runs; empty for a claim that was imported"`
+	Alive   bool      `json:"alive" doc:"whether that process still runs"`
+	Expired bool      `json:"expired" doc:"whether the claim's time is over, so that recover takes it from a living process"`
+}
+
+type recoverAnswer struct {
+	Recovered int `json:"recovered" doc:"claims that can be made again"`
+}
+
+func (a *app) checkpointsCommand() *cobra.Command {
+	return group("checkpoints", "Look at paused runs, and recover claims that nobody works on",
+		a.checkpointsListCommand(), a.checkpointsShowCommand(), a.checkpointsRecoverCommand())
+}
+
+var checkpointStates = []checkpoints.State{checkpoints.Paused, checkpoints.Claimed}
+
+func (a *app) checkpointsListCommand() *cobra.Command {
+	var f pageFlags
+	var status string
+	c := &cobra.Command{
+		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
+		Short: "List paused runs, by id",
+		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among them; with
+--status claimed, those that a process has claimed and not completed.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			if err := oneOf("status", status, checkpointStates); err != nil {
+				return err
+			}
+			return a.checkpointsList(c.Context(), f, checkpoints.Filter{State: checkpoints.State(status)})
+		},
+	}
+	c.Flags().StringVar(&status, "status", string(checkpoints.Paused), "runs in this `STATUS`: "+join(checkpointStates))
+	f.add(c)
+	return c
+}
+
+func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoints.Filter) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+		return printList(ctx, a, f, listing[checkpoints.Summary]{
+			page: func(ctx context.Context, after string, limit int) ([]checkpoints.Summary, string, error) {
+				page, err := store.Page(ctx, checkpoints.PageQuery{Filter: filter, After: after, Limit: limit})
+				return page.Items, page.Next, err
+			},
+			grid: grid{header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"}, right: []int{4}},
+			row: func(s checkpoints.Summary) []string {
+				asks := cut(s.Prompt, 60)
+				if s.Problem != "" {
+					asks = "can't be read: " + cut(s.Problem, 60)
+				}
+				return []string{s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size), claimedBy(s.Claim), asks}
+			},
+		})
+	})
+}
+
+func pausedAt(s checkpoints.Summary) string {
+	if s.Problem != "" {
+		return ""
+	}
+	return s.CreatedAt.Format(time.DateTime)
+}
+
+func claimedBy(h *checkpoints.Holder) string {
+	switch {
+	case h == nil:
+		return ""
+	case h.Pid == 0:
+		return "imported " + h.ClaimedAt.Format(time.DateTime)
+	case !h.Alive:
+		return fmt.Sprintf("%s by %s (%d), which is gone", h.ClaimedAt.Format(time.DateTime), h.Program, h.Pid)
+	}
+	return fmt.Sprintf("%s by %s (%d)", h.ClaimedAt.Format(time.DateTime), h.Program, h.Pid)
+}
+
+func (a *app) checkpointsShowCommand() *cobra.Command {
+	var status string
+	c := &cobra.Command{
+		Use:   "show ID [--status WORD]",
+		Short: "Show a paused run with its document",
+		Long: `show takes the id of a run, or the beginning of one where no other begins so. Of a run that waits and is claimed, too, it
+shows the document that waits; --status claimed shows the other.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("status") {
+				if err := oneOf("status", status, checkpointStates); err != nil {
+					return err
+				}
+			}
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+				answer, document, err := describeCheckpoint(c.Context(), d, store, args[0], checkpoints.State(status))
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printCheckpointJSON(answer, document)
+				}
+				return a.printCheckpoint(answer, document)
+			})
+		},
+	}
+	c.Flags().StringVar(&status, "status", "", "the document in this `STATUS`: "+join(checkpointStates))
+	return c
+}
+
+// findCheckpoint finds the run that an id on the command line means.
+func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string, state checkpoints.State) (string, error) {
+	var candidates []candidate[string]
+	for s, err := range store.All(ctx, checkpoints.Filter{State: state}) {
+		if err != nil {
+			return "", err
+		}
+		if strings.HasPrefix(s.RunID, id) && (len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
+			candidates = append(candidates, candidate[string]{id: s.RunID, name: s.RunID, item: s.RunID})
+		}
+	}
+	return unique("checkpoint", id, candidates)
+}
+
+func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string, state checkpoints.State) (checkpointAnswer, []byte, error) {
+	var answer checkpointAnswer
+	id, err := findCheckpoint(ctx, store, id, state)
+	if err != nil {
+		return answer, nil, err
+	}
+	list, err := store.Get(ctx, id)
+	if err != nil {
+		return answer, nil, err
+	}
+	for _, s := range list {
+		if h := s.Claim; h != nil {
+			answer.Claim = &claimFact{Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program, Alive: h.Alive, Expired: h.Expired}
+		}
+		if state != "" && s.State != state {
+			continue
+		}
+		answer.Summary, answer.State, answer.SavedAt, answer.Bytes, answer.Problem = s, s.State, s.SavedAt, s.Size, nil
+		if s.Problem != "" {
+			answer.Problem = &s.Problem
+		}
+	}
+	var document []byte
+	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
+		row, ok, err := store.RowOf(rx, answer.State, id)
+		if err == nil && ok {
+			document, ok, err = store.DocumentOfRow(rx, row)
+		}
+		if err == nil && !ok {
+			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound, Hint: "it was claimed or removed meanwhile; try again"}
+		}
+		return err
+	})
+	return answer, document, err
+}
+
+// printCheckpointJSON puts the document into the answer as it is: encoding/json would change its blanks and escapes.
+func (a *app) printCheckpointJSON(answer checkpointAnswer, document []byte) error {
+	text, err := encodeJSON(answer)
+	if err != nil {
+		return err
+	}
+	if !json.Valid(document) {
+		if document, err = encodeJSON(string(document)); err != nil {
+			return err
+		}
+		document = bytes.TrimSuffix(document, []byte("\n"))
+	}
+	const end = "null}\n" // of the document, which is last and not set
+	_, err = a.stdout.Write(append(append(bytes.TrimSuffix(text, []byte(end)), document...), "}\n"...))
+	return err
+}
+
+func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
+	claimed := "no"
+	if c := answer.Claim; c != nil {
+		claimed = claimedBy(&checkpoints.Holder{ClaimedAt: c.Since, Pid: c.Pid, Program: c.Program, Alive: c.Alive})
+		if c.Expired {
+			claimed += ", expired"
+		}
+	}
+	err := a.printFacts(
+		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)}, [2]string{"stage", answer.Summary.PausedStageID},
+		[2]string{"asks", answer.Summary.Prompt}, [2]string{"paused", pausedAt(answer.Summary)},
+		[2]string{"saved", answer.SavedAt.Format(time.DateTime) + " UTC"}, [2]string{"claimed", claimed}, [2]string{"problem", value(answer.Problem)},
+	)
+	if err == nil {
+		err = a.print("\n")
+	}
+	for line := range strings.Lines(string(document)) {
+		if err == nil {
+			err = a.print("%s\n", printable(strings.TrimRight(line, "\r\n")))
+		}
+	}
+	return err
+}
+
+func (a *app) checkpointsRecoverCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "recover",
+		Short: "Make claims that nobody works on claimable again",
+		Long: `recover frees the claims of processes that are gone, of imports, and those whose time is over. Claims of processes that
+still run, stopped ones too, stay with them.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withOptions(c.Context(), db.Options{MustExist: true}, func(d *db.DB) error {
+				n, err := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope}).RecoverOrphaned(c.Context())
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(recoverAnswer{Recovered: n})
+				}
+				return a.print("recovered %s\n", count(n, "claim"))
+			})
+		},
+	}
+}
