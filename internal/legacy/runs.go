@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"selvedge/db"
@@ -51,7 +52,11 @@ func (Runs) Recognise(dir string) (string, bool, error) {
 		}
 		return nil
 	})
-	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, err
+	_, unmarked := os.Lstat(filepath.Join(root, nobackup))
+	if err != nil || agents == 0 && unmarked != nil { // other programs have a folder runs/ too
+		return "", false, err
+	}
+	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, nil
 }
 
 // Import brings run traces in, and the limits of retention in config.toml (see [StoredLimits]).
@@ -125,7 +130,7 @@ func runsRoot(dir string) (root, carDir string, err error) {
 }
 
 // pickRunsRoot is dir or dir/runs. An agent may be called "runs", so dir comes first where it bears the mark of such a
-// folder.
+// folder. Under any other name it must hold a record.
 func pickRunsRoot(dir string) (string, error) {
 	if _, err := os.Lstat(filepath.Join(dir, nobackup)); err == nil {
 		return dir, nil
@@ -138,11 +143,31 @@ func pickRunsRoot(dir string) (string, error) {
 		return dir, nil
 	}
 	found := errors.New("found")
-	err := runsLayout{}.walk(dir, func(string) error { return found }, func(string, string) error { return nil })
+	err := runsLayout{}.walk(dir, func(path string) error {
+		if holdsRecord(below(dir, path)) {
+			return found
+		}
+		return nil
+	}, func(string, string) error { return nil })
 	if errors.Is(err, found) {
 		return dir, nil
 	}
 	return "", err
+}
+
+// holdsRecord reports whether a record of a run is among the first lines of a file.
+func holdsRecord(path string) bool {
+	f, size, err := openSource(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	lines := &lineReader{f: f, size: size, step: 64 << 10, decode: runsLayout{}.decode}
+	lines.rewind()
+	first, err := lines.next()
+	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
+		return r.value.(runs.Line).Record != nil
+	})
 }
 
 // runsLayout is what the core has to know of run traces.

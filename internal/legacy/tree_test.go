@@ -172,13 +172,26 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 	if _, ok, err := (Runs{}).Recognise(t.TempDir()); ok || err != nil {
 		t.Errorf("an empty folder: %v, %v", ok, err)
 	}
+	if _, ok, err := (Runs{}).Recognise(tree{"session.json": "[]"}.make(t)); ok || err != nil { // another program's runs/
+		t.Errorf("a folder without agents: %v, %v", ok, err)
+	}
+	renamed, workers := filepath.Join(dir, "renamed"), filepath.Join(dir, "runtimes")
+	if err := errors.Join(os.Rename(filepath.Join(dir, "runs"), renamed), os.MkdirAll(filepath.Join(workers, "id-61"), 0o700),
+		os.WriteFile(filepath.Join(workers, "id-61/events.jsonl"), []byte(`{"id":1}`+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]bool{renamed: true, workers: false} {
+		if _, ok, err := (Runs{}).Recognise(at); ok != want || err != nil {
+			t.Errorf("%s: %v, %v", at, ok, err)
+		}
+	}
 	d := emptyFile(t)
 	for _, at := range []string{t.TempDir(), filepath.Join(dir, "nowhere")} {
 		if _, err := (Runs{}).Import(context.Background(), d, "", at, Options{}); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("import of %s: %v", at, err)
 		}
 	}
-	if k, err := ByName("runs"); err != nil || k.Name() != "run"+"s" {
+	if k, err := ByName("runs"); err != nil || k.Name() != "runs" {
 		t.Errorf("%v, %v", k, err)
 	}
 	if _, err := ByName("nothing"); !errors.Is(err, db.ErrInvalid) {

@@ -35,6 +35,7 @@ type recordedTree struct {
 		AgentDir string `json:"agent_dir"`
 		File     string
 		RunID    string          `json:"run_id"`
+		AgentFor []string        `json:"agent_for_run_any_of"`
 		Trace    json.RawMessage `json:"trace"`
 		Digest   *struct {
 			SHA256  *string `json:"canonical_sha256"`
@@ -484,6 +485,7 @@ func testTree(t *testing.T, tree replay.Tree) {
 	mirror.holders = x.holders()
 	ours := x.answers(mirror, recorded.limits())
 	checkLater(v, recorded, x)
+	checkAgentForRun(v, recorded, x, mirror)
 	checkCounts(v, report, mirror)
 	compareOurs(v, seed, mirror.answers(recorded.limits()), ours, original)
 
@@ -512,6 +514,25 @@ func checkLater(v *verdictList, recorded *recordedTree, x *importedTree) {
 			for _, name := range []string{"status", "ended_at", "started_at", "intent", "agent_id", "run_id"} {
 				v.same("later: "+name, want[name], got[name])
 			}
+		}
+	}
+}
+
+// checkAgentForRun asks for the agents of runs whose ids the file names have; the original answers with a folder.
+func checkAgentForRun(v *verdictList, recorded *recordedTree, x *importedTree, mirror *treeModel) {
+	dirOf := map[entity]string{}
+	for path, e := range mirror.holders {
+		dirOf[e], _, _ = strings.Cut(path, "/")
+	}
+	store := runs.NewStore(x.d, runs.Options{})
+	for _, run := range recorded.Runs {
+		if len(run.AgentFor) == 0 || mirror.holders[run.AgentDir+"/"+run.File].id != run.RunID {
+			continue
+		}
+		agent, found, err := store.AgentForRun(context.Background(), run.RunID)
+		v.compared++
+		if err != nil || !found || !slices.Contains(run.AgentFor, dirOf[entity{agent, run.RunID}]) {
+			v.problems = append(v.problems, fmt.Sprintf("the agent of run %q is %q (%v, %v), recorded is one of %q", run.RunID, agent, found, err, run.AgentFor))
 		}
 	}
 }
