@@ -76,8 +76,7 @@ func parseDocument(data []byte) (*tomlTable, error) {
 		}
 	}
 	if err := b.parser.Error(); err != nil {
-		var syntax *unstable.ParserError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*unstable.ParserError](err); ok {
 			return nil, &DecodeError{Line: b.lineOf(syntax.Highlight), Reason: syntax.Message}
 		}
 		return nil, &DecodeError{Reason: err.Error()}

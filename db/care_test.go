@@ -18,9 +18,7 @@ func TestBackupOfALiveFileIsWhole(t *testing.T) {
 	_, d := openTable(t, numbers)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Add(1)
-	go func() { // the pairs show whether the copy is one moment
-		defer wg.Done()
+	wg.Go(func() { // the pairs show whether the copy is one moment
 		for i := 0; ctx.Err() == nil; i++ {
 			err := d.Write(context.Background(), "pair", func(tx *db.Tx) error {
 				if err := insert("left", i)(tx); err != nil {
@@ -33,7 +31,7 @@ func TestBackupOfALiveFileIsWhole(t *testing.T) {
 				return
 			}
 		}
-	}()
+	})
 	for count(t, d, "true") < 100 {
 		continue // until there is something to copy
 	}

@@ -88,8 +88,7 @@ func Hint(err error) string {
 
 // code returns the extended SQLite result code in err's chain, or 0.
 func code(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()
 	}
 	return 0
@@ -135,8 +134,7 @@ func wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	out := &Error{Op: op, Code: code(err), Err: err}

@@ -325,13 +325,11 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for range 8 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
+			wg.Go(func() {
 				if n := count(t, d, "true"); n != 0 {
 					t.Errorf("a reader sees %d uncommitted rows", n)
 				}
-			}()
+			})
 		}
 		wg.Wait()
 		return nil
@@ -349,9 +347,7 @@ func TestTheWALIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	var came atomic.Int64
 	for range 2 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			for ctx.Err() == nil {
 				_ = d.Read(ctx, "overlap", func(rx *db.Rx) error {
 					if err := rx.Get(new(int), "SELECT count(*) FROM numbers"); err != nil {
@@ -363,7 +359,7 @@ func TestTheWALIsBounded(t *testing.T) {
 					return nil
 				})
 			}
-		}()
+		})
 	}
 	body := strings.Repeat("x", 100<<10)
 	const written = 1500 * 100 << 10

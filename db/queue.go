@@ -60,7 +60,7 @@ func (q *processQueue) leave(file *os.File, got <-chan error) error {
 	}
 	q.file = fresh
 	go func() {
-		<-got
+		<-got            //nolint:errcheck // the turn is wanted no more, whether it came or not
 		_ = file.Close() // gives the lock back with it
 	}()
 	return nil

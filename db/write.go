@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -275,7 +276,7 @@ func (w *writer) lock(again bool) bool {
 
 // refuse answers everybody who waits with err: no transaction could be begun.
 func (w *writer) refuse(err error) {
-	group := append(w.solos, w.take()...)
+	group := slices.Concat(w.solos, w.take())
 	w.solos = nil
 	for _, r := range group {
 		r.done <- outcome{err: err}

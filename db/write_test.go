@@ -42,21 +42,17 @@ func together(t *testing.T, d *db.DB, calls ...func(*db.Tx) error) []string {
 	t.Helper()
 	release, held := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
+	wg.Go(func() {
 		if err := d.Write(context.Background(), "hold", func(*db.Tx) error { close(held); <-release; return nil }); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	<-held
 	ends := make([]string, len(calls))
 	for i, call := range calls {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			ends[i] = ending(func() error { return d.Write(context.Background(), fmt.Sprint("call ", i), call) })
-		}()
+		})
 		for d.Waiting() <= i {
 			runtime.Gosched()
 		}

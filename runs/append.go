@@ -267,7 +267,8 @@ func (p prepared) repeated(digest []byte) error {
 // lastSequence is the sequence of the last line of the run; 0 when it has none.
 func lastSequence(rx interface {
 	Get(dest any, query string, args ...any) error
-}, key int64) (int64, error) {
+}, key int64,
+) (int64, error) {
 	var id *int64
 	if err := rx.Get(&id, sqlLastRecord, key, key); err != nil || id == nil {
 		return 0, err
@@ -277,8 +278,10 @@ func lastSequence(rx interface {
 
 // args are the values of the state's columns and the owner.
 func (s *runState) args(owner *int64) []any {
-	return []any{text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
-		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, integer(owner)}
+	return []any{
+		text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
+		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, integer(owner),
+	}
 }
 
 func (s *runState) same(other runState) bool {

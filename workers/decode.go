@@ -32,8 +32,8 @@ var (
 
 // UnmarshalJSON reads a request as the original does: intent and profile must be there, unknown members are passed over.
 // What it can't read is a *DecodeError.
-func (r *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
-	return unmarshal(text, r, decodeRequest)
+func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
+	return unmarshal(text, request, decodeRequest)
 }
 
 // UnmarshalJSON reads an intent, an object with the member kind. What it can't read is a *DecodeError.

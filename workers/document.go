@@ -14,11 +14,15 @@ import (
 const schemaVersion = 1
 
 var (
-	runtimeDocument = structure{"struct PersistedRuntimeSnapshot", []string{"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
-		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics"}, 10}
+	runtimeDocument = structure{"struct PersistedRuntimeSnapshot", []string{
+		"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
+		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics",
+	}, 10}
 	limitsDocument = structure{"struct RuntimeLimits", []string{"max_transcript_projection_items", "max_event_batch_items"}, 2}
-	workerDocument = structure{"struct PersistedWorkerSnapshot", []string{"schema_version", "worker_ref", "worker_id", "status", "request",
-		"next_transcript_sequence", "last_event_id"}, 7}
+	workerDocument = structure{"struct PersistedWorkerSnapshot", []string{
+		"schema_version", "worker_ref", "worker_id", "status", "request",
+		"next_transcript_sequence", "last_event_id",
+	}, 7}
 )
 
 // A RuntimeSnapshot is a runtime.json.

@@ -64,8 +64,7 @@ func invalidRequest(text string) error {
 
 // refused hands a RuntimeError out as it is: db names the operation around every other error.
 func refused(err error) error {
-	var refusal *RuntimeError
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*RuntimeError](err); ok {
 		return refusal
 	}
 	return err

@@ -94,8 +94,7 @@ func (x *liveImport) place(runs []live.Placed) []*liveTarget {
 	}
 	for _, f := range list {
 		slices.SortStableFunc(f.runs, func(a, b live.Placed) int {
-			switch {
-			case a.Source == 0 || b.Source == 0:
+			if a.Source == 0 || b.Source == 0 {
 				return int(min(b.Source, 1) - min(a.Source, 1))
 			}
 			return a.Position - b.Position

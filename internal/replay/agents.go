@@ -222,9 +222,7 @@ func normal(e map[string]any) map[string]any {
 }
 
 func set(e, members map[string]any) {
-	for name, v := range members {
-		e[name] = v
-	}
+	maps.Copy(e, members)
 }
 
 // open gives the entry of a file; nil where there is none.

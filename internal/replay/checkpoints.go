@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,7 +54,7 @@ func (m *Checkpoints) Play(c *Call) Outcome {
 	ok, err := m.answer(c)
 	if err != nil {
 		kind := ""
-		if e, is := err.(*folderError); is {
+		if e, is := errors.AsType[*folderError](err); is {
 			kind = e.kind
 		}
 		return Fails(err, kind)
@@ -174,7 +175,7 @@ func (m *Checkpoints) read(id, name string) (any, error) {
 
 // orNull turns "not found" into nothing.
 func orNull(err error) (any, error) {
-	if e, ok := err.(*folderError); ok && e.kind == "NotFound" {
+	if e, is := errors.AsType[*folderError](err); is && e.kind == "NotFound" {
 		return nil, nil
 	}
 	return nil, err

@@ -32,12 +32,12 @@ func Transcripts(store string) ([]Transcript, error) {
 			if err != nil {
 				return err
 			}
-			if strings.HasSuffix(name, ".tar.gz") {
+			if before, ok := strings.CutSuffix(name, ".tar.gz"); ok {
 				return eachPacked(text, func(inner string, text []byte) error {
 					if !strings.HasSuffix(inner, ".jsonl") {
 						return nil
 					}
-					packed := strings.TrimSuffix(name, ".tar.gz")
+					packed := before
 					return appendParsed(&list, path.Join(set, packed, path.Base(inner)), text)
 				})
 			}
@@ -179,7 +179,7 @@ func eachPacked(packed []byte, visit func(name string, text []byte) error) error
 	}
 	for in := tar.NewReader(zipped); ; {
 		head, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -208,7 +208,7 @@ func (t Tree) Unpack(dir string) error {
 	var folders []*tar.Header
 	for in := tar.NewReader(zipped); ; {
 		head, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -68,8 +68,7 @@ func (m *Workers) name(id workers.RuntimeID) string {
 func (m *Workers) Play(c *Call) Outcome {
 	ok, err := m.play(c)
 	if err != nil {
-		var refusal *workersError
-		if errors.As(err, &refusal) {
+		if refusal, ok := errors.AsType[*workersError](err); ok {
 			return Fails(err, refusal.kind)
 		}
 		return Fails(err, "StoreIo")
@@ -458,8 +457,10 @@ func (m *Workers) saveRuntime() error {
 		NextEventID        uint64                      `json:"next_event_id"`
 		NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
 		Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
-	}{1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID,
-		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...)})
+	}{
+		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID,
+		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...),
+	})
 }
 
 func (m *Workers) saveWorker(w *modelWorker) error {

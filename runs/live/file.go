@@ -169,7 +169,7 @@ func valueLength(text []byte) (int, bool) {
 		case '}', ']':
 			depth--
 		default:
-			if depth > 0 || i+1 < len(text) && !bytes.ContainsRune([]byte(",]} \t\r\n"), rune(text[i+1])) {
+			if depth > 0 || i+1 < len(text) && !strings.ContainsRune(",]} \t\r\n", rune(text[i+1])) {
 				continue
 			}
 		}
@@ -187,7 +187,7 @@ func skipBlanks(text []byte, at int) int {
 	return at
 }
 
-// AppendFile writes the beginning of a file of the old layout, its first record, a further one, and its end, as the
+// A FileWriter writes the beginning of a file of the old layout, its first record, a further one, and its end, as the
 // original does: pretty JSON without a line feed at the end. Only internal/legacy uses it.
 type FileWriter struct{ records int }
 

@@ -1,5 +1,7 @@
 package live
 
+import "slices"
+
 // RunStatus is where a run stands.
 type RunStatus string
 
@@ -20,12 +22,7 @@ var statuses = []string{
 
 // Known reports whether s is one of the seven.
 func (s RunStatus) Known() bool {
-	for _, known := range statuses {
-		if string(s) == known {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(statuses, string(s))
 }
 
 // Ended reports whether the run has come to an end. Of the three ends only Cancelled is final: an event can still take a

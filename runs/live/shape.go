@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -64,7 +65,7 @@ func maybe(name string, s *shape) field { return field{name: name, shape: s, abs
 
 // in pairs a shape with the names of several members.
 func in(s *shape, names string) (fields []field) {
-	for _, name := range strings.Fields(names) {
+	for name := range strings.FieldsSeq(names) {
 		fields = append(fields, a(name, s))
 	}
 	return fields
@@ -188,10 +189,8 @@ func readWord(text []byte, words []string) string {
 		return wrongType(text, "a string")
 	}
 	got := serdejson.Unquote(text)
-	for _, w := range words {
-		if got == w {
-			return ""
-		}
+	if slices.Contains(words, got) {
+		return ""
 	}
 	return fmt.Sprintf("unknown variant `%s`, expected %s", got, serdejson.OneOf(words))
 }
