@@ -1,0 +1,120 @@
+package live_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"selvedge/db"
+	"selvedge/runs/live"
+)
+
+func Example() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	store := live.NewStore(d, live.Options{})
+
+	run, err := store.CreateRun(ctx, "session-1", "fix tests")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"), live.AgentEnd("done")} {
+		if run, _, err = store.RecordEvent(ctx, run.ID, event); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event.Type(), run.Status, run.EventCount)
+	}
+	// Output:
+	// agent_start executing 1
+	// text_delta executing 2
+	// agent_end completed 3
+}
+
+// A start that may be repeated: the second call gets the run of the first.
+func ExampleStore_ReserveRunWithID() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	store := live.NewStore(d, live.Options{})
+
+	for range 2 {
+		r, err := store.ReserveRunWithID(ctx, "job-4711", "session-1", "fix tests")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Snapshot.ID, r.Replayed())
+	}
+	// Output:
+	// job-4711 false
+	// job-4711 true
+}
+
+// A handle stops the current run of its session.
+func ExampleRunHandle_Cancel() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	store, session := live.NewStore(d, live.Options{}), &live.Session{}
+
+	run, err := store.CreateRun(ctx, "session-1", "fix tests")
+	if err != nil {
+		log.Fatal(err)
+	}
+	token := live.NewCancellationToken()
+	session.SetCurrent(run.ID)
+	session.SetToken(token)
+
+	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, nil).Cancel(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-token.Done() // what the agent waits for
+	run, _, err = store.Snapshot(ctx, run.ID)
+	fmt.Println(cancelled, run.Status, err)
+	// Output: true cancelled <nil>
+}
+
+// Events as they come, until the run has ended.
+func ExampleStore_Follow() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	store := live.NewStore(d, live.Options{})
+	run, err := store.CreateRun(ctx, "session-1", "fix tests")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"), live.AgentEnd("done")} {
+			if _, _, err := store.RecordEvent(ctx, run.ID, event); err != nil {
+				log.Print(err)
+			}
+		}
+	}()
+	for event, err := range store.Follow(ctx, run.ID, "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event.Sequence, event.Event.Type())
+		if event.Event.Type() == "agent_end" {
+			break
+		}
+	}
+	// Output:
+	// 0 agent_start
+	// 1 text_delta
+	// 2 agent_end
+}
