@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/workers"
+)
+
+// workerAnswer is the shape of workers show --json.
+type workerAnswer struct {
+	Detail     workers.WorkerDetail      `json:"detail" doc:"what the worker was made with, and where it stands"`
+	Transcript []workers.TranscriptEntry `json:"transcript" doc:"what was said to it, oldest first"`
+	Events     []workers.RuntimeEvent    `json:"events" doc:"what happened to it, oldest first"`
+}
+
+func (a *app) workersCommand() *cobra.Command {
+	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand())
+}
+
+var workerStatuses = []workers.WorkerStatus{workers.WorkerRunning, workers.WorkerStopped, workers.WorkerCancelled}
+
+type workersFlags struct {
+	pageFlags
+	runtime string
+	status  string
+}
+
+func (a *app) workersListCommand() *cobra.Command {
+	var f workersFlags
+	c := &cobra.Command{
+		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
+		Short: "List workers, by runtime and id",
+		Long:  "list shows the workers of the scope, runtime by runtime, in the order of their ids. Filters add up.",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			if f.status != "" {
+				if err := oneOf("status", f.status, workerStatuses); err != nil {
+					return err
+				}
+			}
+			return a.workersList(c, f)
+		},
+	}
+	c.Flags().StringVar(&f.runtime, "runtime", "", "only workers of the runtime `ID`")
+	c.Flags().StringVar(&f.status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
+	f.add(c)
+	return c
+}
+
+func (a *app) workersList(c *cobra.Command, f workersFlags) error {
+	return a.with(c.Context(), toRead, func(d *db.DB) error {
+		ids, err := a.runtimes(c, d, f.runtime)
+		if err != nil {
+			return err
+		}
+		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
+		return printList(c.Context(), a, f.pageFlags, listing[workers.WorkerSummary]{
+			page: func(ctx context.Context, after string, limit int) ([]workers.WorkerSummary, string, error) {
+				return a.workersPage(ctx, d, ids, filter, after, limit)
+			},
+			grid: grid{header: []string{"runtime", "worker", "status", "inputs", "last event", "profile", "for"}, right: []int{3, 4}},
+			row: func(w workers.WorkerSummary) []string {
+				return []string{
+					string(w.RuntimeID), string(w.WorkerID), string(w.Status), strconv.FormatUint(w.TranscriptLen, 10),
+					strconv.FormatUint(w.LastEventID, 10), profileOf(w.Profile), cut(purposeOf(w.Intent), 60),
+				}
+			},
+		})
+	})
+}
+
+func profileOf(p workers.ProfileSelector) string {
+	if p.Value != "" {
+		return p.Value
+	}
+	return string(p.Kind)
+}
+
+func purposeOf(i workers.WorkerIntent) string {
+	switch {
+	case i.Kind == workers.IntentTask:
+		return i.Objective
+	case i.Purpose != nil:
+		return strings.TrimSpace(i.Role + " " + *i.Purpose)
+	}
+	return i.Role
+}
+
+// runtimes are the ids of the scope's runtimes; only the one that the command line names, where it names one.
+func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.RuntimeID, err error) {
+	if c.Flags().Changed("runtime") {
+		return []workers.RuntimeID{workers.RuntimeID(named)}, nil
+	}
+	for id, err := range workers.Runtimes(c.Context(), d, a.scope) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*workers.Runtime, error) {
+	return workers.Open(ctx, d, workers.RuntimeOptions{Scope: a.scope, RuntimeID: id, MustExist: true})
+}
+
+// workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor inside it, which is
+// empty at its beginning.
+func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID, filter workers.WorkerFilter, after string, limit int) (items []workers.WorkerSummary, next string, err error) {
+	from, inside, err := splitWorkersCursor(after)
+	if err != nil {
+		return nil, "", err
+	}
+	for i, id := range ids {
+		if after != "" && id < from {
+			continue
+		}
+		if id != from {
+			inside = ""
+		}
+		r, err := a.runtime(ctx, d, id)
+		if err != nil {
+			return nil, "", err
+		}
+		page, err := r.List(ctx, filter, workers.Page{After: inside, Limit: limit - len(items)})
+		if err != nil {
+			return nil, "", err
+		}
+		items = append(items, page.Items...)
+		switch {
+		case page.Next != "":
+			return items, workersCursor(id, page.Next), nil
+		case len(items) == limit && i+1 < len(ids):
+			return items, workersCursor(ids[i+1], ""), nil
+		}
+	}
+	return items, "", nil
+}
+
+func workersCursor(id workers.RuntimeID, inside string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(id)) + "." + inside
+}
+
+func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err error) {
+	if cursor == "" {
+		return "", "", nil
+	}
+	text, inside, ok := strings.Cut(cursor, ".")
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || !ok {
+		return "", "", &db.Error{Op: "list workers", Err: fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, cursor)}
+	}
+	return workers.RuntimeID(raw), inside, nil
+}
+
+func (a *app) workersShowCommand() *cobra.Command {
+	var runtime string
+	c := &cobra.Command{
+		Use:   "show [--runtime ID] ID",
+		Short: "Show a worker, what was said to it and what happened to it",
+		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of several runtimes
+apart.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				ids, err := a.runtimes(c, d, runtime)
+				if err != nil {
+					return err
+				}
+				r, ref, err := a.findWorker(c.Context(), d, ids, args[0])
+				if err != nil {
+					return err
+				}
+				answer, err := describeWorker(c.Context(), r, ref)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(answer)
+				}
+				return a.printWorker(answer)
+			})
+		},
+	}
+	c.Flags().StringVar(&runtime, "runtime", "", "the worker's runtime `ID`")
+	return c
+}
+
+type foundWorker struct {
+	runtime *workers.Runtime
+	ref     workers.WorkerRef
+}
+
+// findWorker finds the worker that an id on the command line means.
+func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID, given string) (*workers.Runtime, workers.WorkerRef, error) {
+	var candidates []candidate[foundWorker]
+	for _, id := range ids {
+		r, err := a.runtime(ctx, d, id)
+		if err != nil {
+			return nil, workers.WorkerRef{}, err
+		}
+		for w, err := range r.Workers(ctx, workers.WorkerFilter{}) {
+			if err != nil {
+				return nil, workers.WorkerRef{}, err
+			}
+			if strings.HasPrefix(string(w.WorkerID), given) {
+				name := "--runtime " + shellWord(string(id)) + " " + shellWord(string(w.WorkerID))
+				candidates = append(candidates, candidate[foundWorker]{string(w.WorkerID), name, foundWorker{r, w.WorkerRef}})
+			}
+		}
+	}
+	found, err := unique("worker", given, candidates)
+	return found.runtime, found.ref, err
+}
+
+func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer, err error) {
+	answer = workerAnswer{Transcript: []workers.TranscriptEntry{}, Events: []workers.RuntimeEvent{}}
+	if answer.Detail, err = r.WorkerDetail(ctx, ref); err != nil {
+		return answer, err
+	}
+	for e, err := range r.Transcript(ctx, ref, 0) {
+		if err != nil {
+			return answer, err
+		}
+		answer.Transcript = append(answer.Transcript, e)
+	}
+	start, err := r.EventCursorFromStart(ctx)
+	if err != nil {
+		return answer, err
+	}
+	for d, err := range r.Events(ctx, start) {
+		if err != nil {
+			return answer, err
+		}
+		if d.Event.WorkerRef != nil && *d.Event.WorkerRef == ref {
+			answer.Events = append(answer.Events, d.Event)
+		}
+	}
+	return answer, nil
+}
+
+func (a *app) printWorker(answer workerAnswer) error {
+	w := answer.Detail
+	bundle := ""
+	if w.ConfigBundle != nil {
+		bundle = w.ConfigBundle.ID
+	}
+	var capabilities []string
+	for _, c := range w.RequestedCapabilities {
+		capabilities = append(capabilities, c.Name)
+	}
+	err := a.printFacts(
+		[2]string{"runtime", string(w.RuntimeID)}, [2]string{"worker", string(w.WorkerID)}, [2]string{"status", string(w.Status)},
+		[2]string{"intent", string(w.Intent.Kind)}, [2]string{"for", purposeOf(w.Intent)}, [2]string{"profile", profileOf(w.Profile)},
+		[2]string{"bundle", bundle}, [2]string{"capabilities", strings.Join(capabilities, ", ")},
+	)
+	if err != nil {
+		return err
+	}
+	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
+	for _, e := range answer.Transcript {
+		transcript.add(strconv.FormatUint(e.Sequence, 10), string(e.Role), strconv.FormatUint(e.EventID, 10), cut(e.Content, 100))
+	}
+	events := grid{header: []string{"event", "kind", "message"}, right: []int{0}}
+	for _, e := range answer.Events {
+		events.add(strconv.FormatUint(e.ID, 10), string(e.Kind), cut(e.Message, 100))
+	}
+	for _, g := range []*grid{&transcript, &events} {
+		if err := a.print("\n"); err != nil {
+			return err
+		}
+		if err := a.printGrid(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
