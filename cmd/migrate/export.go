@@ -33,7 +33,7 @@ func (a *app) export(ctx context.Context, kind, dir string) error {
 	if dir == "" {
 		return usage("the name of the folder is empty")
 	}
-	answer, err := a.readTrees(ctx, []legacy.Kind{k}, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
+	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
 		return k.Export(ctx, d, a.scope, dir, o)
 	})
 	if err != nil {

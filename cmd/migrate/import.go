@@ -14,7 +14,7 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import KIND DIR",
 		Short: "Bring an old tree into the file",
 		Long: `import brings the tree under DIR, the folder that the old program was given, into the file and makes the file where it
-is missing. KIND is ` + kindNames() + `, or auto, which says what it recognised. For runs DIR is the car folder or its runs/.
+is missing. KIND is ` + kindNames() + `, or auto, which says what it recognised, also in folders two levels below, as in a home folder. For runs DIR is the car folder or its runs/.
 
 DIR is never changed. An import can be stopped and run again at any point; run twice it adds nothing, and a tree that has
 grown is picked up where it was. What can't be read goes into quarantine with its file, offset, reason and bytes; then, or
@@ -26,13 +26,13 @@ when something differs from what is in the file and was left as it is, the exit 
 }
 
 func (a *app) importTrees(ctx context.Context, kind, dir string) error {
-	kinds, saw, err := sourceKinds(kind, dir)
+	trees, saw, err := sources(kind, dir)
 	if err != nil {
 		return err
 	}
 	var answer treeAnswer
 	err = a.with(ctx, toCreate, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(d, kinds, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
+		answer, err = a.workTrees(d, trees, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
 			return k.Import(ctx, d, a.scope, dir, o)
 		})
 		return err

@@ -91,9 +91,13 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		})
 		defer timer.Stop()
 	}
-	return a.with(ctx, toLook, func(d *db.DB) error {
+	err = a.with(ctx, toLook, func(d *db.DB) error {
 		return queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, text, args) }))
 	})
+	if late := new(fault); err != nil && errors.As(context.Cause(ctx), &late) {
+		return late // wherever the time ran out
+	}
+	return err
 }
 
 // answer runs the statement. The connection can't write; query_only keeps temporary tables out, too.

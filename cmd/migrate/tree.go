@@ -23,13 +23,14 @@ const autoKind = "auto"
 type treeAnswer struct {
 	legacy.Report
 	// Saw is set for auto.
-	Saw []sawTree `json:"saw,omitempty" doc:"only with auto: what was recognised in the folder"`
-	// Parts is set where auto saw several kinds: the report is their sum then.
-	Parts []legacy.Report `json:"parts,omitempty" doc:"only where auto saw several kinds: the report of each, in this shape"`
+	Saw []sawTree `json:"saw,omitempty" doc:"only with auto: what was recognised in the folder and below it"`
+	// Parts is set where auto saw several trees: the report is their sum then.
+	Parts []legacy.Report `json:"parts,omitempty" doc:"only where auto saw several trees: the report of each, in this shape"`
 }
 
 type sawTree struct {
 	Kind        string `json:"kind" doc:"what KIND calls it"`
+	Source      string `json:"source" doc:"the folder that it was seen in"`
 	Description string `json:"description" doc:"what it is, in a few words"`
 }
 
@@ -64,8 +65,8 @@ func kindByName(name string) (legacy.Kind, error) {
 	return k, nil
 }
 
-// sourceKinds are the kinds that a command is about. The folder is looked at before the file is opened, let alone made.
-func sourceKinds(name, dir string) (kinds []legacy.Kind, saw []sawTree, err error) {
+// sources are the trees that a command is about. The folder is looked at before the file is opened, let alone made.
+func sources(name, dir string) (trees []legacy.Found, saw []sawTree, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
@@ -75,33 +76,30 @@ func sourceKinds(name, dir string) (kinds []legacy.Kind, saw []sawTree, err erro
 	}
 	if name != autoKind {
 		k, err := kindByName(name)
-		return []legacy.Kind{k}, nil, err
+		return []legacy.Found{{Kind: k, Dir: dir}}, nil, err
 	}
-	for _, k := range legacy.Kinds() {
-		description, ok, err := k.Recognise(dir)
-		if err != nil {
-			return nil, nil, fmt.Errorf("look for %s in %s: %w", k.Name(), dir, err)
-		}
-		if ok {
-			kinds, saw = append(kinds, k), append(saw, sawTree{k.Name(), description})
-		}
+	if trees, err = legacy.Recognise(dir); err != nil {
+		return nil, nil, err
 	}
-	if len(kinds) == 0 {
+	if len(trees) == 0 {
 		return nil, nil, &fault{
 			kind: kindNotFound, hint: "name the kind if you know better: " + kindNames(),
 			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
 		}
 	}
-	return kinds, saw, nil
+	for _, t := range trees {
+		saw = append(saw, sawTree{Kind: t.Kind.Name(), Source: t.Dir, Description: t.Description})
+	}
+	return trees, saw, nil
 }
 
-// workTrees does the work for each kind and gives one answer for all. The answer says how far it came when there is an
-// error, too.
-func (a *app) workTrees(d *db.DB, kinds []legacy.Kind, dir string, work treeWork) (treeAnswer, error) {
+// workTrees does the work for each tree and gives one answer for all those in dir. The answer says how far it came when
+// there is an error, too.
+func (a *app) workTrees(d *db.DB, trees []legacy.Found, dir string, work treeWork) (treeAnswer, error) {
 	var reports []legacy.Report
-	for _, k := range kinds {
-		bar := a.newProgress(k.Name())
-		report, err := work(k, d, dir, legacy.Options{Progress: bar.update})
+	for _, t := range trees {
+		bar := a.newProgress(t.Kind.Name())
+		report, err := work(t.Kind, d, t.Dir, legacy.Options{Progress: bar.update})
 		bar.finish()
 		if err != nil {
 			return treeAnswer{Report: report}, err
@@ -111,7 +109,7 @@ func (a *app) workTrees(d *db.DB, kinds []legacy.Kind, dir string, work treeWork
 	if len(reports) == 1 {
 		return treeAnswer{Report: reports[0]}, nil
 	}
-	return treeAnswer{Report: sum(reports), Parts: reports}, nil
+	return treeAnswer{Report: sum(dir, reports), Parts: reports}, nil
 }
 
 // finishTrees writes the answer. Something that was quarantined, left out or differs ends the command with exit code 3.
@@ -146,7 +144,7 @@ const shownRemarks = 20
 
 func (a *app) printTrees(answer treeAnswer, done string) error {
 	for _, s := range answer.Saw {
-		if err := a.print("saw %s: %s\n", s.Kind, printable(s.Description)); err != nil {
+		if err := a.print("saw %s: %s, in %s\n", s.Kind, printable(s.Description), printable(s.Source)); err != nil {
 			return err
 		}
 	}
@@ -209,17 +207,18 @@ func stopped(answer treeAnswer, err error) error {
 }
 
 // readTrees opens the file for reading and works on a folder with it.
-func (a *app) readTrees(ctx context.Context, kinds []legacy.Kind, dir string, work treeWork) (answer treeAnswer, err error) {
+func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, work treeWork) (answer treeAnswer, err error) {
 	err = a.with(ctx, toRead, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(d, kinds, dir, work)
+		answer, err = a.workTrees(d, trees, dir, work)
 		return err
 	})
 	return answer, err
 }
 
-// sum adds reports of several kinds up.
-func sum(reports []legacy.Report) legacy.Report {
+// sum adds the reports of several trees below dir up.
+func sum(dir string, reports []legacy.Report) legacy.Report {
 	total := reports[0]
+	total.Source = dir
 	total.Kind, total.Counts = autoKind, map[string]legacy.Count{}
 	total.Files, total.Truncated = legacy.Files{}, 0
 	total.Quarantined, total.Differs, total.LeftOut, total.Ignored = []legacy.Quarantined{}, []legacy.Remark{}, []legacy.Remark{}, []legacy.Remark{}

@@ -22,11 +22,11 @@ func (a *app) verifyCommand() *cobra.Command {
 }
 
 func (a *app) verify(ctx context.Context, kind, dir string) error {
-	kinds, saw, err := sourceKinds(kind, dir)
+	trees, saw, err := sources(kind, dir)
 	if err != nil {
 		return err
 	}
-	answer, err := a.readTrees(ctx, kinds, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
+	answer, err := a.readTrees(ctx, trees, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
 		return k.Verify(ctx, d, a.scope, dir, o)
 	})
 	if err != nil {
