@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,12 +131,23 @@ func (v *tomlValue) asFloat32() (float32, error) {
 			return float32(n), nil
 		}
 	}
-	// By way of a float64, as the original does it; only what is too large for that is an error.
-	f, err := strconv.ParseFloat(text, 64)
+	f, err := parseFloat32(text)
 	if err != nil {
 		return 0, &DecodeError{Line: v.line, Reason: "floating-point number overflowed"}
 	}
-	return float32(f), nil
+	return f, nil
+}
+
+// parseFloat32 goes by way of a float64, as the original does it: only what is too large for that is an error.
+func parseFloat32(text string) (float32, error) {
+	switch text {
+	case "-nan": // which ParseFloat does not know
+		return float32(math.Copysign(math.NaN(), -1)), nil
+	case "+nan":
+		return float32(math.NaN()), nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return float32(f), err
 }
 
 func (v *tomlValue) asTime(name string, keep func(name, text string)) (time.Time, error) {

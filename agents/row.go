@@ -275,13 +275,7 @@ func restoreField(f field, text string, keep func(name, text string)) (err error
 	case **uint64:
 		*into, err = optional(strconv.ParseUint(text, 10, 64))
 	case **float32:
-		var wide float64
-		wide, err = strconv.ParseFloat(text, 32)
-		f := float32(wide)
-		if text == "-nan" { // which ParseFloat does not know
-			f, err = float32(math.Copysign(math.NaN(), -1)), nil
-		}
-		*into = &f
+		*into, err = optional(parseFloat32(text))
 	}
 	return err
 }
