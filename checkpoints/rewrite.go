@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"bytes"
+	"slices"
 
 	"selvedge/internal/serdejson"
 )
@@ -81,8 +82,8 @@ func partsOf(text []byte) parts {
 
 // find gives the last member of that name, which is the one that counts.
 func (p parts) find(key string) ([]byte, bool) {
-	for i := len(p.keys) - 1; i >= 0; i-- {
-		if p.keys[i] == key {
+	for i, name := range slices.Backward(p.keys) {
+		if name == key {
 			return p.values[i], true
 		}
 	}

@@ -210,7 +210,7 @@ type tagged struct {
 
 func (t *tagged) read(r *reader) bool {
 	var read func(*structure, *reader) bool // the variant's members
-	start, tag, ok := r.s.Pos(), 0, false
+	start, tag, ok := 0, 0, false
 	switch r.s.Peek() {
 	case '{':
 		start = r.s.Pos()

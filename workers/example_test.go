@@ -72,8 +72,7 @@ func ExampleRuntimeError() {
 	}
 	defer r.Close() //nolint:errcheck // in memory
 	_, err = r.WorkerDetail(ctx, workers.NewWorkerRef("build", "worker-00000007"))
-	var refusal *workers.RuntimeError
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*workers.RuntimeError](err); ok {
 		fmt.Println(refusal.Kind, errors.Is(err, db.ErrNotFound))
 	}
 	fmt.Println(err)

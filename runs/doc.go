@@ -1,0 +1,25 @@
+// Package runs keeps run traces: what an agent was asked, each turn that it took, and how it ended.
+//
+//	traces := runs.NewStore(d, runs.Options{})
+//	err := traces.WriteStarted(ctx, started)                    // the run is open
+//	err = traces.AppendTurns(ctx, "agent-a", "run-1", turns)    // any number of times, from anywhere
+//	err = traces.WriteEnded(ctx, ended)                         // and has ended
+//	page, err := traces.List(ctx, runs.Filter{}, runs.Page{})   // newest first, without reading a trace
+//
+// A run is named by its agent and its id. It comes into being with the first record that is appended to it, of whatever
+// kind, and is in lists from its first [Started] on.
+//
+// It promises that an append is kept whole or not at all; that the records of a run come back in the order in which they
+// were appended, as they were written, those of later versions too; that a list costs what it shows and not what the traces
+// hold; and that [Store.AdoptOrphans] closes the runs of programs that are gone, once, and never those of one that lives.
+//
+// # Caveats
+//
+// Times, indexes and ids inside records are the caller's and are not compared with anything: order is that of the appends.
+// Appends to an ended run are taken and don't open it again, as in the original.
+//
+// An append whose outcome is unknown (db.ErrOutcomeUnknown) may be there or not: give such appends a [Batch.Key], and
+// repeat them.
+//
+// What [Store.GC] removed is gone. It never removes an open run, and works in short transactions.
+package runs
