@@ -16,6 +16,7 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	"selvedge/runs/live"
 )
 
 // call runs the program inside this process.
@@ -55,7 +56,7 @@ func agentsFile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close() //nolint:errcheck // the program that reads it would notice
+	defer d.Close()
 	registry := agents.NewRegistry(d, agents.Options{})
 	_, err = registry.TryReserveThread(t.Context(), "main", func(string) (e agents.Entry, err error) {
 		return e, json.Unmarshal([]byte(`{"session_id":"agent-full","client_instance_id":"c","native_actor_key":"k","native_parent_actor_key":"p",
@@ -69,6 +70,28 @@ func agentsFile(t *testing.T) string {
 	})
 	if err == nil {
 		err = registry.Save(t.Context(), agents.Entry{SessionID: "agent-plain", Status: agents.Active})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// liveFile gives a file with a live run of which everything is known.
+func liveFile(t *testing.T) string {
+	t.Helper()
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	store := live.NewStore(d, live.Options{})
+	run, err := store.CreateRun(t.Context(), "session-1", "fix tests")
+	for _, event := range []live.Event{live.AgentStart("fix tests"), live.AgentEnd("done"), live.ErrorEvent("late")} {
+		if err == nil {
+			_, _, err = store.RecordEvent(t.Context(), run.ID, event)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -118,6 +141,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"agents show":         {{"--db", registry, "agents", "show", "agent-full"}},
 		"agents reap":         {{"--db", registry, "agents", "reap", "--thread", "none"}},
 		"agents release":      {{"--db", registry, "agents", "release", "agent-plain"}},
+		"live list":           {{"--db", liveFile(t), "live", "list"}},
+		"live show":           {{"--db", liveFile(t), "live", "show", "run-"}},
 		"checkpoints list":    {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
 		"checkpoints show":    {{"--db", waiting, "checkpoints", "show", "claimed"}},
 		"checkpoints recover": {{"--db", waiting, "checkpoints", "recover"}},

@@ -17,6 +17,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/internal/legacy"
 	"selvedge/runs"
+	"selvedge/runs/live"
 )
 
 var update = flag.Bool("update", false, "write the reference into docs/CLI.md")
@@ -34,6 +35,7 @@ var answers = map[string]any{
 	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
 	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
+	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{},
 	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
@@ -54,6 +56,17 @@ var written = map[reflect.Type][]documented{
 		{"ended_at", "time", "left out while the run is open"},
 		{"status", "text", "in_progress, completed, incomplete; from later versions of the original also cancelled, cancellation_pending"},
 		{"turn_count", "number", "turns in the trace"},
+	},
+	reflect.TypeFor[live.RunSnapshot](): {
+		{"id", "text", "the run's id"},
+		{"session_id", "text", "the session that the run belongs to"},
+		{"status", "text", "created, planning, executing, verifying, completed, failed or cancelled"},
+		{"prompt", "text", "what the run was asked to do"},
+		{"created_at_ms", "number", "Unix milliseconds"},
+		{"updated_at_ms", "number", "Unix milliseconds of the last event or mark"},
+		{"result_text", "text", "what it answered; left out while there is nothing"},
+		{"error", "text", "what went wrong; left out where nothing did"},
+		{"event_count", "number", "events recorded in all, and the next one's sequence. Members of later versions follow as they came"},
 	},
 	reflect.TypeFor[checkpoints.Summary](): {
 		{"run_id", "text", "the run"},

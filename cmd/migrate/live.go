@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/runs/live"
+)
+
+// liveAnswer is the shape of live show --json. The events are written as they are read.
+type liveAnswer struct {
+	Snapshot live.RunSnapshot `json:"snapshot" doc:"as in live list"`
+	Events   []any            `json:"events" doc:"what is kept of the run's events, oldest first: each with sequence, timestamp_ms (Unix milliseconds) and event, byte for byte as it was recorded"`
+}
+
+func (a *app) liveCommand() *cobra.Command {
+	return group("live", "Look at live runs", a.liveListCommand(), a.liveShowCommand())
+}
+
+var liveStatuses = []live.RunStatus{
+	live.Created, live.Planning, live.Executing, live.Verifying, live.Completed, live.Failed, live.Cancelled,
+}
+
+type liveFlags struct {
+	pageFlags
+	session  string
+	statuses []string
+	since    string
+}
+
+func (a *app) liveListCommand() *cobra.Command {
+	var f liveFlags
+	c := &cobra.Command{
+		Use:   "list [--session ID] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
+		Short: "List live runs, oldest first",
+		Long: `list shows the live runs of the scope in the order of their creation. Filters add up: a run must pass all of them. --status
+may be repeated, and means any of the words then.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			filter, err := f.filter(c, time.Now())
+			if err != nil {
+				return err
+			}
+			return a.liveList(c.Context(), f.pageFlags, filter)
+		},
+	}
+	c.Flags().StringVar(&f.session, "session", "", "only runs of the session `ID`")
+	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(liveStatuses))
+	c.Flags().StringVar(&f.since, "since", "", "only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	f.add(c)
+	return c
+}
+
+func (f *liveFlags) filter(c *cobra.Command, now time.Time) (filter live.Filter, err error) {
+	if c.Flags().Changed("session") {
+		filter.Session = &f.session
+	}
+	for _, word := range f.statuses {
+		if err := oneOf("status", word, liveStatuses); err != nil {
+			return filter, err
+		}
+		filter.Statuses = append(filter.Statuses, live.RunStatus(word))
+	}
+	filter.Since, err = parseSince(f.since, now)
+	return filter, err
+}
+
+func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		store := live.NewStore(d, live.Options{Scope: a.scope})
+		return printList(ctx, a, f, listing[live.RunSnapshot]{
+			page: func(ctx context.Context, after string, limit int) ([]live.RunSnapshot, string, error) {
+				page, err := store.ListPage(ctx, filter, live.Page{After: after, Limit: limit})
+				return page.Items, page.Next, err
+			},
+			grid: grid{header: []string{"run", "session", "created", "took", "status", "events", "prompt"}, right: []int{3, 5}},
+			row: func(s live.RunSnapshot) []string {
+				return []string{
+					s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status), strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
+				}
+			},
+		})
+	})
+}
+
+// millis is a time in Unix milliseconds for people.
+func millis(ms uint64) string {
+	const year9999 = 253402300799999
+	if ms > year9999 {
+		return strconv.FormatUint(ms, 10) + " ms"
+	}
+	return time.UnixMilli(int64(ms)).UTC().Format(time.DateTime)
+}
+
+// liveTook is the time from a run's creation to its last event or mark.
+func liveTook(s live.RunSnapshot) string {
+	if s.UpdatedAtMs < s.CreatedAtMs || s.UpdatedAtMs-s.CreatedAtMs > 1<<40 {
+		return ""
+	}
+	return (time.Duration(s.UpdatedAtMs-s.CreatedAtMs) * time.Millisecond).Round(time.Second).String()
+}
+
+func (a *app) liveShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a live run and its events",
+		Long:  "show takes the id of a live run, or the beginning of one where no other begins so.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				store := live.NewStore(d, live.Options{Scope: a.scope})
+				run, err := findLive(c.Context(), store, args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.liveJSON(c.Context(), store, run)
+				}
+				return a.printLive(c.Context(), store, run)
+			})
+		},
+	}
+}
+
+// findLive finds the run that an id on the command line means.
+func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapshot, error) {
+	found, err := store.Find(ctx, id, namedCandidates+1)
+	if err != nil {
+		return live.RunSnapshot{}, err
+	}
+	var candidates []candidate[live.RunSnapshot]
+	for _, run := range found {
+		candidates = append(candidates, candidate[live.RunSnapshot]{id: run.ID, name: shellWord(run.ID), item: run})
+	}
+	return unique("live run", id, candidates)
+}
+
+// liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.
+func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
+	out := bufio.NewWriterSize(a.stdout, 64<<10)
+	fmt.Fprintf(out, `{"snapshot":%s,"events":[`, run.AppendJSON(nil)) //nolint:errcheck // Flush tells
+	first := true
+	for e, err := range store.EachEvent(ctx, run.ID) {
+		if err != nil {
+			return err
+		}
+		if !first {
+			out.WriteByte(',') //nolint:errcheck // as above
+		}
+		out.Write(e.AppendJSON(nil)) //nolint:errcheck // as above
+		first = false
+	}
+	out.WriteString("]}\n") //nolint:errcheck // as above
+	return out.Flush()
+}
+
+func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
+	err := a.printFacts(
+		[2]string{"run", run.ID}, [2]string{"session", run.SessionID}, [2]string{"status", string(run.Status)},
+		[2]string{"prompt", run.Prompt}, [2]string{"result", value(run.ResultText)}, [2]string{"error", value(run.Error)},
+		[2]string{"created", millis(run.CreatedAtMs) + " UTC"}, [2]string{"last event", millis(run.UpdatedAtMs) + " UTC"},
+		[2]string{"events", strconv.FormatUint(run.EventCount, 10)},
+	)
+	if err == nil {
+		err = a.print("\n")
+	}
+	if err != nil {
+		return err
+	}
+	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
+	for e, err := range store.EachEvent(ctx, run.ID) {
+		if err != nil {
+			return err
+		}
+		g.add(strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth))
+	}
+	return a.printGrid(g)
+}
