@@ -216,3 +216,33 @@ func TestSeveralChangesAreOneTransaction(t *testing.T) {
 	wantList(t, store, "r")
 	wantRecovered(t, store, 0)
 }
+
+func TestADocumentThatIsSpoiledInTheFileIsNotClaimed(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	save(t, store, "r")
+	document, _, err := store.LoadDocument(ctx, "r")
+	check(t, err)
+	edit := func(to string) {
+		check(t, d.Write(ctx, "edit by hand", func(tx *db.Tx) error {
+			_, err := tx.Exec(`UPDATE checkpoint_documents SET document = CAST(? AS BLOB)`, to)
+			return err
+		}))
+	}
+	edit(strings.Replace(string(document), `"prompt"`, `"Prompt"`, 1))
+	for range 2 {
+		if _, _, err := store.Claim(ctx, "r"); !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), "missing field `prompt`") {
+			t.Errorf("claimed with %v", err)
+		}
+		if _, _, err := store.Load(ctx, "r"); !errors.Is(err, db.ErrCorrupt) {
+			t.Errorf("loaded with %v", err)
+		}
+		wantList(t, store, "r")
+		wantRecovered(t, store, 0)
+	}
+	edit(strings.Replace(string(document), "approve?", "approved", 1))
+	p, err := mustClaim(t, store, "r").Paused()
+	if err != nil || p.Prompt != "approved" {
+		t.Errorf("claimed %+v, %v", p, err)
+	}
+}
