@@ -41,6 +41,10 @@ test: ## run all tests
 	go test -timeout 20m $(TESTFLAGS) ./...
 
 # The replays of recorded calls make one call after another: the race detector would only slow them down.
+.PHONY: long
+long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
+	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
+
 .PHONY: race
 race: ## run the tests with the race detector, but for the replays
 	@tools/need sqlite3 gcc
