@@ -1,0 +1,168 @@
+package agents_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/db"
+)
+
+func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
+	r := newRegistry(t)
+	start := time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)
+	want := map[string]bool{}
+	for i := range 25 {
+		e := entry(fmt.Sprintf("agent-%02d", i), []agents.Status{agents.Active, agents.Active, agents.Merged}[i%3])
+		e.StartedAt, e.Thread = start.Add(time.Duration(i/4)*time.Hour), fmt.Sprintf("t/%d", i%2)
+		if e.Status == agents.Merged {
+			e.CompletedAt = p(time.Now())
+		}
+		save(t, r, e)
+		if e.Status == agents.Active && e.Thread == "t/1" && i >= 4 {
+			want[e.SessionID] = true
+		}
+	}
+	filter := agents.Filter{Status: []agents.Status{agents.Active}, Thread: p("t/1"), Since: start.Add(time.Hour)}
+	var last agents.Entry
+	for after, pages := "", 0; ; pages++ {
+		page, err := r.Page(ctx, filter, after, 3)
+		if err != nil || len(page.Entries) > 3 || pages > 10 {
+			t.Fatalf("page %d: %d entries, %v", pages, len(page.Entries), err)
+		}
+		for _, e := range page.Entries {
+			if !want[e.SessionID] {
+				t.Errorf("%s comes twice, or should not", e.SessionID)
+			}
+			delete(want, e.SessionID)
+			if last.SessionID != "" && (e.StartedAt.After(last.StartedAt) || e.StartedAt.Equal(last.StartedAt) && e.SessionID < last.SessionID) {
+				t.Errorf("%s comes after %s", e.SessionID, last.SessionID)
+			}
+			last = e
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no page has %v", want)
+	}
+}
+
+func TestACursorOrLimitThatIsNoneIsRefused(t *testing.T) {
+	r := newRegistry(t)
+	if _, err := r.Page(ctx, agents.Filter{}, "nonsense", 0); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a cursor of nonsense: %v", err)
+	}
+	for _, limit := range []int{-1, 1001} {
+		if _, err := r.Page(ctx, agents.Filter{}, "", limit); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("a limit of %d: %v", limit, err)
+		}
+	}
+}
+
+func TestPagesOnlyLookAndGCRemovesWhatWasPutAside(t *testing.T) {
+	f := newFixture(t)
+	old := entry("agent-old", agents.Complete)
+	old.CompletedAt = p(f.wall.Now())
+	save(t, f.Registry, old)
+	f.wall.Advance(8 * 24 * time.Hour)
+	for e, err := range f.All(ctx, agents.Filter{}) {
+		t.Errorf("a page has %s, %v", e.SessionID, err)
+	}
+	if n, err := f.CountAside(ctx, f.wall.Now()); n != 0 || err != nil {
+		t.Errorf("a page put %d aside, %v", n, err)
+	}
+	if _, ok, err := f.Load(ctx, "agent-old"); ok || err != nil {
+		t.Errorf("the stale entry is there: %v", err)
+	}
+	if n, err := f.CountAside(ctx, f.wall.Now()); n != 1 || err != nil {
+		t.Errorf("%d are aside, %v", n, err)
+	}
+	save(t, f.Registry, entry("agent-old", agents.Active)) // its id is free again
+	if n, err := f.GC(ctx, f.wall.Now().Add(-time.Nanosecond)); n != 0 || err != nil {
+		t.Errorf("what was put aside later is removed: %d, %v", n, err)
+	}
+	if n, err := f.GC(ctx, f.wall.Now()); n != 1 || err != nil {
+		t.Errorf("gc removed %d, %v", n, err)
+	}
+	load(t, f.Registry, "agent-old")
+}
+
+func TestABuildersErrorUndoesItsInsertAndNothingBefore(t *testing.T) {
+	r := newRegistry(t)
+	dead := entry("agent-dead", agents.Active)
+	dead.Thread, dead.PID = "main", p(uint32(0x7fff_ffff))
+	save(t, r, dead, entry("agent-taken", agents.Active))
+	failed := errors.New("no worktree")
+	if _, err := r.TryReserveThread(ctx, "main", func(string) (agents.Entry, error) { return agents.Entry{}, failed }); !errors.Is(err, failed) {
+		t.Errorf("the builder's error became %v", err)
+	}
+	if e := load(t, r, "agent-dead"); e.Status != agents.Abandoned {
+		t.Errorf("the dead one is %s", e.Status)
+	}
+	_, err := r.TryReserveThread(ctx, "main", func(string) (agents.Entry, error) { return onThread("main", os.Getpid())("agent-taken") })
+	if !errors.Is(err, db.ErrConflict) {
+		t.Errorf("a builder that takes another's id: %v", err)
+	}
+	if _, ok, err := r.Reservation(ctx, "main"); ok || err != nil {
+		t.Errorf("the thread is held: %v", err)
+	}
+	if out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid())); err != nil || out.Reserved == nil {
+		t.Errorf("then: %+v, %v", out, err)
+	}
+}
+
+func TestWhatCantBeStoredIsRefused(t *testing.T) {
+	r := newRegistry(t)
+	for what, change := range map[string]func(*agents.Entry){
+		"an id":          func(e *agents.Entry) { e.SessionID = "Agent_A" },
+		"a long id":      func(e *agents.Entry) { e.SessionID = fmt.Sprintf("%01025d", 0) },
+		"a status":       func(e *agents.Entry) { e.Status = "paused" },
+		"text":           func(e *agents.Entry) { e.Model = p("\xff") },
+		"a list of text": func(e *agents.Entry) { e.AttachPrecedence = []string{"\xff"} },
+		"a year":         func(e *agents.Entry) { e.CompletedAt = p(time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)) },
+		"a query":        func(e *agents.Entry) { e.ContextQueries = []agents.ContextQuery{{Path: "\xff"}} },
+	} {
+		e := entry("agent-a", agents.Active)
+		change(&e)
+		if err := r.Save(ctx, e); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if list, err := r.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("stored are %v, %v", list, err)
+	}
+}
+
+func TestManyAgentsDoNotMakeReservingLookAtMore(t *testing.T) {
+	f := newFixture(t)
+	for _, query := range []string{
+		`EXPLAIN QUERY PLAN SELECT id FROM agents WHERE scope = 1 AND thread = 't' AND status = 'active' ORDER BY session_id`,
+		`EXPLAIN QUERY PLAN UPDATE agents SET put_aside_at = 1 WHERE scope = 1 AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= 5`,
+		`EXPLAIN QUERY PLAN SELECT id FROM agents WHERE scope = 1 AND session_id = 'a' AND put_aside_at IS NULL`,
+		`EXPLAIN QUERY PLAN SELECT id FROM agents WHERE scope = 1 AND native_actor_key = 'a' AND put_aside_at IS NULL ORDER BY started_at LIMIT 1`,
+	} {
+		err := f.db.Read(ctx, "explain", func(rx *db.Rx) error {
+			var plan []struct {
+				ID      int64  `db:"id"`
+				Parent  int64  `db:"parent"`
+				NotUsed int64  `db:"notused"`
+				Detail  string `db:"detail"`
+			}
+			if err := rx.Select(&plan, query); err != nil {
+				return err
+			}
+			if len(plan) != 1 || len(plan[0].Detail) < 6 || plan[0].Detail[:6] != "SEARCH" {
+				t.Errorf("%s\n%+v", query, plan)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
