@@ -115,20 +115,25 @@ func measureAll(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	began := time.Now()
-	var all []result
-	for _, g := range chosen {
-		fmt.Fprintf(os.Stderr, "measuring %s\n", g.name)
-		list, err := g.measure(ctx, b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
-		}
-		all = append(all, list...)
-	}
-	if err := printTable(os.Stdout, all); err != nil {
+	all, failed := measure(ctx, b, chosen)
+	if err := errors.Join(failed, printTable(os.Stdout, all)); err != nil {
 		return err
 	}
 	fmt.Printf("\ntook %v; load average at the end %s\n", time.Since(began).Round(time.Second), loadAverage())
 	return nil
+}
+
+// measure gives what was measured until a group failed or somebody stopped it.
+func measure(ctx context.Context, b *bench, chosen []group) (all []result, err error) {
+	for _, g := range chosen {
+		fmt.Fprintf(os.Stderr, "measuring %s\n", g.name)
+		list, err := g.measure(ctx, b)
+		if err != nil {
+			return all, fmt.Errorf("%s: %w", g.name, err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
 }
 
 func groupNames() []string {
