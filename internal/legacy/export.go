@@ -25,6 +25,11 @@ SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s JOIN i
 WHERE s.scope = ? AND s.kind = ? AND f.state = 'taken'`
 
 func runExport(ctx context.Context, d *db.DB, l layout, scope, dir string, o Options) (Report, error) {
+	report, err := exportAll(ctx, d, l, scope, dir, o)
+	return report, interrupted(ctx, "export", err)
+}
+
+func exportAll(ctx context.Context, d *db.DB, l layout, scope, dir string, o Options) (Report, error) {
 	x := &importer{d: d, layout: l, store: l.store(d, scope), o: o, report: newReport(l.name(), scope, dir)}
 	if err := emptyFolder(dir); err != nil {
 		return x.report, err
@@ -63,7 +68,7 @@ func emptyFolder(dir string) error {
 func (x *exporter) all(ctx context.Context) error {
 	for e, err := range x.store.entities(ctx) {
 		if ctx.Err() != nil {
-			return &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			return err

@@ -81,6 +81,30 @@ type step struct {
 const maxSteps = 512
 
 func runImport(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
+	report, err := importAll(ctx, d, l, scope, root, o)
+	return report, interrupted(ctx, "import", err)
+}
+
+// interrupted says that it was the context that ended a call: whatever waited then has an error of its own.
+func interrupted(ctx context.Context, op string, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	switch op {
+	case "import":
+		return stopped(ctx)
+	case "export":
+		return &db.Error{Op: op, Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+	}
+	return &db.Error{Op: op, Err: context.Cause(ctx)}
+}
+
+// stopped is the error of an import that its context ended.
+func stopped(ctx context.Context) error {
+	return &db.Error{Op: "import", Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
+}
+
+func importAll(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
 	x := &importer{d: d, layout: l, store: l.store(d, scope), root: root, o: o, report: newReport(l.name(), scope, root)}
 	if err := x.begin(ctx, scope); err != nil {
 		return x.report, err
@@ -98,7 +122,38 @@ func runImport(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 		return x.report, err
 	}
 	x.report.Files.Gone = r.gone
+	if x.unread {
+		if err := x.releaseGone(ctx); err != nil {
+			return x.report, err
+		}
+	}
 	return x.report, d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
+}
+
+// releaseGone takes out of the quarantine what could not be read and is gone.
+func (x *importer) releaseGone(ctx context.Context) error {
+	for after := []byte{}; ; {
+		var paths [][]byte
+		err := x.d.Read(ctx, "look for what could not be read", func(rx *db.Rx) error {
+			paths = nil
+			return rx.Select(&paths, sqlUnreadFiles, x.source.id, after, 1000)
+		})
+		if err != nil || len(paths) == 0 {
+			return err
+		}
+		err = x.d.Write(ctx, "release what is gone", func(tx *db.Tx) error {
+			for _, path := range x.goneFrom(paths) {
+				if err := x.source.releaseUnread(tx, string(path)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		after = paths[len(paths)-1]
+	}
 }
 
 // unlessStopped drops the reader's error where it only says that the writer stopped it.
@@ -142,8 +197,8 @@ func (x *importer) write(ctx context.Context, steps <-chan *step) error {
 		if open && bytes < x.o.batchBytes() && len(pending) < maxSteps || len(pending) == 0 {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return stopped(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err := x.commit(ctx, pending); err != nil {
 			return err
@@ -152,11 +207,6 @@ func (x *importer) write(ctx context.Context, steps <-chan *step) error {
 		pending, bytes = pending[:0], 0
 	}
 	return nil
-}
-
-// stopped is the error of a call that its context ended.
-func stopped(ctx context.Context) error {
-	return &db.Error{Op: "import", Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
 }
 
 func (x *importer) commit(ctx context.Context, steps []*step) error {
@@ -171,15 +221,12 @@ func (x *importer) commit(ctx context.Context, steps []*step) error {
 		return nil
 	}
 	var err error
-	if writes(steps) {
+	if x.unread || writes(steps) {
 		err = x.d.Write(ctx, "import "+x.layout.name(), apply)
 	} else {
 		err = apply(nil)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return stopped(ctx)
-		}
 		return err
 	}
 	x.report.add(&done.part)

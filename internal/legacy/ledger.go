@@ -58,6 +58,7 @@ ON CONFLICT (source, path) DO UPDATE SET
     last_sequence = excluded.last_sequence, size = excluded.size, consumed = excluded.consumed, prefix_sha256 = excluded.prefix_sha256,
     open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ? AND path = ?`
+	sqlMoveFile   = `UPDATE import_files SET path = ? WHERE source = ? AND path = ?`
 
 	sqlHolder = `
 SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
@@ -125,6 +126,19 @@ func (s source) put(tx *db.Tx, r *ledgerRow) error {
 func (s source) forget(tx *db.Tx, path string) error {
 	_, err := tx.Exec(sqlForgetFile, s.id, []byte(path))
 	return err
+}
+
+// move notes that a file, with what is in quarantine of it, has another path now.
+func (s source) move(tx *db.Tx, from, to string) error {
+	if err := s.releaseFile(tx, to); err != nil {
+		return err
+	}
+	for _, query := range []string{sqlMoveFile, sqlMoveQuarantine} {
+		if _, err := tx.Exec(query, []byte(to), s.id, []byte(from)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // holderRow is a ledger row of any source.

@@ -56,6 +56,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?) RETURNING id`
 	sqlReleaseOne       = `DELETE FROM quarantine WHERE source = ? AND path = ? AND byte_offset = ? AND what = ?`
 	sqlReleaseUnread    = `DELETE FROM quarantine WHERE source = ? AND path = ? AND what = 'file'`
 	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE source = ? AND path = ?`
+	sqlMoveQuarantine   = `UPDATE quarantine SET path = ? WHERE source = ? AND path = ?`
+	sqlUnreadFiles      = `SELECT path FROM quarantine WHERE source = ? AND what = 'file' AND path > ? ORDER BY path LIMIT ?`
 )
 
 type quarantineRow struct {

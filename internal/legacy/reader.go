@@ -79,6 +79,16 @@ func trouble(err error) error {
 	return &readError{err}
 }
 
+// goneFrom gives those of the paths that are not in the tree any more.
+func (x *importer) goneFrom(paths [][]byte) (gone [][]byte) {
+	for _, path := range paths {
+		if _, err := os.Lstat(below(x.root, string(path))); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, path)
+		}
+	}
+	return gone
+}
+
 // countGone counts the files that were imported once and are not in the tree any more.
 func (r *reader) countGone(ctx context.Context) error {
 	for after := []byte{}; ; {
@@ -90,12 +100,12 @@ func (r *reader) countGone(ctx context.Context) error {
 		if err != nil || len(rows) == 0 {
 			return err
 		}
+		paths := make([][]byte, len(rows))
 		for i := range rows {
-			if _, err := os.Lstat(below(r.root, string(rows[i].Path))); errors.Is(err, fs.ErrNotExist) {
-				r.gone++
-			}
+			paths[i] = rows[i].Path
 		}
-		after = rows[len(rows)-1].Path
+		r.gone += int64(len(r.goneFrom(paths)))
+		after = paths[len(paths)-1]
 	}
 }
 
@@ -113,6 +123,9 @@ func (in *fileReader) run(ctx context.Context) error {
 		in.row, err = in.source.file(rx, in.file.path)
 		return err
 	})
+	if err == nil && in.row == nil {
+		err = in.followMove(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,6 +158,41 @@ func (in *fileReader) run(ctx context.Context) error {
 		return in.send(ctx, &step{kind: stepSame, row: in.row, tail: in.tailKind(in.row.Tail)})
 	}
 	return in.pieces(ctx, nil)
+}
+
+// followMove finds the row of a file that had another path when it was imported: its id is held by a file that is gone.
+// Later versions and people rename folders. The ledger is told at once; that takes no part of the batches.
+func (in *fileReader) followMove(ctx context.Context) error {
+	ids, err := in.identities()
+	if err != nil {
+		return trouble(err)
+	}
+	was, err := in.vanished(ctx, ids)
+	if err != nil || was == "" {
+		return err
+	}
+	return in.d.Write(ctx, "follow a file that was moved", func(tx *db.Tx) (err error) {
+		if err = in.source.move(tx, was, in.file.path); err == nil {
+			in.row, err = in.source.file(&tx.Rx, in.file.path)
+		}
+		return err
+	})
+}
+
+// vanished is the path of the file that the first of the ids came from, if there is no such file any more.
+func (in *fileReader) vanished(ctx context.Context, ids []entity) (was string, err error) {
+	err = in.d.Read(ctx, "look for the file that an id came from", func(rx *db.Rx) error {
+		_, _, by, err := in.standing(rx, ids[0])
+		was = string(by)
+		return err
+	})
+	if was == "" || err != nil {
+		return "", err
+	}
+	if _, err := os.Lstat(below(in.root, was)); errors.Is(err, fs.ErrNotExist) {
+		return was, nil
+	}
+	return "", nil
 }
 
 // skipKnown reads what was consumed before. known is false if that is not what the file begins with any more; closed is

@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,11 +165,34 @@ func TestWhatIsNoFileIsReportedAndTakenOnceItIsOne(t *testing.T) {
 	if report.Files.Unreadable != 4 || report.Files.New != 4 {
 		t.Errorf("%+v", report.Files)
 	}
-	for _, q := range inQuarantine(t, d, "") {
-		if strings.Contains(q, "pipe") || strings.Contains(q, "dangling") {
-			t.Errorf("still in quarantine: %s", q)
-		}
+	if err := os.Remove(at("circle.jsonl")); err != nil {
+		t.Fatal(err)
 	}
+	importInto(t, d, "", dir)
+	wantQuarantine(t, d, "", "file a/folder.jsonl@0: ", "file b/folder.jsonl@0: ")
+}
+
+func TestARenamedFolderIsFollowed(t *testing.T) {
+	text := startedLine("name:x", "r") + turnLine(0) + "torn"
+	dir := tree{"name:x/r.jsonl": text, "name:x/s.jsonl": startedLine("name:x", "s")}.make(t)
+	d := emptyFile(t)
+	importInto(t, d, "", dir)
+	if err := os.Rename(filepath.Join(dir, "runs/name:x"), filepath.Join(dir, "runs/name_x")); err != nil {
+		t.Fatal(err)
+	}
+	text += "\n" + turnLine(1)
+	tree{"name_x/r.jsonl": text}.in(t, dir)
+	verified, err := Runs{}.Verify(context.Background(), d, "", dir, Options{})
+	if err != nil || verified.Files.Grown != 1 || verified.Files.Already != 1 {
+		t.Errorf("verify: %+v, %v", verified.Files, err)
+	}
+	report := importInto(t, d, "", dir)
+	if report.Files.Grown != 1 || report.Files.Already != 1 || report.Files.Gone != 0 {
+		t.Errorf("%+v", report.Files)
+	}
+	wantNames(t, d, "", "name:x/r", "name:x/s")
+	wantQuarantine(t, d, "", "line name_x/r.jsonl@"+fmt.Sprint(strings.Index(text, "torn"))+": torn")
+	sameFiles(t, "the export", tree{"name_x/r.jsonl": text, "name_x/s.jsonl": startedLine("name:x", "s")}, exported(t, d, ""))
 }
 
 func TestTwoSourcesKeepTheirThingsApart(t *testing.T) {

@@ -16,6 +16,11 @@ type verifier struct {
 }
 
 func runVerify(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
+	report, err := verifyAll(ctx, d, l, scope, root, o)
+	return report, interrupted(ctx, "verify", err)
+}
+
+func verifyAll(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
 	x := &importer{d: d, layout: l, store: l.store(d, scope), root: root, o: o, report: newReport(l.name(), scope, root)}
 	if o.Progress != nil {
 		if err := totals(l, root, &x.at); err != nil {
@@ -46,7 +51,7 @@ func runVerify(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 
 func (v *verifier) file(ctx context.Context, path string) error {
 	if ctx.Err() != nil {
-		return &db.Error{Op: "verify", Err: context.Cause(ctx)}
+		return context.Cause(ctx)
 	}
 	r := v.report
 	r.Files.Found++
@@ -104,8 +109,11 @@ func (v *verifier) compareFile(ctx context.Context, in *fileReader) error {
 		case !ok:
 			ours++
 			return nil
-		case bytes.Equal(have.text, text) && (have.lf == lf || !have.lf):
+		case bytes.Equal(have.text, text):
 			v.report.count(have.kind, func(c *Count) { c.Read++; c.Already++ })
+		case !lf && bytes.HasPrefix(have.text, text): // a torn last line has grown
+			theirs++
+			v.report.count(have.kind, func(c *Count) { c.Read++; c.New++ })
 		default:
 			if differing++; firstAt < 0 {
 				firstAt = have.offset
@@ -173,6 +181,11 @@ func (v *verifier) thing(ctx context.Context, in *fileReader) (e entity, missing
 		}
 		if c.verdict == verdictOther {
 			return e, "", nil
+		}
+		if c.verdict == verdictSibling && e == ids[0] {
+			if was, err := in.vanished(ctx, ids); err != nil || was != "" {
+				return e, "", err
+			}
 		}
 	}
 	return e, "was not imported", nil

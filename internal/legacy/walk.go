@@ -77,13 +77,13 @@ func namesAfter(dir, last string, window int) (names []string, more bool, err er
 // wait for its other end.
 func openSource(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		err = &notAFileError{info.Mode()}
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) // a folder too: where it can't be read, that is what is wrong
 	if err != nil {
 		return nil, 0, err
 	}
