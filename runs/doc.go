@@ -21,5 +21,11 @@
 // An append whose outcome is unknown (db.ErrOutcomeUnknown) may be there or not: give such appends a [Batch.Key], and
 // repeat them.
 //
-// What [Store.GC] removed is gone. It never removes an open run, and works in short transactions.
+// [Store.AdoptOrphans] ends this process's own open runs too: call it before the first run. A run belongs to the process that
+// wrote to it last.
+//
+// What [Store.GC] removed is gone, the keys of its appends too. It never removes an open run, and works in short
+// transactions. Cancelled runs and pending cancellations, which only [Unknown] records give, are neither removed nor adopted.
+//
+// A run without a started record is in no list and is neither removed nor adopted. A run holds 16,777,215 lines.
 package runs

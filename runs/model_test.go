@@ -2,7 +2,6 @@ package runs_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"selvedge/internal/replay"
 	"selvedge/runs"
 )
 
@@ -93,19 +93,15 @@ func (m *seedModel) load(f traceFile) []modelRecord {
 			break
 		}
 		record, err := runs.Decode(line)
-		var members map[string]any
 		if err == nil {
-			text, err := runs.Encode(record)
-			if err == nil {
-				err = json.Unmarshal(text, &members)
-			}
-			if err != nil {
+			if line, err = runs.Encode(record); err != nil {
 				panic(err)
 			}
-		} else if json.Unmarshal(line, &members) != nil {
-			continue
 		}
-		list = append(list, modelRecord{line: members, record: record})
+		value, err := replay.Decode(line)
+		if members, ok := value.(map[string]any); ok && err == nil {
+			list = append(list, modelRecord{line: members, record: record})
+		}
 	}
 	return list
 }

@@ -1,0 +1,145 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"time"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+var (
+	ctx   = context.Background()
+	eight = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
+)
+
+// A file on disk is opened the same way: db.Open(ctx, "agents.db", db.Options{}).
+func exampleFile() *db.DB {
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return d
+}
+
+func Example() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+
+	err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build", StartedAt: eight})
+	if err != nil {
+		log.Fatal(err)
+	}
+	prompt := "run the tests"
+	err = traces.AppendTurns(ctx, "agent-a", "run-1", []runs.Turn{{
+		Prompt: &prompt, Parameters: json.RawMessage(`{"cmd":"go test"}`), Output: json.RawMessage(`{"exit_code":0}`), VerifierVerdict: runs.VerdictPass,
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = traces.WriteEnded(ctx, runs.Ended{
+		RunID: "run-1", AgentID: "agent-a", EndedAt: eight.Add(time.Minute),
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "green again"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	list, err := traces.ListRuns(ctx, "agent-a")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, run := range list {
+		fmt.Println(run.RunID, run.Status, run.Outcome, run.TurnCount)
+	}
+	// Output: run-1 completed success 1
+}
+
+func ExampleStore_Trace() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	err := traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
+		runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight},
+		runs.Turn{Index: 0},
+		runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn","index":1}`)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for record, err := range traces.Trace(ctx, "agent-a", "run-1") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(record.RecordKind())
+	}
+	// Output:
+	// started
+	// turn
+	// model_turn
+}
+
+func ExampleStore_Append() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	batch := runs.Batch{AgentID: "agent-a", RunID: "run-1", Key: "request-17", Records: []runs.Record{runs.Turn{Index: 0}}}
+	for range 2 { // the second time as if the first answer had been lost
+		if err := traces.Append(ctx, batch); err != nil {
+			log.Fatal(err)
+		}
+	}
+	records, _, err := traces.GetRunTrace(ctx, "run-1")
+	fmt.Println(len(records), err)
+	// Output: 1 <nil>
+}
+
+func ExampleStore_List() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	for i := range 5 {
+		err := traces.WriteStarted(ctx, runs.Started{RunID: fmt.Sprint("run-", i), AgentID: "agent-a", StartedAt: eight.Add(time.Duration(i) * time.Hour)})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	agent := "agent-a"
+	page := runs.Page{Limit: 2}
+	for {
+		got, err := traces.List(ctx, runs.Filter{Agent: &agent, Since: eight.Add(time.Hour)}, page)
+		if err != nil {
+			log.Fatal(err)
+		}
+		var ids []any
+		for _, run := range got.Items {
+			ids = append(ids, run.RunID)
+		}
+		fmt.Println(ids...)
+		if page.After = got.Next; page.After == "" {
+			break
+		}
+	}
+	// Output:
+	// run-4 run-3
+	// run-2 run-1
+}
+
+func ExampleStore_AdoptOrphans() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight}); err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		fmt.Println(traces.AdoptOrphans(ctx))
+	}
+	// Output:
+	// 1 <nil>
+	// 0 <nil>
+}

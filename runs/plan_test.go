@@ -1,0 +1,109 @@
+package runs
+
+import (
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// planOf is what SQLite says it will do, one step a line.
+func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
+	t.Helper()
+	var plan []string
+	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+		var rows []struct {
+			ID      int64  `db:"id"`
+			Parent  int64  `db:"parent"`
+			NotUsed int64  `db:"notused"`
+			Detail  string `db:"detail"`
+		}
+		err := rx.Select(&rows, "EXPLAIN QUERY PLAN "+query, args...)
+		for _, r := range rows {
+			plan = append(plan, r.Detail)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// What a question costs must depend on its answer, and not on how many runs and records there are.
+func TestPlans(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	const seek = "CORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+	const keys = "\nSEARCH run_append_keys USING PRIMARY KEY (run=?)"
+	page := func(f Filter, tied bool) string {
+		c, err := f.where()
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := sqlSummary + `WHERE started_at IS NOT NULL AND scope = ?` + c.text
+		if tied {
+			query += ` AND started_at = ? AND (run_id, agent_id) > (?, ?)`
+		} else {
+			query += ` AND started_at < ?`
+		}
+		return query + summaryOrder
+	}
+	for _, c := range []struct{ name, query, want string }{
+		{"the list of an agent", page(Filter{Agent: new("a")}, false), "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" + seek},
+		{"the list of a scope", page(Filter{}, false), "SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + seek},
+		{"runs that started together", page(Filter{}, true), "SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + seek},
+		{"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false), "SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek},
+		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
+		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=?)"},
+		{"runs by prefix", sqlRunsByPrefix, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
+		{"a trace", sqlRecords, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+		{"the last record", sqlLastRecord, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+		{"agents with too many runs", sqlFullAgent, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},
+		{
+			"runs that ended too long ago", sqlSweepAge,
+			"SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)" + keys,
+		},
+		{
+			"the oldest runs of an agent", sqlSweepAgent,
+			"SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)" + keys,
+		},
+		{"all names", sqlRefs, "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)"},
+	} {
+		args := make([]any, strings.Count(c.query, "?"))
+		for i := range args {
+			args[i] = 1
+		}
+		if got := planOf(t, d, c.query, args...); got != c.want {
+			t.Errorf("%s:\n%s\nnot\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// The hot statement must neither fill a temporary table nor visit more than the run, its last record and the new one.
+func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for _, query := range []string{sqlAppendTurn, sqlAppendRow} {
+		args := make([]any, strings.Count(query, "?"))
+		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+			rows, err := rx.Query("EXPLAIN "+query, args...)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				step, err := rows.SliceScan()
+				if err != nil {
+					return err
+				}
+				if step[1] == "OpenEphemeral" || step[1] == "OpenAutoindex" || step[1] == "SorterOpen" {
+					t.Errorf("%s: step %v", query, step)
+				}
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
