@@ -113,6 +113,39 @@ func checkpointsFile(t *testing.T) string {
 	return path
 }
 
+// workersFile gives a file with the workers of a tree.
+func workersFile(t *testing.T) string {
+	t.Helper()
+	dir, path := t.TempDir(), dbtest.Path(t)
+	packed := filepath.Join("..", "..", "testdata", "legacy", "workers", "typical.tar.gz")
+	if out, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
+	if exit, _, stderr := call(t, "--db", path, "import", "auto", dir); exit != 0 && exit != kindPartial.exit {
+		t.Fatalf("import: exit %d: %s", exit, stderr)
+	}
+	return path
+}
+
+// showEach are the calls that show the first workers of a file.
+func showEach(t *testing.T, path string) (calls [][]string) {
+	t.Helper()
+	_, stdout, _ := call(t, "--db", path, "workers", "list", "--json", "--all")
+	var list struct {
+		Items []struct {
+			RuntimeID string `json:"runtime_id"`
+			WorkerID  string `json:"worker_id"`
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range list.Items[:min(len(list.Items), 60)] {
+		calls = append(calls, []string{"--db", path, "workers", "show", w.WorkerID, "--runtime", w.RuntimeID})
+	}
+	return calls
+}
+
 func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	odd, file := unpackTree(t, "awkward"), imported(t, "awkward")
 	fresh, copied := dbtest.Path(t), filepath.Join(t.TempDir(), "copy.db")
@@ -122,6 +155,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
 	waiting := checkpointsFile(t)
+	workers := workersFile(t)
 	calls := map[string][][]string{
 		"up":                  {{"--db", fresh, "up", "--show-sql"}},
 		"status":              {{"--db", file, "status"}},
@@ -141,11 +175,13 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"agents show":         {{"--db", registry, "agents", "show", "agent-full"}},
 		"agents reap":         {{"--db", registry, "agents", "reap", "--thread", "none"}},
 		"agents release":      {{"--db", registry, "agents", "release", "agent-plain"}},
+		"workers list":        {{"--db", workers, "workers", "list"}},
+		"workers show":        showEach(t, workers),
 		"live list":           {{"--db", liveFile(t), "live", "list"}},
 		"live show":           {{"--db", liveFile(t), "live", "show", "run-"}},
 		"checkpoints list":    {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
 		"checkpoints show":    {{"--db", waiting, "checkpoints", "show", "claimed"}},
-		"checkpoints recover": {{"--db", waiting, "checkpoints", "recover"}},
+		"checkpoints recover": {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
 		"completion":          {{"completion", "bash"}},
 		"help":                {{"help", "up"}},
 	}
