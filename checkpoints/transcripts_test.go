@@ -240,6 +240,7 @@ func (p *player) touch(c *replay.Call) {
 			_, err = fmt.Sscanf(c.Text("hex"), "%x", &data)
 			check(p.t, err)
 		}
+		check(p.t, os.MkdirAll(filepath.Dir(at), 0o755))
 		flags := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 		if c.Op == "fs.append" {
 			flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
