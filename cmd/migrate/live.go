@@ -137,6 +137,9 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 	if err != nil {
 		return live.RunSnapshot{}, err
 	}
+	if len(found) == 0 {
+		return live.RunSnapshot{}, &db.Error{Op: "show", Entity: "live run", ID: id, Err: db.ErrNotFound, Hint: "see what there is: migrate live list"}
+	}
 	var candidates []candidate[live.RunSnapshot]
 	for _, run := range found {
 		candidates = append(candidates, candidate[live.RunSnapshot]{id: run.ID, name: shellWord(run.ID), item: run})
