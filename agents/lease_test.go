@@ -202,6 +202,25 @@ func TestAnOperatorTakesALeaseAway(t *testing.T) {
 	}
 }
 
+func TestALeaseFollowsTheProcessOfItsEntry(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute) // of this process
+	for _, pid := range []*uint32{p(uint32(1)), nil, p(uint32(os.Getpid()))} {
+		if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = pid }); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.owner(t, "main"); got != lease.SessionID() {
+			t.Errorf("handed to a process that lives, the owner is %q", got)
+		}
+	}
+	if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = p(uint32(0x7fff_ffff)) }); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.owner(t, "main"); got != "" {
+		t.Errorf("handed to one that does not, the owner is %q", got)
+	}
+}
+
 func TestALeaseNeedsATimeAndAnActiveEntryOnItsThread(t *testing.T) {
 	f := newFixture(t)
 	if _, _, err := f.TryLeaseThread(ctx, "main", agents.LeaseOptions{}, onThread("main", 1)); !errors.Is(err, db.ErrInvalid) {

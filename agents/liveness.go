@@ -73,7 +73,7 @@ func (r *Registry) liveness(rx *db.Rx, w *row, e Entry) (Liveness, error) {
 			return Dead, err
 		}
 	}
-	if w.LeasePIDBorn != nil {
+	if w.LeasePIDBorn != nil && e.PID != nil {
 		if born := processBorn(*e.PID); born != nil && *born != *w.LeasePIDBorn {
 			return Dead, nil
 		}

@@ -256,6 +256,7 @@ func insert(tx *db.Tx, scope int64, e *Entry) (id int64, err error) {
 
 const (
 	sqlEndReservation = `DELETE FROM agent_reservations WHERE epoch = ?`
+	sqlOtherPID       = `UPDATE agent_reservations SET pid_born_at = ? WHERE epoch = ?`
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ?`
 )
 
@@ -277,8 +278,14 @@ func (s *stored) replace(tx *db.Tx, e *Entry) error {
 		return err
 	}
 	if s.LeaseBeatAt != nil { // what was read had it, so what is written has it
-		_, err = tx.Exec(sqlForgetBeat, *s.Epoch)
+		if _, err := tx.Exec(sqlForgetBeat, *s.Epoch); err != nil {
+			return err
+		}
 	}
+	if s.LeaseUntil == nil || e.PID == nil || s.row.PID != nil && *s.row.PID == *e.PID {
+		return nil
+	}
+	_, err = tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for
 	return err
 }
 
