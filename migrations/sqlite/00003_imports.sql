@@ -80,6 +80,7 @@ CREATE TABLE run_limits (
 ) STRICT;
 -- +goose StatementEnd
 
+-- The foreign key.
 CREATE INDEX run_limits_by_source ON run_limits (source);
 
 -- +goose Down
