@@ -61,10 +61,11 @@ func TestCanonicalFormsAreWhatTheOriginalsWrite(t *testing.T) {
 	for text, want := range map[string]string{
 		` { "b" : 1 , "a" : [ ] } `: `{"a":[],"b":1}`,
 		`{"a":1,"a":2}`:             `{"a":2}`,
+		`"\u0041\/\n\u001f\u2028"`:  "\"A/\\n\\u001f\u2028\"",
+		`18446744073709551615`:      `18446744073709551615`,
+		`"\ud83d\ude00"`:            `"😀"`,
+
 		`[1E5,1.0,100000000000000000000,-0.0,-0,1e16,1e-6]`: `[100000.0,1.0,1e+20,-0.0,-0.0,1e+16,1e-6]`,
-		`"\u0041\/\n\u001f\u2028"`:                          "\"A/\\n\\u001f\u2028\"",
-		`18446744073709551615`:                              `18446744073709551615`,
-		`"\ud83d\ude00"`:                                    `"😀"`,
 	} {
 		if got := string(serdejson.AppendCanonical(nil, []byte(text))); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
