@@ -440,7 +440,7 @@ func (w *writer) answer(group []*request, failed error) {
 }
 
 // boundWAL starts the WAL again from its beginning when it has grown far beyond its working size. Where a reader stays
-// (a long query, a backup), the wait for it was in vain: it is tried again when the WAL has grown as much once more. An
+// (a long query, a backup), the wait for it was in vain: it is tried again when the WAL has grown by another working size. An
 // error is nothing to report: the commit is done, and the next look comes.
 func (w *writer) boundWAL() {
 	w.commits++
@@ -455,7 +455,7 @@ func (w *writer) boundWAL() {
 	if err == nil && size.Busy == 0 {
 		w.restartAbove = walRestartPages
 	} else {
-		w.restartAbove += walRestartPages
+		w.restartAbove = size.Log + walCheckpointPages
 	}
 }
 

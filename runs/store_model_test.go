@@ -102,6 +102,9 @@ func someRecord(rt *rapid.T) runs.Record {
 }
 
 func (m *modelled) append(rt *rapid.T) {
+	if _, there := m.model.shelf.file(m.last.AgentID, m.last.RunID); !there {
+		m.last = runs.Batch{} // its key went with its run, which this append may make anew
+	}
 	b := runs.Batch{
 		AgentID: someAgent.Draw(rt, "agent"), RunID: someRun.Draw(rt, "run"),
 		Records: rapid.SliceOfN(rapid.Custom(someRecord), 0, 4).Draw(rt, "records"),
