@@ -373,7 +373,8 @@ func TestTheWALIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d MB were written, and the WAL has %d MB", written>>20, info.Size()>>20)
-	if limit := int64(2*db.WALRestartPages) * 4096 // on a busy machine a try may be in vain; info.Size() > limit {
+	// On a busy machine a try may be in vain.
+	if limit := int64(2*db.WALRestartPages) * 4096; info.Size() > limit {
 		t.Errorf("the WAL grew to %d MB, more than %d MB", info.Size()>>20, limit>>20)
 	}
 }
