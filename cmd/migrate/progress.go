@@ -24,6 +24,8 @@ func (a *app) newProgress(what string) *progress {
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionEnableColorCodes(false),
+		// No goroutine that turns the spinner: in v3.19.1 it races with ChangeMax64.
+		progressbar.OptionSetSpinnerChangeInterval(0),
 	)}
 }
 
