@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 	"unicode/utf8"
+
+	"selvedge/internal/serdejson"
 )
 
 // DecodeError says why a line, or a raw JSON member, is not what the original reads. The reason is in the words of its
@@ -18,8 +20,6 @@ func decodeErrorf(format string, args ...any) error {
 	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
 }
 
-const notUTF8 = "stream did not contain valid UTF-8"
-
 // Decode reads one trace line, without its line feed, and accepts exactly what the seed version of the original accepts:
 // a [Started], a [Turn] or an [Ended]. The error is a *DecodeError. It keeps no reference to line.
 //
@@ -30,7 +30,7 @@ func Decode(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
 // decode keeps line: what it returns shares its bytes.
 func decode(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
-		return nil, &DecodeError{Reason: notUTF8}
+		return nil, &DecodeError{Reason: serdejson.NotUTF8}
 	}
 	var few [12]member
 	tag, rest, reason := scanRecord(line, few[:0])
@@ -54,76 +54,76 @@ type content struct {
 // scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an array with the tag
 // first. Everything is checked as JSON here; reason is the first complaint, in the original's order.
 func scanRecord(line []byte, few []member) (tag int, rest content, reason string) {
-	s := scanner{data: line, levels: maxLevels}
-	open := s.peek()
+	s := serdejson.NewScanner(line)
+	open := s.Peek()
 	if open != '{' && open != '[' {
-		text, ok := s.value()
+		text, ok := s.Value()
 		if ok {
-			s.fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord", unexpected(text)))
+			s.Fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord", serdejson.Unexpected(text)))
 		}
-		return 0, rest, s.reason
+		return 0, rest, s.Reason()
 	}
 	tag, rest.members, rest.array = -1, few, open == '['
-	s.enter()
+	s.Enter()
 	for first := true; ; first = false {
 		var key []byte
 		var more, ok bool
 		if rest.array {
-			more, ok = s.nextElement(first)
+			more, ok = s.NextElement(first)
 		} else {
-			key, more, ok = s.nextKey(first)
+			key, more, ok = s.NextKey(first)
 		}
 		if !ok {
-			return 0, rest, s.reason
+			return 0, rest, s.Reason()
 		}
 		if !more {
 			break
 		}
-		if isTag := rest.array && first || !rest.array && keyIs(key, "record"); isTag {
+		if isTag := rest.array && first || !rest.array && serdejson.KeyIs(key, "record"); isTag {
 			if tag >= 0 {
-				s.pos = bytes.LastIndexByte(line[:s.pos], ':')
-				s.fail("duplicate field `record`")
-				return 0, rest, s.reason
+				s.Seek(s.Pos() - 1) // the original stops before the colon
+				s.Fail("duplicate field `record`")
+				return 0, rest, s.Reason()
 			}
-			if tag, ok = s.recordTag(); !ok {
-				return 0, rest, s.reason
+			if tag, ok = recordTag(s); !ok {
+				return 0, rest, s.Reason()
 			}
 			continue
 		}
-		text, ok := s.value()
+		text, ok := s.Value()
 		if !ok {
-			return 0, rest, s.reason
+			return 0, rest, s.Reason()
 		}
 		rest.members = append(rest.members, member{key: key, text: text})
 	}
 	if tag < 0 {
-		s.fail("missing field `record`")
-		return 0, rest, s.reason
+		s.Fail("missing field `record`")
+		return 0, rest, s.Reason()
 	}
-	if s.peek(); !s.atEnd() {
-		s.peekFail("trailing characters")
-		rest.trailing = s.reason
+	if s.Peek(); !s.AtEnd() {
+		s.PeekFail("trailing characters")
+		rest.trailing = s.Reason()
 	}
 	return tag, rest, ""
 }
 
-func (s *scanner) recordTag() (tag int, ok bool) {
-	if c := s.peek(); c == '{' || c == '[' {
-		return 0, s.fail(fmt.Sprintf("invalid type: %s, expected variant identifier", unexpected([]byte{c})))
+func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
+	if c := s.Peek(); c == '{' || c == '[' {
+		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected([]byte{c})))
 	}
-	text, ok := s.value()
+	text, ok := s.Value()
 	if !ok {
 		return 0, false
 	}
 	if text[0] != '"' {
-		return 0, s.fail(fmt.Sprintf("invalid type: %s, expected variant identifier", unexpected(text)))
+		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected(text)))
 	}
 	for i, word := range recordWords {
-		if keyIs(text, word) {
+		if serdejson.KeyIs(text, word) {
 			return i, true
 		}
 	}
-	return 0, s.fail(fmt.Sprintf("unknown variant `%s`, expected %s", unquote(text), oneOf(recordWords)))
+	return 0, s.Fail(fmt.Sprintf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(recordWords)))
 }
 
 func decodeRecord(tag int, c content, line []byte) (Record, error) {
@@ -278,7 +278,7 @@ func decodeOutcome(f fields) (o AgentOutcome, err error) {
 
 func decodeEvidence(text []byte) (list []Evidence, err error) {
 	if text[0] != '[' {
-		return nil, decodeErrorf("invalid type: %s, expected a sequence", unexpected(text))
+		return nil, decodeErrorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
 	}
 	for _, m := range contentOf(text, nil).members {
 		f := evidenceStructure.takeText(m.text)
@@ -314,10 +314,10 @@ func (f *fields) time(i int) (t time.Time, kept string) {
 		return t, ""
 	}
 	if text[0] != '"' {
-		f.fail("invalid type: %s, expected an RFC 3339 formatted date and time string", unexpected(text))
+		f.fail("invalid type: %s, expected an RFC 3339 formatted date and time string", serdejson.Unexpected(text))
 		return t, ""
 	}
-	t, kept, err := parseTime(unquote(text))
+	t, kept, err := parseTime(serdejson.Unquote(text))
 	f.keep(err)
 	return t, kept
 }

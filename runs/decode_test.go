@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"selvedge/internal/serdejson"
 )
 
 // recordedLine is a line of testdata/legacy/runs/decode/lines.jsonl: what the original would write for Line, or why it
@@ -78,7 +80,7 @@ func TestDecodeErrorIsTyped(t *testing.T) {
 
 func TestDecodeRefusesInvalidUTF8(t *testing.T) {
 	_, err := Decode([]byte("{\"record\":\"turn\",\"index\":0,\"prompt\":\"caf\xe9\",\"verifier_verdict\":\"pass\"}"))
-	if err == nil || err.Error() != notUTF8 {
+	if err == nil || err.Error() != serdejson.NotUTF8 {
 		t.Fatalf("got %v", err)
 	}
 }

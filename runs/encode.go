@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/internal/chrono"
+	"selvedge/internal/serdejson"
 )
 
 // Encode writes r as the line, without its line feed, that the original writes for it: its order of members, absent
@@ -32,7 +33,7 @@ type rawStyle func(dst, raw []byte) []byte
 // verbatim keeps the bytes, canonicalRaw writes what the original would write for them. Both take accepted JSON.
 func verbatim(dst, raw []byte) []byte { return append(dst, raw...) }
 
-func canonicalRaw(dst, raw []byte) []byte { return appendCanonical(dst, raw) }
+func canonicalRaw(dst, raw []byte) []byte { return serdejson.AppendCanonical(dst, raw) }
 
 func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	switch r := r.(type) {
@@ -48,12 +49,17 @@ func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	return dst
 }
 
+// appendText writes what stands before a text, and the text.
+func appendText(dst []byte, before, text string) []byte {
+	return serdejson.AppendQuoted(append(dst, before...), text)
+}
+
 func (s Started) append(dst []byte) []byte {
-	dst = appendQuoted(append(dst, `{"record":"started","run_id":`...), s.RunID)
-	dst = appendQuoted(append(dst, `,"agent_id":`...), s.AgentID)
-	dst = appendQuoted(append(dst, `,"intent":`...), s.Intent)
+	dst = appendText(dst, `{"record":"started","run_id":`, s.RunID)
+	dst = appendText(dst, `,"agent_id":`, s.AgentID)
+	dst = appendText(dst, `,"intent":`, s.Intent)
 	if s.OutcomeDescription != nil {
-		dst = appendQuoted(append(dst, `,"outcome_description":`...), *s.OutcomeDescription)
+		dst = appendText(dst, `,"outcome_description":`, *s.OutcomeDescription)
 	}
 	dst = timeText(append(dst, `,"started_at":"`...), s.StartedAt, s.startedAtText)
 	return append(dst, `"}`...)
@@ -62,10 +68,10 @@ func (s Started) append(dst []byte) []byte {
 func (t Turn) append(dst []byte, style rawStyle) []byte {
 	dst = strconv.AppendUint(append(dst, `{"record":"turn","index":`...), t.Index, 10)
 	if t.Prompt != nil {
-		dst = appendQuoted(append(dst, `,"prompt":`...), *t.Prompt)
+		dst = appendText(dst, `,"prompt":`, *t.Prompt)
 	}
 	if t.Tool != nil {
-		dst = appendQuoted(append(dst, `,"tool":`...), *t.Tool)
+		dst = appendText(dst, `,"tool":`, *t.Tool)
 	}
 	if !nothing(t.Parameters) {
 		dst = style(append(dst, `,"parameters":`...), t.Parameters)
@@ -74,17 +80,17 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 		dst = style(append(dst, `,"output":`...), t.Output)
 	}
 	if o := t.CliOutcome; o != nil {
-		dst = appendQuoted(append(dst, `,"cli_outcome":{"kind":`...), string(o.Kind))
+		dst = appendText(dst, `,"cli_outcome":{"kind":`, string(o.Kind))
 		if o.Kind == CliExited {
 			dst = strconv.AppendInt(append(dst, `,"code":`...), o.Code, 10)
 		}
 		dst = append(dst, '}')
 	}
-	dst = appendQuoted(append(dst, `,"verifier_verdict":`...), t.VerifierVerdict.String())
+	dst = appendText(dst, `,"verifier_verdict":`, t.VerifierVerdict.String())
 	if p := t.PolicyRejected; p != nil {
-		dst = appendQuoted(append(dst, `,"policy_rejected":{"rule":`...), p.Rule)
+		dst = appendText(dst, `,"policy_rejected":{"rule":`, p.Rule)
 		if p.Param != nil {
-			dst = appendQuoted(append(dst, `,"param":`...), *p.Param)
+			dst = appendText(dst, `,"param":`, *p.Param)
 		}
 		dst = append(dst, '}')
 	}
@@ -92,8 +98,8 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 }
 
 func (e Ended) append(dst []byte, style rawStyle) []byte {
-	dst = appendQuoted(append(dst, `{"record":"ended","run_id":`...), e.RunID)
-	dst = appendQuoted(append(dst, `,"agent_id":`...), e.AgentID)
+	dst = appendText(dst, `{"record":"ended","run_id":`, e.RunID)
+	dst = appendText(dst, `,"agent_id":`, e.AgentID)
 	dst = e.appendTermination(append(dst, `,"termination":`...), style)
 	dst = timeText(append(dst, `,"ended_at":"`...), e.EndedAt, e.endedAtText)
 	return append(dst, `"}`...)
@@ -104,16 +110,16 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	if o == nil {
 		return append(dst, `{"kind":"incomplete"}`...)
 	}
-	dst = appendQuoted(append(dst, `{"kind":"outcome","status":`...), string(e.Termination.status()))
-	dst = appendQuoted(append(dst, `,"outcome":{"status":`...), string(o.Status))
-	dst = appendQuoted(append(dst, `,"summary":`...), o.Summary)
+	dst = appendText(dst, `{"kind":"outcome","status":`, string(e.Termination.status()))
+	dst = appendText(dst, `,"outcome":{"status":`, string(o.Status))
+	dst = appendText(dst, `,"summary":`, o.Summary)
 	dst = append(dst, `,"evidence":[`...)
 	for i, ev := range o.Evidence {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuoted(append(dst, `{"kind":`...), string(ev.Kind))
-		dst = appendQuoted(append(dst, `,"description":`...), ev.Description)
+		dst = appendText(dst, `{"kind":`, string(ev.Kind))
+		dst = appendText(dst, `,"description":`, ev.Description)
 		dst = append(dst, `,"data":`...)
 		if nothing(ev.Data) {
 			dst = append(dst, "null}"...)
@@ -123,7 +129,7 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	}
 	dst = strconv.AppendUint(append(dst, `],"metrics":{"turns":`...), uint64(o.Metrics.Turns), 10)
 	dst = strconv.AppendUint(append(dst, `,"tool_calls":`...), uint64(o.Metrics.ToolCalls), 10)
-	dst = appendFloat(append(dst, `,"duration_ms":`...), o.Metrics.DurationMs)
+	dst = serdejson.AppendFloat(append(dst, `,"duration_ms":`...), o.Metrics.DurationMs)
 	dst = strconv.AppendUint(append(dst, `,"retries":`...), uint64(o.Metrics.Retries), 10)
 	dst = strconv.AppendUint(append(dst, `,"actions_succeeded":`...), uint64(o.Metrics.ActionsSucceeded), 10)
 	dst = strconv.AppendUint(append(dst, `,"actions_failed":`...), uint64(o.Metrics.ActionsFailed), 10)
@@ -211,7 +217,7 @@ func (c *checker) year(field string, ok bool) {
 
 func (c *checker) word(field, word string, words []string) {
 	if !slices.Contains(words, word) {
-		c.note(field, fmt.Sprintf("%q is not %s", word, oneOf(words)))
+		c.note(field, fmt.Sprintf("%q is not %s", word, serdejson.OneOf(words)))
 	}
 }
 
@@ -220,7 +226,7 @@ func (c *checker) raw(field string, raw json.RawMessage, above int) {
 	if nothing(raw) {
 		return
 	}
-	if reason := checkJSON(raw, above); reason != "" {
+	if reason := serdejson.Check(raw, above); reason != "" {
 		c.note(field, "is not JSON that the original reads: "+reason)
 	}
 }

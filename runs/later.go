@@ -3,6 +3,8 @@ package runs
 import (
 	"bytes"
 	"time"
+
+	"selvedge/internal/serdejson"
 )
 
 // What a run's summary needs from records that only later versions of the original understand. Seen in the run store of
@@ -32,7 +34,7 @@ func (u Unknown) status() laterStatus {
 		return laterStatus{}
 	}
 	raw := bytes.Trim(u.Raw, " \t\r\n")
-	if len(raw) == 0 || raw[0] != '{' || checkJSON(raw, 0) != "" {
+	if len(raw) == 0 || raw[0] != '{' || serdejson.Check(raw, 0) != "" {
 		return laterStatus{}
 	}
 	end := contentOf(raw, nil)
@@ -41,10 +43,10 @@ func (u Unknown) status() laterStatus {
 		return laterStatus{}
 	}
 	kind := contentOf(termination, nil).only("kind")
-	if kind == nil || !keyIs(kind, laterCancelled) {
+	if kind == nil || !serdejson.KeyIs(kind, laterCancelled) {
 		return laterStatus{}
 	}
-	t, text, err := parseTime(unquote(endedAt))
+	t, text, err := parseTime(serdejson.Unquote(endedAt))
 	if err != nil {
 		return laterStatus{}
 	}

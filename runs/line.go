@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"unicode/utf8"
+
+	"selvedge/internal/serdejson"
 )
 
 // LineKind is what a line of a trace turned out to be.
@@ -57,7 +59,7 @@ func isBlank(text []byte) bool {
 
 // kindOf is the "record" member of an object that has one, and only one, that is a string.
 func kindOf(text []byte) (kind string, ok bool) {
-	if !utf8.Valid(text) || checkJSON(text, 0) != "" {
+	if !utf8.Valid(text) || serdejson.Check(text, 0) != "" {
 		return "", false
 	}
 	text = bytes.Trim(text, " \t\r\n")
@@ -68,7 +70,7 @@ func kindOf(text []byte) (kind string, ok bool) {
 	if tag == nil || tag[0] != '"' {
 		return "", false
 	}
-	return unquote(tag), true
+	return serdejson.Unquote(tag), true
 }
 
 // raw is the text that a store must keep beside the columns of the line's record: nil where the columns, raw members
@@ -89,10 +91,10 @@ func stillSays(r Record, line []byte) bool {
 // record of the API can hold, is compared as it is.
 func sameLine(a, b Record) bool {
 	style := func(dst, raw []byte) []byte {
-		if checkJSON(raw, 0) != "" {
+		if serdejson.Check(raw, 0) != "" {
 			return append(dst, raw...)
 		}
-		return appendCanonical(dst, raw)
+		return serdejson.AppendCanonical(dst, raw)
 	}
 	return bytes.Equal(appendLine(nil, a, style), appendLine(nil, b, style))
 }

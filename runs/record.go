@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"selvedge/internal/serdejson"
 )
 
 // A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for what only a later version of the
@@ -227,13 +229,13 @@ func ParseVerdict(word string) (Verdict, error) {
 			return verdictsByWord[i], nil
 		}
 	}
-	return 0, decodeErrorf("unknown variant `%s`, expected %s", word, oneOf(verdictWords))
+	return 0, decodeErrorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
 }
 
 // MarshalText gives the word of a trace.
 func (v Verdict) MarshalText() ([]byte, error) {
 	if v > VerdictFail {
-		return nil, fmt.Errorf("verdict %d is none of %s", uint8(v), oneOf(verdictWords))
+		return nil, fmt.Errorf("verdict %d is none of %s", uint8(v), serdejson.OneOf(verdictWords))
 	}
 	return []byte(v.String()), nil
 }

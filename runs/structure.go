@@ -2,11 +2,11 @@ package runs
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+
+	"selvedge/internal/serdejson"
 )
 
 // How the original's library (serde, with derived readers over a buffered value) turns JSON into its types: which shapes
@@ -62,7 +62,7 @@ func (st *structure) take(c content) (f fields) {
 			if next >= len(st.fields) {
 				next = 0
 			}
-			if !keyIs(m.key, st.fields[next]) {
+			if !serdejson.KeyIs(m.key, st.fields[next]) {
 				next++
 				continue
 			}
@@ -80,7 +80,7 @@ func (st *structure) take(c content) (f fields) {
 // takeText takes a structure out of a value.
 func (st *structure) takeText(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{of: st, err: decodeErrorf("invalid type: %s, expected %s", unexpected(text), st.name)}
+		return fields{of: st, err: decodeErrorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}
 	}
 	var few [8]member
 	return st.take(contentOf(text, few[:0]))
@@ -111,21 +111,21 @@ func (f *fields) need(i int) []byte {
 
 // contentOf lists what an accepted object or array holds.
 func contentOf(text []byte, few []member) content {
-	s := scanner{data: text, levels: maxLevels}
-	c := content{members: few, array: s.peek() == '['}
-	s.enter()
+	s := serdejson.NewScanner(text)
+	c := content{members: few, array: s.Peek() == '['}
+	s.Enter()
 	for first := true; ; first = false {
 		var m member
 		var more bool
 		if c.array {
-			more, _ = s.nextElement(first)
+			more, _ = s.NextElement(first)
 		} else {
-			m.key, more, _ = s.nextKey(first)
+			m.key, more, _ = s.NextKey(first)
 		}
 		if !more {
 			return c
 		}
-		m.text, _ = s.value()
+		m.text, _ = s.Value()
 		c.members = append(c.members, m)
 	}
 }
@@ -133,7 +133,7 @@ func contentOf(text []byte, few []member) content {
 // only is the value of the one member of that name; nil if there is none, or several.
 func (c content) only(name string) (text []byte) {
 	for _, m := range c.members {
-		if c.array || !keyIs(m.key, name) {
+		if c.array || !serdejson.KeyIs(m.key, name) {
 			continue
 		}
 		if text != nil {
@@ -148,9 +148,9 @@ func isNull(text []byte) bool { return len(text) == 0 || text[0] == 'n' }
 
 func decodeString(text []byte) (string, error) {
 	if text[0] != '"' {
-		return "", decodeErrorf("invalid type: %s, expected a string", unexpected(text))
+		return "", decodeErrorf("invalid type: %s, expected a string", serdejson.Unexpected(text))
 	}
-	return unquote(text), nil
+	return serdejson.Unquote(text), nil
 }
 
 func (f *fields) text(i int) string {
@@ -178,18 +178,18 @@ func (f *fields) integer(i int, largest uint64, typeName string) uint64 {
 	if text == nil {
 		return 0
 	}
-	if c := text[0]; c != '-' && !isDigit(c) {
-		f.fail("invalid type: %s, expected %s", unexpected(text), typeName)
+	if !serdejson.IsNumber(text) {
+		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
 		return 0
 	}
-	n := parseNumber(text)
+	n := serdejson.ParseNumber(text)
 	switch {
-	case n.kind == 'f':
-		f.fail("invalid type: %s, expected %s", unexpected(text), typeName)
-	case n.kind == 'i' || n.u > largest:
-		f.fail("invalid value: %s, expected %s", unexpected(text), typeName)
+	case n.Kind == 'f':
+		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
+	case n.Kind == 'i' || n.Uint > largest:
+		f.fail("invalid value: %s, expected %s", serdejson.Unexpected(text), typeName)
 	}
-	return n.u
+	return n.Uint
 }
 
 // signed reads an i64.
@@ -199,8 +199,8 @@ func (f *fields) signed(i int) int64 {
 		return 0
 	}
 	if text[0] == '-' {
-		if n := parseNumber(text); n.kind == 'i' {
-			return n.i
+		if n := serdejson.ParseNumber(text); n.Kind == 'i' {
+			return n.Int
 		}
 	}
 	return int64(f.integer(i, math.MaxInt64, "i64"))
@@ -212,8 +212,8 @@ func (f *fields) float(i int) float64 {
 	if text == nil {
 		return 0
 	}
-	if c := text[0]; c != '-' && !isDigit(c) {
-		f.fail("invalid type: %s, expected f64", unexpected(text))
+	if !serdejson.IsNumber(text) {
+		f.fail("invalid type: %s, expected f64", serdejson.Unexpected(text))
 		return 0
 	}
 	// Whole numbers of up to 64 bits become the nearest float too, so that one parse serves all three kinds.
@@ -241,12 +241,12 @@ func word(text []byte, words []string) (int, error) {
 		}
 		i, err := variant(c.members[0].key, words)
 		if inner := c.members[0].text; err == nil && !isNull(inner) && !emptyObject(inner) {
-			err = decodeErrorf("invalid type: %s, expected unit", unexpected(inner))
+			err = decodeErrorf("invalid type: %s, expected unit", serdejson.Unexpected(inner))
 		}
 		return i, err
 	}
 	if text[0] != '"' {
-		return 0, decodeErrorf("invalid type: %s, expected string or map", unexpected(text))
+		return 0, decodeErrorf("invalid type: %s, expected string or map", serdejson.Unexpected(text))
 	}
 	return variant(text, words)
 }
@@ -257,22 +257,22 @@ func emptyObject(text []byte) bool {
 
 func variant(text []byte, words []string) (int, error) {
 	for i, w := range words {
-		if keyIs(text, w) {
+		if serdejson.KeyIs(text, w) {
 			return i, nil
 		}
 	}
-	return 0, decodeErrorf("unknown variant `%s`, expected %s", unquote(text), oneOf(words))
+	return 0, decodeErrorf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(words))
 }
 
 // tagged reads an enum whose variant stands in a member "kind", or first in an array. There a number counts variants.
 func tagged(text []byte, enum string, words []string, few []member) (int, content, error) {
 	if text[0] != '{' && text[0] != '[' {
-		return 0, content{}, decodeErrorf("invalid type: %s, expected internally tagged enum %s", unexpected(text), enum)
+		return 0, content{}, decodeErrorf("invalid type: %s, expected internally tagged enum %s", serdejson.Unexpected(text), enum)
 	}
 	c := contentOf(text, few)
 	at := -1
 	for i, m := range c.members {
-		if c.array && i == 0 || !c.array && keyIs(m.key, "kind") {
+		if c.array && i == 0 || !c.array && serdejson.KeyIs(m.key, "kind") {
 			if at >= 0 {
 				return 0, c, decodeErrorf("duplicate field `kind`")
 			}
@@ -288,15 +288,15 @@ func tagged(text []byte, enum string, words []string, few []member) (int, conten
 	case tag[0] == '"':
 		i, err := variant(tag, words)
 		return i, c, err
-	case isDigit(tag[0]):
-		if n := parseNumber(tag); n.kind == 'u' {
-			if n.u < uint64(len(words)) {
-				return int(n.u), c, nil
+	case serdejson.IsNumber(tag):
+		if n := serdejson.ParseNumber(tag); n.Kind == 'u' {
+			if n.Uint < uint64(len(words)) {
+				return int(n.Uint), c, nil
 			}
-			return 0, c, decodeErrorf("invalid value: %s, expected variant index 0 <= i < %d", unexpected(tag), len(words))
+			return 0, c, decodeErrorf("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(tag), len(words))
 		}
 	}
-	return 0, c, decodeErrorf("invalid type: %s, expected variant identifier", unexpected(tag))
+	return 0, c, decodeErrorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(tag))
 }
 
 // unit takes the content of a variant without data: an object may hold anything, an array nothing more.
@@ -305,61 +305,6 @@ func (c content) unit() error {
 		return decodeErrorf("invalid length %d, expected 0 elements in sequence", len(c.members))
 	}
 	return nil
-}
-
-// unexpected describes a value as the original's error texts do.
-func unexpected(text []byte) string {
-	switch text[0] {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "boolean `" + string(text) + "`"
-	case '"':
-		return "string " + quoteDebug(unquote(text))
-	case '[':
-		return "sequence"
-	case '{':
-		return "map"
-	}
-	n := parseNumber(text)
-	if n.kind == 'f' {
-		return "floating point `" + string(appendFloat(nil, n.f)) + "`"
-	}
-	return "integer `" + string(text) + "`"
-}
-
-// quoteDebug quotes s as Rust's {:?} does, as far as error texts go.
-func quoteDebug(s string) string {
-	var out strings.Builder
-	out.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			out.WriteByte('\\')
-			out.WriteRune(r)
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\r':
-			out.WriteString(`\r`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		case r == 0:
-			out.WriteString(`\0`)
-		case !strconv.IsPrint(r):
-			fmt.Fprintf(&out, `\u{%x}`, r)
-		default:
-			out.WriteRune(r)
-		}
-	}
-	out.WriteByte('"')
-	return out.String()
-}
-
-func oneOf(words []string) string {
-	if len(words) == 2 {
-		return "`" + words[0] + "` or `" + words[1] + "`"
-	}
-	return "one of `" + strings.Join(words, "`, `") + "`"
 }
 
 func plural(n int, noun string) string {

@@ -46,14 +46,14 @@ type RunSummary struct {
 
 // MarshalJSON gives the original's JSON: its fields in its order, ended_at left out while the run is open.
 func (s RunSummary) MarshalJSON() ([]byte, error) {
-	out := appendQuoted([]byte(`{"run_id":`), s.RunID)
-	out = appendQuoted(append(out, `,"agent_id":`...), s.AgentID)
-	out = appendQuoted(append(out, `,"intent":`...), s.Intent)
+	out := appendText(nil, `{"run_id":`, s.RunID)
+	out = appendText(out, `,"agent_id":`, s.AgentID)
+	out = appendText(out, `,"intent":`, s.Intent)
 	out = append(timeText(append(out, `,"started_at":"`...), s.StartedAt, s.startedAtText), '"')
 	if s.EndedAt != nil {
 		out = append(timeText(append(out, `,"ended_at":"`...), *s.EndedAt, s.endedAtText), '"')
 	}
-	out = appendQuoted(append(out, `,"status":`...), string(s.Status))
+	out = appendText(out, `,"status":`, string(s.Status))
 	return append(strconv.AppendInt(append(out, `,"turn_count":`...), int64(s.TurnCount), 10), '}'), nil
 }
 

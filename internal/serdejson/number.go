@@ -14,6 +14,9 @@ type Number struct {
 	Float float64
 }
 
+// IsNumber reports whether a value that a scanner has accepted is a number.
+func IsNumber(text []byte) bool { return text[0] == '-' || isDigit(text[0]) }
+
 // ParseNumber takes a number that a scanner has accepted.
 func ParseNumber(text []byte) Number {
 	if text[0] != '-' {

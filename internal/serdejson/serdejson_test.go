@@ -1,20 +1,14 @@
 package serdejson_test
 
 import (
+	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
 	"selvedge/internal/serdejson"
 )
-
-// reason is what the originals say about text; "" if they read it.
-func reason(text string) string {
-	s := serdejson.NewScanner([]byte(text))
-	if _, ok := s.Value(); ok && s.Peek() != 0 || s.Reason() == "" && !s.AtEnd() {
-		s.PeekFail("trailing characters")
-	}
-	return s.Reason()
-}
 
 func TestWhatIsNoJSONIsRefusedInTheWordsOfTheOriginals(t *testing.T) {
 	for text, want := range map[string]string{
@@ -32,14 +26,27 @@ func TestWhatIsNoJSONIsRefusedInTheWordsOfTheOriginals(t *testing.T) {
 		"\"\t\"":                  "control character (\\u0000-\\u001F) found while parsing a string at line 1 column 2",
 		`01`:                      "invalid number at line 1 column 2",
 		`1e400`:                   "number out of range at line 1 column 5",
+		"\"\xff\"":                "stream did not contain valid UTF-8",
+		"{\n \"record\":\n nul":   "EOF while parsing a value at line 3 column 4",
 		`{} {}`:                   "trailing characters at line 1 column 4",
 		strings.Repeat("[", 128):  "recursion limit exceeded at line 1 column 128",
+		"1\x00":                   "trailing characters at line 1 column 2",
 		`{"a":[1,2,{"b":null}]} `: "",
 		`-0.5e-3`:                 "",
 	} {
-		if got := reason(text); got != want {
+		if got := serdejson.Check([]byte(text), 0); got != want {
 			t.Errorf("%.40q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestWhatStandsAboveCountsAgainstTheDepth(t *testing.T) {
+	deep := []byte(strings.Repeat("[", 125) + strings.Repeat("]", 125))
+	if got := serdejson.Check(deep, 2); got != "" {
+		t.Errorf("127 levels: %s", got)
+	}
+	if got := serdejson.Check(deep, 3); got != "recursion limit exceeded at line 1 column 125" {
+		t.Errorf("128 levels: %q", got)
 	}
 }
 
@@ -57,18 +64,58 @@ func TestIgnoreLooksAtNothingButTheEnd(t *testing.T) {
 	}
 }
 
+// Ran: serde_json 1.0.154 with float_roundtrip, through car-proto 0.27.0.
 func TestCanonicalFormsAreWhatTheOriginalsWrite(t *testing.T) {
 	for text, want := range map[string]string{
-		` { "b" : 1 , "a" : [ ] } `: `{"a":[],"b":1}`,
-		`{"a":1,"a":2}`:             `{"a":2}`,
-		`"\u0041\/\n\u001f\u2028"`:  "\"A/\\n\\u001f\u2028\"",
-		`18446744073709551615`:      `18446744073709551615`,
-		`"\ud83d\ude00"`:            `"😀"`,
+		` { "b" : 1 , "a" : [ ] } `:      `{"a":[],"b":1}`,
+		` [ 1 , "a" , { } ] `:            `[1,"a",{}]`,
+		`{"a":1,"a":2}`:                  `{"a":2}`,
+		`{"b":1,"a":2,"b":3}`:            `{"a":2,"b":3}`,
+		`{"\u0062":1,"a":{"d":1,"c":2}}`: `{"a":{"c":2,"d":1},"b":1}`,
+		`{"é":1,"z":2,"":3,"Z":4}`:       `{"":3,"Z":4,"z":2,"é":1}`,
+		`"\u0041\/\n\u001f\u2028"`:       "\"A/\\n\\u001f\u2028\"",
+		`"\ud83d\ude00"`:                 `"😀"`,
 
-		`[1E5,1.0,100000000000000000000,-0.0,-0,1e16,1e-6]`: `[100000.0,1.0,1e+20,-0.0,-0.0,1e+16,1e-6]`,
+		`"\u003c\/\u00e9\ud83d\ude00\u0001\u007f\b\"\\"`: "\"</é😀\\u0001\x7f\\b\\\"\\\\\"",
+
+		"1E5":                    "100000.0",
+		"1e15":                   "1000000000000000.0",
+		"1e16":                   "1e+16",
+		"1.5e16":                 "1.5e+16",
+		"12345678901234567.0":    "1.2345678901234568e+16",
+		"1e-5":                   "0.00001",
+		"0.000015":               "0.000015",
+		"1e-6":                   "1e-6",
+		"1e-7":                   "1e-7",
+		"1e23":                   "1e+23",
+		"9007199254740993.0":     "9007199254740992.0",
+		"5e-324":                 "5e-324",
+		"1.7976931348623157e308": "1.7976931348623157e+308",
+		"-0":                     "-0.0",
+		"-0.0":                   "-0.0",
+		"0.0":                    "0.0",
+		"1e-400":                 "0.0",
+		"18446744073709551615":   "18446744073709551615",
+		"18446744073709551616":   "1.8446744073709552e+19",
+		"-9223372036854775808":   "-9223372036854775808",
+		"-9223372036854775809":   "-9.223372036854776e+18",
 	} {
 		if got := string(serdejson.AppendCanonical(nil, []byte(text))); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestFloatsReadBackAsThemselves(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		f := math.Float64frombits(random.Uint64())
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		written := serdejson.AppendFloat([]byte{'x'}, f)
+		if got, err := strconv.ParseFloat(string(written[1:]), 64); err != nil || got != f {
+			t.Fatalf("%v is written as %s", f, written)
 		}
 	}
 }

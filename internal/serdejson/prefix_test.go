@@ -1,4 +1,4 @@
-package runs
+package serdejson
 
 import (
 	"bytes"
@@ -27,12 +27,5 @@ func TestPlainPrefixEndsAtTheFirstByteThatNeedsCare(t *testing.T) {
 		if got, want := plainPrefix(b), naive(b); got != want {
 			t.Fatalf("%q: %d, want %d", b, got, want)
 		}
-	}
-}
-
-func TestPositionsCountFromTheLineTheyAreOn(t *testing.T) {
-	_, err := Decode([]byte("{\n \"record\":\n nul"))
-	if want := "EOF while parsing a value at line 3 column 4"; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -1,0 +1,21 @@
+package serdejson
+
+import "unicode/utf8"
+
+// NotUTF8 is what the originals say of bytes that are no text.
+const NotUTF8 = "stream did not contain valid UTF-8"
+
+// Check says why the originals would not read text as one JSON value that stands inside that many arrays and objects; ""
+// if they would.
+func Check(text []byte, above int) (reason string) {
+	if !utf8.Valid(text) {
+		return NotUTF8
+	}
+	s := Scanner{data: text, levels: maxLevels - above}
+	if _, ok := s.Value(); ok {
+		if s.Peek(); !s.AtEnd() {
+			s.PeekFail("trailing characters")
+		}
+	}
+	return s.reason
+}
