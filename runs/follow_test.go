@@ -1,0 +1,232 @@
+package runs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+)
+
+// storeAt opens a file that other handles may have open too.
+func storeAt(t *testing.T, path string) *runs.Store {
+	t.Helper()
+	return runs.NewStore(dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal}), runs.Options{})
+}
+
+// lastErrorOf runs a loop to its end, which is an error.
+func lastErrorOf(t *testing.T, s *runs.Store, ref runs.RunRef, cursor string) error {
+	t.Helper()
+	var last error
+	for _, err := range s.Follow(t.Context(), ref, cursor) {
+		last = err
+	}
+	return last
+}
+
+func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
+	path := dbtest.Path(t)
+	reader, writer := storeAt(t, path), storeAt(t, path)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, writer.WriteStarted(t.Context(), started("r", "a", start)))
+	var turns []runs.Turn
+	for i := range 300 { // more than are read at a time
+		turns = append(turns, turn(uint64(i), "p"))
+	}
+	must(t, writer.AppendTurns(t.Context(), "a", "r", turns))
+	want, cursor := int64(1), ""
+	for r, err := range reader.Follow(t.Context(), ref, "") {
+		must(t, err)
+		if r.Sequence != want || r.Run != ref {
+			t.Fatalf("record %d of %v came where %d of %v should", r.Sequence, r.Run, want, ref)
+		}
+		if got, is := r.Record.(runs.Turn); is && got.Index != uint64(want-2) {
+			t.Fatalf("record %d is turn %d", r.Sequence, got.Index)
+		}
+		if read := runs.ReadLine(r.Line); read.Kind != runs.LineRecord || read.Record.RecordKind() != r.Record.RecordKind() {
+			t.Fatalf("line %d is %q", r.Sequence, r.Line)
+		}
+		if want == 100 {
+			cursor = r.Cursor
+		}
+		if want == 305 {
+			break
+		}
+		if want++; want > 301 { // it has all that is there: one more
+			must(t, writer.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(uint64(want-2), "late")}))
+		}
+	}
+	next := int64(101)
+	for r, err := range reader.Follow(t.Context(), ref, cursor) {
+		must(t, err)
+		if r.Sequence != next {
+			t.Fatalf("record %d came where %d should", r.Sequence, next)
+		}
+		if next++; next > 305 {
+			page, err := reader.TracePage(t.Context(), "a", "r", runs.Page{After: r.Cursor})
+			must(t, err)
+			if len(page.Records) != 0 {
+				t.Errorf("behind the last record there are %d", len(page.Records))
+			}
+			break
+		}
+	}
+}
+
+func TestFollowGoesOnBehindTheEndAndPassesOverWhatIsNoRecord(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, handle(s).Write(t.Context(), "import", func(tx *db.Tx) error {
+		return s.ImportRecords(tx, ref, []runs.Line{runs.ReadLine([]byte("garbage")), runs.ReadLine(nil)})
+	}))
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), ended("r", "a", runs.OutcomeSuccess, start)}))
+	var got []string
+	for r, err := range s.Follow(t.Context(), ref, "") {
+		must(t, err)
+		got = append(got, fmt.Sprint(r.Sequence, " ", r.Record.RecordKind()))
+		if r.Sequence == 5 {
+			must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "late")}))
+		}
+		if r.Sequence == 6 {
+			break
+		}
+	}
+	if want := []string{"3 started", "4 model_turn", "5 ended", "6 turn"}; !slices.Equal(got, want) {
+		t.Errorf("it delivered %q, not %q", got, want)
+	}
+}
+
+// A follower has every turn that a killed process had acknowledged, in order, and what the next process writes.
+func TestFollowSurvivesItsWriters(t *testing.T) {
+	path := dbtest.Path(t)
+	s := storeAt(t, path)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{laterRecord("first")}}))
+	p, round := dbtest.Start(t, "appender", path, "r"), 0
+	sequence, index := int64(0), uint64(0)
+	for r, err := range s.Follow(t.Context(), ref, "") {
+		must(t, err)
+		if sequence++; r.Sequence != sequence {
+			t.Fatalf("record %d came where %d should", r.Sequence, sequence)
+		}
+		got, is := r.Record.(runs.Turn)
+		if !is {
+			index = 0 // a process begins
+			continue
+		}
+		if got.Index != index {
+			t.Fatalf("turn %d came where %d should", got.Index, index)
+		}
+		if index++; index == 60 {
+			p.Signal(syscall.SIGKILL)
+			p.Kill()
+			if round++; round == 3 {
+				break
+			}
+			p = dbtest.Start(t, "appender", path, "r")
+		}
+	}
+}
+
+func TestFollowSaysThatItsRunIsGone(t *testing.T) {
+	s, _ := openStore(t, runs.Options{Retention: &runs.RetentionConfig{MaxAgeDays: 30}})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	whole := []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}
+	must(t, s.AppendRecords(t.Context(), "a", "r", whole))
+	var cursor string
+	var last error
+	for r, err := range s.Follow(t.Context(), ref, "") {
+		if err == nil && r.Sequence == 2 {
+			cursor = r.Cursor
+			removed, err := s.GC(t.Context())
+			must(t, err)
+			if removed != 1 {
+				t.Fatalf("%d runs were removed", removed)
+			}
+		}
+		last = err
+	}
+	if !errors.Is(last, db.ErrCursorExpired) || db.Hint(last) == "" {
+		t.Errorf("after retention it ended with %v", last)
+	}
+	if err := lastErrorOf(t, s, ref, ""); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("of a run that is not there: %v", err)
+	}
+	must(t, s.AppendRecords(t.Context(), "a", "r", whole))
+	if err := lastErrorOf(t, s, ref, cursor); !errors.Is(err, db.ErrCursorExpired) {
+		t.Errorf("a new run of the same name: %v", err)
+	}
+	must(t, s.AppendRecords(t.Context(), "a", "other", whole))
+	other, err := s.CursorBefore(t.Context(), runs.RunRef{AgentID: "a", RunID: "other"}, 1)
+	must(t, err)
+	for _, bad := range []string{other, "x", strings.Repeat("A", 40)} {
+		if err := lastErrorOf(t, s, ref, bad); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("with cursor %q: %v", bad, err)
+		}
+	}
+}
+
+func TestFollowEndsWithItsContextAndWithTheFile(t *testing.T) {
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	s := runs.NewStore(d, runs.Options{})
+	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	for _, err := range s.Follow(ctx, runs.RunRef{AgentID: "a", RunID: "r"}, "") {
+		if cancel(why); err != nil && !errors.Is(err, why) {
+			t.Errorf("its context ended, and it said %v", err)
+		}
+	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	all, err := s.FollowAll(ctx, nil)
+	must(t, err)
+	cancel(why)
+	for _, err := range all {
+		if !errors.Is(err, why) {
+			t.Errorf("following all ended with %v", err)
+		}
+	}
+	all, err = s.FollowAll(t.Context(), nil)
+	must(t, err)
+	for _, err := range s.Follow(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}, "") {
+		if err == nil {
+			must(t, d.Close())
+		} else if !errors.Is(err, db.ErrClosed) {
+			t.Errorf("its file was closed, and it said %v", err)
+		}
+	}
+	for _, err := range all {
+		if !errors.Is(err, db.ErrClosed) {
+			t.Errorf("following all ended with %v", err)
+		}
+	}
+}
+
+func TestACursorBeforeTheLastLines(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "p"), turn(1, "p"), turn(2, "p")}))
+	for _, lines := range []int64{0, 1, 2, 3, 4, 1 << 40} {
+		cursor, err := s.CursorBefore(t.Context(), ref, lines)
+		must(t, err)
+		page, err := s.TracePage(t.Context(), "a", "r", runs.Page{After: cursor})
+		must(t, err)
+		if len(page.Records) != int(min(lines, 3)) {
+			t.Errorf("behind the cursor before the last %d lines there are %d records", lines, len(page.Records))
+		}
+	}
+	if _, err := s.CursorBefore(t.Context(), ref, -1); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("-1 lines: %v", err)
+	}
+	if _, err := s.CursorBefore(t.Context(), runs.RunRef{RunID: "none"}, 1); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("of no run: %v", err)
+	}
+}
