@@ -112,6 +112,20 @@ func (r *Runtime) placeOf(rx *db.Rx, from EventCursor, state runtimeState) (uint
 	return uint64(id & (1<<logBits - 1)), err
 }
 
+// EventCursorBefore points before the last events of the log, at most that many of those that are kept; 0 events is the
+// end, for what is yet to come.
+func (r *Runtime) EventCursorBefore(ctx context.Context, events uint64) (EventCursor, error) {
+	s, err := r.readState(ctx, "find last events")
+	if err != nil {
+		return EventCursor{}, err
+	}
+	position := uint64(s.NextEventPosition) - min(events, uint64(s.NextEventPosition-s.FirstEventPosition))
+	if s.EventsInOrder {
+		return EventCursor{RuntimeID: r.id, NextEventID: position}, nil
+	}
+	return EventCursor{RuntimeID: r.id, NextEventID: 1, Position: position}, nil
+}
+
 // pruneBatch is the number of events that PruneEvents removes in one transaction.
 const pruneBatch = 500
 

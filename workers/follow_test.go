@@ -124,3 +124,17 @@ func TestPruningUnderAFollowerIsNoticedAndNothingIsSkippedSilently(t *testing.T)
 		t.Error("nobody was told")
 	}
 }
+
+func TestACursorBeforeTheLastEvents(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	worker := must(r.CreateWorker(ctx, taskRequest("count")))(t).WorkerRef
+	for range 8 {
+		must(r.SendInput(ctx, worker, workers.UserInput("x")))(t)
+	}
+	must(r.PruneEvents(ctx, workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: 6}))(t)
+	for n, want := range map[uint64]int{0: 0, 1: 1, 5: 5, 6: 5, 1 << 63: 5} {
+		if batch := must(r.ReadEvents(ctx, must(r.EventCursorBefore(ctx, n))(t), 100))(t); len(batch.Events) != want {
+			t.Errorf("behind the cursor before the last %d events there are %d", n, len(batch.Events))
+		}
+	}
+}

@@ -59,3 +59,35 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 		}
 	}
 }
+
+const sqlFirstOfLast = `SELECT min(id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?)`
+
+// CursorBefore gives the cursor with which the last events of a run come first, at most that many of those that are kept; 0
+// events is the end, for what is yet to come. db.ErrNotFound: there is no such run. db.ErrInvalid: events is negative.
+func (s *Store) CursorBefore(ctx context.Context, runID string, events int) (cursor string, err error) {
+	const why = "find last live events"
+	if events < 0 {
+		return "", &db.Error{Op: why, Entity: "live run", ID: runID, Err: errLimit(events)}
+	}
+	found := false
+	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
+		row, ok, err := findRun(rx, scope, runID)
+		if found = ok; err != nil || !ok {
+			return err
+		}
+		var first *int64
+		if err := rx.Get(&first, sqlFirstOfLast, row.first(), row.end(), events); err != nil {
+			return err
+		}
+		at := place{run: row.Key, next: row.nextPlace()}
+		if first != nil {
+			at.next = *first - row.first()
+		}
+		cursor = at.cursor()
+		return nil
+	})
+	if err == nil && !found {
+		err = &db.Error{Op: why, Entity: "live run", ID: runID, Err: db.ErrNotFound}
+	}
+	return cursor, err
+}

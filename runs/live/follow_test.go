@@ -109,3 +109,32 @@ func TestFollowSaysWhenItsCursorExpired(t *testing.T) {
 		t.Errorf("no cursor gave %v", err)
 	}
 }
+
+func TestACursorBeforeTheLastEvents(t *testing.T) {
+	ctx, store := t.Context(), newStore(t, live.Options{MaxEventsPerRun: live.AtMost(3)})
+	run := create(t, store, "p")
+	for range 5 {
+		record(t, store, run.ID, live.TextDelta("x"))
+	}
+	for n, first := range []uint64{5, 5, 4, 3, 3} {
+		cursor, err := store.CursorBefore(ctx, run.ID, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			record(t, store, run.ID, live.TextDelta("to come"))
+		}
+		for e, err := range store.Follow(ctx, run.ID, cursor) {
+			if err != nil || e.Sequence != first {
+				t.Errorf("before the last %d events: event %d comes first, %v", n, e.Sequence, err)
+			}
+			break
+		}
+	}
+	if _, err := store.CursorBefore(ctx, run.ID, -1); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("-1 events gave %v", err)
+	}
+	if _, err := store.CursorBefore(ctx, "no such run", 1); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("no such run gave %v", err)
+	}
+}
