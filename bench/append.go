@@ -128,8 +128,8 @@ func (s *stage) fillWAL(ctx context.Context) error {
 
 const callers = 64
 
-// together makes a side of n calls by each of 64 callers at once.
-func together(n int, fn func(round, caller, i int) error) side {
+// together makes a side of n calls by each of some callers at once.
+func together(callers, n int, fn func(round, caller, i int) error) side {
 	return func(number int) (round, error) {
 		all := make([]samples, callers)
 		failed := make([]error, callers)
@@ -192,12 +192,12 @@ func (s *stage) manyDuel(ctx context.Context, b *bench, n int) (duel, error) {
 	}
 	var alone sync.Mutex
 	return run(b.rounds,
-		together(n, func(number, c, i int) error {
+		together(callers, n, func(number, c, i int) error {
 			alone.Lock()
 			defer alone.Unlock()
 			return add(number, c, i)
 		}),
-		together(n, add))
+		together(callers, n, add))
 }
 
 // atOnce is 100 turns of 200 B in one call.

@@ -63,6 +63,8 @@ var groups = []group{
 	{"retention", retention},
 	{"agents", registries},
 	{"claims", claims},
+	{"workers", inputs},
+	{"live", lives},
 	{"import", imports},
 	{"open", opening},
 	{"memory", memory},
