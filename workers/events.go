@@ -184,7 +184,7 @@ func (r *Runtime) event(row *eventRow) (RuntimeEvent, error) {
 		ref := NewWorkerRef(r.id, WorkerID(*row.WorkerID))
 		e.WorkerRef = &ref
 	case row.Raw != nil: // it may name a worker that is not of this runtime
-		kept, _, err := decodeEvent(row.Raw)
+		kept, _, err := Reader{RuntimeID: r.id, Later: true}.Event(row.Raw)
 		if err != nil {
 			return e, corrupt("read events", err)
 		}

@@ -127,11 +127,12 @@ func (s *RuntimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil
 	}
-	before, _, err := ReadRuntimeSnapshot(given)
+	before, _, _, err := Reader{RuntimeID: s.RuntimeID}.Runtime(given)
 	if err != nil {
 		return nil, corrupt("export runtime", err)
 	}
-	if !touched && len(before.Diagnostics) == len(s.Diagnostics) {
+	ours := len(s.Diagnostics) - len(before.Diagnostics)
+	if !touched && (ours == 0 || ours == 1 && s.Diagnostics[len(before.Diagnostics)].Code == codeLater) {
 		return given, nil
 	}
 	return runtimeDocument.merged(s.members(), given), nil
@@ -215,12 +216,12 @@ func (r *Runtime) exportWorkers(rx *db.Rx) (list []ExportedWorker, err error) {
 	return list, nil
 }
 
-// sound reports whether the original takes a worker.json as that of the worker.
+// sound reports whether the original, or the later version that wrote it, takes a worker.json as that of the worker.
 func sound(document []byte, ref WorkerRef) bool {
 	if document == nil {
 		return false
 	}
-	s, odd, err := ReadWorkerSnapshot(document)
+	s, _, odd, err := Reader{RuntimeID: ref.RuntimeID}.Worker(document)
 	return err == nil && odd == "" && s.WorkerRef == ref
 }
 
@@ -238,7 +239,7 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 		return nil, corrupt("export worker", f.err)
 	}
 	before, after, _ := bytes.Cut(s.members(), appendRequest(append([]byte(nil), `"request":`...), s.Request))
-	return workerDocument.merged(slices.Concat(before, []byte(`"request":`), request, after), given), nil
+	return workerDocument.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
 }
 
 func entryLines(rx *db.Rx, ref WorkerRef, key int64) (lines [][]byte, err error) {

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,16 +18,19 @@ import (
 type Imported struct {
 	RuntimeID RuntimeID
 	Snapshot  []byte   // runtime.json; nil where it is missing or can't be read
-	Events    [][]byte // the lines of events.jsonl that ReadEventLine takes, without line feeds
+	Events    [][]byte // the lines of events.jsonl that can be read, without line feeds
 	Workers   []ImportedWorker
 	Faults    []Fault // why the original refuses the runtime; none if it doesn't
+	Alone     bool    // see Reader
+	// Later says what a later version of the original wrote otherwise; "" if none did. It becomes a diagnostic, an info.
+	Later string
 }
 
 // An ImportedWorker is what could be read of a worker.
 type ImportedWorker struct {
 	WorkerID WorkerID
 	Snapshot []byte   // worker.json; nil where it is missing or can't be read
-	Entries  [][]byte // the lines of transcript.jsonl that ReadEntryLine takes, without line feeds
+	Entries  [][]byte // the lines of transcript.jsonl that can be read, without line feeds
 }
 
 // A Fault is something that was missing or could not be read. It becomes a diagnostic, an error.
@@ -34,7 +38,13 @@ type Fault struct {
 	Worker  *WorkerID // nil: of the runtime
 	Code    string    // import.… and a word
 	Message string
+
+	severity DiagnosticSeverity // "" is an error
 }
+
+// codeLater is the code of the diagnostic that Imported.Later becomes. It is of this file, not of the runtime: no export
+// writes it into a runtime.json that is otherwise as it came.
+const codeLater = "import.later_version"
 
 // ReadEventLine reads a line of events.jsonl; odd says why the original refuses one that can be read all the same, "" if it
 // doesn't. What can't be read is a *DecodeError.
@@ -85,7 +95,7 @@ func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err err
 	s := &p.snapshot
 	err = tx.Get(&key, sqlImportRuntime, scope, string(im.RuntimeID), s.DisplayName, string(s.Status), int64(s.Limits.MaxTranscriptProjectionItems),
 		int64(s.Limits.MaxEventBatchItems), int64(s.NextWorkerSequence), int64(s.NextEventID), int64(s.NextDiagnosticID), p.nextPosition,
-		p.inOrder, p.count(WorkerRunning), p.count(WorkerStopped), p.count(WorkerCancelled), len(s.Diagnostics)+len(im.Faults))
+		p.inOrder, p.count(WorkerRunning), p.count(WorkerStopped), p.count(WorkerCancelled), len(s.Diagnostics)+len(p.Faults))
 	if err != nil {
 		return 0, err
 	}
@@ -116,6 +126,7 @@ type importing struct {
 	Imported
 	tx           *db.Tx
 	key          int64
+	reader       Reader
 	snapshot     RuntimeSnapshot
 	workers      []WorkerSnapshot // beside Workers
 	entries      [][]TranscriptEntry
@@ -127,14 +138,18 @@ type importing struct {
 }
 
 func newImporting(im Imported) (*importing, error) {
-	p := &importing{Imported: im, keys: map[WorkerID]int64{}, snapshot: RuntimeSnapshot{
+	if im.Later != "" {
+		im.Faults = append(slices.Clip(im.Faults), Fault{Code: codeLater, Message: im.Later, severity: SeverityInfo})
+	}
+	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone}, keys: map[WorkerID]int64{}, snapshot: RuntimeSnapshot{
 		Status: RuntimeRunning, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
 	}}
-	var err error
 	if im.Snapshot != nil {
-		if p.snapshot, _, err = ReadRuntimeSnapshot(im.Snapshot); err != nil {
+		s, gap, _, err := p.reader.Runtime(im.Snapshot)
+		if err != nil {
 			return nil, err
 		}
+		p.snapshot, p.reader.Later = s, gap.Later()
 	}
 	p.snapshot.RuntimeID = im.RuntimeID
 	if err := p.readEvents(); err != nil {
@@ -162,7 +177,7 @@ func beyond(counter, id uint64) uint64 {
 
 func (p *importing) readEvents() error {
 	for _, line := range p.Events {
-		e, _, err := ReadEventLine(line)
+		e, _, err := p.reader.Event(line)
 		if err != nil {
 			return err
 		}
@@ -180,8 +195,13 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 	ref := NewWorkerRef(p.RuntimeID, w.WorkerID)
 	s := WorkerSnapshot{Status: WorkerRunning, NextTranscriptSequence: 1}
 	if w.Snapshot != nil {
-		if s, _, err = ReadWorkerSnapshot(w.Snapshot); err != nil {
+		var gap Gap
+		if s, gap, _, err = p.reader.Worker(w.Snapshot); err != nil {
 			return err
+		}
+		if said := s.LastEventID; slices.Contains(gap.Missing, "status") {
+			p.guess(&s, ref)
+			s.LastEventID = cmp.Or(said, s.LastEventID)
 		}
 	} else {
 		p.guess(&s, ref)
@@ -189,7 +209,7 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 	s.WorkerRef, s.WorkerID = ref, w.WorkerID
 	var entries []TranscriptEntry
 	for _, line := range w.Entries {
-		e, err := ReadEntryLine(line)
+		e, err := p.reader.Entry(line)
 		if err != nil {
 			return err
 		}
@@ -344,7 +364,7 @@ func (p *importing) addDiagnostics() error {
 	}
 	for _, f := range p.Faults {
 		place++
-		d := RuntimeDiagnostic{ID: p.snapshot.NextDiagnosticID, Severity: SeverityError, Code: f.Code, Message: f.Message}
+		d := RuntimeDiagnostic{ID: p.snapshot.NextDiagnosticID, Severity: cmp.Or(f.severity, SeverityError), Code: f.Code, Message: f.Message}
 		p.snapshot.NextDiagnosticID++
 		var worker *int64
 		if f.Worker != nil {

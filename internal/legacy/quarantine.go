@@ -2,6 +2,7 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -145,7 +146,12 @@ type finding struct {
 	reason string
 	whose  *entity // nil: not known
 	raw    []byte
+	file   string // where the bytes are in place of raw: all that this file holds, however much
+	taken  bool   // the bytes were taken as well
 }
+
+// only reports whether the quarantine is the only place for bytes of the finding.
+func (f *finding) only() bool { return !f.taken && len(f.raw) > 0 || f.file != "" }
 
 // quarantine adds the finding. One that is there already, the same file, place and sort, stays as it is.
 func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, err error) {
@@ -165,6 +171,9 @@ func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, err error) {
 	if err := growQuarantine(tx, row, f.raw); err != nil {
 		return q, err
 	}
+	if err := fillQuarantine(tx, row, f.file); err != nil {
+		return q, err
+	}
 	q, _, err = s.quarantined(&tx.Rx, f.path, f.offset, f.what)
 	return q, err
 }
@@ -173,6 +182,27 @@ func (s source) quarantined(rx *db.Rx, path string, offset int64, what string) (
 	var row quarantineRow
 	ok, err := rx.Find(&row, sqlFindQuarantine, s.id, []byte(path), offset, what)
 	return row.public(), ok, err
+}
+
+// fillQuarantine puts what a file holds into a row.
+func fillQuarantine(tx *db.Tx, id int64, file string) error {
+	if file == "" {
+		return nil
+	}
+	f, _, err := openSource(file)
+	if err != nil {
+		return err
+	}
+	for buffer := make([]byte, partBytes); err == nil; {
+		var n int
+		if n, err = io.ReadFull(f, buffer); n > 0 {
+			err = errors.Join(growQuarantine(tx, id, buffer[:n]), err)
+		}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // growQuarantine puts more bytes behind those of a row.

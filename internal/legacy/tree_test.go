@@ -36,8 +36,15 @@ type tree map[string]string
 
 func (files tree) in(t testing.TB, dir string) string {
 	t.Helper()
+	files.below(t, filepath.Join(dir, "runs"))
+	return dir
+}
+
+// below writes the files of any tree.
+func (files tree) below(t testing.TB, dir string) {
+	t.Helper()
 	for path, text := range files {
-		at := filepath.Join(dir, "runs", filepath.Dir(path), filepath.Base(path))
+		at := filepath.Join(dir, filepath.Dir(path), filepath.Base(path))
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +52,6 @@ func (files tree) in(t testing.TB, dir string) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 func (files tree) make(t testing.TB) string {

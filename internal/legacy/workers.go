@@ -12,7 +12,10 @@ import (
 )
 
 // Workers are the trees of the worker runtime: runtimes/ID/ with runtime.json, events.jsonl and, for each worker,
-// workers/ID/ with worker.json and transcript.jsonl; each ID is "id-" and the id's bytes in hex.
+// workers/ID/ with worker.json and transcript.jsonl; each ID is "id-" and the id's bytes in hex. Trees of later versions are
+// taken as far as there is a place for what they say: with runtimes/ or, where the folder is the one runtime, without; such a
+// runtime is called what its folder is called. A diagnostic of the runtime, import.later_version, tells what is missing and
+// what was added; documents are kept as they came, and files that nothing corresponds to are in quarantine, whole.
 //
 // A runtime is taken as a whole, in one transaction. The original refuses one in which anything is missing or torn; here
 // what can be read is taken, and each fault is a diagnostic of the worker, or of the runtime, and a row of the quarantine
@@ -23,14 +26,17 @@ type Workers struct{}
 // Name is "workers".
 func (Workers) Name() string { return "workers" }
 
-// Recognise takes the folder that holds runtimes/, or runtimes/ itself.
+// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime.
 func (Workers) Recognise(dir string) (string, bool, error) {
-	root, err := workersRoot(dir)
+	root, alone, err := workersRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
 	}
 	if err != nil {
 		return "", false, err
+	}
+	if alone {
+		return "worker runtime in a folder of its own", saysBackend(root), nil
 	}
 	runtimes := 0
 	err = eachRuntime(root, func(_, _ string) error {
@@ -85,18 +91,26 @@ func (Workers) Verify(ctx context.Context, d *db.DB, scope, dir string, o Option
 	return x.report, err
 }
 
-// workersRoot finds the folder runtimes/ from itself or from the folder that holds it.
-func workersRoot(dir string) (string, error) {
+// workersRoot finds the folder runtimes/ from itself or from the folder that holds it, or one that is a runtime: alone.
+func workersRoot(dir string) (root string, alone bool, err error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return "", false, err
+	}
+	if isAlone(abs) {
+		root, err = filepath.EvalSymlinks(abs)
+		return root, true, err
 	}
 	for _, root := range []string{filepath.Join(abs, runtimesFolder), abs} {
 		if info, err := os.Stat(root); err == nil && info.IsDir() && filepath.Base(root) == runtimesFolder {
-			return filepath.EvalSymlinks(root)
+			root, err = filepath.EvalSymlinks(root)
+			return root, false, err
 		}
 	}
-	return "", &db.Error{Op: "open tree", Entity: "worker runtimes", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds runtimes/, or its runtimes/"}
+	return "", false, &db.Error{
+		Op: "open tree", Entity: "worker runtimes", ID: dir, Err: db.ErrNotFound,
+		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds runtime.json",
+	}
 }
 
 // eachRuntime visits what lies where a runtime could be, by name and id, and what the original never looks at.
@@ -115,6 +129,7 @@ type workersImport struct {
 	scope  string
 	source source
 	root   string
+	alone  bool // root is the one runtime
 	o      Options
 	report Report
 	at     Progress
@@ -122,10 +137,11 @@ type workersImport struct {
 
 func newWorkersImport(d *db.DB, scope, dir string, o Options) (*workersImport, error) {
 	x := &workersImport{d: d, scope: scope, o: o}
-	root, err := workersRoot(dir)
+	root, alone, err := workersRoot(dir)
 	if err != nil {
 		root = dir
 	}
+	x.alone = alone
 	x.root, x.report = root, newReport(x.name(), scope, root)
 	return x, err
 }
@@ -137,7 +153,15 @@ func (x *workersImport) eachTree(ctx context.Context, visit func(*runtimeTree) e
 	if err := x.totals(); err != nil {
 		return err
 	}
-	return eachRuntime(x.root, func(name, id string) error {
+	if x.alone {
+		if f, left := leftBehind(x.root); left {
+			x.report.Files.Unreadable++
+			if err := stray(f); err != nil {
+				return err
+			}
+		}
+	}
+	return x.eachRuntime(func(name, id string) error {
 		if ctx.Err() != nil {
 			return stopped(ctx)
 		}
@@ -163,6 +187,14 @@ func (x *workersImport) eachTree(ctx context.Context, visit func(*runtimeTree) e
 		x.report.remark(&x.report.Ignored, path, reason)
 		return nil
 	})
+}
+
+// eachRuntime visits what lies where a runtime could be, by name and id: the folder itself where it is one.
+func (x *workersImport) eachRuntime(visit func(name, id string) error, ignored func(path, reason string) error) error {
+	if x.alone {
+		return visit(alonePath, aloneID(x.root))
+	}
+	return eachRuntime(x.root, visit, ignored)
 }
 
 // look finds what lies in a runtime's place and is no folder, or can't be looked into.

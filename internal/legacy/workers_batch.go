@@ -40,6 +40,13 @@ func countTree(t *runtimeTree, part *Report) {
 	if t.broken > 0 {
 		part.count(kindUndecodable, func(c *Count) { c.Read += t.broken; c.Quarantined += t.broken })
 	}
+	for kind, n := range t.aside {
+		part.count(kind, func(c *Count) { c.Read += n; c.Quarantined += n })
+	}
+	for _, path := range t.ignored {
+		part.Files.Ignored++
+		part.remark(&part.Ignored, path, "nothing of the runtime is read from it")
+	}
 }
 
 // all counts the runtime's records in the column that each names.
@@ -121,6 +128,9 @@ func (x *workersImport) bringIn(tx *db.Tx, t *runtimeTree, part *Report) error {
 	if d := compareRuntime(t, &ours); d.same() {
 		part.Files.Already += t.files
 		t.all(part, Count{Already: 1})
+		if err := x.putAway(tx, t, part, (*finding).only); err != nil {
+			return err
+		}
 		return x.note(tx, t, stateShared, &key, next)
 	}
 	return x.refuse(tx, t, part)
@@ -147,18 +157,29 @@ func (x *workersImport) add(tx *db.Tx, t *runtimeTree, part *Report) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range t.findings {
-		q, err := x.source.quarantine(tx, f)
-		if err != nil {
-			return err
-		}
-		part.quarantined(q)
+	if err := x.putAway(tx, t, part, func(*finding) bool { return true }); err != nil {
+		return err
 	}
 	_, next, _, _, err := workers.RowOf(&tx.Rx, x.scope, t.imported.RuntimeID)
 	if err != nil {
 		return err
 	}
 	return x.note(tx, t, stateTaken, &key, next)
+}
+
+// putAway puts what is wrong with a runtime's folder into quarantine.
+func (x *workersImport) putAway(tx *db.Tx, t *runtimeTree, part *Report, which func(*finding) bool) error {
+	for i := range t.findings {
+		if !which(&t.findings[i]) {
+			continue
+		}
+		q, err := x.source.quarantine(tx, t.findings[i])
+		if err != nil {
+			return err
+		}
+		part.quarantined(q)
+	}
+	return nil
 }
 
 // refuse leaves a runtime where it is whose id is here from elsewhere: the row of the quarantine names it, the folder keeps

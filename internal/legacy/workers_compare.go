@@ -125,7 +125,7 @@ func (x *workersImport) found(rx *db.Rx, f finding) error {
 	case err != nil:
 	case ok:
 		x.report.quarantined(q)
-	default:
+	case !f.taken:
 		x.report.remark(&x.report.Differs, f.path, f.reason+"; and it is not in quarantine")
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"selvedge/db"
@@ -48,7 +49,9 @@ type runtimeTree struct {
 	bytes    int64
 	records  tally // that could be read, by kind
 	broken   int64 // lines and documents that could not
+	aside    tally // what is in files of later versions that go into quarantine as they are
 	findings []finding
+	ignored  []string
 	sum      []byte // of all that was read
 }
 
@@ -58,15 +61,26 @@ type runtimeReader struct {
 	tree *runtimeTree
 	hash hash.Hash
 	ids  map[workers.WorkerID]string // the folder that a worker came from
+
+	form     workers.Reader // how the files are to be read
+	eventful bool           // the runtime has events.jsonl, or should have it
+	gap      gap            // what later versions wrote otherwise
+	kinds    []string       // of events, that only later versions know
+	setAside map[string]int // files in quarantine, by name
 }
 
 func readRuntimeTree(root, name, id string) *runtimeTree {
-	r := &runtimeReader{root: root, hash: sha256.New(), ids: map[workers.WorkerID]string{}, tree: &runtimeTree{
-		path: name, records: tally{"runtime": 1}, imported: workers.Imported{RuntimeID: workers.RuntimeID(id)},
-	}}
+	alone := name == alonePath
+	r := &runtimeReader{
+		root: root, hash: sha256.New(), ids: map[workers.WorkerID]string{}, setAside: map[string]int{}, eventful: true,
+		form: workers.Reader{RuntimeID: workers.RuntimeID(id), Later: alone, Alone: alone},
+		tree: &runtimeTree{path: name, records: tally{"runtime": 1}, aside: tally{}, imported: workers.Imported{RuntimeID: workers.RuntimeID(id), Alone: alone}},
+	}
 	r.snapshot()
 	r.events()
 	r.workers()
+	r.others(name, runtimeFile, eventsFile, workersFolder, runtimesFolder)
+	r.tree.imported.Later = r.later()
 	r.tree.sum = r.hash.Sum(nil)
 	return r.tree
 }
@@ -130,7 +144,10 @@ func (r *runtimeReader) snapshot() {
 		r.fault(nil, "runtime_snapshot", finding{path: path, what: whatFile, reason: reason})
 		return
 	}
-	s, odd, err := workers.ReadRuntimeSnapshot(text)
+	s, gap, odd, err := r.form.Runtime(text)
+	r.gap.add(&r.gap.runtime, gap)
+	r.form.Later = r.form.Later || gap.Later()
+	r.eventful = !slices.Contains(gap.Missing, "next_event_id")
 	id := r.tree.imported.RuntimeID
 	switch {
 	case err != nil:
@@ -148,10 +165,25 @@ func (r *runtimeReader) snapshot() {
 
 func (r *runtimeReader) events() {
 	path := r.tree.path + "/" + eventsFile
+	if !r.eventful && r.lacks(path) {
+		return
+	}
 	r.tree.imported.Events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
-		_, odd, err := workers.ReadEventLine(line)
+		e, odd, err := r.form.Event(line)
+		if odd != "" && r.form.Later {
+			if kind := string(e.Kind); !slices.Contains(r.kinds, kind) {
+				r.kinds = append(r.kinds, kind)
+			}
+			return "", false, err
+		}
 		return odd, false, err
 	})
+}
+
+// lacks reports whether there is no file at path.
+func (r *runtimeReader) lacks(path string) bool {
+	_, err := os.Lstat(below(r.root, path))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // lines gives the lines of a log that can be read. look tells what is wrong with one: odd ones are kept, or not where drop
@@ -179,7 +211,7 @@ func (r *runtimeReader) lines(path string, worker *workers.WorkerID, kind string
 		} else {
 			r.tree.broken++
 		}
-		f := finding{path: path, offset: int64(at), what: whatLine, reason: odd, raw: line}
+		f := finding{path: path, offset: int64(at), what: whatLine, reason: odd, raw: line, taken: err == nil && !drop}
 		if err != nil {
 			f.reason = err.Error()
 			if !whole {
@@ -191,13 +223,14 @@ func (r *runtimeReader) lines(path string, worker *workers.WorkerID, kind string
 	return list
 }
 
-// workers reads the folders of the workers: those whose names are their workers' first, so that they win.
+// workers reads the folders of the workers: those whose names are their workers' first, so that they win, and in a folder
+// that a later version has taken over the names of that version before those.
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
 	var others []string
 	err := eachName(below(r.root, path), func(name string) error {
 		fmt.Fprintf(r.hash, "%q ", name)
-		if _, ok := nameID(name); ok {
+		if _, ok := nameID(name); ok != r.form.Alone {
 			r.worker(path+"/"+name, name)
 		} else {
 			others = append(others, name)
@@ -232,29 +265,41 @@ func (r *runtimeReader) worker(path, name string) {
 		r.fault(nil, "worker", finding{path: path, what: whatFile, reason: reason, raw: text})
 		return
 	}
-	w, problem, snapshot := r.workerSnapshot(path, name)
+	w, gap, snapshot := r.workerSnapshot(path, name)
 	if snapshot.what != "" && w.WorkerID == "" {
 		w.WorkerID = r.speaker(path)
 	}
-	if w.WorkerID == "" {
-		r.fault(nil, problem, snapshot)
+	id := w.WorkerID
+	r.aside(path, id)
+	r.others(path, workerFile, transcriptFile, observationsFile, metadataFile)
+	if id == "" {
+		r.fault(nil, "worker_snapshot", snapshot)
+		r.nobodys(path + "/" + transcriptFile)
 		return
 	}
-	if first, taken := r.ids[w.WorkerID]; taken {
+	if first, taken := r.ids[id]; taken {
 		r.duplicate(path, first, w)
 		return
 	}
-	r.ids[w.WorkerID] = path
-	id := w.WorkerID
+	r.ids[id] = path
 	if snapshot.what != "" {
-		r.fault(&id, problem, snapshot)
+		r.fault(&id, "worker_snapshot", snapshot)
 	}
 	if w.Snapshot != nil {
 		r.tree.records["worker"]++
 	}
+	r.gap.add(&r.gap.worker, gap)
+	unlogged := r.form.Alone || slices.Contains(gap.Missing, "next_transcript_sequence")
+	if log := path + "/" + transcriptFile; !unlogged || !r.lacks(log) {
+		w.Entries = r.transcript(log, id)
+	}
+	r.tree.imported.Workers = append(r.tree.imported.Workers, w)
+}
+
+func (r *runtimeReader) transcript(path string, id workers.WorkerID) [][]byte {
 	own := workers.NewWorkerRef(r.tree.imported.RuntimeID, id)
-	w.Entries = r.lines(path+"/"+transcriptFile, &id, "entry", func(line []byte) (string, bool, error) {
-		e, err := workers.ReadEntryLine(line)
+	return r.lines(path, &id, "entry", func(line []byte) (string, bool, error) {
+		e, err := r.form.Entry(line)
 		switch {
 		case err != nil || e.WorkerRef == own:
 			return "", false, err
@@ -263,21 +308,22 @@ func (r *runtimeReader) worker(path, name string) {
 		}
 		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.WorkerRef.WorkerID, own.WorkerID), true, nil
 	})
-	r.tree.imported.Workers = append(r.tree.imported.Workers, w)
 }
 
 // workerSnapshot reads worker.json and finds out whose it is: what it says, as the original has it, unless it says two
 // things; then what the folder says. A finding without a what is none.
-func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedWorker, code string, f finding) {
+func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedWorker, gap workers.Gap, f finding) {
 	path := folder + "/" + workerFile
 	byName, named := nameID(name)
+	if r.form.Alone && !named {
+		byName, named = plainID(name)
+	}
 	text, reason := r.read(path)
 	s, odd, err := workers.WorkerSnapshot{}, "", error(nil)
 	if reason == "" {
-		s, odd, err = workers.ReadWorkerSnapshot(text)
+		s, gap, odd, err = r.form.Worker(text)
 	}
 	runtime := r.tree.imported.RuntimeID
-	code = "worker_snapshot"
 	switch {
 	case reason != "":
 		f = finding{path: path, what: whatFile, reason: reason}
@@ -293,16 +339,32 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedW
 		if named {
 			w.WorkerID = workers.WorkerID(byName)
 		}
-		return w, code, f
+		return w, gap, f
 	}
 	w.Snapshot, w.WorkerID = text, s.WorkerID
 	if s.WorkerRef.WorkerID != s.WorkerID && named && byName != string(s.WorkerID) {
 		w.WorkerID = workers.WorkerID(byName)
 	}
 	if err := db.CheckID("worker", string(w.WorkerID)); err != nil {
-		return workers.ImportedWorker{}, code, finding{path: path, what: whatFile, reason: err.Error(), raw: text}
+		return workers.ImportedWorker{}, gap, finding{path: path, what: whatFile, reason: err.Error(), raw: text}
 	}
-	return w, code, f
+	return w, gap, f
+}
+
+// nobodys puts a transcript into quarantine that tells no worker's name.
+func (r *runtimeReader) nobodys(path string) {
+	if r.lacks(path) {
+		return
+	}
+	text, reason := r.read(path)
+	if reason == "" && len(text) == 0 {
+		return
+	}
+	if reason == "" {
+		r.tree.broken++
+		reason = "it is not known whose transcript this is"
+	}
+	r.fault(nil, "entries", finding{path: path, what: whatFile, reason: reason, raw: text})
 }
 
 // speaker is the worker that a transcript without a snapshot names, in a folder that names none.
@@ -312,7 +374,7 @@ func (r *runtimeReader) speaker(folder string) workers.WorkerID {
 		return ""
 	}
 	for line := range bytes.Lines(text) {
-		if e, err := workers.ReadEntryLine(line); err == nil && e.WorkerRef.RuntimeID == r.tree.imported.RuntimeID {
+		if e, err := r.form.Entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.imported.RuntimeID {
 			return e.WorkerRef.WorkerID
 		}
 	}
