@@ -114,10 +114,10 @@ func checkpointsFile(t *testing.T) string {
 }
 
 // workersFile gives a file with the workers of a tree.
-func workersFile(t *testing.T) string {
+func workersFile(t *testing.T, tree string) string {
 	t.Helper()
 	dir, path := t.TempDir(), dbtest.Path(t)
-	packed := filepath.Join("..", "..", "testdata", "legacy", "workers", "typical.tar.gz")
+	packed := filepath.Join("..", "..", "testdata", "legacy", "workers", tree+".tar.gz")
 	if out, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, out)
 	}
@@ -155,7 +155,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
 	waiting := checkpointsFile(t)
-	workers := workersFile(t)
+	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
 	calls := map[string][][]string{
 		"up":                  {{"--db", fresh, "up", "--show-sql"}},
 		"status":              {{"--db", file, "status"}},
@@ -171,14 +171,17 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"query":               {{"--db", file, "query", "SELECT 1"}},
 		"runs list":           {{"--db", file, "runs", "list"}},
 		"runs show":           {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
+		"runs tail":           {{"--db", file, "runs", "tail", "duplicate-index-key"}},
 		"agents list":         {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
 		"agents show":         {{"--db", registry, "agents", "show", "agent-full"}},
 		"agents reap":         {{"--db", registry, "agents", "reap", "--thread", "none"}},
 		"agents release":      {{"--db", registry, "agents", "release", "agent-plain"}},
 		"workers list":        {{"--db", workers, "workers", "list"}},
 		"workers show":        showEach(t, workers),
+		"workers tail":        {{"--db", fewWorkers, "workers", "tail", "--runtime", "runtime-fs-authority", "--all"}},
 		"live list":           {{"--db", liveFile(t), "live", "list"}},
 		"live show":           {{"--db", liveFile(t), "live", "show", "run-"}},
+		"live tail":           {{"--db", liveFile(t), "live", "tail", "run-"}},
 		"checkpoints list":    {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
 		"checkpoints show":    {{"--db", waiting, "checkpoints", "show", "claimed"}},
 		"checkpoints recover": {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
@@ -192,16 +195,13 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, args := range calls[name] {
-			_, stdout, stderr := call(t, append(args, "--json")...)
-			if stdout == "" {
-				t.Logf("%v: %s", args, stderr)
-				continue
+			for _, stdout := range printed(t, append(args, "--json")) {
+				var value any
+				if err := json.Unmarshal([]byte(stdout), &value); err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				collect(seen, value, "", documented)
 			}
-			var value any
-			if err := json.Unmarshal([]byte(stdout), &value); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			collect(seen, value, "", documented)
 		}
 		for _, path := range slices.Sorted(maps.Keys(seen)) {
 			if !documented[path] {
@@ -218,6 +218,20 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 }
 
+// printed are the JSON values that a call prints; of a tail the first two.
+func printed(t *testing.T, args []string) []string {
+	t.Helper()
+	if slices.Contains(args, "tail") {
+		return someLines(t, 2, args...)
+	}
+	_, stdout, stderr := call(t, args...)
+	if stdout == "" {
+		t.Logf("%v: %s", args, stderr)
+		return nil
+	}
+	return []string{stdout}
+}
+
 // collect notes the paths of all members, in the spelling of the documentation; it goes no deeper than that.
 func collect(seen map[string]bool, value any, at string, documented map[string]bool) {
 	switch value := value.(type) {
@@ -229,7 +243,7 @@ func collect(seen map[string]bool, value any, at string, documented map[string]b
 				continue
 			}
 			seen[path] = true
-			if path == "document" {
+			if path == "document" || path == "record" {
 				continue // the old program's own, of any shape
 			}
 			collect(seen, inner, path+".", documented)

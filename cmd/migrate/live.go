@@ -20,7 +20,7 @@ type liveAnswer struct {
 }
 
 func (a *app) liveCommand() *cobra.Command {
-	return group("live", "Look at live runs", a.liveListCommand(), a.liveShowCommand())
+	return group("live", "Look at live runs", a.liveListCommand(), a.liveShowCommand(), a.liveTailCommand())
 }
 
 var liveStatuses = []live.RunStatus{
@@ -138,7 +138,7 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 		return live.RunSnapshot{}, err
 	}
 	if len(found) == 0 {
-		return live.RunSnapshot{}, &db.Error{Op: "show", Entity: "live run", ID: id, Err: db.ErrNotFound, Hint: "see what there is: migrate live list"}
+		return live.RunSnapshot{}, &db.Error{Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound, Hint: "see what there is: migrate live list"}
 	}
 	var candidates []candidate[live.RunSnapshot]
 	for _, run := range found {

@@ -33,9 +33,9 @@ var answers = map[string]any{
 	"import": treeAnswer{}, "verify": treeAnswer{}, "export": treeAnswer{},
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
-	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{},
+	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
-	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{},
+	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},
 	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
@@ -292,7 +292,11 @@ func writeCommand(b *strings.Builder, c *cobra.Command, shown map[reflect.Type]s
 		return
 	}
 	shown[reflect.TypeOf(answer)] = commandName(c)
-	b.WriteString("With `--json`:\n\n")
+	if c.Name() == "tail" {
+		b.WriteString("With `--json`, each line:\n\n")
+	} else {
+		b.WriteString("With `--json`:\n\n")
+	}
 	writeAnswer(b, answer)
 }
 

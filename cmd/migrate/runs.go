@@ -23,7 +23,7 @@ type runAnswer struct {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	return group("runs", "Look at run traces", a.runsListCommand(), a.runsShowCommand())
+	return group("runs", "Look at run traces", a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand())
 }
 
 type runsFlags struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"migrate": main})
+	testscript.Main(m, map[string]func(){"migrate": main, "record": record})
 }
 
 // TestScripts plays testdata/script: one file a command. A file that a script leaves under a name in .db is checked; one
@@ -34,20 +35,22 @@ func TestScripts(t *testing.T) {
 	}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
+			commands := map[string]func(*testscript.TestScript, bool, []string){
+				"exits":  exits,
+				"field":  field,
+				"keys":   keys,
+				"sql":    runSQL,
+				"spoil":  spoil,
+				"unpack": unpack,
+				"lock":   lockFile,
+			}
+			maps.Copy(commands, followings{}.commands())
 			testscript.Run(t, testscript.Params{
 				Files:               []string{script},
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
 				Setup:               func(env *testscript.Env) error { return setUp(t, env) },
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"exits":  exits,
-					"field":  field,
-					"keys":   keys,
-					"sql":    runSQL,
-					"spoil":  spoil,
-					"unpack": unpack,
-					"lock":   lockFile,
-				},
+				Cmds:                commands,
 			})
 		})
 	}

@@ -21,7 +21,7 @@ type workerAnswer struct {
 }
 
 func (a *app) workersCommand() *cobra.Command {
-	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand())
+	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
 }
 
 var workerStatuses = []workers.WorkerStatus{workers.WorkerRunning, workers.WorkerStopped, workers.WorkerCancelled}

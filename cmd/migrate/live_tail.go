@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/runs/live"
+)
+
+// liveItem is a line of live tail --json. The event is written as it is read.
+type liveItem struct {
+	RunID  string `json:"run_id" doc:"the run"`
+	Record any    `json:"record" doc:"the event as in the events of live show: sequence, timestamp_ms, event"`
+	Cursor string `json:"cursor" doc:"give it to --from to go on behind this event"`
+}
+
+func (a *app) liveTailCommand() *cobra.Command {
+	var f tailFlags
+	c := &cobra.Command{
+		Use:   "tail ID [--lines N | --all | --from CURSOR]",
+		Short: "Follow a live run as its events are recorded",
+		Long: `tail prints the last events of a live run, and then each as it is recorded, by whichever process, until it is interrupted;
+also behind the run's end.
+
+Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it. A tail ends where
+events that were to come are gone: a cap took them, or the run was removed or replaced.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c, ""); err != nil {
+				return err
+			}
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				return a.liveTail(c.Context(), live.NewStore(d, live.Options{Scope: a.scope}), args[0], f)
+			})
+		},
+	}
+	f.add(c, "events")
+	return c
+}
+
+func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tailFlags) error {
+	run, err := findLive(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	cursor := f.from
+	if cursor == "" && !f.all {
+		if cursor, err = store.CursorBefore(ctx, run.ID, f.lines); err != nil {
+			return err
+		}
+	}
+	return tail(ctx, a, tailing[live.FollowedEvent]{
+		follow: func(ctx context.Context) (iter.Seq2[live.FollowedEvent, error], error) {
+			return store.Follow(ctx, run.ID, cursor), nil
+		},
+		columns: []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}},
+		row:     eventCells,
+		json: func(e live.FollowedEvent) ([]byte, error) {
+			line := appendJSON([]byte(`{"run_id":`), run.ID)
+			line = e.AppendJSON(append(line, `,"record":`...))
+			return append(appendJSON(append(line, `,"cursor":`...), e.Cursor), '}'), nil
+		},
+		words:   []string{"live", "tail", run.ID},
+		begin:   cursor,
+		cursor:  func(e live.FollowedEvent) string { return e.Cursor },
+		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " + a.commandLine("live", "tail", run.ID, "--all"),
+	})
+}
+
+func eventCells(e live.FollowedEvent) []string {
+	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth)}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// runItem is a line of runs tail --json. The record is written as it is read.
+type runItem struct {
+	AgentID  string `json:"agent_id" doc:"agent, as the calls that wrote the run named it"`
+	RunID    string `json:"run_id" doc:"run, as they named it"`
+	Sequence int64  `json:"sequence" doc:"the record's place in the trace, from 1"`
+	Record   any    `json:"record" doc:"as in runs show"`
+	Cursor   string `json:"cursor" doc:"give it to --from, with the run's ID, to go on behind this record"`
+}
+
+func (a *app) runsTailCommand() *cobra.Command {
+	var f tailFlags
+	var agent string
+	c := &cobra.Command{
+		Use:   "tail [ID] [--agent ID] [--lines N | --all | --from CURSOR]",
+		Short: "Follow a run, or all of them, as records are written",
+		Long: `tail prints the last records of a run, and then each as it is written, by whichever process, until it is interrupted; also
+behind the run's end. Without ID it follows every run of the scope, or of --agent, and begins with what is new: in each run in
+the order of its trace. Where several agents have a run of that id, --agent says whose.
+
+Each record has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A
+run that is removed, or replaced by an import, ends its tail; all of them together end only where records went unseen.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var of *string
+			if c.Flags().Changed("agent") {
+				of = &agent
+			}
+			many := "the ID of a run"
+			if len(args) == 1 {
+				many = ""
+			}
+			if err := f.check(c, many); err != nil {
+				return err
+			}
+			return a.with(c.Context(), toRead, func(d *db.DB) error {
+				store := runs.NewStore(d, runs.Options{Scope: a.scope})
+				if len(args) == 0 {
+					return a.runsTailAll(c.Context(), store, of)
+				}
+				return a.runsTail(c.Context(), store, args[0], of, f)
+			})
+		},
+	}
+	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`; without a run's ID, all of its runs")
+	f.add(c, "records")
+	return c
+}
+
+var recordColumns = []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}}
+
+func recordCells(r runs.FollowedRecord) []string {
+	line := runs.TraceLine{Sequence: r.Sequence, Kind: runs.LineRecord, Text: r.Line}
+	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
+}
+
+func (a *app) runsTail(ctx context.Context, store *runs.Store, id string, agent *string, f tailFlags) error {
+	ref, err := findRun(ctx, store, id, agent)
+	if err != nil {
+		return err
+	}
+	cursor := f.from
+	if cursor == "" && !f.all {
+		if cursor, err = store.CursorBefore(ctx, ref, int64(f.lines)); err != nil {
+			return err
+		}
+	}
+	return tail(ctx, a, tailing[runs.FollowedRecord]{
+		follow: func(ctx context.Context) (iter.Seq2[runs.FollowedRecord, error], error) {
+			return store.Follow(ctx, ref, cursor), nil
+		},
+		columns: recordColumns,
+		row:     recordCells,
+		json:    runItemJSON,
+		words:   []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID},
+		begin:   cursor,
+		cursor:  func(r runs.FollowedRecord) string { return r.Cursor },
+		expired: "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list"),
+	})
+}
+
+func (a *app) runsTailAll(ctx context.Context, store *runs.Store, agent *string) error {
+	return tail(ctx, a, tailing[runs.FollowedRecord]{
+		follow: func(ctx context.Context) (iter.Seq2[runs.FollowedRecord, error], error) {
+			return store.FollowAll(ctx, agent)
+		},
+		columns: append([]column{{"agent", 16}, {"run", 24}}, recordColumns...),
+		row: func(r runs.FollowedRecord) []string {
+			return append([]string{r.Run.AgentID, r.Run.RunID}, recordCells(r)...)
+		},
+		json:    runItemJSON,
+		expired: "a run was removed before all its records were printed; start again to follow those that are there",
+	})
+}
+
+func runItemJSON(r runs.FollowedRecord) ([]byte, error) {
+	line := appendJSON([]byte(`{"agent_id":`), r.Run.AgentID)
+	line = appendJSON(append(line, `,"run_id":`...), r.Run.RunID)
+	line = strconv.AppendInt(append(line, `,"sequence":`...), r.Sequence, 10)
+	line = append(append(line, `,"record":`...), r.Line...)
+	return append(appendJSON(append(line, `,"cursor":`...), r.Cursor), '}'), nil
+}
