@@ -16,7 +16,8 @@ type DB struct {
 	memory  bool
 	options Options
 	ladder  *ladder
-	lanes   lanes
+
+	callbacks callbacks
 
 	file    *fileLock // nil in memory
 	writer  *writer   // nil when read-only
@@ -39,10 +40,13 @@ func (d *DB) ReadOnly() bool { return d.writer == nil }
 // Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file. Claims of this process
 // that are still open can be taken over by others from then on. A second Close returns what the first did.
 func (d *DB) Close() error {
-	if d.lanes.inCallback() {
+	if d.callbacks.inside() {
 		return nested("close")
 	}
-	d.closing.Do(func() { d.failed = wrap("close", d.close()) })
+	d.closing.Do(func() {
+		d.failed = wrap("close", d.close())
+		d.callbacks.giveLane()
+	})
 	return d.failed
 }
 

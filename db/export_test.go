@@ -27,16 +27,9 @@ func PretendFilesystem(t *testing.T, kind int64) {
 // WriterPragma runs a pragma on the writing connection, between transactions.
 func (d *DB) WriterPragma(t *testing.T, text string) string {
 	t.Helper()
-	done := make(chan outcome, 1)
 	var got string
-	r := &request{why: "pragma", done: done, write: func(tx *Tx) error {
-		return tx.Get(&got, "PRAGMA "+text)
-	}}
-	if err := d.writer.enqueue(r); err != nil {
+	if err := d.Write(t.Context(), "pragma", func(tx *Tx) error { return tx.Get(&got, "PRAGMA "+text) }); err != nil {
 		t.Fatal(err)
-	}
-	if out := <-done; out.err != nil {
-		t.Fatal(out.err)
 	}
 	return got
 }

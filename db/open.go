@@ -24,6 +24,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
+	d.callbacks.takeLane()
 	return d, nil
 }
 
@@ -163,7 +164,7 @@ func (d *DB) openWriter(ctx context.Context, wal bool) (*sqlx.DB, *session, erro
 		}
 	}
 	if err == nil {
-		err = setPragma(ctx, s.conn, patience)
+		err = setPragma(ctx, s.conn, noPatience)
 	}
 	if err != nil {
 		return nil, nil, closeAfter(pool, closeAfter(s, err))

@@ -27,6 +27,9 @@ func openQueue(path string) (*processQueue, error) {
 // lookEvery is how often a waiting process looks whether its turn is still wanted.
 const lookEvery = 250 * time.Millisecond
 
+// tryLock takes a turn if nobody has it.
+func (q *processQueue) tryLock() bool { return flock(q.file, unix.LOCK_EX|unix.LOCK_NB) == nil }
+
 // lock waits for this process's turn for as long as stay says so.
 func (q *processQueue) lock(stay func() bool) (bool, error) {
 	err := flock(q.file, unix.LOCK_EX|unix.LOCK_NB)

@@ -21,12 +21,11 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 	return d.readers.read(ctx, why, fn)
 }
 
-// readers is a pool of reading connections, opened as they are needed, each with the goroutine that uses it.
+// readers is a pool of reading connections, opened as they are needed.
 type readers struct {
 	db   *DB
 	pool *sqlx.DB
-	idle chan *reader
-	wg   sync.WaitGroup
+	idle chan *session
 
 	mu     sync.Mutex
 	opened int
@@ -34,49 +33,51 @@ type readers struct {
 	closed chan struct{}
 }
 
-type reader struct {
-	session *session
-	calls   chan *readCall
-}
-
-type readCall struct {
-	db   *DB
-	fn   func(*Rx) error
-	done chan outcome // gets one value
-	rx   Rx
-}
-
 func newReaders(d *DB, pool *sqlx.DB, size int) *readers {
-	return &readers{db: d, pool: pool, idle: make(chan *reader, size), max: size, closed: make(chan struct{})}
+	return &readers{db: d, pool: pool, idle: make(chan *session, size), max: size, closed: make(chan struct{})}
 }
 
 func (p *readers) read(ctx context.Context, why string, fn func(*Rx) error) error {
-	if p.db.lanes.inCallback() {
+	if p.db.callbacks.inside() {
 		return nested(why)
 	}
 	r := &request{why: why, queued: p.db.observedNow()}
 	for {
-		one, err := p.acquire(ctx, why)
+		s, err := p.acquire(ctx, why)
 		if err != nil {
 			return err
 		}
 		r.began = p.db.observedNow()
-		call := &readCall{db: p.db, fn: fn, done: make(chan outcome, 1)}
-		one.calls <- call
-		out := <-call.done
-		p.idle <- one
-		if isBusy(out.err) && ctx.Err() == nil {
+		p.serve(s, fn, &r.result)
+		if isBusy(r.result.err) && ctx.Err() == nil {
 			continue // another process is recovering the WAL
 		}
-		out.err = wrap(why, out.err)
-		p.db.observe(r, out)
-		return out.leave()
+		r.result.err = wrap(why, r.result.err)
+		p.db.observe(r, r.result)
+		return r.result.leave()
 	}
+}
+
+// serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit.
+func (p *readers) serve(s *session, fn func(*Rx) error, out *outcome) {
+	defer func() { p.idle <- s }()
+	*out = outcome{}
+	if _, out.err = s.exec(sqlBegin); out.err != nil {
+		return
+	}
+	rx := &Rx{db: p.db, session: s, now: p.db.now()}
+	p.db.callbacks.invoke(func() error { return fn(rx) }, func(o outcome) {
+		rx.ended = true
+		if _, err := s.exec(sqlRollback); err != nil && !o.failed() {
+			o.err = err
+		}
+		*out = o
+	})
 }
 
 // acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else the next that comes
 // back.
-func (p *readers) acquire(ctx context.Context, why string) (*reader, error) {
+func (p *readers) acquire(ctx context.Context, why string) (*session, error) {
 	if ctx.Err() != nil {
 		return nil, waitEnded(ctx, why, "a reading connection")
 	}
@@ -86,16 +87,16 @@ func (p *readers) acquire(ctx context.Context, why string) (*reader, error) {
 	default:
 	}
 	select {
-	case one := <-p.idle:
-		return one, nil
+	case s := <-p.idle:
+		return s, nil
 	default:
 	}
-	if one, err := p.open(ctx); one != nil || err != nil {
-		return one, wrap(why, err)
+	if s, err := p.open(ctx); s != nil || err != nil {
+		return s, wrap(why, err)
 	}
 	select {
-	case one := <-p.idle:
-		return one, nil
+	case s := <-p.idle:
+		return s, nil
 	case <-p.closed:
 		return nil, closedError(why)
 	case <-ctx.Done():
@@ -103,7 +104,7 @@ func (p *readers) acquire(ctx context.Context, why string) (*reader, error) {
 	}
 }
 
-func (p *readers) open(ctx context.Context) (*reader, error) {
+func (p *readers) open(ctx context.Context) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
@@ -122,10 +123,7 @@ func (p *readers) open(ctx context.Context) (*reader, error) {
 		return nil, closeAfter(s, err)
 	}
 	p.opened++
-	one := &reader{session: s, calls: make(chan *readCall)}
-	p.wg.Add(1)
-	go one.run(p)
-	return one, nil
+	return s, nil
 }
 
 // close waits for the reads under way and closes their connections.
@@ -134,51 +132,10 @@ func (p *readers) close() error {
 	close(p.closed)
 	opened := p.opened
 	p.mu.Unlock()
-	all := make([]*reader, opened)
-	for i := range all {
-		all[i] = <-p.idle
-		close(all[i].calls)
-	}
-	p.wg.Wait()
 	var failed error
-	for _, one := range all {
-		failed = errors.Join(failed, one.session.Close())
+	for range opened {
+		s := <-p.idle
+		failed = errors.Join(failed, s.Close())
 	}
 	return errors.Join(failed, p.pool.Close())
-}
-
-// run serves calls until there are no more. A callback that leaves by Goexit takes the goroutine with it, and a new one
-// takes its place.
-func (one *reader) run(p *readers) {
-	leave := p.db.lanes.enter()
-	ended := false
-	defer func() {
-		leave()
-		if ended {
-			p.wg.Done()
-			return
-		}
-		go one.run(p)
-	}()
-	for call := range one.calls {
-		one.serve(call)
-	}
-	ended = true
-}
-
-func (one *reader) serve(call *readCall) {
-	call.rx = Rx{db: call.db, session: one.session, now: call.db.now()}
-	if _, err := one.session.exec(sqlBegin); err != nil {
-		call.done <- outcome{err: err}
-		return
-	}
-	call.db.lanes.invoke(
-		func() error { return call.fn(&call.rx) },
-		func(out outcome) {
-			call.rx.ended = true
-			if _, err := one.session.exec(sqlRollback); err != nil && !out.failed() {
-				out.err = err
-			}
-			call.done <- out
-		})
 }

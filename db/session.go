@@ -136,9 +136,13 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	return nil
 }
 
-// patience is how long SQLite itself waits for a lock in service: the time between two looks at whether anybody still
-// wants what is waited for. While a file is opened or migrated it waits longer, as dataSource says.
-var patience = pragma{"busy_timeout", "250", "250"}
+// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another process is recovering,
+// the writer for readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
+// outside SQLite, so that callers can leave. While a file is opened or migrated a connection waits as dataSource says.
+var (
+	patience   = pragma{"busy_timeout", "250", "250"}
+	noPatience = pragma{"busy_timeout", "0", "0"}
+)
 
 // closeAfter closes c after err, which may be nil, ended its use.
 func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }

@@ -16,7 +16,7 @@ import (
 // The channel is closed when ctx ends or the file is closed. While a file has no watcher nothing is watched; with one, an
 // idle file costs a look a second (20 a second where the system doesn't tell of writes), on a connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
-	if d.lanes.inCallback() {
+	if d.callbacks.inside() {
 		return nil, nested("watch")
 	}
 	changes, err := d.watch.join(ctx, d)

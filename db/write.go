@@ -37,10 +37,11 @@ const (
 // Write runs fn in a write transaction and returns when it is committed. why names the call in errors and to
 // Options.Observe.
 //
-// The process has one writing goroutine. fn runs on it, so it must be short, must not block on other callers, and must
-// not call Read or Write (that is an error at once). Callers that wait at the same time share a commit; an error, a panic
-// or a Goexit in one caller's function undoes its changes alone. fn may run more than once, when SQLite ended the
-// transaction of the group (a full disk): what it changes outside the database it must be able to change again.
+// One fn runs at a time in this process, on the caller's goroutine when nobody else waits and on the writer's own else. So
+// it must be short, must not block on other callers, and must not call Read or Write of the same file (an error at once).
+// Callers that wait at the same time share a commit; an error, a panic or a Goexit in one caller's function undoes its
+// changes alone. fn may run more than once, when SQLite ended the transaction of the group (a full disk): what it changes
+// outside the database it must be able to change again.
 //
 // When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause. Once fn has begun, Write
 // returns when fn and its commit have ended. A commit that fails is not known to have failed: ErrOutcomeUnknown.
@@ -58,7 +59,7 @@ type request struct {
 	read  func(*Rx) error
 
 	state  atomic.Int32 // waiting, taken or left
-	done   chan outcome // gets one value
+	done   chan outcome // gets one value; nil while the caller serves itself
 	queued time.Time
 	began  time.Time
 
@@ -74,7 +75,8 @@ const (
 	left          // its caller has gone
 )
 
-// A writer is the one goroutine of the process that writes, with its connection.
+// A writer is the writing connection of the process. One goroutine at a time works with it: that of a caller who found it
+// idle, or else its own, which serves those who wait, in groups.
 type writer struct {
 	db      *DB
 	pool    *sqlx.DB
@@ -85,11 +87,16 @@ type writer struct {
 	mu      sync.Mutex
 	arrived sync.Cond
 	pending []*request
+	busy    bool // somebody works with the connection
+	crowd   bool // the last group was of several: callers wait for the next one, so that they share it
 	closing bool
 
+	own bool // the writer's own goroutine is who made it busy
+
 	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by Goexit takes the
-	// goroutine with it, and the next one goes on from here.
+	// goroutine with it, and what follows, its deferred calls or the writer's next goroutine, goes on from here.
 	group   []*request
+	alone   [1]*request // the group of a caller who serves itself
 	at      int
 	solos   []*request // to be run again, each in a transaction of its own
 	commits int
@@ -105,42 +112,94 @@ func startWriter(d *DB, pool *sqlx.DB, s *session, q *processQueue) *writer {
 }
 
 func (w *writer) submit(ctx context.Context, r *request) error {
-	if w.db.lanes.inCallback() {
+	if w.db.callbacks.inside() {
 		return nested(r.why)
 	}
 	if err := ctx.Err(); err != nil {
 		return waitEnded(ctx, r.why, "the writer")
 	}
-	r.done = make(chan outcome, 1)
 	if w.db.options.Observe != nil {
 		r.queued = time.Now()
 	}
-	if err := w.enqueue(r); err != nil {
+	alone, err := w.enter(r)
+	if err != nil {
 		return err
 	}
 	var out outcome
-	select {
-	case out = <-r.done:
-	case <-ctx.Done():
-		if r.state.CompareAndSwap(waiting, left) {
-			return waitEnded(ctx, r.why, "the writer")
+	if alone && w.serveAlone(r) {
+		out = r.result
+	} else {
+		select {
+		case out = <-r.done:
+		case <-ctx.Done():
+			if r.state.CompareAndSwap(waiting, left) {
+				return waitEnded(ctx, r.why, "the writer")
+			}
+			out = <-r.done
 		}
-		out = <-r.done
 	}
 	out.err = wrap(r.why, out.err)
 	w.db.observe(r, out)
 	return out.leave()
 }
 
-func (w *writer) enqueue(r *request) error {
+// enter gives the writer to a caller who finds it idle, and lets others wait.
+func (w *writer) enter(r *request) (alone bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing {
-		return closedError(r.why)
+		return false, closedError(r.why)
 	}
+	if !w.busy && !w.crowd && len(w.pending) == 0 {
+		w.busy = true
+		return true, nil
+	}
+	r.done = make(chan outcome, 1)
 	w.pending = append(w.pending, r)
 	w.arrived.Signal()
-	return nil
+	return false, nil
+}
+
+// serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up again takes longer
+// than an append. It returns false where another process or program has its turn; then the caller waits among the others.
+func (w *writer) serveAlone(r *request) bool {
+	defer w.leave()
+	if !w.tryLock() {
+		r.done = make(chan outcome, 1)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.pending = append(w.pending, r)
+		return false
+	}
+	w.alone[0] = r
+	w.group, w.at = w.alone[:], 0
+	defer func() {
+		w.work() // what is left to do when r's function left by Goexit
+		w.alone[0] = nil
+	}()
+	w.work()
+	return true
+}
+
+// leave makes the writer idle and wakes its own goroutine if there is something to do for it.
+func (w *writer) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy = false
+	if len(w.pending) > 0 || w.closing {
+		w.arrived.Signal()
+	}
+}
+
+// work takes the group under way to its end.
+func (w *writer) work() {
+	for w.group != nil {
+		if w.at < len(w.group) {
+			w.step(w.group[w.at])
+		} else {
+			w.finish()
+		}
+	}
 }
 
 // close finishes what the writer took, ends it and closes its connection.
@@ -154,29 +213,21 @@ func (w *writer) close() error {
 }
 
 func (w *writer) run() {
-	leave := w.db.lanes.enter()
 	ended := false
 	defer func() {
-		leave()
 		if ended {
 			close(w.stopped)
 			return
 		}
 		go w.run() // a callback left by Goexit; go on where it was
 	}()
-	for {
-		switch {
-		case w.group == nil:
-			if !w.next() {
-				ended = true
-				return
-			}
-		case w.at < len(w.group):
-			w.step(w.group[w.at])
-		default:
-			w.finish()
-		}
+	if w.own {
+		w.work()
 	}
+	for w.next() {
+		w.work()
+	}
+	ended = true
 }
 
 // next waits for callers, gets the locks and then takes everybody who waits. It returns false when the writer is to end.
@@ -203,14 +254,22 @@ func (w *writer) next() bool {
 	}
 }
 
-// await blocks until somebody waits; false means that the writer is closing and nobody does.
+// await makes the writer idle, blocks until somebody waits, and takes it again; false means that the writer is closing
+// and nobody waits.
 func (w *writer) await() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.pending) == 0 && !w.closing {
+	if w.own {
+		w.busy, w.own = false, false
+	}
+	for w.busy || len(w.pending) == 0 && !w.closing {
 		w.arrived.Wait()
 	}
-	return len(w.pending) > 0
+	if len(w.pending) == 0 {
+		return false
+	}
+	w.busy, w.own = true, true
+	return true
 }
 
 // wanted drops the callers who left and reports whether anybody still waits.
@@ -242,7 +301,20 @@ func (w *writer) take() []*request {
 	rest := copy(w.pending, w.pending[n:])
 	clear(w.pending[rest:])
 	w.pending = w.pending[:rest]
+	w.crowd = len(group) > 1
 	return group
+}
+
+// tryLock is lock for a caller alone, who goes to wait among the others when it fails.
+func (w *writer) tryLock() bool {
+	if w.queue != nil && !w.queue.tryLock() {
+		return false
+	}
+	if _, err := w.session.exec(sqlBeginImmediate); err != nil {
+		w.unlock()
+		return false
+	}
+	return true
 }
 
 // lock gets this process's turn among the processes and then SQLite's write lock. It returns false when, before that,
@@ -263,6 +335,7 @@ func (w *writer) lock(again bool) bool {
 		case err == nil:
 			return true
 		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing
+			time.Sleep(lockRetry)
 		case isBusy(err):
 			w.unlock()
 			return false
@@ -308,7 +381,7 @@ func (w *writer) step(r *request) {
 				return
 			}
 		}
-		w.db.lanes.invoke(r.call, func(out outcome) { r.result = out })
+		w.db.callbacks.invoke(r.call, func(out outcome) { r.result = out })
 	}
 	r.tx.ended = true
 	if r.tx.dead != nil {
@@ -373,7 +446,7 @@ func (w *writer) breakUp(err error) {
 		if !r.result.failed() || r.tx.dead != nil {
 			r.result.err = err
 		}
-		r.done <- r.result
+		r.answer()
 		return
 	}
 	for i, r := range group {
@@ -382,7 +455,7 @@ func (w *writer) breakUp(err error) {
 			r.tx.rolledBack()
 		}
 		if ran && (r.result.panic != nil || r.result.goexit) {
-			r.done <- r.result
+			r.answer()
 			continue
 		}
 		r.called, r.result = false, outcome{}
@@ -435,6 +508,13 @@ func (w *writer) answer(group []*request, failed error) {
 		default:
 			r.tx.committed()
 		}
+		r.answer()
+	}
+}
+
+// answer gives a caller who waits the result; one who serves itself has it.
+func (r *request) answer() {
+	if r.done != nil {
 		r.done <- r.result
 	}
 }
@@ -451,7 +531,7 @@ func (w *writer) boundWAL() {
 	if err != nil || size.Log <= w.restartAbove {
 		return
 	}
-	size, err = w.session.checkpoint("RESTART")
+	size, err = w.session.restartWAL()
 	if err == nil && size.Busy == 0 {
 		w.restartAbove = walRestartPages
 	} else {
@@ -470,6 +550,15 @@ func (s *session) checkpoint(mode string) (walSize, error) {
 	var size walSize
 	err := s.Get(&size, "PRAGMA wal_checkpoint("+mode+")")
 	return size, err
+}
+
+// restartWAL has a moment's patience with readers, which the writing connection has not elsewhere.
+func (s *session) restartWAL() (size walSize, err error) {
+	if err := setPragma(background, s.conn, patience); err != nil {
+		return size, err
+	}
+	size, err = s.checkpoint("RESTART")
+	return size, errors.Join(err, setPragma(background, s.conn, noPatience))
 }
 
 func nested(why string) error {

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -237,13 +238,76 @@ func TestCallsFromInsideACallbackAreErrors(t *testing.T) {
 					t.Errorf("%s inside Read: %v", name, err)
 				}
 			}
-			other := dbtest.Open(t, db.Options{}) // another file is another matter
-			if err := d.Read(fresh, "copy", func(*db.Rx) error {
-				return other.Write(fresh, "copy", func(*db.Tx) error { return nil })
-			}); err != nil {
-				t.Errorf("a Write to another file inside Read: %v", err)
+			err := d.Write(fresh, "outer", func(*db.Tx) error { return deep(200, inner["Write"]) })
+			if !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("Write 200 calls deep inside Write: %v", err)
 			}
 		})
+	}
+}
+
+// deep makes a call below n others.
+func deep(n int, call func() error) error {
+	if n == 0 {
+		return call()
+	}
+	return deep(n-1, call)
+}
+
+func TestACallbackMayUseAnotherFile(t *testing.T) {
+	from, to := openNumbers(t, db.Options{}), openNumbers(t, db.Options{})
+	write(t, from, "INSERT INTO numbers (name, n) VALUES ('one', 1)")
+	copying := func(*db.Tx) error {
+		return from.Read(t.Context(), "copy", func(rx *db.Rx) error {
+			return rx.Get(new(int64), "SELECT n FROM numbers")
+		})
+	}
+	var wg sync.WaitGroup
+	for range 4 { // others' callbacks are running in both files meanwhile
+		wg.Go(func() {
+			for range 50 {
+				if err := to.Write(t.Context(), "copy", copying); err != nil {
+					t.Errorf("a Read of another file inside Write: %v", err)
+				}
+				if err := from.Read(t.Context(), "look", func(*db.Rx) error {
+					return to.Read(t.Context(), "look", func(*db.Rx) error { return nil })
+				}); err != nil {
+					t.Errorf("a Read of another file inside Read: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestALoneCallerLeavesWhenItsContextEnds(t *testing.T) {
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{})
+	write(t, d, numbers)
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("INSERT INTO numbers (name, n) VALUES ('other', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	err = d.Write(ctx, "wait", insert("late", 1))
+	if !errors.Is(err, db.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another program writes: %v", err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, "INSERT INTO numbers (name, n) VALUES ('after', 1)")
+	if n := count(t, d, "true"); n != 2 {
+		t.Errorf("%d rows are there", n)
 	}
 }
 
