@@ -61,7 +61,7 @@ func (s Started) append(dst []byte) []byte {
 	if s.OutcomeDescription != nil {
 		dst = appendText(dst, `,"outcome_description":`, *s.OutcomeDescription)
 	}
-	dst = timeText(append(dst, `,"started_at":"`...), s.StartedAt, s.startedAtText)
+	dst = chrono.AppendText(append(dst, `,"started_at":"`...), s.StartedAt, s.startedAtText)
 	return append(dst, `"}`...)
 }
 
@@ -101,7 +101,7 @@ func (e Ended) append(dst []byte, style rawStyle) []byte {
 	dst = appendText(dst, `{"record":"ended","run_id":`, e.RunID)
 	dst = appendText(dst, `,"agent_id":`, e.AgentID)
 	dst = e.appendTermination(append(dst, `,"termination":`...), style)
-	dst = timeText(append(dst, `,"ended_at":"`...), e.EndedAt, e.endedAtText)
+	dst = chrono.AppendText(append(dst, `,"ended_at":"`...), e.EndedAt, e.endedAtText)
 	return append(dst, `"}`...)
 }
 
@@ -135,9 +135,9 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	dst = strconv.AppendUint(append(dst, `,"actions_failed":`...), uint64(o.Metrics.ActionsFailed), 10)
 	dst = append(dst, `},"timestamp":"`...)
 	if o.Timestamp.IsZero() && o.timestampText == "" {
-		dst = timeText(dst, e.EndedAt, e.endedAtText)
+		dst = chrono.AppendText(dst, e.EndedAt, e.endedAtText)
 	} else {
-		dst = timeText(dst, o.Timestamp, o.timestampText)
+		dst = chrono.AppendText(dst, o.Timestamp, o.timestampText)
 	}
 	return append(dst, `"}}`...)
 }

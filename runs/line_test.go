@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+
+	"selvedge/internal/chrono"
 )
 
 func TestReadLineTellsWhatALineIs(t *testing.T) {
@@ -160,7 +162,7 @@ func TestOnlyEndsThatCanBeReadAreCancelled(t *testing.T) {
 		s := line.Record.(Unknown).status()
 		got := s.word
 		if !s.endedAt.IsZero() {
-			got += " " + string(timeText(nil, s.endedAt, s.endedAtText))
+			got += " " + chrono.Text(s.endedAt, s.endedAtText)
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", raw, got, want)

@@ -30,7 +30,7 @@ type Started struct {
 	OutcomeDescription *string
 	StartedAt          time.Time
 
-	startedAtText string // see timeText
+	startedAtText string // the spelling that StartedAt cannot hold; see chrono.Parse
 	from          provenance
 }
 
@@ -60,7 +60,7 @@ type Ended struct {
 	Termination Termination
 	EndedAt     time.Time
 
-	endedAtText string // see timeText
+	endedAtText string // the spelling that EndedAt cannot hold; see chrono.Parse
 	from        provenance
 }
 
@@ -120,7 +120,8 @@ type AgentOutcome struct {
 	// the clock at each read when a line has none, so that its answer changes from one read to the next.
 	Timestamp time.Time
 
-	timestampText string // see timeText
+	// timestampText is the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time, which means "absent".
+	timestampText string
 }
 
 // OutcomeMetrics counts what a run did. DurationMs is in milliseconds and must be finite: the original writes NaN and

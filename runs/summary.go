@@ -49,9 +49,9 @@ func (s RunSummary) MarshalJSON() ([]byte, error) {
 	out := appendText(nil, `{"run_id":`, s.RunID)
 	out = appendText(out, `,"agent_id":`, s.AgentID)
 	out = appendText(out, `,"intent":`, s.Intent)
-	out = append(timeText(append(out, `,"started_at":"`...), s.StartedAt, s.startedAtText), '"')
+	out = append(chrono.AppendText(append(out, `,"started_at":"`...), s.StartedAt, s.startedAtText), '"')
 	if s.EndedAt != nil {
-		out = append(timeText(append(out, `,"ended_at":"`...), *s.EndedAt, s.endedAtText), '"')
+		out = append(chrono.AppendText(append(out, `,"ended_at":"`...), *s.EndedAt, s.endedAtText), '"')
 	}
 	out = appendText(out, `,"status":`, string(s.Status))
 	return append(strconv.AppendInt(append(out, `,"turn_count":`...), int64(s.TurnCount), 10), '}'), nil

@@ -11,24 +11,13 @@ import (
 // years outside 0 to 9999 with a sign. A time.Time has no second 60; records that hold one remember it themselves.
 func FormatTime(t time.Time) string { return chrono.Format(t) }
 
-// parseTime reads a time. A leap second becomes the last nanosecond of second 59, so that it still sorts before the next
-// minute; its own spelling is then in text, which is empty for every other time.
-func parseTime(s string) (t time.Time, text string, err error) {
-	t, text, err = chrono.Parse(s)
+// parseTime reads a time; see [chrono.Parse].
+func parseTime(s string) (t time.Time, exact string, err error) {
+	t, exact, err = chrono.Parse(s)
 	if err != nil {
 		return time.Time{}, "", &DecodeError{Reason: err.Error()}
 	}
-	return t, text, nil
-}
-
-// timeText writes t, or text where that still stands for t. Text is what a record keeps beside a time.Time that cannot
-// say what was read: the spelling of second 60, and for an outcome's timestamp that of Go's zero time, which means
-// "absent" there. A caller who sets another time thereby drops it.
-func timeText(dst []byte, t time.Time, text string) []byte {
-	if text == "" {
-		return chrono.Append(dst, t)
-	}
-	return append(dst, chrono.Text(t, text)...)
+	return t, exact, nil
 }
 
 // columnNanos is t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to 2261; others are clamped to

@@ -88,13 +88,16 @@ func Parse(s string) (t time.Time, exact string, err error) {
 }
 
 // Text is how to write t: exact, as Parse gave it, where it still stands for t, else t itself.
-func Text(t time.Time, exact string) string {
+func Text(t time.Time, exact string) string { return string(AppendText(nil, t, exact)) }
+
+// AppendText is Text, appended to dst.
+func AppendText(dst []byte, t time.Time, exact string) []byte {
 	if exact != "" {
 		if kept, _, err := Parse(exact); err == nil && kept.Equal(t) {
-			return exact
+			return append(dst, exact...)
 		}
 	}
-	return Format(t)
+	return Append(dst, t)
 }
 
 // InRange reports whether the originals can read t back.
