@@ -33,11 +33,15 @@ func decode(line []byte) (Record, error) {
 		return nil, &DecodeError{Reason: serdejson.NotUTF8}
 	}
 	var few [12]member
-	tag, rest, reason := scanRecord(line, few[:0])
+	tag, rest, trailing, reason := scanRecord(line, few[:0])
 	if reason != "" {
 		return nil, &DecodeError{Reason: reason}
 	}
-	return decodeRecord(tag, rest, line)
+	record, err := decodeRecord(tag, rest, line)
+	if err == nil && trailing != "" {
+		return nil, &DecodeError{Reason: trailing}
+	}
+	return record, err
 }
 
 // member is a member of an object, or with a nil key an element of an array; both as they stand in the input.
@@ -47,13 +51,12 @@ type member struct{ key, text []byte }
 type content struct {
 	members []member
 	array   bool
-	// trailing is the complaint about what follows the record on its line. The original looks there last.
-	trailing string
 }
 
 // scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an array with the tag
-// first. Everything is checked as JSON here; reason is the first complaint, in the original's order.
-func scanRecord(line []byte, few []member) (tag int, rest content, reason string) {
+// first. Everything is checked as JSON here; reason is the first complaint, in the original's order. The complaint about
+// what follows the record on its line is in trailing, for the original looks there last.
+func scanRecord(line []byte, few []member) (tag int, rest content, trailing, reason string) {
 	s := serdejson.NewScanner(line)
 	open := s.Peek()
 	if open != '{' && open != '[' {
@@ -61,7 +64,7 @@ func scanRecord(line []byte, few []member) (tag int, rest content, reason string
 		if ok {
 			s.Fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord", serdejson.Unexpected(text)))
 		}
-		return 0, rest, s.Reason()
+		return 0, rest, "", s.Reason()
 	}
 	tag, rest.members, rest.array = -1, few, open == '['
 	s.Enter()
@@ -74,7 +77,7 @@ func scanRecord(line []byte, few []member) (tag int, rest content, reason string
 			key, more, ok = s.NextKey(first)
 		}
 		if !ok {
-			return 0, rest, s.Reason()
+			return 0, rest, "", s.Reason()
 		}
 		if !more {
 			break
@@ -83,28 +86,28 @@ func scanRecord(line []byte, few []member) (tag int, rest content, reason string
 			if tag >= 0 {
 				s.Seek(s.Pos() - 1) // the original stops before the colon
 				s.Fail("duplicate field `record`")
-				return 0, rest, s.Reason()
+				return 0, rest, "", s.Reason()
 			}
 			if tag, ok = recordTag(s); !ok {
-				return 0, rest, s.Reason()
+				return 0, rest, "", s.Reason()
 			}
 			continue
 		}
 		text, ok := s.Value()
 		if !ok {
-			return 0, rest, s.Reason()
+			return 0, rest, "", s.Reason()
 		}
 		rest.members = append(rest.members, member{key: key, text: text})
 	}
 	if tag < 0 {
 		s.Fail("missing field `record`")
-		return 0, rest, s.Reason()
+		return 0, rest, "", s.Reason()
 	}
 	if s.Peek(); !s.AtEnd() {
 		s.PeekFail("trailing characters")
-		rest.trailing = s.Reason()
+		trailing = s.Reason()
 	}
-	return tag, rest, ""
+	return tag, rest, trailing, ""
 }
 
 func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
@@ -148,9 +151,6 @@ func decodeRecord(tag int, c content, line []byte) (Record, error) {
 			e.from = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
 		}
 		record = e
-	}
-	if err == nil && c.trailing != "" {
-		err = &DecodeError{Reason: c.trailing}
 	}
 	if err != nil {
 		return nil, err

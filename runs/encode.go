@@ -24,7 +24,10 @@ func Encode(r Record) ([]byte, error) {
 	if err := validate(r); err != nil {
 		return nil, err
 	}
-	return appendLine(nil, r, canonicalRaw), nil
+	buffer := borrowBuffer() // has grown already, so that only the copy is allocated
+	defer buffer.giveBack()
+	buffer.bytes = appendLine(buffer.bytes, r, canonicalRaw)
+	return bytes.Clone(buffer.bytes), nil
 }
 
 // rawStyle is how free-form JSON gets into a line.

@@ -34,7 +34,7 @@ type Line struct {
 // The answer shares memory with text, which must not change as long as the answer is used.
 func ReadLine(text []byte) Line {
 	line := Line{given: text}
-	if utf8.Valid(text) && isBlank(text) {
+	if isBlank(text) && utf8.Valid(text) {
 		return line
 	}
 	record, err := decode(text)
@@ -118,7 +118,7 @@ func columnsHold(r Record) bool {
 // columnIndex is a turn's index for an INTEGER column, clamped to its largest value.
 func columnIndex(index uint64) int64 { return int64(min(index, math.MaxInt64)) }
 
-// lineBuffer is for lines that are only compared.
+// lineBuffer is for lines that are only compared, or copied.
 type lineBuffer struct{ bytes []byte }
 
 var lineBuffers = sync.Pool{New: func() any { return new(lineBuffer) }}

@@ -341,16 +341,16 @@ const (
 )
 
 // plainPrefix is the number of bytes before the first quote, backslash or control character. It looks at eight bytes at a
-// time: in hits, the high bit of a byte is set if that byte is one of the three. A borrow can only set bits above the
-// first true hit, so the lowest one is always right.
+// time: in hits, the high bit of an ASCII byte is set if that byte is one of the three. A borrow can only set bits above
+// the first true hit, so the lowest one is always right.
 func plainPrefix(b []byte) int {
 	n := 0
 	for ; len(b)-n >= 8; n += 8 {
-		w := binary.LittleEndian.Uint64(b[n:])
+		w := binary.LittleEndian.Uint64(b[n : n+8])
 		quote := w ^ everyByte*'"'
 		slash := w ^ everyByte*'\\'
-		hits := ((quote - everyByte) &^ quote) | ((slash - everyByte) &^ slash) | ((w - everyByte*0x20) &^ w)
-		if hits &= highBits; hits != 0 {
+		hits := (quote - everyByte) | (slash - everyByte) | (w - everyByte*0x20)
+		if hits &= highBits &^ w; hits != 0 {
 			return n + bits.TrailingZeros64(hits)/8
 		}
 	}
