@@ -40,15 +40,24 @@ func (s *Store) DeleteImported(tx *db.Tx, run RunRef) (bool, error) {
 	return n > 0, err
 }
 
-// LineCount is the number of lines in the run's trace, and so the sequence of the last one: one that has grown since an
-// import was written to. found is false when there is no such run.
-func (s *Store) LineCount(rx *db.Rx, run RunRef) (lines int64, found bool, err error) {
-	key, found, err := s.find(rx, run)
-	if err != nil || !found {
-		return 0, false, err
+// A Standing tells whether a run was touched since an import: then it has another row, or more lines.
+type Standing struct {
+	Row   int64 `db:"key"`   // number of its row, never used again
+	Lines int64 `db:"lines"` // number of lines in its trace, and so the sequence of the last one
+}
+
+const sqlStanding = `
+SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0) AS lines
+FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+
+// Standing tells where a run stands. found is false when there is no such run.
+func (s *Store) Standing(rx *db.Rx, run RunRef) (at Standing, found bool, err error) {
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return Standing{}, false, err
 	}
-	lines, err = lastSequence(rx, key)
-	return lines, true, err
+	found, err = rx.Find(&at, sqlStanding, scope, run.RunID, run.AgentID)
+	return at, found, err
 }
 
 func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
@@ -99,11 +108,26 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, erro
 	}
 }
 
-// LinesTx gives the lines behind a sequence inside a transaction, at most limit of them; none when there is no such run.
-func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, limit int) ([]TraceLine, error) {
+// The sizes of what a row's line is made of, without reading it.
+const sqlLineSizes = `
+SELECT coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)
+FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ?`
+
+// LinesTx gives the lines behind a sequence inside a transaction: about maxBytes of them, and at least one where there is
+// one; none when there is no such run.
+func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, maxBytes int) ([]TraceLine, error) {
+	const most = 512
 	key, found, err := s.find(rx, run)
 	if err != nil || !found {
 		return nil, err
+	}
+	var sizes []int
+	if err := rx.Select(&sizes, sqlLineSizes, key<<24|after, (key+1)<<24, most); err != nil || len(sizes) == 0 {
+		return nil, err
+	}
+	limit := 1
+	for total := sizes[0]; limit < len(sizes) && total+sizes[limit] <= maxBytes; limit++ {
+		total += sizes[limit]
 	}
 	return readLines(rx, key, after, limit)
 }

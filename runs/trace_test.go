@@ -179,9 +179,14 @@ func TestImportedLinesComeBack(t *testing.T) {
 		t.Errorf("the run is %+v", run)
 	}
 	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error {
-		n, found, err := s.LineCount(rx, ref)
-		if err != nil || !found || n != 11 {
-			t.Errorf("the run has %d lines (%v, %v), not 11", n, found, err)
+		at, found, err := s.Standing(rx, ref)
+		if err != nil || !found || at.Lines != 11 {
+			t.Errorf("the run has %d lines (%v, %v), not 11", at.Lines, found, err)
+		}
+		for bytes, want := range map[int]int{0: 1, 1 << 20: 11} {
+			if page, err := s.LinesTx(rx, ref, 0, bytes); err != nil || len(page) != want {
+				t.Errorf("a page of %d bytes has %d lines (%v), not %d", bytes, len(page), err, want)
+			}
 		}
 		return nil
 	}))

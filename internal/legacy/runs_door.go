@@ -14,28 +14,9 @@ type runsDoor struct{ *runs.Store }
 
 func ref(e entity) runs.RunRef { return runs.RunRef{AgentID: e.group, RunID: e.id} }
 
-const (
-	sqlRunStands = `
-SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0) AS last
-FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
-
-	// The sizes of what a row's line is made of, without reading it.
-	sqlLineSizes = `
-SELECT coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)
-FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ?`
-)
-
 func (s runsDoor) state(rx *db.Rx, e entity) (stored, bool, error) {
-	var row struct {
-		Key  int64 `db:"key"`
-		Last int64 `db:"last"`
-	}
-	scope, ok, err := rx.Scope(s.Scope())
-	if err != nil || !ok {
-		return stored{}, false, err
-	}
-	ok, err = rx.Find(&row, sqlRunStands, scope, e.id, e.group)
-	return stored{row: row.Key, last: row.Last}, ok, err
+	at, ok, err := s.Standing(rx, ref(e))
+	return stored{row: at.Row, last: at.Lines}, ok, err
 }
 
 func (s runsDoor) append(tx *db.Tx, e entity, records []record) (stored, error) {
@@ -59,23 +40,7 @@ func (s runsDoor) remove(tx *db.Tx, e entity) error {
 }
 
 func (s runsDoor) lines(rx *db.Rx, e entity, after int64, maxBytes int) ([]storedLine, error) {
-	const most = 512
-	now, ok, err := s.state(rx, e)
-	if err != nil || !ok {
-		return nil, err
-	}
-	var sizes []int
-	if err := rx.Select(&sizes, sqlLineSizes, now.row<<24|after, (now.row+1)<<24, most); err != nil {
-		return nil, err
-	}
-	limit := 0
-	for total := 0; limit < len(sizes) && (limit == 0 || total+sizes[limit] <= maxBytes); limit++ {
-		total += sizes[limit]
-	}
-	if limit == 0 {
-		return nil, nil
-	}
-	page, err := s.LinesTx(rx, ref(e), after, limit)
+	page, err := s.LinesTx(rx, ref(e), after, maxBytes)
 	lines := make([]storedLine, len(page))
 	for i, line := range page {
 		lines[i] = storedLine{sequence: line.Sequence, text: line.Text}
