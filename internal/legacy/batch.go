@@ -17,9 +17,7 @@ type batch struct {
 
 func (b *batch) apply(st *step) error {
 	if st.kind == stepIgnored {
-		b.part.Files.Ignored++
-		b.part.remark(&b.part.Ignored, st.file.path, st.reason)
-		return nil
+		return b.part.ignore(st.file.path, st.reason)
 	}
 	if st.kind == stepUnread {
 		return b.unreadable(st)
@@ -47,9 +45,7 @@ func (b *batch) unreadable(st *step) error {
 		b.part.Files.Found++
 	}
 	b.part.Files.Unreadable++
-	q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatFile, reason: st.reason})
-	b.part.quarantined(q)
-	return err
+	return b.source.putAside(b.tx, &b.part, finding{path: st.file.path, what: whatFile, reason: st.reason})
 }
 
 // same counts a file that is as it was.
@@ -183,11 +179,9 @@ func (b *batch) target(st *step) (*ledgerRow, error) {
 	case state == stateRefused:
 		b.part.Files.Refused++
 		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into a scope of its own", b.layout.title(c.entity))
-		q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatConflict, reason: reason, whose: &c.entity})
-		if err != nil {
+		if err := b.source.putAside(b.tx, &b.part, finding{path: st.file.path, what: whatConflict, reason: reason, whose: &c.entity}); err != nil {
 			return nil, err
 		}
-		b.part.quarantined(q)
 	case known:
 		b.part.Files.Changed++
 	default:
@@ -195,11 +189,9 @@ func (b *batch) target(st *step) (*ledgerRow, error) {
 	}
 	if passed != nil && state == stateTaken {
 		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s", b.layout.title(passed.wanted), shown(string(passed.by)), b.layout.title(c.entity))
-		q, err := b.source.quarantine(b.tx, finding{path: st.file.path, what: whatName, reason: reason, whose: &passed.wanted})
-		if err != nil {
+		if err := b.source.putAside(b.tx, &b.part, finding{path: st.file.path, what: whatName, reason: reason, whose: &passed.wanted}); err != nil {
 			return nil, err
 		}
-		b.part.quarantined(q)
 	}
 	return row, nil
 }
@@ -315,11 +307,10 @@ func (b *batch) take(st *step, row *ledgerRow) error {
 
 // bad quarantines a line. It was counted with the others of its kind, all of which are bad: the count is corrected.
 func (b *batch) bad(st *step, e entity, offset int64, what, reason string, raw []byte) error {
-	q, err := b.source.quarantine(b.tx, finding{path: st.file.path, offset: offset, what: what, reason: reason, whose: &e, raw: raw})
+	err := b.source.putAside(b.tx, &b.part, finding{path: st.file.path, offset: offset, what: what, reason: reason, whose: &e, raw: raw})
 	if err != nil {
 		return err
 	}
-	b.part.quarantined(q)
 	b.part.count(kindUndecodable, func(c *Count) {
 		c.Quarantined++
 		if st.file.changed {

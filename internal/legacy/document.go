@@ -3,13 +3,8 @@ package legacy
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
-	"io"
-	"io/fs"
 	"iter"
 	"os"
-	"slices"
 
 	"selvedge/db"
 )
@@ -81,21 +76,12 @@ func (f *documentFile) noun(l documentLayout) string {
 func readDocument(l documentLayout, root, path string) *documentFile {
 	at := below(root, path)
 	f := &documentFile{path: path}
-	file, size, err := openSource(at)
-	if err == nil {
-		f.text, err = io.ReadAll(io.LimitReader(file, maxDocument+1))
-		err = errors.Join(err, file.Close())
-	}
-	switch {
-	case err != nil:
-		f.text, f.reason, f.unread = nil, why(at, err), true
-		return f
-	case size > maxDocument || len(f.text) > maxDocument:
-		f.text, f.reason, f.unread = nil, "is larger than 64 MiB", true
+	text, err := readSource(at, maxDocument)
+	if err != nil {
+		f.reason, f.unread = why(at, err), true
 		return f
 	}
-	sum := sha256.Sum256(f.text)
-	f.sum = sum[:]
+	f.text, f.sum = text, sumOf(text)
 	f.value, f.reason = l.read(f.text)
 	if keeps, ok := l.(keepsFlawed); ok && f.reason == "" {
 		f.flaw = keeps.flaw(f.value)
@@ -121,49 +107,15 @@ func newDocumentImport(d *db.DB, l documentLayout, scope, root string, o Options
 
 func runDocumentImport(ctx context.Context, d *db.DB, l documentLayout, scope, root string, o Options) (Report, error) {
 	x := newDocumentImport(d, l, scope, root, o)
-	if err := x.count(); err != nil {
-		return x.report, err
-	}
-	err := d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
-		x.source, err = addSource(tx, scope, l.name(), root)
-		return err
-	})
-	if err != nil {
-		return x.report, err
-	}
-	if err := x.files(ctx); err != nil {
-		return x.report, err
-	}
-	if err := x.gone(ctx); err != nil {
-		return x.report, err
-	}
-	return x.report, d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
-}
-
-// count finds the totals for whoever watches.
-func (x *documentImport) count() error {
-	if x.o.Progress == nil {
-		return nil
-	}
-	err := x.layout.walk(x.root, func(path string) error {
-		x.at.TotalFiles++
-		if info, err := os.Stat(below(x.root, path)); err == nil && info.Mode().IsRegular() {
-			x.at.TotalBytes += info.Size()
-		}
-		return nil
-	}, func(string, string) error { return nil })
-	x.o.Progress(x.at)
-	return err
-}
-
-func (x *documentImport) ignored(path, reason string) error {
-	x.report.Files.Ignored++
-	x.report.remark(&x.report.Ignored, path, reason)
-	return nil
+	err := x.source.importing(ctx, d, &x.report, root, func() error { return x.files(ctx) })
+	return x.report, err
 }
 
 // files reads and writes in turns.
 func (x *documentImport) files(ctx context.Context) error {
+	if err := x.o.totals(&x.at, x.root, x.layout.walk); err != nil {
+		return err
+	}
 	var pending []*documentFile
 	bytes := 0
 	flush := func() error {
@@ -181,7 +133,7 @@ func (x *documentImport) files(ctx context.Context) error {
 			return nil
 		}
 		return flush()
-	}, x.ignored)
+	}, x.report.ignore)
 	if err != nil {
 		return err
 	}
@@ -252,26 +204,6 @@ func (x *documentImport) unchanged(rx *db.Rx, files []*documentFile, part *Repor
 func countFile(part *Report, f *documentFile) {
 	part.Files.Found++
 	part.Files.Bytes += int64(len(f.text))
-}
-
-// gone counts the files that were imported once and are not in the tree any more.
-func (x *documentImport) gone(ctx context.Context) error {
-	for after := []byte{}; ; {
-		var rows []ledgerRow
-		err := x.d.Read(ctx, "look for files that are gone", func(rx *db.Rx) (err error) {
-			rows, err = x.source.filesAfter(rx, after, 1000)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		for i := range rows {
-			if _, err := os.Lstat(below(x.root, string(rows[i].Path))); errors.Is(err, fs.ErrNotExist) {
-				x.report.Files.Gone++
-			}
-		}
-		after = slices.Clone(rows[len(rows)-1].Path)
-	}
 }
 
 // claimed tells whether the tree has a file at path.

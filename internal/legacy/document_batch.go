@@ -170,44 +170,33 @@ func (b *documentBatch) put(f *documentFile, e entity, known bool) error {
 	}
 	if f.flaw != "" {
 		column = inQuarantined
-		if err := b.flawed(f, e); err != nil {
+		if err := b.source.putAside(b.tx, b.part, finding{path: f.path, what: whatLine, reason: f.flaw, whose: &e, raw: f.text}); err != nil {
 			return err
 		}
 	}
 	b.add(f, column)
 	if own := b.layout.own(f.value); own != e {
-		q, err := b.source.quarantine(b.tx, finding{
+		err := b.source.putAside(b.tx, b.part, finding{
 			path: f.path, what: whatName, whose: &own,
 			reason: fmt.Sprintf("it says that it is %s, which belongs into another file; kept as %s", b.layout.title(own), b.layout.title(e)),
 		})
 		if err != nil {
 			return err
 		}
-		b.part.quarantined(q)
 	}
 	return b.note(f, e, stateTaken, &row)
-}
-
-// flawed puts a document that the old program can't read into quarantine, too.
-func (b *documentBatch) flawed(f *documentFile, e entity) error {
-	q, err := b.source.quarantine(b.tx, finding{path: f.path, what: whatLine, reason: f.flaw, whose: &e, raw: f.text})
-	if err == nil {
-		b.part.quarantined(q)
-	}
-	return err
 }
 
 // refuse puts a document that can't be taken under any id into quarantine, with its bytes.
 func (b *documentBatch) refuse(f *documentFile, e entity, reason string) error {
 	b.part.Files.Refused++
 	b.add(f, inQuarantined)
-	q, err := b.source.quarantine(b.tx, finding{
+	err := b.source.putAside(b.tx, b.part, finding{
 		path: f.path, what: whatConflict, reason: b.layout.title(e) + " " + reason, whose: &e, raw: f.text,
 	})
 	if err != nil {
 		return err
 	}
-	b.part.quarantined(q)
 	return b.note(f, e, stateRefused, nil)
 }
 

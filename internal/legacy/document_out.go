@@ -19,28 +19,20 @@ func sumOf(text []byte) []byte {
 // runDocumentVerify reads a tree again and compares it with the file, document by document. Nothing is written.
 func runDocumentVerify(ctx context.Context, d *db.DB, l documentLayout, scope, root string, o Options) (Report, error) {
 	x := newDocumentImport(d, l, scope, root, o)
-	if err := x.count(); err != nil {
+	if err := x.o.totals(&x.at, root, l.walk); err != nil {
 		return x.report, err
 	}
-	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
-		x.source, _, err = findSource(rx, scope, l.name(), root)
-		return err
+	err := x.source.verifying(ctx, d, &x.report, root, func() error {
+		return l.walk(root, func(path string) error {
+			if ctx.Err() != nil {
+				return interrupted(ctx, "verify", ctx.Err())
+			}
+			f := readDocument(l, root, path)
+			err := d.Read(ctx, "verify "+l.name(), func(rx *db.Rx) error { return x.verify(rx, f) })
+			x.progress([]*documentFile{f})
+			return err
+		}, x.report.ignore)
 	})
-	if err != nil {
-		return x.report, err
-	}
-	err = l.walk(root, func(path string) error {
-		if ctx.Err() != nil {
-			return &db.Error{Op: "verify", Err: context.Cause(ctx)}
-		}
-		f := readDocument(l, root, path)
-		err := d.Read(ctx, "verify "+l.name(), func(rx *db.Rx) error { return x.verify(rx, f) })
-		x.progress([]*documentFile{f})
-		return err
-	}, x.ignored)
-	if err == nil && x.source.id != 0 {
-		err = x.gone(ctx)
-	}
 	return x.report, err
 }
 
@@ -151,7 +143,7 @@ func runDocumentExport(ctx context.Context, d *db.DB, l documentLayout, scope, d
 	}
 	for e, err := range x.store.entities(ctx) {
 		if ctx.Err() != nil {
-			return x.report, &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+			return x.report, interrupted(ctx, "export", ctx.Err())
 		}
 		if err == nil {
 			err = x.export(ctx, e)

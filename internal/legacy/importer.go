@@ -142,7 +142,7 @@ func (x *importer) releaseGone(ctx context.Context) error {
 			return err
 		}
 		err = x.d.Write(ctx, "release what is gone", func(tx *db.Tx) error {
-			for _, path := range x.goneFrom(paths) {
+			for _, path := range goneFrom(x.root, paths) {
 				if err := x.source.releaseUnread(tx, string(path)); err != nil {
 					return err
 				}
@@ -165,12 +165,8 @@ func unlessStopped(reading, writing error) error {
 }
 
 func (x *importer) begin(ctx context.Context, scope string) error {
-	if x.o.Progress != nil {
-		err := totals(x.layout, x.root, &x.at)
-		if err != nil {
-			return err
-		}
-		x.o.Progress(x.at)
+	if err := x.o.totals(&x.at, x.root, x.layout.walk); err != nil {
+		return err
 	}
 	return x.d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
 		if x.source, err = addSource(tx, scope, x.layout.name(), x.root); err != nil {
@@ -265,16 +261,4 @@ func (st *step) progress() int64 {
 		return n
 	}
 	return 0
-}
-
-// totals counts what a walk will meet.
-func totals(l layout, root string, at *Progress) error {
-	return l.walk(root, func(path string) error {
-		at.TotalFiles++
-		if f, size, err := openSource(below(root, path)); err == nil {
-			at.TotalBytes += size
-			return f.Close()
-		}
-		return nil
-	}, func(string, string) error { return nil })
 }

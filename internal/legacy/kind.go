@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"selvedge/db"
 )
@@ -34,6 +35,24 @@ type Options struct {
 type Progress struct {
 	Files, TotalFiles int64
 	Bytes, TotalBytes int64
+}
+
+// totals counts what a walk will meet, for whoever watches.
+func (o Options) totals(at *Progress, root string, walk func(root string, file func(path string) error, ignored func(path, reason string) error) error) error {
+	if o.Progress == nil {
+		return nil
+	}
+	err := walk(root, func(path string) error {
+		at.TotalFiles++
+		if info, err := os.Stat(below(root, path)); err == nil && info.Mode().IsRegular() {
+			at.TotalBytes += info.Size()
+		}
+		return nil
+	}, func(string, string) error { return nil })
+	if err == nil {
+		o.Progress(*at)
+	}
+	return err
 }
 
 const defaultBatchBytes = 4 << 20

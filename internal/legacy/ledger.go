@@ -1,7 +1,11 @@
 package legacy
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"sort"
 	"strconv"
 	"strings"
@@ -50,7 +54,7 @@ const (
 
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
 	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path = ?`
-	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
 	sqlPutFile    = `
 INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, path) DO UPDATE SET
@@ -108,11 +112,6 @@ func (s source) file(rx *db.Rx, path string) (*ledgerRow, error) {
 	return &row, nil
 }
 
-// filesAfter are the next rows in order of their paths' bytes.
-func (s source) filesAfter(rx *db.Rx, path []byte, limit int) (rows []ledgerRow, err error) {
-	return rows, rx.Select(&rows, sqlFilesAfter, s.id, path, limit)
-}
-
 func (s source) put(tx *db.Tx, r *ledgerRow) error {
 	var tail any
 	if len(r.Tail) > 0 {
@@ -139,6 +138,66 @@ func (s source) move(tx *db.Tx, from, to string) error {
 		}
 	}
 	return nil
+}
+
+// importing has body run between the beginning and the end of an import, and counts what is gone.
+func (s *source) importing(ctx context.Context, d *db.DB, report *Report, root string, body func() error) error {
+	err := d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+		*s, err = addSource(tx, report.Scope, report.Kind, root)
+		return err
+	})
+	if err == nil {
+		err = body()
+	}
+	if err == nil {
+		report.Files.Gone, err = s.gone(ctx, d, root)
+	}
+	if err == nil {
+		err = d.Write(ctx, "end import", func(tx *db.Tx) error { return s.end(tx) })
+	}
+	return err
+}
+
+// verifying has body run with what is known of the source, and counts what is gone. A tree that was never imported may be
+// here from elsewhere.
+func (s *source) verifying(ctx context.Context, d *db.DB, report *Report, root string, body func() error) error {
+	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
+		*s, _, err = findSource(rx, report.Scope, report.Kind, root)
+		return err
+	})
+	if err == nil {
+		err = body()
+	}
+	if err == nil && s.id != 0 {
+		report.Files.Gone, err = s.gone(ctx, d, root)
+	}
+	return err
+}
+
+// gone counts the files that were imported once and are not in the tree any more.
+func (s source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
+	for after := []byte{}; ; {
+		var paths [][]byte
+		err := d.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
+			paths = nil
+			return rx.Select(&paths, sqlPathsAfter, s.id, after, 1000)
+		})
+		if err != nil || len(paths) == 0 {
+			return n, err
+		}
+		n += int64(len(goneFrom(root, paths)))
+		after = paths[len(paths)-1]
+	}
+}
+
+// goneFrom gives those of the paths that are not in the tree any more.
+func goneFrom(root string, paths [][]byte) (gone [][]byte) {
+	for _, path := range paths {
+		if _, err := os.Lstat(below(root, string(path))); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, path)
+		}
+	}
+	return gone
 }
 
 // holderRow is a ledger row of any source.

@@ -2,11 +2,9 @@ package legacy
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,19 +47,7 @@ func (Live) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) 
 	if err != nil {
 		return x.report, err
 	}
-	err = d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
-		x.source, err = addSource(tx, scope, "live", x.root)
-		return err
-	})
-	if err == nil {
-		err = x.files(ctx, x.take)
-	}
-	if err == nil {
-		err = x.gone(ctx)
-	}
-	if err == nil {
-		err = d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
-	}
+	err = x.source.importing(ctx, d, &x.report, x.root, func() error { return x.files(ctx, x.take) })
 	return x.report, err
 }
 
@@ -71,16 +57,7 @@ func (Live) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) 
 	if err != nil {
 		return x.report, err
 	}
-	err = d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
-		x.source, _, err = findSource(rx, scope, "live", x.root)
-		return err
-	})
-	if err == nil {
-		err = x.files(ctx, x.verify)
-	}
-	if err == nil && x.source.id != 0 {
-		err = x.gone(ctx)
-	}
+	err = x.source.verifying(ctx, d, &x.report, x.root, func() error { return x.files(ctx, x.verify) })
 	return x.report, err
 }
 
@@ -183,21 +160,12 @@ const maxLiveFile = 512 << 20
 func (x *liveImport) read(path string) *liveFile {
 	f := &liveFile{path: path}
 	at := below(x.root, path)
-	file, size, err := openSource(at)
-	if err == nil {
-		f.text, err = io.ReadAll(io.LimitReader(file, maxLiveFile+1))
-		err = errors.Join(err, file.Close())
-	}
-	switch {
-	case err != nil:
-		f.text, f.reason = nil, why(at, err)
-		return f
-	case size > maxLiveFile || len(f.text) > maxLiveFile:
-		f.text, f.reason = nil, "is larger than 512 MiB"
+	text, err := readSource(at, maxLiveFile)
+	if err != nil {
+		f.reason = why(at, err)
 		return f
 	}
-	sum := sha256.Sum256(f.text)
-	f.sum = sum[:]
+	f.text, f.sum = text, sumOf(text)
 	return f
 }
 
@@ -209,7 +177,7 @@ func (f *liveFile) parse() {
 
 // files reads file after file and has each visited.
 func (x *liveImport) files(ctx context.Context, visit func(context.Context, *liveFile) error) error {
-	if err := x.totals(); err != nil {
+	if err := x.o.totals(&x.at, x.root, walkLive); err != nil {
 		return err
 	}
 	return walkLive(x.root, func(path string) error {
@@ -229,44 +197,5 @@ func (x *liveImport) files(ctx context.Context, visit func(context.Context, *liv
 			x.o.Progress(x.at)
 		}
 		return nil
-	}, func(path, reason string) error {
-		x.report.Files.Ignored++
-		x.report.remark(&x.report.Ignored, path, reason)
-		return nil
-	})
-}
-
-func (x *liveImport) totals() error {
-	if x.o.Progress == nil {
-		return nil
-	}
-	err := walkLive(x.root, func(path string) error {
-		x.at.TotalFiles++
-		if info, err := os.Stat(below(x.root, path)); err == nil && info.Mode().IsRegular() {
-			x.at.TotalBytes += info.Size()
-		}
-		return nil
-	}, func(string, string) error { return nil })
-	x.o.Progress(x.at)
-	return err
-}
-
-// gone counts the files that were imported once and are not in the tree any more.
-func (x *liveImport) gone(ctx context.Context) error {
-	for after := []byte{}; ; {
-		var rows []ledgerRow
-		err := x.d.Read(ctx, "look for files that are gone", func(rx *db.Rx) (err error) {
-			rows, err = x.source.filesAfter(rx, after, 1000)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		for i := range rows {
-			if _, err := os.Lstat(below(x.root, string(rows[i].Path))); errors.Is(err, os.ErrNotExist) {
-				x.report.Files.Gone++
-			}
-		}
-		after = rows[len(rows)-1].Path
-	}
+	}, x.report.ignore)
 }

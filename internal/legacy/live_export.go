@@ -37,7 +37,7 @@ func (Live) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) 
 	}
 	for _, f := range x.place(runs) {
 		if ctx.Err() != nil {
-			return x.report, &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+			return x.report, interrupted(ctx, "export", ctx.Err())
 		}
 		if err := x.write(ctx, f); err != nil {
 			return x.report, fmt.Errorf("export %s: %w", f.path, err)

@@ -163,9 +163,7 @@ func (b *liveBatch) file() error {
 // aside puts bytes of the file into quarantine.
 func (b *liveBatch) aside(f finding) error {
 	f.path = b.f.path
-	q, err := b.source.quarantine(b.tx, f)
-	b.part.quarantined(q)
-	return err
+	return b.source.putAside(b.tx, b.part, f)
 }
 
 // refusedSuffix is how the ledger's counts tell records that are in quarantine.

@@ -178,6 +178,15 @@ func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, err error) {
 	return q, err
 }
 
+// putAside is quarantine for a finding that a report names.
+func (s source) putAside(tx *db.Tx, part *Report, f finding) error {
+	q, err := s.quarantine(tx, f)
+	if err == nil {
+		part.quarantined(q)
+	}
+	return err
+}
+
 func (s source) quarantined(rx *db.Rx, path string, offset int64, what string) (Quarantined, bool, error) {
 	var row quarantineRow
 	ok, err := rx.Find(&row, sqlFindQuarantine, s.id, []byte(path), offset, what)

@@ -32,7 +32,8 @@ func (r *reader) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.countGone(ctx)
+	r.gone, err = r.source.gone(ctx, r.d, r.root)
+	return err
 }
 
 func (r *reader) send(ctx context.Context, st *step) error {
@@ -77,36 +78,6 @@ func trouble(err error) error {
 		return nil
 	}
 	return &readError{err}
-}
-
-// goneFrom gives those of the paths that are not in the tree any more.
-func (x *importer) goneFrom(paths [][]byte) (gone [][]byte) {
-	for _, path := range paths {
-		if _, err := os.Lstat(below(x.root, string(path))); errors.Is(err, fs.ErrNotExist) {
-			gone = append(gone, path)
-		}
-	}
-	return gone
-}
-
-// countGone counts the files that were imported once and are not in the tree any more.
-func (r *reader) countGone(ctx context.Context) error {
-	for after := []byte{}; ; {
-		var rows []ledgerRow
-		err := r.d.Read(ctx, "look for files that are gone", func(rx *db.Rx) (err error) {
-			rows, err = r.source.filesAfter(rx, after, 1000)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		paths := make([][]byte, len(rows))
-		for i := range rows {
-			paths[i] = rows[i].Path
-		}
-		r.gone += int64(len(r.goneFrom(paths)))
-		after = paths[len(paths)-1]
-	}
 }
 
 // fileReader reads one open file.

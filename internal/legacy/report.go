@@ -86,6 +86,13 @@ func (r *Report) quarantined(q Quarantined) {
 	r.Quarantined = append(r.Quarantined, q)
 }
 
+// ignore counts a file that the old program does not read either, and says why not.
+func (r *Report) ignore(file, reason string) error {
+	r.Files.Ignored++
+	r.remark(&r.Ignored, file, reason)
+	return nil
+}
+
 // add puts what a batch counted into r, once the batch is committed.
 func (r *Report) add(part *Report) {
 	for kind, p := range part.Counts {

@@ -22,10 +22,8 @@ func runVerify(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 
 func verifyAll(ctx context.Context, d *db.DB, l layout, scope, root string, o Options) (Report, error) {
 	x := &importer{d: d, layout: l, store: l.store(d, scope), root: root, o: o, report: newReport(l.name(), scope, root)}
-	if o.Progress != nil {
-		if err := totals(l, root, &x.at); err != nil {
-			return x.report, err
-		}
+	if err := o.totals(&x.at, root, l.walk); err != nil {
+		return x.report, err
 	}
 	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
 		x.source, _, err = findSource(rx, scope, l.name(), root) // never imported: then its things may be here from elsewhere
@@ -37,15 +35,10 @@ func verifyAll(ctx context.Context, d *db.DB, l layout, scope, root string, o Op
 	v := &verifier{reader: &reader{importer: x}, report: &x.report}
 	err = l.walk(root, func(path string) error {
 		return v.file(ctx, path)
-	}, func(path, reason string) error {
-		x.report.Files.Ignored++
-		x.report.remark(&x.report.Ignored, path, reason)
-		return nil
-	})
+	}, x.report.ignore)
 	if err == nil && x.source.id != 0 {
-		err = v.countGone(ctx)
+		x.report.Files.Gone, err = x.source.gone(ctx, d, root)
 	}
-	x.report.Files.Gone = v.gone
 	return x.report, err
 }
 

@@ -96,6 +96,26 @@ func openSource(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
+// readSource gives all that a file holds, as openSource opens it, if that is not more than so many bytes.
+func readSource(path string, most int64) ([]byte, error) {
+	f, size, err := openSource(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && (size > most || int64(len(text)) > most) {
+		err = &tooLargeError{most}
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+type tooLargeError struct{ most int64 }
+
+func (e *tooLargeError) Error() string { return fmt.Sprintf("is larger than %d MiB", e.most>>20) }
+
 type notAFileError struct{ mode fs.FileMode }
 
 func (e *notAFileError) Error() string {
@@ -114,6 +134,9 @@ func (e *notAFileError) Error() string {
 func why(path string, err error) string {
 	if shape, ok := errors.AsType[*notAFileError](err); ok {
 		return shape.Error()
+	}
+	if large, ok := errors.AsType[*tooLargeError](err); ok {
+		return large.Error()
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):

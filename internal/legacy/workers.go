@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -52,19 +51,9 @@ func (Workers) Import(ctx context.Context, d *db.DB, scope, dir string, o Option
 	if err != nil {
 		return x.report, err
 	}
-	err = d.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
-		x.source, err = addSource(tx, scope, x.name(), x.root)
-		return err
+	err = x.source.importing(ctx, d, &x.report, x.root, func() error {
+		return x.eachTree(ctx, func(t *runtimeTree) error { return x.take(ctx, t) }, func(f finding) error { return x.putAside(ctx, f) })
 	})
-	if err == nil {
-		err = x.eachTree(ctx, func(t *runtimeTree) error { return x.take(ctx, t) }, func(f finding) error { return x.putAside(ctx, f) })
-	}
-	if err == nil {
-		err = x.gone(ctx)
-	}
-	if err == nil {
-		err = d.Write(ctx, "end import", func(tx *db.Tx) error { return x.source.end(tx) })
-	}
 	return x.report, err
 }
 
@@ -74,20 +63,13 @@ func (Workers) Verify(ctx context.Context, d *db.DB, scope, dir string, o Option
 	if err != nil {
 		return x.report, err
 	}
-	err = d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
-		x.source, _, err = findSource(rx, scope, x.name(), x.root)
-		return err
-	})
-	if err == nil {
-		err = x.eachTree(ctx, func(t *runtimeTree) error {
+	err = x.source.verifying(ctx, d, &x.report, x.root, func() error {
+		return x.eachTree(ctx, func(t *runtimeTree) error {
 			return d.Read(ctx, "verify workers", func(rx *db.Rx) error { return x.verify(rx, t) })
 		}, func(f finding) error {
 			return d.Read(ctx, "verify workers", func(rx *db.Rx) error { return x.found(rx, f) })
 		})
-	}
-	if err == nil && x.source.id != 0 {
-		err = x.gone(ctx)
-	}
+	})
 	return x.report, err
 }
 
@@ -182,11 +164,7 @@ func (x *workersImport) eachTree(ctx context.Context, visit func(*runtimeTree) e
 			x.o.Progress(x.at)
 		}
 		return nil
-	}, func(path, reason string) error {
-		x.report.Files.Ignored++
-		x.report.remark(&x.report.Ignored, path, reason)
-		return nil
-	})
+	}, x.report.ignore)
 }
 
 // eachRuntime visits what lies where a runtime could be, by name and id: the folder itself where it is one.
@@ -238,24 +216,4 @@ func (x *workersImport) totals() error {
 	})
 	x.o.Progress(x.at)
 	return err
-}
-
-// gone counts the runtimes that were imported once and are not in the tree any more.
-func (x *workersImport) gone(ctx context.Context) error {
-	for after := []byte{}; ; {
-		var rows []ledgerRow
-		err := x.d.Read(ctx, "look for runtimes that are gone", func(rx *db.Rx) (err error) {
-			rows, err = x.source.filesAfter(rx, after, 1000)
-			return err
-		})
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		for i := range rows {
-			if _, err := os.Lstat(below(x.root, string(rows[i].Path))); errors.Is(err, fs.ErrNotExist) {
-				x.report.Files.Gone++
-			}
-		}
-		after = rows[len(rows)-1].Path
-	}
 }

@@ -44,8 +44,7 @@ func countTree(t *runtimeTree, part *Report) {
 		part.count(kind, func(c *Count) { c.Read += n; c.Quarantined += n })
 	}
 	for _, path := range t.ignored {
-		part.Files.Ignored++
-		part.remark(&part.Ignored, path, "nothing of the runtime is read from it")
+		_ = part.ignore(path, "nothing of the runtime is read from it")
 	}
 }
 
@@ -173,11 +172,9 @@ func (x *workersImport) putAway(tx *db.Tx, t *runtimeTree, part *Report, which f
 		if !which(&t.findings[i]) {
 			continue
 		}
-		q, err := x.source.quarantine(tx, t.findings[i])
-		if err != nil {
+		if err := x.source.putAside(tx, part, t.findings[i]); err != nil {
 			return err
 		}
-		part.quarantined(q)
 	}
 	return nil
 }
@@ -187,14 +184,13 @@ func (x *workersImport) putAway(tx *db.Tx, t *runtimeTree, part *Report, which f
 func (x *workersImport) refuse(tx *db.Tx, t *runtimeTree, part *Report) error {
 	part.Files.Refused += t.files
 	t.all(part, Count{Quarantined: 1})
-	q, err := x.source.quarantine(tx, finding{
+	err := x.source.putAside(tx, part, finding{
 		path: t.path, what: whatConflict, whose: &entity{group: string(t.imported.RuntimeID)}, reason: fmt.Sprintf(
 			"runtime %q is here already, from elsewhere and with other contents; import this tree into a scope of its own", t.imported.RuntimeID),
 	})
 	if err != nil {
 		return err
 	}
-	part.quarantined(q)
 	return x.note(tx, t, stateRefused, nil, 0)
 }
 

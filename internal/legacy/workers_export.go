@@ -29,7 +29,7 @@ func (Workers) Export(ctx context.Context, d *db.DB, scope, dir string, o Option
 	}
 	for id, err := range workers.Runtimes(ctx, d, scope) {
 		if ctx.Err() != nil {
-			return x.report, &db.Error{Op: "export", Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+			return x.report, interrupted(ctx, "export", ctx.Err())
 		}
 		if err == nil {
 			err = x.export(ctx, id)

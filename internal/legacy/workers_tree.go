@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -91,24 +90,15 @@ const maxRuntimeFile = 512 << 20
 // read gives a file of the runtime; reason says why it can't be read.
 func (r *runtimeReader) read(path string) (text []byte, reason string) {
 	at := below(r.root, path)
-	f, size, err := openSource(at)
-	if err == nil {
-		text, err = io.ReadAll(io.LimitReader(f, maxRuntimeFile+1))
-		err = errors.Join(err, f.Close())
-	}
+	text, err := readSource(at, maxRuntimeFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		reason = "is missing"
-	case err != nil:
-		reason = why(at, err)
-	case size > maxRuntimeFile || len(text) > maxRuntimeFile:
-		reason = fmt.Sprintf("is larger than %d MiB", maxRuntimeFile>>20)
-	}
-	if reason != "" {
-		text = nil
-	} else {
+	case err == nil:
 		r.tree.files++
 		r.tree.bytes += int64(len(text))
+	case errors.Is(err, fs.ErrNotExist):
+		reason = "is missing"
+	default:
+		reason = why(at, err)
 	}
 	fmt.Fprintf(r.hash, "%d %q %d %q ", len(path), path, len(text), reason)
 	r.hash.Write(text)
