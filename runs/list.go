@@ -216,15 +216,20 @@ func selectSummaries(rx *db.Rx, where string, args ...any) ([]RunSummary, error)
 		return nil, err
 	}
 	defer rows.Close()
-	var list []RunSummary
+	var (
+		list    []RunSummary
+		s       RunSummary
+		state   runState
+		started int64
+		status  string
+	)
+	targets := []any{
+		&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &started,
+		&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount,
+	} // one set for all rows
 	for rows.Next() {
-		var s RunSummary
-		var state runState
-		var started int64
-		var status string
-		err := rows.Scan(&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &started,
-			&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount)
-		if err != nil {
+		s = RunSummary{}
+		if err := rows.Scan(targets...); err != nil {
 			return nil, err
 		}
 		s.Status = RunStatus(status)

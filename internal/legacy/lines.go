@@ -54,6 +54,8 @@ type lineReader struct {
 	step   int // bytes of a piece
 	pos    int64
 	hash   hash.Hash // of everything before pos
+	ahead  *piece    // the first piece, when first has read it
+	after  hash.Hash // of ahead
 	decode func(text []byte) (kind, reason string, value any)
 }
 
@@ -66,12 +68,26 @@ func (r *lineReader) skip(n int64) ([]byte, error) {
 	if _, err := io.Copy(r.hash, io.NewSectionReader(r.f, 0, n)); err != nil {
 		return nil, err
 	}
-	r.pos = n
+	r.pos, r.ahead = n, nil
 	return r.hash.Sum(nil), nil
 }
 
 // rewind starts again at the beginning.
 func (r *lineReader) rewind() { r.pos, r.hash = 0, sha256.New() }
+
+// first gives the first piece and goes back to the beginning. It is kept for the next that reads it again from there.
+func (r *lineReader) first() (*piece, error) {
+	r.rewind()
+	if r.ahead == nil {
+		p, err := r.next()
+		if err != nil {
+			return nil, err
+		}
+		r.ahead, r.after = p, r.hash
+		r.rewind()
+	}
+	return r.ahead, nil
+}
 
 // closeLine takes the line feed that the last consumed line was waiting for. It reports false if another byte is there:
 // then the file has changed.
@@ -102,6 +118,10 @@ func (r *lineReader) rest(want []byte) (bool, error) {
 
 // next gives the next piece. An empty file has one, without records.
 func (r *lineReader) next() (*piece, error) {
+	if p := r.ahead; p != nil && r.pos == p.from {
+		r.pos, r.hash, r.ahead = p.to, r.after, nil
+		return p, nil
+	}
 	buf, err := r.read(int(min(r.size-r.pos, int64(r.step))))
 	if err != nil {
 		return nil, err

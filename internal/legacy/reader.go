@@ -236,9 +236,11 @@ func (in *fileReader) anew(ctx context.Context) error {
 // identities are what the file may be, by the first records in it: as many as pieceBytes hold, whatever a batch holds, so
 // that an import that was stopped in the file decides alike.
 func (in *fileReader) identities() ([]entity, error) {
-	lines := &lineReader{f: in.lines.f, size: in.file.size, step: pieceBytes, decode: in.layout.decode}
-	lines.rewind()
-	first, err := lines.next()
+	lines := in.lines
+	if lines.step != pieceBytes {
+		lines = &lineReader{f: in.lines.f, size: in.file.size, step: pieceBytes, decode: in.layout.decode}
+	}
+	first, err := lines.first()
 	if err != nil {
 		return nil, err
 	}
