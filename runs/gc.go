@@ -11,9 +11,9 @@ import (
 
 const opGC = "collect runs"
 
-// gcBatch is the number of runs that one transaction of GC removes, so that other writers wait for some ten milliseconds
+// gcBatch is the number of runs that one transaction of GC removes, so that other writers wait for ten to thirty milliseconds
 // at most.
-const gcBatch = 200
+const gcBatch = 100
 
 // GC removes the ended runs that the retention does not keep and gives their number: of each agent those beyond the newest
 // MaxPerAgent by start, and those that ended more than MaxAgeDays ago. Only completed and incomplete runs with a started
