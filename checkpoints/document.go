@@ -12,9 +12,6 @@ type DocumentError struct{ Reason string }
 // Error gives the reason.
 func (e *DocumentError) Error() string { return e.Reason }
 
-// notUTF8 is what the original says about bytes that are no text.
-const notUTF8 = "stream did not contain valid UTF-8"
-
 // Canonical is the value that the original reads from a document, written compact and with keys in byte order: defaults
 // are filled in, unknown members are gone, times are in UTC. Two documents are the same to the original if their canonical
 // forms are. Ids and times that the original makes up at each load (of a proposal that lacks them) are left out.
@@ -30,7 +27,7 @@ func Canonical(document []byte) ([]byte, error) {
 func readDocument(document []byte, check bool) (r *reader, reason string) {
 	r = &reader{s: serdejson.NewScanner(document), check: check}
 	if !utf8.Valid(document) {
-		return r, notUTF8
+		return r, serdejson.NotUTF8
 	}
 	if pausedWorkflow.read(r) && r.s.Peek() != 0 || r.s.Reason() == "" && !r.s.AtEnd() {
 		r.s.PeekFail("trailing characters")

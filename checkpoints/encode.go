@@ -241,15 +241,8 @@ func (w *writer) raw(name string, value json.RawMessage) {
 }
 
 func checkJSON(value []byte) error {
-	if !utf8.Valid(value) {
-		return &DocumentError{notUTF8}
-	}
-	s := serdejson.NewScanner(value)
-	if _, ok := s.Value(); ok && s.Peek() != 0 || s.Reason() == "" && !s.AtEnd() {
-		s.PeekFail("trailing characters")
-	}
-	if s.Reason() != "" {
-		return &DocumentError{s.Reason()}
+	if reason := serdejson.Check(value, 0); reason != "" {
+		return &DocumentError{reason}
 	}
 	return nil
 }

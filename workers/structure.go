@@ -2,7 +2,6 @@ package workers
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"selvedge/internal/serdejson"
 )
@@ -16,21 +15,10 @@ func decodeErrorf(format string, args ...any) error {
 	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// notUTF8 is what the original says of a log with such a line.
-const notUTF8 = "stream did not contain valid UTF-8"
-
 // checkJSON reports why text is not one JSON value.
 func checkJSON(text []byte) error {
-	if !utf8.Valid(text) {
-		return &DecodeError{Reason: notUTF8}
-	}
-	s := serdejson.NewScanner(text)
-	if _, ok := s.Value(); !ok {
-		return &DecodeError{Reason: s.Reason()}
-	}
-	if s.Peek(); !s.AtEnd() {
-		s.PeekFail("trailing characters")
-		return &DecodeError{Reason: s.Reason()}
+	if reason := serdejson.Check(text, 0); reason != "" {
+		return &DecodeError{Reason: reason}
 	}
 	return nil
 }
@@ -172,7 +160,7 @@ func (f *fields) number(i int, typeName string) uint64 {
 	if text == nil {
 		return 0
 	}
-	if c := text[0]; c != '-' && (c < '0' || c > '9') {
+	if !serdejson.IsNumber(text) {
 		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
 		return 0
 	}

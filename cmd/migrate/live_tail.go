@@ -15,29 +15,47 @@ import (
 type liveItem struct {
 	RunID  string `json:"run_id" doc:"the run"`
 	Record any    `json:"record" doc:"the event as in the events of live show: sequence, timestamp_ms, event"`
-	Cursor string `json:"cursor" doc:"give it to --from to go on behind this event"`
+	Cursor string `json:"cursor" doc:"give it to --from, with the run's ID, to go on behind this event"`
 }
 
 func (a *app) liveTailCommand() *cobra.Command {
 	var f tailFlags
+	var session string
 	c := &cobra.Command{
-		Use:   "tail ID [--lines N | --all | --from CURSOR]",
-		Short: "Follow a live run as its events are recorded",
+		Use:   "tail [ID | --session ID] [--lines N | --all | --from CURSOR]",
+		Short: "Follow a live run, or all of them, as events are recorded",
 		Long: `tail prints the last events of a live run, and then each as it is recorded, by whichever process, until it is interrupted;
-also behind the run's end.
+also behind the run's end. Without ID it follows every run of the scope, or of a --session, and begins with what is new: in
+each run in the order of its events.
 
-Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it. A tail ends where
-events that were to come are gone: a cap took them, or the run was removed or replaced.`,
-		Args: cobra.ExactArgs(1),
+Each event has a cursor, and the hint at the end has that of the last one: --from goes on behind it, in the same run. A tail
+ends where events that were to come are gone: a cap took them, or the run was removed or replaced.`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(c, ""); err != nil {
+			var of *string
+			if c.Flags().Changed("session") {
+				of = &session
+			}
+			many := "the ID of a live run"
+			if len(args) == 1 {
+				many = ""
+			}
+			if err := f.check(c, many); err != nil {
 				return err
 			}
+			if len(args) == 1 && of != nil {
+				return usage("choose one of ID and --session")
+			}
 			return a.with(c.Context(), toRead, func(d *db.DB) error {
-				return a.liveTail(c.Context(), live.NewStore(d, live.Options{Scope: a.scope}), args[0], f)
+				store := live.NewStore(d, live.Options{Scope: a.scope})
+				if len(args) == 0 {
+					return a.liveTailAll(c.Context(), store, of)
+				}
+				return a.liveTail(c.Context(), store, args[0], f)
 			})
 		},
 	}
+	c.Flags().StringVar(&session, "session", "", "all runs of the session `ID`")
 	f.add(c, "events")
 	return c
 }
@@ -57,13 +75,9 @@ func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tail
 		follow: func(ctx context.Context) (iter.Seq2[live.FollowedEvent, error], error) {
 			return store.Follow(ctx, run.ID, cursor), nil
 		},
-		columns: []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}},
+		columns: eventColumns,
 		row:     eventCells,
-		json: func(e live.FollowedEvent) ([]byte, error) {
-			line := appendJSON([]byte(`{"run_id":`), run.ID)
-			line = e.AppendJSON(append(line, `,"record":`...))
-			return append(appendJSON(append(line, `,"cursor":`...), e.Cursor), '}'), nil
-		},
+		json:    liveItemJSON,
 		words:   []string{"live", "tail", run.ID},
 		begin:   cursor,
 		cursor:  func(e live.FollowedEvent) string { return e.Cursor },
@@ -71,6 +85,26 @@ func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tail
 	})
 }
 
+func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *string) error {
+	return tail(ctx, a, tailing[live.FollowedEvent]{
+		follow: func(ctx context.Context) (iter.Seq2[live.FollowedEvent, error], error) {
+			return store.FollowAll(ctx, session)
+		},
+		columns: append([]column{{"run", 40}}, eventColumns...),
+		row:     func(e live.FollowedEvent) []string { return append([]string{e.RunID}, eventCells(e)...) },
+		json:    liveItemJSON,
+		expired: "events were removed before they were printed; start again to follow those that come",
+	})
+}
+
+var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}
+
 func eventCells(e live.FollowedEvent) []string {
 	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth)}
+}
+
+func liveItemJSON(e live.FollowedEvent) ([]byte, error) {
+	line := appendJSON([]byte(`{"run_id":`), e.RunID)
+	line = e.AppendJSON(append(line, `,"record":`...))
+	return append(appendJSON(append(line, `,"cursor":`...), e.Cursor), '}'), nil
 }

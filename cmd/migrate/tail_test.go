@@ -235,7 +235,7 @@ func (all followings) cursor(ts *testscript.TestScript, neg bool, args []string)
 }
 
 // stops NAME SIGNAL CODE sends a signal, unless it is "-", and waits for the end; the errors are in the file NAME.stderr.
-// What it has written and nobody has read must be whole lines.
+// What it has written and nobody has read must be whole lines, and its hint, where it has a cursor, goes on behind the last.
 func (all followings) stops(ts *testscript.TestScript, neg bool, args []string) {
 	f := all.named(ts, neg, args, 3, "stops NAME SIGNAL CODE")
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
@@ -246,10 +246,16 @@ func (all followings) stops(ts *testscript.TestScript, neg bool, args []string) 
 		if !strings.HasSuffix(line, "\n") {
 			ts.Fatalf("it ended with half a line: %q", line)
 		}
+		f.last = line
 	}
 	_ = f.command.Wait() // the exit code is what counts
 	if got := strconv.Itoa(f.command.ProcessState.ExitCode()); got != args[2] {
 		ts.Fatalf("exit code %s, want %s; stderr: %s", got, args[2], f.stderr.String())
+	}
+	if _, hint, ok := strings.Cut(f.stderr.String(), " --from "); ok && strings.HasPrefix(f.last, "{") {
+		if want := f.part(ts, "cursor"); !strings.HasPrefix(hint, want+`"`) {
+			ts.Fatalf("the last cursor is %s, and the hint ends with %s", want, hint)
+		}
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".stderr"), []byte(f.stderr.String()), 0o600))
 	delete(all, args[0])

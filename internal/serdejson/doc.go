@@ -1,3 +1,7 @@
 // Package serdejson reads and writes JSON as serde_json 1.0 does, the library of several of the originals: 127 levels at
 // most, no lone surrogates, no number beyond a float, its number formats, and its error texts with line and column.
+//
+// [Check] judges a whole text. A [Scanner] walks through one and hands out spans of it, which the other functions take:
+// they don't check again what a scanner has accepted. The originals' types, and what their readers say of a value that is
+// JSON but not of the right shape, are the stores' business.
 package serdejson

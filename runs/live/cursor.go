@@ -16,8 +16,9 @@ type place struct {
 	next int64 // lower half of the id
 }
 
-// A FollowedEvent is an event with the cursor behind it.
+// A FollowedEvent is an event of a run with the cursor behind it.
 type FollowedEvent struct {
+	RunID string
 	RunEventRecord
 	Cursor string
 }
@@ -78,7 +79,7 @@ func (s *Store) eventsBehind(ctx context.Context, runID string, at *place, limit
 				return err
 			}
 			next.next = rows[i].ID - row.first() + 1
-			events = append(events, FollowedEvent{RunEventRecord: record, Cursor: next.cursor()})
+			events = append(events, FollowedEvent{RunID: runID, RunEventRecord: record, Cursor: next.cursor()})
 		}
 		return nil
 	})

@@ -197,7 +197,7 @@ func readWord(text []byte, words []string) string {
 
 func (sh *shape) readNumber(text []byte) string {
 	name := [...]string{sortCount: "usize", sortInt: "i64", sortShort: "i32", sortU32: "u32", sortFloat: "f32"}[sh.sort]
-	if text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+	if !serdejson.IsNumber(text) {
 		return wrongType(text, name)
 	}
 	n := serdejson.ParseNumber(text)
