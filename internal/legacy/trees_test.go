@@ -17,12 +17,14 @@ import (
 var treeNow = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 func TestTrees(t *testing.T) {
-	trees, err := replay.Trees("runs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tree := range trees {
-		t.Run(tree.Name, func(t *testing.T) { testTree(t, tree) })
+	for store, test := range map[string]func(*testing.T, replay.Tree){"runs": testTree, "live": testLiveTree} {
+		trees, err := replay.Trees(store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tree := range trees {
+			t.Run(tree.Name, func(t *testing.T) { test(t, tree) })
+		}
 	}
 }
 
