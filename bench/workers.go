@@ -63,8 +63,8 @@ func (r *roster) send(ctx context.Context, i int) (sequence uint64, err error) {
 	return ack.TranscriptSequence, err
 }
 
-// inputs measures sending one input to a runtime that knows much: against the original, which writes what it knows, and
-// against itself in a runtime that knows nothing.
+// inputs measures sending one input to a runtime that holds much: against the original, which copies all that it holds, and
+// against itself in runtimes that hold less.
 func inputs(ctx context.Context, b *bench) ([]result, error) {
 	of := crowd{workers: 100, entries: 50}
 	var list []result
@@ -137,35 +137,47 @@ func (s *stage) inputDuel(ctx context.Context, b *bench, of crowd, n int, sync o
 		}))
 }
 
-// flatInputs measures crowds against runtimes of one worker that has heard nothing, each new in its round.
-func (s *stage) flatInputs(ctx context.Context, b *bench, crowds ...crowd) ([]result, error) {
+// flatInputs measures a crowd against runtimes of one worker that has heard nothing, each new in its round, and a larger
+// crowd against that crowd.
+func (s *stage) flatInputs(ctx context.Context, b *bench, of, larger crowd) ([]result, error) {
 	if err := s.fillWAL(ctx); err != nil {
 		return nil, err
 	}
-	var list []result
-	n := b.n(2000)
-	for _, of := range crowds {
-		many, err := s.roster(ctx, of.String(), of)
-		if err != nil {
+	fresh := make([]*roster, b.rounds+1)
+	for number := range fresh {
+		var err error
+		if fresh[number], err = s.roster(ctx, runName("fresh", number), crowd{workers: 1}); err != nil {
 			return nil, err
 		}
-		few := make([]*roster, b.rounds+1)
-		for number := range few {
-			if few[number], err = s.roster(ctx, runName(of, number), crowd{workers: 1}); err != nil {
-				return nil, err
-			}
-		}
-		send := func(r func(number int) *roster) side {
-			return each(n, func(number, i int) error {
-				_, err := r(number).send(ctx, number*n+i)
-				return err
-			})
-		}
-		d, err := run(b.rounds, send(func(number int) *roster { return few[number] }), send(func(int) *roster { return many }))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d.atMost(fmt.Sprintf("the same, NORMAL, %s against a new runtime", of), calls(p50), flatness))
 	}
-	return list, nil
+	some, err := s.roster(ctx, "some", of)
+	if err != nil {
+		return nil, err
+	}
+	many, err := s.roster(ctx, "many", larger)
+	if err != nil {
+		return nil, err
+	}
+	n := b.n(2000)
+	send := func(to func(number int) *roster) side {
+		return each(n, func(number, i int) error {
+			_, err := to(number).send(ctx, number*n+i)
+			return err
+		})
+	}
+	toFresh := send(func(number int) *roster { return fresh[number] })
+	toSome := send(func(int) *roster { return some })
+	toMany := send(func(int) *roster { return many })
+	grown, err := run(b.rounds, toFresh, toSome)
+	if err != nil {
+		return nil, err
+	}
+	crowded, err := run(b.rounds, toSome, toMany)
+	if err != nil {
+		return nil, err
+	}
+	return []result{
+		grown.atMost(fmt.Sprintf("the same, NORMAL, %s against one worker that heard nothing", of), calls(p50), flatness),
+		crowded.atMost(fmt.Sprintf("the same, NORMAL, %s against %s", larger, of), calls(p50), flatness),
+	}, nil
 }

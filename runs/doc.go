@@ -10,8 +10,9 @@
 // kind, and is in lists from its first [Started] on.
 //
 // It promises that an append is kept whole or not at all; that the records of a run come back in the order in which they
-// were appended, as they were written, those of later versions too; that a list costs what it shows and not what the traces
-// hold; and that [Store.AdoptOrphans] closes the runs of programs that are gone, once, and never those of one that lives.
+// were appended, as they were written, those of later versions too; that [Store.Follow] leaves none of them out and gives
+// none twice, whichever process appends; that a list costs what it shows and not what the traces hold; and that
+// [Store.AdoptOrphans] closes the runs of programs that are gone, once, and never those of one that lives.
 //
 // # Caveats
 //

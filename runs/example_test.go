@@ -143,3 +143,36 @@ func ExampleStore_AdoptOrphans() {
 	// 1 <nil>
 	// 0 <nil>
 }
+
+// Records as they come, from whichever process, until the run has ended. A cursor that is kept goes on later.
+func ExampleStore_Follow() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight}); err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		err := traces.AppendTurns(ctx, "agent-a", "run-1", []runs.Turn{{Index: 0}, {Index: 1}})
+		if err == nil {
+			err = traces.WriteEnded(ctx, runs.Ended{RunID: "run-1", AgentID: "agent-a", EndedAt: eight.Add(time.Minute)})
+		}
+		if err != nil {
+			log.Print(err)
+		}
+	}()
+	for r, err := range traces.Follow(ctx, runs.RunRef{AgentID: "agent-a", RunID: "run-1"}, "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Sequence, r.Record.RecordKind())
+		if _, ended := r.Record.(runs.Ended); ended {
+			break
+		}
+	}
+	// Output:
+	// 1 started
+	// 2 turn
+	// 3 turn
+	// 4 ended
+}

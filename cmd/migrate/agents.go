@@ -83,11 +83,8 @@ func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Fil
 	if c.Flags().Changed("thread") {
 		filter.Thread = &f.thread
 	}
-	for _, word := range f.statuses {
-		if err := oneOf("status", word, agentStatuses); err != nil {
-			return filter, err
-		}
-		filter.Status = append(filter.Status, agents.Status(word))
+	if filter.Status, err = someOf("status", f.statuses, agentStatuses); err != nil {
+		return filter, err
 	}
 	filter.Since, err = parseSince(f.since, now)
 	return filter, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -94,36 +93,25 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 }
 
 func printListJSON[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	separator := `{"items":[`
+	array := a.printArray(`{"items":`)
 	next, err := l.each(ctx, f, func(items []T) error {
 		for _, item := range items {
 			text, err := encodeJSON(item)
 			if err != nil {
 				return err
 			}
-			out.WriteString(separator) //nolint:errcheck // Flush tells
-			out.Write(bytes.TrimSuffix(text, []byte("\n")))
-			separator = ","
+			array.add(bytes.TrimSuffix(text, []byte("\n")))
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if separator != "," {
-		out.WriteString(separator) //nolint:errcheck // as above
-	}
-	cursor := "null"
+	cursor := []byte("null")
 	if next != "" {
-		text, err := encodeJSON(next)
-		if err != nil {
-			return err
-		}
-		cursor = strings.TrimSuffix(string(text), "\n")
+		cursor = appendJSON(nil, next)
 	}
-	fmt.Fprintf(out, "],\"next\":%s}\n", cursor) //nolint:errcheck // as above
-	return out.Flush()
+	return array.end(fmt.Sprintf(`,"next":%s}`, cursor))
 }
 
 // parseSince reads the value of --since: a time, or how long ago, in days too. Empty is no time.
@@ -152,6 +140,17 @@ func oneOf[S ~string](flag, value string, words []S) error {
 		return nil
 	}
 	return usage("--%s %s: it is one of %s", flag, value, join(words))
+}
+
+// someOf checks the values of a flag that may be repeated.
+func someOf[S ~string](flag string, values []string, words []S) (some []S, err error) {
+	for _, value := range values {
+		if err := oneOf(flag, value, words); err != nil {
+			return nil, err
+		}
+		some = append(some, S(value))
+	}
+	return some, nil
 }
 
 func join[S ~string](words []S) string {

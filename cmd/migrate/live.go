@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strconv"
@@ -64,11 +63,8 @@ func (f *liveFlags) filter(c *cobra.Command, now time.Time) (filter live.Filter,
 	if c.Flags().Changed("session") {
 		filter.Session = &f.session
 	}
-	for _, word := range f.statuses {
-		if err := oneOf("status", word, liveStatuses); err != nil {
-			return filter, err
-		}
-		filter.Statuses = append(filter.Statuses, live.RunStatus(word))
+	if filter.Statuses, err = someOf("status", f.statuses, liveStatuses); err != nil {
+		return filter, err
 	}
 	filter.Since, err = parseSince(f.since, now)
 	return filter, err
@@ -149,42 +145,34 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 
 // liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.
 func (a *app) liveJSON(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	fmt.Fprintf(out, `{"snapshot":%s,"events":[`, run.AppendJSON(nil)) //nolint:errcheck // Flush tells
-	first := true
+	array := a.printArray(fmt.Sprintf(`{"snapshot":%s,"events":`, run.AppendJSON(nil)))
 	for e, err := range store.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
 		}
-		if !first {
-			out.WriteByte(',') //nolint:errcheck // as above
-		}
-		out.Write(e.AppendJSON(nil)) //nolint:errcheck // as above
-		first = false
+		array.add(e.AppendJSON(nil))
 	}
-	out.WriteString("]}\n") //nolint:errcheck // as above
-	return out.Flush()
+	return array.end("}")
 }
 
 func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnapshot) error {
-	err := a.printFacts(
-		[2]string{"run", run.ID}, [2]string{"session", run.SessionID}, [2]string{"status", string(run.Status)},
-		[2]string{"prompt", run.Prompt}, [2]string{"result", value(run.ResultText)}, [2]string{"error", value(run.Error)},
-		[2]string{"created", millis(run.CreatedAtMs) + " UTC"}, [2]string{"last event", millis(run.UpdatedAtMs) + " UTC"},
-		[2]string{"events", strconv.FormatUint(run.EventCount, 10)},
-	)
-	if err == nil {
-		err = a.print("\n")
-	}
-	if err != nil {
-		return err
+	facts := [][2]string{
+		{"run", run.ID},
+		{"session", run.SessionID},
+		{"status", string(run.Status)},
+		{"prompt", run.Prompt},
+		{"result", value(run.ResultText)},
+		{"error", value(run.Error)},
+		{"created", millis(run.CreatedAtMs) + " UTC"},
+		{"last event", millis(run.UpdatedAtMs) + " UTC"},
+		{"events", strconv.FormatUint(run.EventCount, 10)},
 	}
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
 	for e, err := range store.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
 		}
-		g.add(strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth))
+		g.add(eventCells(e)...)
 	}
-	return a.printGrid(g)
+	return a.printSheet(facts, g)
 }

@@ -76,7 +76,7 @@ func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tail
 			return store.Follow(ctx, run.ID, cursor), nil
 		},
 		columns: eventColumns,
-		row:     eventCells,
+		row:     func(e live.FollowedEvent) []string { return eventCells(e.RunEventRecord) },
 		json:    liveItemJSON,
 		words:   []string{"live", "tail", run.ID},
 		begin:   cursor,
@@ -91,7 +91,7 @@ func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *strin
 			return store.FollowAll(ctx, session)
 		},
 		columns: append([]column{{"run", 40}}, eventColumns...),
-		row:     func(e live.FollowedEvent) []string { return append([]string{e.RunID}, eventCells(e)...) },
+		row:     func(e live.FollowedEvent) []string { return append([]string{e.RunID}, eventCells(e.RunEventRecord)...) },
 		json:    liveItemJSON,
 		expired: "events were removed before they were printed; start again to follow those that come",
 	})
@@ -99,7 +99,7 @@ func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *strin
 
 var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}
 
-func eventCells(e live.FollowedEvent) []string {
+func eventCells(e live.RunEventRecord) []string {
 	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth)}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -32,6 +33,34 @@ func (a *app) printJSON(value any) error {
 	}
 	_, err = a.stdout.Write(text)
 	return err
+}
+
+// A jsonArray is the last list of an answer, written as it is read: it may be large. The elements come as JSON texts, which
+// an encoder would change. An answer that fails is cut short: nothing ends it.
+type jsonArray struct {
+	out   *bufio.Writer
+	begun bool
+}
+
+// printArray begins an answer; head is what stands before its list.
+func (a *app) printArray(head string) *jsonArray {
+	w := &jsonArray{out: bufio.NewWriterSize(a.stdout, 64<<10)}
+	w.out.WriteString(head + "[") //nolint:errcheck // end tells
+	return w
+}
+
+func (w *jsonArray) add(element []byte) {
+	if w.begun {
+		w.out.WriteByte(',') //nolint:errcheck // end tells
+	}
+	w.begun = true
+	w.out.Write(element) //nolint:errcheck // end tells
+}
+
+// end ends the answer; tail is what stands behind its list.
+func (w *jsonArray) end(tail string) error {
+	w.out.WriteString("]" + tail + "\n") //nolint:errcheck // Flush tells
+	return w.out.Flush()
 }
 
 // print writes for people, to stdout.
@@ -145,6 +174,20 @@ func (a *app) printFacts(facts ...[2]string) error {
 		fmt.Fprintf(&out, "%-*s  %s\n", longest, f[0], printable(f[1]))
 	}
 	_, err := io.WriteString(a.stdout, out.String())
+	return err
+}
+
+// printSheet writes facts, and tables below them.
+func (a *app) printSheet(facts [][2]string, tables ...*grid) error {
+	err := a.printFacts(facts...)
+	for _, g := range tables {
+		if err == nil {
+			err = a.print("\n")
+		}
+		if err == nil {
+			err = a.printGrid(g)
+		}
+	}
 	return err
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -74,17 +73,11 @@ func (f *runsFlags) filter(c *cobra.Command, now time.Time) (filter runs.Filter,
 	if c.Flags().Changed("agent") {
 		filter.Agent = &f.agent
 	}
-	for _, word := range f.statuses {
-		if err := oneOf("status", word, runStatuses); err != nil {
-			return filter, err
-		}
-		filter.Statuses = append(filter.Statuses, runs.RunStatus(word))
+	if filter.Statuses, err = someOf("status", f.statuses, runStatuses); err != nil {
+		return filter, err
 	}
-	for _, word := range f.outcomes {
-		if err := oneOf("outcome", word, runOutcomes); err != nil {
-			return filter, err
-		}
-		filter.Outcomes = append(filter.Outcomes, runs.OutcomeStatus(word))
+	if filter.Outcomes, err = someOf("outcome", f.outcomes, runOutcomes); err != nil {
+		return filter, err
 	}
 	filter.Since, err = parseSince(f.since, now)
 	return filter, err
@@ -205,24 +198,16 @@ func (a *app) runJSON(ctx context.Context, store *runs.Store, ref runs.RunRef, s
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	fmt.Fprintf(out, `{"summary":%s,"records":[`, bytes.TrimSuffix(text, []byte("\n"))) //nolint:errcheck // Flush tells
-	first := true
+	array := a.printArray(fmt.Sprintf(`{"summary":%s,"records":`, bytes.TrimSuffix(text, []byte("\n"))))
 	for line, err := range store.Lines(ctx, ref) {
 		if err != nil {
 			return err
 		}
-		if line.Kind != runs.LineRecord && line.Kind != runs.LineUnknown {
-			continue
+		if line.Kind == runs.LineRecord || line.Kind == runs.LineUnknown {
+			array.add(line.Text)
 		}
-		if !first {
-			out.WriteByte(',') //nolint:errcheck // as above
-		}
-		out.Write(line.Text) //nolint:errcheck // as above
-		first = false
 	}
-	out.WriteString("]}\n") //nolint:errcheck // as above
-	return out.Flush()
+	return array.end("}")
 }
 
 func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, s *runs.RunSummary) error {
@@ -242,12 +227,6 @@ func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, 
 			{"turns", strconv.Itoa(s.TurnCount)},
 		}
 	}
-	if err := a.printFacts(facts...); err != nil {
-		return err
-	}
-	if err := a.print("\n"); err != nil {
-		return err
-	}
 	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}}
 	for line, err := range store.Lines(ctx, ref) {
 		if err != nil {
@@ -255,7 +234,7 @@ func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, 
 		}
 		g.add(append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)...)
 	}
-	return a.printGrid(g)
+	return a.printSheet(facts, g)
 }
 
 // textWidth is how much of a prompt or a summary people see.

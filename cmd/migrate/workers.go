@@ -259,13 +259,15 @@ func (a *app) printWorker(answer workerAnswer) error {
 	for _, c := range w.RequestedCapabilities {
 		capabilities = append(capabilities, c.Name)
 	}
-	err := a.printFacts(
-		[2]string{"runtime", string(w.RuntimeID)}, [2]string{"worker", string(w.WorkerID)}, [2]string{"status", string(w.Status)},
-		[2]string{"intent", string(w.Intent.Kind)}, [2]string{"for", purposeOf(w.Intent)}, [2]string{"profile", profileOf(w.Profile)},
-		[2]string{"bundle", bundle}, [2]string{"capabilities", strings.Join(capabilities, ", ")},
-	)
-	if err != nil {
-		return err
+	facts := [][2]string{
+		{"runtime", string(w.RuntimeID)},
+		{"worker", string(w.WorkerID)},
+		{"status", string(w.Status)},
+		{"intent", string(w.Intent.Kind)},
+		{"for", purposeOf(w.Intent)},
+		{"profile", profileOf(w.Profile)},
+		{"bundle", bundle},
+		{"capabilities", strings.Join(capabilities, ", ")},
 	}
 	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
 	for _, e := range answer.Transcript {
@@ -275,13 +277,5 @@ func (a *app) printWorker(answer workerAnswer) error {
 	for _, e := range answer.Events {
 		events.add(strconv.FormatUint(e.ID, 10), string(e.Kind), cut(e.Message, 100))
 	}
-	for _, g := range []*grid{&transcript, &events} {
-		if err := a.print("\n"); err != nil {
-			return err
-		}
-		if err := a.printGrid(g); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.printSheet(facts, &transcript, &events)
 }

@@ -44,7 +44,7 @@ func (s *Scanner) canonical(dst []byte) []byte {
 		case c == '"' && !fewestEscapes(text):
 			return AppendQuoted(dst, Unquote(text))
 		case c == '-' || isDigit(c):
-			return AppendNumber(dst, text)
+			return appendNumber(dst, text)
 		}
 		return append(dst, text...)
 	}

@@ -30,8 +30,8 @@ func ParseNumber(text []byte) Number {
 	return Number{Kind: 'f', Float: f}
 }
 
-// AppendNumber writes a number that a scanner has accepted.
-func AppendNumber(dst, text []byte) []byte {
+// appendNumber writes a number that a scanner has accepted.
+func appendNumber(dst, text []byte) []byte {
 	switch n := ParseNumber(text); n.Kind {
 	case 'u':
 		return strconv.AppendUint(dst, n.Uint, 10)
