@@ -4,7 +4,7 @@ FROM (
     FROM runs GROUP BY scope, agent_id
     UNION ALL
     SELECT scope, agent_id, 0 FROM run_agents
-    WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.scope = run_agents.scope AND runs.agent_id = run_agents.agent_id)
+    WHERE (scope, agent_id) NOT IN (SELECT scope, agent_id FROM runs)
 )
 LEFT JOIN run_agents USING (scope, agent_id)
 WHERE ended IS NULL OR ended <> real

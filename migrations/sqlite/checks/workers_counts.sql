@@ -1,8 +1,10 @@
-SELECT 'runtime ' || r.key || ' counts ' || r.running_workers || ' running, ' || r.stopped_workers || ' stopped and '
-    || r.cancelled_workers || ' cancelled workers; it has ' || coalesce(c.running, 0) || ', ' || coalesce(c.stopped, 0) || ' and ' || coalesce(c.cancelled, 0)
-FROM worker_runtimes AS r
-LEFT JOIN (
-    SELECT runtime, sum(status = 'running') AS running, sum(status = 'stopped') AS stopped, sum(status = 'cancelled') AS cancelled
-    FROM workers GROUP BY runtime
-) AS c ON c.runtime = r.key
-WHERE r.running_workers <> coalesce(c.running, 0) OR r.stopped_workers <> coalesce(c.stopped, 0) OR r.cancelled_workers <> coalesce(c.cancelled, 0)
+SELECT 'runtime ' || key || ' counts ' || running_workers || ' running, ' || stopped_workers || ' stopped and ' || cancelled_workers
+    || ' cancelled workers; it has ' || running || ', ' || stopped || ' and ' || cancelled
+FROM (
+    SELECT key, running_workers, stopped_workers, cancelled_workers,
+        (SELECT count(*) FROM workers WHERE runtime = r.key AND status = 'running') AS running,
+        (SELECT count(*) FROM workers WHERE runtime = r.key AND status = 'stopped') AS stopped,
+        (SELECT count(*) FROM workers WHERE runtime = r.key AND status = 'cancelled') AS cancelled
+    FROM worker_runtimes AS r
+)
+WHERE running_workers <> running OR stopped_workers <> stopped OR cancelled_workers <> cancelled

@@ -1,6 +1,8 @@
-SELECT 'worker ' || w.key || ' counts ' || w.transcript_len || ' entries; it has ' || coalesce(t.n, 0) || ', the last at place ' || coalesce(t.last, 0)
-FROM workers AS w
-LEFT JOIN (
-    SELECT id >> 24 AS worker, count(*) AS n, max(id) & 16777215 AS last FROM worker_entries GROUP BY id >> 24
-) AS t ON t.worker = w.key
-WHERE w.transcript_len <> coalesce(t.n, 0) OR coalesce(t.n, 0) <> coalesce(t.last, 0)
+SELECT 'worker ' || key || ' counts ' || transcript_len || ' entries; it has ' || n || ', the last at place ' || last
+FROM (
+    SELECT key, transcript_len,
+        (SELECT count(*) FROM worker_entries WHERE id >= key << 24 AND id < (key + 1) << 24) AS n,
+        coalesce((SELECT max(id) & 16777215 FROM worker_entries WHERE id >= key << 24 AND id < (key + 1) << 24), 0) AS last
+    FROM workers
+)
+WHERE transcript_len <> n OR n <> last
