@@ -40,15 +40,19 @@ test: ## run all tests
 	@tools/need sqlite3
 	go test -timeout 20m $(TESTFLAGS) ./...
 
-# The replays of recorded calls make one call after another: the race detector would only slow them down.
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
 
+# What the race detector would only slow down: replays, which make one call after another; what measures memory; what runs
+# another build of the program; and the scripts of commands in which nothing goes on side by side.
+NO_RACE := ^Test(Transcripts|Trees|MemoryStaysFlat|ALineOf64MB|TheDemo|TheProgramInTheREADME|EveryCommandInTheREADME|EveryQueryOfThePages)
+NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|check|checkpoints|completion|frame|live|query|quarantine|runs|stats|status|version|workers)$$
+
 .PHONY: race
-race: ## run the tests with the race detector, but for the replays
+race: ## run the tests with the race detector, but for those that it would only slow down
 	@tools/need sqlite3 gcc
-	CGO_ENABLED=1 go test -race -skip '^Test(Transcripts|Trees)' -timeout 40m $(TESTFLAGS) ./...
+	CGO_ENABLED=1 go test -race -skip '$(NO_RACE)' -timeout 40m $(TESTFLAGS) ./...
 
 .PHONY: lint
 lint: ## check the format, vet, and run the linters of .golangci.yml on every module
