@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"strconv"
+	"slices"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -12,12 +12,13 @@ import (
 
 // liveEvents are the events of the original of the live runs: members in its order, each with its type. Types: s text,
 // b flag, u, u32, i32 and i64 integers, f a float of 32 bits, j free JSON, a name of liveTypes; * before it makes a list of
-// it, ? an optional one that is written as null, ~ an optional one that is not written (nor is an empty ~* list).
+// it, ? an optional one that is written as null, - one that is not written, ~ one that is not written (nor is an empty ~*
+// list) and may be left out at the end of an array that stands for the object.
 var liveEvents = map[string]string{
 	"agent_start": "prompt s", "agent_mode_changed": "mode s agent s description s", "turn_start": "turn u",
 	"text_delta": "text s", "reasoning_delta": "text s", "tool_start": "id s name s", "tool_input_delta": "delta s",
-	"tool_end": "id s name s output s exit_code i32 metadata ~j", "tool_output_delta": "id s name s delta s",
-	"turn_end": "turn u usage usage", "agent_end": "text s usage usage verification_summary verification meta ~meta",
+	"tool_end": "id s name s output s exit_code i32 metadata -j", "tool_output_delta": "id s name s delta s",
+	"turn_end": "turn u usage usage", "agent_end": "text s usage usage verification_summary verification meta -meta",
 	"error": "message s", "confirmation_required": "tool_id s tool_name s args j timeout_ms u",
 	"confirmation_received": "tool_id s approved b reason ?s", "confirmation_timeout": "tool_id s action_taken s",
 	"external_task_pending":   "task_id s session_id s lane lane command_type s payload j timeout_ms u",
@@ -36,6 +37,8 @@ var liveEvents = map[string]string{
 	"persistence_failed": "session_id s operation s error s", "btw_answer": "question s answer s usage usage",
 }
 
+const liveOptional = "?-~"
+
 var liveTypes = map[string]string{
 	"usage": "prompt_tokens u completion_tokens u total_tokens u cache_read_tokens ?u cache_write_tokens ?u",
 	"verification": "status verdict report_count u required_check_count u pending_required_check_count u failed_check_count u " +
@@ -44,7 +47,7 @@ var liveTypes = map[string]string{
 	"task":     "id s content s status status priority priority tool ~s dependencies ~*s success_criteria ~s",
 	"plan":     "goal s steps *task complexity complexity required_tools *s estimated_steps u",
 	"goal":     "description s success_criteria *s progress f achieved b created_at i64 achieved_at ?i64",
-	"snapshot": "id s session_id s status run_status prompt s created_at_ms u updated_at_ms u result_text ~s error ~s event_count u",
+	"snapshot": "id s session_id s status run_status prompt s created_at_ms u updated_at_ms u result_text -s error -s event_count u",
 	"event":    "sequence u timestamp_ms u event j",
 }
 
@@ -99,24 +102,23 @@ func liveObject(spec string, value any) (map[string]any, error) {
 				member = elements[i/2]
 			}
 		}
-		optional := as[0] == '?' || as[0] == '~'
-		if optional && (!there || member == nil) {
+		list := strings.HasPrefix(as, "~*")
+		switch optional := strings.ContainsRune(liveOptional, rune(as[0])) && !list; {
+		case !there && as == "priority":
+			member = "medium"
+		case !there && (as[0] == '~' || optional && isObject), there && member == nil && optional:
 			if as[0] == '?' {
 				out[name] = nil
 			}
 			continue
-		}
-		if !there && as == "priority" {
-			member, there = "medium", true
-		}
-		if !there {
+		case !there:
 			return nil, fmt.Errorf("%s is missing", name)
 		}
-		read, err := liveValue(strings.TrimLeft(as, "?~"), member)
+		read, err := liveValue(strings.TrimLeft(as, liveOptional), member)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if list, ok := read.([]any); ok && len(list) == 0 && as[0] == '~' {
+		if elements, _ := read.([]any); list && len(elements) == 0 {
 			continue
 		}
 		out[name] = read
@@ -148,7 +150,13 @@ func liveValue(as string, value any) (any, error) {
 	}
 	if words, ok := liveWords[as]; ok {
 		text, ok := value.(string)
-		if !ok || !strings.Contains(" "+words+" ", " "+text+" ") {
+		if object, _ := value.(map[string]any); len(object) == 1 { // a variant with its contents, of which it has none
+			for name, contents := range object {
+				empty, isObject := contents.(map[string]any)
+				text, ok = name, contents == nil || isObject && len(empty) == 0 && as != "run_status"
+			}
+		}
+		if !ok || !slices.Contains(strings.Fields(words), text) {
 			return nil, wrong
 		}
 		return text, nil
@@ -156,17 +164,17 @@ func liveValue(as string, value any) (any, error) {
 	ok := true
 	switch as {
 	case "j":
+		return liveFree(value), nil
 	case "s":
 		_, ok = value.(string)
 	case "b":
 		_, ok = value.(bool)
 	case "f":
 		number, isNumber := value.(json.Number)
-		f, err := strconv.ParseFloat(string(number), 32)
-		if !isNumber || err != nil {
+		if !isNumber {
 			return nil, wrong
 		}
-		return json.Number(strconv.FormatFloat(f, 'g', -1, 32)), nil
+		return liveShort(number), nil
 	default:
 		ok = liveInteger(as, value)
 	}
@@ -180,7 +188,7 @@ func liveValue(as string, value any) (any, error) {
 func liveInteger(as string, value any) bool {
 	number, _ := value.(json.Number)
 	n, ok := new(big.Int).SetString(string(number), 10)
-	if !ok {
+	if !ok || number == "-0" { // which is a float
 		return false
 	}
 	switch as {
@@ -214,7 +222,7 @@ func liveMembers(dst []byte, spec string, object map[string]any, first bool) []b
 		}
 		first = false
 		dst = append(append(append(dst, '"'), fields[i]...), `":`...)
-		dst = liveText(dst, strings.TrimLeft(fields[i+1], "?~"), value)
+		dst = liveText(dst, strings.TrimLeft(fields[i+1], liveOptional), value)
 	}
 	return dst
 }
@@ -233,9 +241,8 @@ func liveText(dst []byte, as string, value any) []byte {
 	if spec, ok := liveTypes[as]; ok && value != nil {
 		return append(liveMembers(append(dst, '{'), spec, value.(map[string]any), true), '}')
 	}
-	if as == "f" {
-		f, _ := value.(json.Number).Float64()
-		return serdejson.AppendFloat(dst, f)
+	if number, ok := value.(json.Number); ok && as == "f" {
+		return append(dst, number...)
 	}
 	return serdejson.AppendCanonical(dst, Encode(value))
 }

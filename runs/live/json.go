@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	snapshotFields = all(in(aText, "id session_id"), []field{a("status", &shape{sort: sortWord, words: statuses}), a("prompt", aText)},
+	aStatus        = &shape{sort: sortWord, words: statuses}
+	snapshotFields = all(in(aText, "id session_id"), []field{a("status", aStatus), a("prompt", aText)},
 		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
 	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
 	recordFields = []field{a("snapshot", object(snapshotFields...)), a("events", &shape{sort: sortList, of: object(eventFields...)})}
@@ -159,6 +160,7 @@ func (m *members) snapshot() (s RunSnapshot, reason string) {
 		return s, reason
 	}
 	text := func(name string) string { return serdejson.Unquote(m.value(snapshotFields, name)) }
+	status, _ := aStatus.readWord(m.value(snapshotFields, "status"))
 	count := func(name string) uint64 { return serdejson.ParseNumber(m.value(snapshotFields, name)).Uint }
 	maybe := func(name string) *string {
 		value := m.value(snapshotFields, name)
@@ -169,7 +171,7 @@ func (m *members) snapshot() (s RunSnapshot, reason string) {
 		return &unquoted
 	}
 	return RunSnapshot{
-		ID: text("id"), SessionID: text("session_id"), Status: RunStatus(text("status")), Prompt: text("prompt"),
+		ID: text("id"), SessionID: text("session_id"), Status: RunStatus(status), Prompt: text("prompt"),
 		CreatedAtMs: count("created_at_ms"), UpdatedAtMs: count("updated_at_ms"),
 		ResultText: maybe("result_text"), Error: maybe("error"), EventCount: count("event_count"),
 		Further: m.further(snapshotFields),

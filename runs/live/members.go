@@ -121,7 +121,7 @@ func (m *members) checkArray(fields []field) string {
 			if reason := fields[i].shape.read(m.values[i]); reason != "" {
 				return reason
 			}
-		case !fields[i].absent || fields[i].shape.nullable: // of an array, even an Option must be there
+		case !fields[i].element:
 			return fmt.Sprintf("invalid length %d, expected %d elements", len(m.values), len(fields))
 		}
 	}

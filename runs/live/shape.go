@@ -13,6 +13,7 @@ import (
 type shape struct {
 	sort     sort
 	words    []string // of sortWord
+	empty    bool     // of sortWord: in an object, too, the word may have {} for its value
 	of       *shape   // of sortList
 	fields   []field  // of sortObject
 	nullable bool     // null, and an absent member, are none
@@ -22,7 +23,7 @@ type sort byte
 
 const (
 	sortText  sort = iota
-	sortWord       // one of words
+	sortWord       // one of words, or an object with the word as its only name and null for its value
 	sortFlag       // true or false
 	sortCount      // an integer of 64 bits without sign
 	sortInt        // of 64 bits
@@ -35,9 +36,10 @@ const (
 )
 
 type field struct {
-	name   string
-	shape  *shape
-	absent bool // a missing member has a default
+	name    string
+	shape   *shape
+	absent  bool // the member can be missing
+	element bool // and so can, at the end of an array that stands for the object, the element
 }
 
 var (
@@ -49,19 +51,32 @@ var (
 	u32     = &shape{sort: sortU32}
 	aFloat  = &shape{sort: sortFloat}
 	free    = &shape{sort: sortAny}
+	noFree  = &shape{sort: sortAny, nullable: true}
 	texts   = &shape{sort: sortList, of: aText}
 	noText  = &shape{sort: sortText, nullable: true}
 	noCount = &shape{sort: sortCount, nullable: true}
 	noInt   = &shape{sort: sortInt, nullable: true}
 )
 
-func word(words string) *shape { return &shape{sort: sortWord, words: strings.Fields(words)} }
+func word(words string) *shape {
+	return &shape{sort: sortWord, words: strings.Fields(words), empty: true}
+}
 
 func object(fields ...field) *shape { return &shape{sort: sortObject, fields: fields} }
 
 func a(name string, s *shape) field { return field{name: name, shape: s, absent: s.nullable} }
 
-func maybe(name string, s *shape) field { return field{name: name, shape: s, absent: true} }
+// maybe is a member that the original has a default for.
+func maybe(name string, s *shape) field {
+	return field{name: name, shape: s, absent: true, element: true}
+}
+
+func maybeIn(s *shape, names string) (fields []field) {
+	for name := range strings.FieldsSeq(names) {
+		fields = append(fields, maybe(name, s))
+	}
+	return fields
+}
 
 // in pairs a shape with the names of several members.
 func in(s *shape, names string) (fields []field) {
@@ -86,13 +101,13 @@ var (
 		[]field{maybe("pending_subjects", texts), maybe("failed_subjects", texts)})...)
 
 	responseMeta = &shape{sort: sortObject, nullable: true, fields: all(
-		in(noText, "provider request_model request_url response_id response_model response_object"), in(noCount, "first_token_ms duration_ms"))}
+		maybeIn(noText, "provider request_model request_url response_id response_model response_object"), maybeIn(noCount, "first_token_ms duration_ms"))}
 
 	lane       = word("Control Query Execute Generate")
 	taskStatus = word("pending in_progress completed failed skipped cancelled")
 
 	task = object(a("id", aText), a("content", aText), a("status", taskStatus),
-		maybe("priority", word("high medium low")), a("tool", noText), maybe("dependencies", texts), a("success_criteria", noText))
+		maybe("priority", word("high medium low")), maybe("tool", noText), maybe("dependencies", texts), maybe("success_criteria", noText))
 
 	plan = object(a("goal", aText), a("steps", &shape{sort: sortList, of: task}), a("complexity", word("Simple Medium Complex VeryComplex")),
 		a("required_tools", texts), a("estimated_steps", aCount))
@@ -110,7 +125,7 @@ var eventTypes = map[string][]field{
 	"reasoning_delta":         in(aText, "text"),
 	"tool_start":              in(aText, "id name"),
 	"tool_input_delta":        in(aText, "delta"),
-	"tool_end":                all(in(aText, "id name output"), in(aShort, "exit_code"), []field{maybe("metadata", free)}),
+	"tool_end":                all(in(aText, "id name output"), in(aShort, "exit_code"), in(noFree, "metadata")),
 	"tool_output_delta":       in(aText, "id name delta"),
 	"turn_end":                {a("turn", aCount), a("usage", usage)},
 	"agent_end":               {a("text", aText), a("usage", usage), a("verification_summary", verification), a("meta", responseMeta)},
@@ -163,7 +178,8 @@ func (sh *shape) read(text []byte) string {
 			return wrongType(text, "a boolean")
 		}
 	case sortWord:
-		return readWord(text, sh.words)
+		_, reason := sh.readWord(text)
+		return reason
 	case sortCount, sortInt, sortShort, sortU32, sortFloat:
 		return sh.readNumber(text)
 	case sortList:
@@ -184,15 +200,32 @@ func (sh *shape) read(text []byte) string {
 	return ""
 }
 
-func readWord(text []byte, words []string) string {
-	if text[0] != '"' {
-		return wrongType(text, "a string")
+func (sh *shape) readWord(text []byte) (got, reason string) {
+	switch text[0] {
+	case '"':
+		got = serdejson.Unquote(text)
+	case '{':
+		m, _ := spanMembers(serdejson.NewScanner(text), false)
+		if len(m.keys) != 1 || !sh.contents(m.values[0]) {
+			return "", wrongType(text, "a string")
+		}
+		got = serdejson.Unquote(m.keys[0])
+	default:
+		return "", wrongType(text, "a string")
 	}
-	got := serdejson.Unquote(text)
-	if slices.Contains(words, got) {
-		return ""
+	if slices.Contains(sh.words, got) {
+		return got, ""
 	}
-	return fmt.Sprintf("unknown variant `%s`, expected %s", got, serdejson.OneOf(words))
+	return "", fmt.Sprintf("unknown variant `%s`, expected %s", got, serdejson.OneOf(sh.words))
+}
+
+// contents reports whether a word that is the name in an object can have this value.
+func (sh *shape) contents(text []byte) bool {
+	if text[0] == '{' && sh.empty {
+		m, _ := spanMembers(serdejson.NewScanner(text), false)
+		return len(m.keys) == 0
+	}
+	return text[0] == 'n'
 }
 
 func (sh *shape) readNumber(text []byte) string {
