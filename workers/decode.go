@@ -3,20 +3,28 @@ package workers
 import "selvedge/internal/serdejson"
 
 var (
-	requestStructure    = structure{"struct CreateWorkerRequest", []string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"}, 2}
-	bundleStructure     = structure{"struct ConfigBundleRef", []string{"id"}, 1}
-	capabilityStructure = structure{"struct CapabilityRequest", []string{"name", "reason"}, 1}
-	workspaceStructure  = structure{"struct WorkspaceRef", []string{"name", "reference"}, 2}
-	mountStructure      = structure{"struct MountRef", []string{"name", "reference"}, 2}
-	assistantStructure  = structure{"struct variant WorkerIntent::Assistant", []string{"purpose"}, 0}
-	taskStructure       = structure{"struct variant WorkerIntent::Task", []string{"objective"}, 1}
-	roleStructure       = structure{"struct variant WorkerIntent::Role", []string{"role", "purpose"}, 1}
-	profileStructure    = structure{"adjacently tagged enum ProfileSelector", []string{"kind", "value"}, 1}
-	inputStructure      = structure{"struct WorkerInput", []string{"kind", "content"}, 2}
-	refStructure        = structure{"struct WorkerRef", []string{"runtime_id", "worker_id"}, 2}
-	eventStructure      = structure{"struct RuntimeEvent", []string{"id", "worker_ref", "kind", "message"}, 4}
-	entryStructure      = structure{"struct TranscriptEntry", []string{"sequence", "worker_ref", "role", "content", "event_id"}, 5}
-	diagnosticStructure = structure{"struct RuntimeDiagnostic", []string{"id", "severity", "code", "message", "worker_ref"}, 4}
+	requestStructure = structure{"struct CreateWorkerRequest", []string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"}, 2, map[string]shape{
+		"profile": {of: &profileStructure}, "config_bundle": {of: &bundleStructure},
+		"requested_capabilities": {&capabilityStructure, true}, "workspace_refs": {&workspaceStructure, true}, "mount_refs": {&mountStructure, true},
+	}}
+	bundleStructure     = structure{"struct ConfigBundleRef", []string{"id"}, 1, nil}
+	capabilityStructure = structure{"struct CapabilityRequest", []string{"name", "reason"}, 1, nil}
+	workspaceStructure  = structure{"struct WorkspaceRef", []string{"name", "reference"}, 2, nil}
+	mountStructure      = structure{"struct MountRef", []string{"name", "reference"}, 2, nil}
+	assistantStructure  = structure{"struct variant WorkerIntent::Assistant", []string{"purpose"}, 0, nil}
+	taskStructure       = structure{"struct variant WorkerIntent::Task", []string{"objective"}, 1, nil}
+	roleStructure       = structure{"struct variant WorkerIntent::Role", []string{"role", "purpose"}, 1, nil}
+	profileStructure    = structure{"adjacently tagged enum ProfileSelector", []string{"kind", "value"}, 2, nil}
+	inputStructure      = structure{"struct WorkerInput", []string{"kind", "content"}, 2, nil}
+	refStructure        = structure{"struct WorkerRef", []string{"runtime_id", "worker_id"}, 2, nil}
+	eventStructure      = structure{"struct RuntimeEvent", []string{"id", "worker_ref", "kind", "message"}, 4, refInside}
+	entryStructure      = structure{"struct TranscriptEntry", []string{"sequence", "worker_ref", "role", "content", "event_id"}, 5, refInside}
+	diagnosticStructure = structure{"struct RuntimeDiagnostic", []string{"id", "severity", "code", "message", "worker_ref"}, 4, refInside}
+
+	refInside = map[string]shape{"worker_ref": {of: &refStructure}}
+
+	// untold is the structure of what has its kind inside: the original reads it as a whole before it knows what it is.
+	untold *structure
 )
 
 var (
@@ -33,28 +41,34 @@ var (
 // UnmarshalJSON reads a request as the original does: intent and profile must be there, unknown members are passed over.
 // What it can't read is a *DecodeError.
 func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
-	return unmarshal(text, request, decodeRequest)
+	return unmarshal(&requestStructure, text, request, decodeRequest)
 }
 
 // UnmarshalJSON reads an intent, an object with the member kind. What it can't read is a *DecodeError.
-func (i *WorkerIntent) UnmarshalJSON(text []byte) error { return unmarshal(text, i, decodeIntent) }
+func (i *WorkerIntent) UnmarshalJSON(text []byte) error {
+	return unmarshal(untold, text, i, decodeIntent)
+}
 
 // UnmarshalJSON reads a profile, an object with the members kind and value. What it can't read is a *DecodeError.
-func (p *ProfileSelector) UnmarshalJSON(text []byte) error { return unmarshal(text, p, decodeProfile) }
+func (p *ProfileSelector) UnmarshalJSON(text []byte) error {
+	return unmarshal(&profileStructure, text, p, decodeProfile)
+}
 
 // UnmarshalJSON reads an input; its kind must be user or system. What it can't read is a *DecodeError.
-func (i *WorkerInput) UnmarshalJSON(text []byte) error { return unmarshal(text, i, decodeInput) }
+func (i *WorkerInput) UnmarshalJSON(text []byte) error {
+	return unmarshal(&inputStructure, text, i, decodeInput)
+}
 
 // UnmarshalJSON reads the object {"kind":…}, with any word.
 func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error {
-	return unmarshal(text, k, func(text []byte) (RuntimeEventKind, error) {
+	return unmarshal(untold, text, k, func(text []byte) (RuntimeEventKind, error) {
 		kind, _, err := decodeEventKind(text)
 		return kind, err
 	})
 }
 
-func unmarshal[T any](text []byte, into *T, decode func([]byte) (T, error)) error {
-	if err := checkJSON(text); err != nil {
+func unmarshal[T any](st *structure, text []byte, into *T, decode func([]byte) (T, error)) error {
+	if err := st.check(text); err != nil {
 		return err
 	}
 	value, err := decode(trimBlanks(text))
@@ -64,11 +78,8 @@ func unmarshal[T any](text []byte, into *T, decode func([]byte) (T, error)) erro
 	return err
 }
 
-// trimBlanks gives the one value of a text that checkJSON has accepted.
-func trimBlanks(text []byte) []byte {
-	value, _ := serdejson.NewScanner(text).Value()
-	return value
-}
+// trimBlanks gives the one value of a text that check has accepted.
+func trimBlanks(text []byte) []byte { return valueAt(serdejson.NewScanner(text), text) }
 
 func decodeRequest(text []byte) (r CreateWorkerRequest, err error) {
 	f := requestStructure.read(text)
@@ -198,18 +209,18 @@ func (f *fields) optionalRef(i int) *WorkerRef {
 // decodeEventKind also takes words that the original doesn't know.
 func decodeEventKind(text []byte) (kind RuntimeEventKind, known bool, err error) {
 	word, rest, array, err := tagged(text, "RuntimeEventKind", eventWords)
-	if word != "" {
-		return RuntimeEventKind(word), err == nil, nil
+	switch {
+	case word == "":
+		return "", false, err
+	case array && len(rest) > 0:
+		return "", false, decodeErrorf("invalid length %d, expected 0 elements in sequence", len(rest))
 	}
-	if err == nil && array && len(rest) > 0 {
-		err = decodeErrorf("invalid length %d, expected 0 elements in sequence", len(rest))
-	}
-	return "", false, err
+	return RuntimeEventKind(word), err == nil, nil
 }
 
 // decodeEvent reads a line of an event log; known is false where only the kind's word is one that the original refuses.
 func decodeEvent(line []byte) (e RuntimeEvent, known bool, err error) {
-	if err := checkJSON(line); err != nil {
+	if err := eventStructure.check(line); err != nil {
 		return e, false, err
 	}
 	f := eventStructure.read(trimBlanks(line))
@@ -228,7 +239,7 @@ func decodeEvent(line []byte) (e RuntimeEvent, known bool, err error) {
 
 // decodeEntry reads a line of a transcript.
 func decodeEntry(line []byte) (e TranscriptEntry, err error) {
-	if err := checkJSON(line); err != nil {
+	if err := entryStructure.check(line); err != nil {
 		return e, err
 	}
 	f := entryStructure.read(trimBlanks(line))
@@ -239,7 +250,7 @@ func decodeEntry(line []byte) (e TranscriptEntry, err error) {
 	return e, f.err
 }
 
-// decodeDiagnostic reads an element of a runtime's diagnostics, from a text that checkJSON has accepted.
+// decodeDiagnostic reads an element of a runtime's diagnostics, from a text that check has accepted.
 func decodeDiagnostic(text []byte) (d RuntimeDiagnostic, err error) {
 	f := diagnosticStructure.read(text)
 	d = RuntimeDiagnostic{

@@ -14,15 +14,15 @@ import (
 const schemaVersion = 1
 
 var (
-	runtimeDocument = structure{"struct PersistedRuntimeSnapshot", []string{
+	runtimeDocument = structure{"struct RuntimeSnapshot", []string{
 		"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
 		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics",
-	}, 10}
-	limitsDocument = structure{"struct RuntimeLimits", []string{"max_transcript_projection_items", "max_event_batch_items"}, 2}
-	workerDocument = structure{"struct PersistedWorkerSnapshot", []string{
+	}, 10, map[string]shape{"limits": {of: &limitsDocument}, "diagnostics": {&diagnosticStructure, true}}}
+	limitsDocument = structure{"struct RuntimeLimits", []string{"max_transcript_projection_items", "max_event_batch_items"}, 2, nil}
+	workerDocument = structure{"struct WorkerSnapshot", []string{
 		"schema_version", "worker_ref", "worker_id", "status", "request",
 		"next_transcript_sequence", "last_event_id",
-	}, 7}
+	}, 7, map[string]shape{"worker_ref": {of: &refStructure}, "request": {of: &requestStructure}}}
 )
 
 // A RuntimeSnapshot is a runtime.json.
@@ -42,7 +42,7 @@ type RuntimeSnapshot struct {
 // ReadRuntimeSnapshot reads a runtime.json. odd says why the original refuses one that can be read all the same; "" if it
 // doesn't. What can't be read is a *DecodeError.
 func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error) {
-	if err := checkJSON(text); err != nil {
+	if err := runtimeDocument.check(text); err != nil {
 		return s, "", err
 	}
 	f := runtimeDocument.read(trimBlanks(text))
@@ -115,7 +115,7 @@ type WorkerSnapshot struct {
 // ReadWorkerSnapshot reads a worker.json. odd says why the original refuses one that can be read all the same; "" if it
 // doesn't. What can't be read is a *DecodeError.
 func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
-	if err := checkJSON(text); err != nil {
+	if err := workerDocument.check(text); err != nil {
 		return s, "", err
 	}
 	f := workerDocument.read(trimBlanks(text))
@@ -147,11 +147,12 @@ func (s *WorkerSnapshot) members() []byte {
 	return append(appendNumber(dst, `,"last_event_id":`, s.LastEventID), '}')
 }
 
-// pretty writes a document as the original does: two blanks a level, a line feed at the end.
+// pretty writes a document as the original does: two blanks a level, a line feed at the end. What is nested deeper than
+// json.Indent goes stays as it is: members that the original only skips may be.
 func pretty(members []byte) []byte {
 	var out bytes.Buffer
 	if err := json.Indent(&out, members, "", "  "); err != nil {
-		panic("workers: " + err.Error()) // the text is of our own making
+		return append(members, '\n')
 	}
 	return append(out.Bytes(), '\n')
 }

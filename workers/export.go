@@ -230,7 +230,7 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 	if given == nil {
 		return pretty(s.members()), nil
 	}
-	if err := checkJSON(given); err != nil {
+	if err := workerDocument.check(given); err != nil {
 		return nil, corrupt("export worker", err)
 	}
 	f := workerDocument.read(trimBlanks(given))
@@ -264,7 +264,7 @@ func entryLines(rx *db.Rx, ref WorkerRef, key int64) (lines [][]byte, err error)
 	return lines, rows.Err()
 }
 
-// compact is a text that checkJSON has accepted without the blanks around its parts.
+// compact is a text that check has accepted without the blanks around its parts.
 func compact(text []byte) []byte {
 	var out bytes.Buffer
 	if err := json.Compact(&out, text); err != nil {

@@ -198,7 +198,7 @@ type object struct {
 
 // objectOf is nil where text is not one JSON object.
 func objectOf(st *structure, text []byte) *object {
-	if len(text) == 0 || checkJSON(text) != nil {
+	if len(text) == 0 || st.check(text) != nil {
 		return nil
 	}
 	text = trimBlanks(text)

@@ -2,6 +2,9 @@ package workers
 
 import (
 	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
 
 	"selvedge/internal/serdejson"
 )
@@ -15,19 +18,85 @@ func decodeErrorf(format string, args ...any) error {
 	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// checkJSON reports why text is not one JSON value.
-func checkJSON(text []byte) error {
-	if reason := serdejson.Check(text, 0); reason != "" {
-		return &DecodeError{Reason: reason}
-	}
-	return nil
-}
-
 // A structure is a struct of the original as its derived reader sees it: an object, or an array of its fields in order.
 type structure struct {
 	name     string   // as error texts call it
 	fields   []string // in order of declaration
 	required int      // an array must have at least this many elements
+	inner    map[string]shape
+}
+
+// A shape is that of a field which is a structure, or a list of them.
+type shape struct {
+	of   *structure
+	list bool
+}
+
+// check reports why the original would not read text, as far as that lies in the text alone. What stands in members that a
+// structure doesn't know is only skipped there: to any depth, and whatever its numbers and surrogates mean.
+func (st *structure) check(text []byte) error {
+	if !utf8.Valid(text) {
+		return &DecodeError{Reason: serdejson.NotUTF8}
+	}
+	s := serdejson.NewScanner(text)
+	if (shape{of: st}).skip(s) {
+		if s.Peek(); !s.AtEnd() {
+			s.PeekFail("trailing characters")
+		}
+	}
+	if reason := s.Reason(); reason != "" {
+		return &DecodeError{Reason: reason}
+	}
+	return nil
+}
+
+// skip reads over a value of the shape; the zero shape is any value.
+func (sh shape) skip(s *serdejson.Scanner) bool {
+	c := s.Peek()
+	object := c == '{' && !sh.list
+	if sh.of == nil || !object && c != '[' {
+		_, ok := s.Value()
+		return ok
+	}
+	if !s.Enter() {
+		return false
+	}
+	for i := 0; ; i++ {
+		key, more, ok := []byte(nil), false, false
+		if object {
+			key, more, ok = s.NextKey(i == 0)
+		} else {
+			more, ok = s.NextElement(i == 0)
+		}
+		if !ok || !more {
+			return ok
+		}
+		switch {
+		case sh.list:
+			ok = shape{of: sh.of}.skip(s)
+		case object && sh.of.at(key) < 0:
+			ok = s.Ignore()
+		case object:
+			ok = sh.of.shapeAt(sh.of.at(key)).skip(s)
+		default:
+			ok = sh.of.shapeAt(i).skip(s)
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// at is the place of the field with that key; -1 where there is none.
+func (st *structure) at(key []byte) int {
+	return slices.IndexFunc(st.fields, func(name string) bool { return serdejson.KeyIs(key, name) })
+}
+
+func (st *structure) shapeAt(i int) shape {
+	if i >= len(st.fields) {
+		return shape{}
+	}
+	return st.inner[st.fields[i]]
 }
 
 // fields are the values of a structure's fields by place; nil where one is absent. The first error stays and stops the
@@ -38,7 +107,7 @@ type fields struct {
 	err    error
 }
 
-// A member is a member of an object, or with a nil key an element of an array, as it stands in a text that checkJSON has
+// A member is a member of an object, or with a nil key an element of an array, as it stands in a text that check has
 // accepted.
 type member struct{ key, value []byte }
 
@@ -57,9 +126,17 @@ func membersOf(text []byte) (list []member, array bool) {
 		if !more {
 			return list, array
 		}
-		m.value, _ = s.Value()
+		m.value = valueAt(s, text)
 		list = append(list, m)
 	}
+}
+
+// valueAt steps over the next value of a text that check has accepted.
+func valueAt(s *serdejson.Scanner, text []byte) []byte {
+	s.Peek()
+	start := s.Pos()
+	s.Ignore()
+	return text[start:s.Pos()]
 }
 
 // read takes the structure out of a value.
@@ -75,9 +152,9 @@ func (st *structure) take(members []member, array bool) fields {
 	if array {
 		switch n := len(members); {
 		case n < st.required:
-			f.fail("invalid length %d, expected %s with %d elements", n, st.name, len(st.fields))
+			f.fail("invalid length %d, expected %s with %s", n, st.name, elements(len(st.fields)))
 		case n > len(st.fields):
-			f.fail("invalid length %d, expected %d elements in sequence", n, len(st.fields))
+			f.fail("invalid length %d, expected %s in sequence", n, elements(len(st.fields)))
 		default:
 			for i, m := range members {
 				f.values[i] = m.value
@@ -86,18 +163,23 @@ func (st *structure) take(members []member, array bool) fields {
 		return f
 	}
 	for _, m := range members {
-		for i, name := range st.fields {
-			if !serdejson.KeyIs(m.key, name) {
-				continue
-			}
-			if f.values[i] != nil {
-				f.fail("duplicate field `%s`", name)
-			}
-			f.values[i] = m.value
-			break
+		i := st.at(m.key)
+		if i < 0 {
+			continue
 		}
+		if f.values[i] != nil {
+			f.fail("duplicate field `%s`", st.fields[i])
+		}
+		f.values[i] = m.value
 	}
 	return f
+}
+
+func elements(n int) string {
+	if n == 1 {
+		return "1 element"
+	}
+	return fmt.Sprintf("%d elements", n)
 }
 
 func (f *fields) fail(format string, args ...any) { f.keep(decodeErrorf(format, args...)) }
@@ -165,20 +247,33 @@ func (f *fields) number(i int, typeName string) uint64 {
 		return 0
 	}
 	n := serdejson.ParseNumber(text)
-	switch n.Kind {
-	case 'f':
+	switch {
+	case n.Kind == 'f':
 		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
-	case 'i':
+	case n.Kind == 'i' || typeName == "u32" && n.Uint > math.MaxUint32:
 		f.fail("invalid value: %s, expected %s", serdejson.Unexpected(text), typeName)
 	}
 	return n.Uint
 }
 
-// word reads an enum without data.
+// word reads an enum without data: its word, or an object with a null at its word.
 func (f *fields) word(i int, words []string) string {
 	text := f.need(i)
 	if text == nil {
 		return ""
+	}
+	if text[0] == '{' {
+		members, _ := membersOf(text)
+		if len(members) != 1 {
+			f.fail("invalid value: map, expected map with a single key")
+			return ""
+		}
+		word, err := variant(members[0].key, words)
+		f.keep(err)
+		if value := members[0].value; value[0] != 'n' {
+			f.fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
+		}
+		return word
 	}
 	if text[0] != '"' {
 		f.fail("invalid type: %s, expected string or map", serdejson.Unexpected(text))
