@@ -173,14 +173,16 @@ func (p *player) translated(c *replay.Call) *replay.Call {
 	return &other
 }
 
-// bind is the id that ours gave, where the original gave one that was given before.
+// bind is the id that ours gave: the original may have given one that was given before, or that another runtime has too.
 func (p *player) bind(c *replay.Call, got, theirs replay.Outcome) any {
 	ours, ok := got.OK.(workers.WorkerDetail)
 	detail, too := theirs.OK.(workers.WorkerDetail)
-	if c.Binds == "" || !ok || !too || ours.WorkerID == detail.WorkerID {
+	if c.Binds == "" || !ok || !too {
 		return nil
 	}
-	p.twins[string(ours.WorkerID)] = string(detail.WorkerID)
+	if ours.WorkerID != detail.WorkerID {
+		p.twins[string(ours.WorkerID)] = string(detail.WorkerID)
+	}
 	return string(ours.WorkerID)
 }
 
@@ -255,7 +257,7 @@ func (p *player) on(c *replay.Call) (any, error) {
 	var start, limit uint64
 	for name, into := range map[string]any{"cursor": &cursor, "worker_ref": &ref, "start": &start, "limit": &limit} {
 		if err := c.Unmarshal(name, into); err != nil {
-			return nil, err
+			return nil, &workers.DecodeError{Reason: err.Error()}
 		}
 	}
 	switch c.Op {
@@ -294,13 +296,13 @@ func (p *player) change(c *replay.Call, ref workers.WorkerRef) (any, error) {
 	switch c.Op {
 	case "create_worker":
 		var request workers.CreateWorkerRequest
-		if err := json.Unmarshal(c.Raw("request"), &request); err != nil {
+		if err := read(c, "request", &request); err != nil {
 			return nil, err
 		}
 		return r.CreateWorker(ctx, request)
 	case "send_input":
 		var input workers.WorkerInput
-		if err := json.Unmarshal(c.Raw("input"), &input); err != nil {
+		if err := read(c, "input", &input); err != nil {
 			return nil, err
 		}
 		return r.SendInput(ctx, ref, input)
@@ -313,4 +315,13 @@ func (p *player) change(c *replay.Call, ref workers.WorkerRef) (any, error) {
 	}
 	p.t.Fatalf("line %d: no counterpart of %s", c.Line, c.Op)
 	return nil, nil
+}
+
+// read decodes an argument that must be there, also where it is null.
+func read(c *replay.Call, name string, into any) error {
+	text := c.Raw(name)
+	if text == nil {
+		text = json.RawMessage("null")
+	}
+	return json.Unmarshal(text, into)
 }

@@ -41,7 +41,8 @@ func (a Aliases) hide(value any) any {
 		text, ok := a[name].(string)
 		return !ok || text == ""
 	})
-	slices.SortFunc(names, func(x, y string) int { return longestFirst(a[x].(string), a[y].(string)) })
+	slices.Sort(names) // where one value has two aliases, answers show the first
+	slices.SortStableFunc(names, func(x, y string) int { return longestFirst(a[x].(string), a[y].(string)) })
 	return walk(value, func(v any) any {
 		if text, ok := v.(string); ok {
 			for _, name := range names {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,8 +160,8 @@ func (m *Workers) open(c *Call) (any, error) {
 	if c.Op == "new_memory" {
 		fresh.backend = workers.BackendMemory
 	} else if m.Dir != "" {
-		if _, err := os.Lstat(m.folder); !errors.Is(err, fs.ErrNotExist) && err == nil {
-			return m.reopen()
+		if _, err := os.Lstat(m.folder); err == nil {
+			return m.load()
 		}
 		if err := os.MkdirAll(filepath.Join(m.folder, "workers"), 0o700); err != nil {
 			return nil, err

@@ -36,11 +36,15 @@ func unescaped(value any) []byte {
 	return out
 }
 
-// reopen loads the runtime from its files, as strictly as the original.
 func (m *Workers) reopen() (any, error) {
 	if m.memory() {
 		return m.summary(), nil
 	}
+	return m.load()
+}
+
+// load reads the runtime from its files, as strictly as the original.
+func (m *Workers) load() (any, error) {
 	m.opened = false
 	state, err := loadRuntime(m.folder, m.id)
 	if err != nil {
