@@ -1,6 +1,7 @@
 package live_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,15 +88,19 @@ func (m *modelPlayer) call(c *replay.Call, created string, now uint64) (any, err
 	case "concurrent_record":
 		return m.concurrentRecord(c, now)
 	case "mark_time":
-		m.marked[run] = m.model.Find(run).Updated
+		m.marked[run] = m.findOrNone(run).Updated
 		return nil, nil
 	case "time_moved":
-		return m.model.Find(run).Updated > m.marked[run], nil
+		return m.findOrNone(run).Updated > m.marked[run], nil
 	}
 	if value, known := m.handle(c, now); known {
 		return value, nil
 	}
 	return m.file(c)
+}
+
+func (m *modelPlayer) findOrNone(run string) *replay.LiveRun {
+	return cmp.Or(m.model.Find(run), &replay.LiveRun{})
 }
 
 func (m *modelPlayer) concurrentRecord(c *replay.Call, now uint64) (any, error) {
@@ -108,7 +113,7 @@ func (m *modelPlayer) concurrentRecord(c *replay.Call, now uint64) (any, error) 
 			return nil, err
 		}
 	}
-	r := m.model.Find(c.Text("run_id"))
+	r := m.findOrNone(c.Text("run_id"))
 	return map[string]any{
 		"events": len(r.Events), "event_count": r.Count, "dense_sequences_in_list_order": true, "each_task_in_its_own_order": true,
 		"returned_event_counts_distinct": true, "returned_event_counts_grow_within_a_task": true,

@@ -68,7 +68,7 @@ func newRow(r *RunRecord) *runRow {
 	w.CreatedAt, w.CreatedAtMs = timeColumn(r.Snapshot.CreatedAtMs)
 	w.setUpdated(r.Snapshot.UpdatedAtMs)
 	w.setCount(r.nextSequence())
-	if !r.ordered() || w.count() > maxPlace {
+	if !r.ordered() || w.count() > maxPlace/2 { // so that there are places for more events
 		places := w.KeptEvents
 		w.Places = &places
 	}

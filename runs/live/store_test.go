@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,6 +203,20 @@ func TestRestoredCountersGoOn(t *testing.T) {
 				t.Errorf("the next event has sequence %d, not %d", got, test.next)
 			}
 		})
+	}
+}
+
+func TestACountNearTheLastPlaceGoesOn(t *testing.T) {
+	for _, count := range []uint64{1<<32 - 2, 1<<32 - 1, 1 << 32} {
+		store := newStore(t, live.Options{})
+		event := fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"},"note":1}`, count-1)
+		if err := store.ReplaceRecords(context.Background(), restored(t, fmt.Sprintf(restoredRun, 1, 1, count, event))); err != nil {
+			t.Fatal(err)
+		}
+		record(t, store, "r", live.TextDelta("a"), live.TextDelta("b"), live.TextDelta("c"))
+		if got, want := sequences(eventsOf(t, store, "r")), []uint64{count - 1, count, count + 1, count + 2}; !slices.Equal(got, want) {
+			t.Errorf("the sequences are %d, not %d", got, want)
+		}
 	}
 }
 
