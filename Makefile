@@ -45,8 +45,8 @@ long: ## race for checkpoints 60,000 times, and judge 150 histories of killed an
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
 
 # What the race detector would only slow down: replays, which make one call after another; what measures memory; what runs
-# another build of the program; and the scripts of commands in which nothing goes on side by side.
-NO_RACE := ^Test(Transcripts|Trees|MemoryStaysFlat|ALineOf64MB|TheDemo|TheProgramInTheREADME|EveryCommandInTheREADME|EveryQueryOfThePages)
+# another build of the program; 2,400 processes that do nothing but open a file; and the scripts of commands in which nothing goes on side by side.
+NO_RACE := ^Test(Transcripts|Trees|EightProcessesOpen|MemoryStaysFlat|ALineOf64MB|TheDemo|TheProgramInTheREADME|EveryCommandInTheREADME|EveryQueryOfThePages)
 NO_RACE := $(NO_RACE)|^TestScripts$$/^(agents|check|checkpoints|completion|frame|live|query|quarantine|runs|stats|status|version|workers)$$
 
 .PHONY: race
