@@ -210,6 +210,36 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	}
 }
 
+// The original only looks for the end of a member that it doesn't know.
+func TestAChangeKeepsUnknownMembersThatNobodyCouldReadElsewhere(t *testing.T) {
+	for name, value := range map[string]string{
+		"deeper than is read":     strings.Repeat(`[{"a": `, 300) + "1" + strings.Repeat("}]", 300),
+		"very deep":               strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20),
+		"half a surrogate pair":   `{"\ud800": "\ud800", "x": [1e999]}`,
+		"a number beyond a float": "1e999",
+	} {
+		p, err := checkpoints.Decode(with(t, `"fields": []`, `"fields": [], "later": `+value))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		p.Prompt = "again?"
+		changed, err := p.Document()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(changed) > 2*len(value)+200_000 {
+			t.Errorf("%s: %d bytes became %d", name, len(value), len(changed))
+		}
+		blanks := strings.NewReplacer(" ", "", "\n", "")
+		if !strings.Contains(blanks.Replace(string(changed)), `"later":`+blanks.Replace(value)) {
+			t.Errorf("%s: it is gone", name)
+		}
+		if back, err := checkpoints.Decode(changed); err != nil || back.Prompt != "again?" {
+			t.Errorf("%s: read back with %v", name, err)
+		}
+	}
+}
+
 func TestWhatTheOriginalCouldNotReadIsNotWritten(t *testing.T) {
 	for name, spoil := range map[string]func(*checkpoints.PausedWorkflow){
 		"a text that is no UTF-8": func(p *checkpoints.PausedWorkflow) { p.Prompt = "\xff" },

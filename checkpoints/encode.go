@@ -237,7 +237,7 @@ func (w *writer) raw(name string, value json.RawMessage) {
 		w.fail(fmt.Errorf("%s: %w", name, err))
 		return
 	}
-	w.pretty(serdejson.NewScanner(value))
+	w.pretty(value)
 }
 
 func checkJSON(value []byte) error {
@@ -247,12 +247,20 @@ func checkJSON(value []byte) error {
 	return nil
 }
 
-// pretty writes a value that was checked with its own tokens and this writer's line breaks.
-func (w *writer) pretty(s *serdejson.Scanner) {
+// deepest is the level from which on values keep their own line breaks: members that the original skips may be nested to
+// any depth, and the blanks before a line grow with it, as do the calls on the stack.
+const deepest = 128
+
+// pretty writes a value that was accepted with its own tokens and this writer's line breaks.
+func (w *writer) pretty(value []byte) { w.prettyAt(value, serdejson.NewSkimmer(value)) }
+
+// prettyAt writes the part of text before which s stands.
+func (w *writer) prettyAt(text []byte, s *serdejson.Scanner) {
 	c := s.Peek()
-	if c != '{' && c != '[' {
-		text, _ := s.Value()
-		w.out = append(w.out, text...)
+	if c != '{' && c != '[' || w.depth >= deepest {
+		start := s.Pos()
+		s.Ignore()
+		w.out = append(w.out, text[start:s.Pos()]...)
 		return
 	}
 	s.Enter()
@@ -273,6 +281,6 @@ func (w *writer) pretty(s *serdejson.Scanner) {
 		if c == '{' {
 			w.out = append(append(w.out, key...), ':', ' ')
 		}
-		w.pretty(s)
+		w.prettyAt(text, s)
 	}
 }

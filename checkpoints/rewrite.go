@@ -23,7 +23,7 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 		return document, nil
 	}
 	w := &writer{}
-	w.pretty(serdejson.NewScanner(changed))
+	w.pretty(changed)
 	if _, reason := readDocument(w.out, true); reason != "" {
 		return nil, &DocumentError{reason}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 )
@@ -24,6 +25,12 @@ type Scanner struct {
 
 // NewScanner gives a scanner at the beginning of data.
 func NewScanner(data []byte) *Scanner { return &Scanner{data: data, levels: maxLevels} }
+
+// NewSkimmer gives a scanner for a document that was accepted. It reads all of it as Ignore does, for what the originals
+// skip may be nested deeper than they read, and hold numbers and surrogates that they refuse elsewhere.
+func NewSkimmer(data []byte) *Scanner {
+	return &Scanner{data: data, levels: math.MaxInt, lenient: true}
+}
 
 // Reason is the first failure, in the words of the originals and with line and column; "" when there was none.
 func (s *Scanner) Reason() string { return s.reason }
@@ -100,8 +107,8 @@ func (s *Scanner) Value() ([]byte, bool) {
 // Ignore skips a value as the originals skip members that they don't know: to any depth, and without a look at what
 // numbers and surrogates mean.
 func (s *Scanner) Ignore() bool {
+	defer func(was bool) { s.lenient = was }(s.lenient)
 	s.lenient = true
-	defer func() { s.lenient = false }()
 	var open []byte // no recursion: a hostile document could exhaust the stack, which ends a Go program
 	for {
 		first := false
