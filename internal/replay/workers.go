@@ -88,7 +88,7 @@ func (m *Workers) play(c *Call) (any, error) {
 	case "open", "new_memory":
 		return m.open(c)
 	case "reopen":
-		return m.reopen()
+		return m.reopen(c)
 	}
 	if !m.opened {
 		return nil, workersErrorf("not_open", "no runtime is open")
@@ -148,7 +148,10 @@ func (m *Workers) open(c *Call) (any, error) {
 	if err := c.Unmarshal("limits", &limits); err != nil {
 		return nil, &workersError{"decode", err.Error()}
 	}
-	m.opened, m.Raised, m.id = false, false, workers.RuntimeID(c.Text("runtime_id"))
+	m.opened, m.Raised = false, false
+	if c.Op != "reopen" {
+		m.id = workers.RuntimeID(c.Text("runtime_id"))
+	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
 	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}, snapshot: workers.RuntimeSnapshot{
 		RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
@@ -274,7 +277,7 @@ func (m *Workers) create(c *Call) (any, error) {
 		}
 	}
 	s := &m.state.snapshot
-	id := workers.WorkerID(fmt.Sprintf("worker-%08x", s.NextWorkerSequence))
+	id := generated(s.NextWorkerSequence)
 	s.NextWorkerSequence++
 	ref := workers.NewWorkerRef(m.id, id)
 	event := m.push(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", id))
@@ -289,6 +292,10 @@ func (m *Workers) create(c *Call) (any, error) {
 	}
 	m.state.workers[id] = w
 	return m.detail(w), m.save([]*modelWorker{w}, event, nil)
+}
+
+func generated(sequence uint64) workers.WorkerID {
+	return workers.WorkerID(fmt.Sprintf("worker-%08x", sequence))
 }
 
 func (m *Workers) diagnose(code, message string, ref workers.WorkerRef) {
@@ -505,6 +512,9 @@ func writeDocument(path string, value any) error {
 		return err
 	}
 	text.WriteByte('\n')
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	temporary := path + ".tmp"
 	if err := os.WriteFile(temporary, text.Bytes(), 0o600); err != nil {
 		return err
@@ -513,6 +523,9 @@ func writeDocument(path string, value any) error {
 }
 
 func appendLine(path string, value any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
