@@ -61,6 +61,24 @@ func TestStringsAreWrittenAsTheOriginalWritesThem(t *testing.T) {
 	}
 }
 
+func TestAListOfOneStringIsWrittenOnOneLine(t *testing.T) {
+	for _, test := range []struct {
+		list []string
+		want string
+	}{
+		{nil, "[]"},
+		{[]string{"a"}, `["a"]`},
+		{[]string{"a\nb"}, "[\"\"\"\na\nb\"\"\"]"},
+		{[]string{"a", "b"}, "[\n    \"a\",\n    \"b\",\n]"},
+	} {
+		e := entry("agent-a", agents.Active)
+		e.AttachPrecedence = test.list
+		if text := string(e.TOML()); !strings.Contains(text, "\nattach_precedence = "+test.want+"\n") {
+			t.Errorf("%q is written as\n%s", test.list, text)
+		}
+	}
+}
+
 func TestFloatsAreWrittenInTheShortestDigitsOfAFloat32(t *testing.T) {
 	for in, want := range map[string]string{
 		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0", "-0.0": "-0.0",
@@ -140,6 +158,14 @@ func TestWhatIsNoEntryIsRefusedWithLineAndReason(t *testing.T) {
 		if !errors.As(err, &bad) || !strings.HasPrefix(bad.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+func TestANullAmongStringsIsRefused(t *testing.T) {
+	text := `{"session_id":"a","thread":"t","base_state":"b","started_at":"2026-05-20T11:00:00Z","status":"active","attach_precedence":["x",null]}`
+	var e agents.Entry
+	if err := json.Unmarshal([]byte(text), &e); err == nil {
+		t.Errorf("it became %q", e.AttachPrecedence)
 	}
 }
 
