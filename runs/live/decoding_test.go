@@ -81,3 +81,24 @@ func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
 		}
 	}
 }
+
+// The array of the file, the record, its events, an event's record and the event are five of 127 levels.
+func TestAFileIsReadAsDeepAsTheOriginalReadsIt(t *testing.T) {
+	for depth, read := range map[int]bool{122: true, 123: false} {
+		args := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		elements, _ := live.ReadFile(fmt.Appendf(nil, `[{"snapshot":["r","s","created","p",1,1,null,null,1],
+"events":[[0,1,{"type":"subagent_progress","task_id":"t","session_id":"s","status":"r","metadata":%s}]]}]`, args))
+		if e := elements[0]; (e.Reason == "") != read {
+			t.Errorf("depth %d was read as %q", depth, e.Reason)
+		}
+	}
+}
+
+func TestUnknownMembersAreReadToo(t *testing.T) {
+	for member, read := range map[string]bool{`1e308`: true, `1e400`: false, `"\ud83d\ude00"`: true, `"\ud83d"`: false, strings.Repeat("[", 200) + strings.Repeat("]", 200): false} {
+		elements, _ := live.ReadFile(fmt.Appendf(nil, `[{"snapshot":["r","s","created","p",1,1,null,null,0],"events":[],"later":%s}]`, member))
+		if e := elements[0]; (e.Reason == "") != read {
+			t.Errorf("%s was read as %q", member, e.Reason)
+		}
+	}
+}
