@@ -32,14 +32,14 @@ func newScratch(p *player) *scratch {
 
 func (s *scratch) play(c *replay.Call) replay.Answer {
 	s.export()
-	theirs, ours := fileOp(c, s.original.Dir), fileOp(c, s.root)
+	theirs, ours := fileOp(s.translated(c), s.original.Dir), fileOp(c, s.root)
 	answer := replay.Answer{Outcome: ours, Model: &theirs}
 	if c.Op != "fs_list" && c.Op != "fs_read" {
 		s.changed = true
 	}
-	if !same(ours, theirs) { // another file: the original left it as a failure left it, or wrote the same line again
+	if !same(ours, theirs) { // another file: the original left it as a failure or a removal left it, or wrote the same line again
 		answer.Rule = 20
-		if s.cause == 0 {
+		if s.cause == 0 && !s.changed {
 			answer.Wrong = "no rule lets the trees differ"
 		}
 	}

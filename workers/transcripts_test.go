@@ -162,7 +162,7 @@ func (p *player) translated(c *replay.Call) *replay.Call {
 	}
 	var pairs []string
 	for ours, theirs := range p.twins {
-		pairs = append(pairs, `"`+ours+`"`, `"`+theirs+`"`)
+		pairs = append(pairs, `"`+ours+`"`, `"`+theirs+`"`, "("+ours+")", "("+theirs+")")
 	}
 	text := strings.NewReplacer(pairs...).Replace(string(replay.Encode(c.Args)))
 	args, err := replay.Decode([]byte(text))
