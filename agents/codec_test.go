@@ -82,7 +82,7 @@ func TestAListOfOneStringIsWrittenOnOneLine(t *testing.T) {
 func TestFloatsAreWrittenInTheShortestDigitsOfAFloat32(t *testing.T) {
 	for in, want := range map[string]string{
 		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0", "-0.0": "-0.0",
-		"nan": "nan", "-nan": "-nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
+		"nan": "nan", "-nan": "nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
 	} {
 		e := decode(t, head+"probe_confidence = "+in+"\n"+foot)
 		e.SessionID = "agent-b" // so that the document is written anew

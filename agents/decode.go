@@ -146,9 +146,7 @@ func (v *tomlValue) asFloat32() (float32, error) {
 // parseFloat32 goes by way of a float64, as the original does it: only what is too large for that is an error.
 func parseFloat32(text string) (float32, error) {
 	switch text {
-	case "-nan": // which ParseFloat does not know
-		return float32(math.Copysign(math.NaN(), -1)), nil
-	case "+nan":
+	case "-nan", "+nan": // which ParseFloat does not know
 		return float32(math.NaN()), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)

@@ -268,9 +268,7 @@ func longestRun(s string, c byte) int {
 func floatText(f float32) string {
 	wide := float64(f)
 	switch {
-	case math.IsNaN(wide) && math.Signbit(wide):
-		return "-nan"
-	case math.IsNaN(wide):
+	case math.IsNaN(wide): // whatever its sign
 		return "nan"
 	case math.IsInf(wide, 0):
 		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(wide, 'f', -1, 32), "+"))
