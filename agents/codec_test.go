@@ -61,6 +61,24 @@ func TestStringsAreWrittenAsTheOriginalWritesThem(t *testing.T) {
 	}
 }
 
+func TestAListOfOneStringIsWrittenOnOneLine(t *testing.T) {
+	for _, test := range []struct {
+		list []string
+		want string
+	}{
+		{nil, "[]"},
+		{[]string{"a"}, `["a"]`},
+		{[]string{"a\nb"}, "[\"\"\"\na\nb\"\"\"]"},
+		{[]string{"a", "b"}, "[\n    \"a\",\n    \"b\",\n]"},
+	} {
+		e := entry("agent-a", agents.Active)
+		e.AttachPrecedence = test.list
+		if text := string(e.TOML()); !strings.Contains(text, "\nattach_precedence = "+test.want+"\n") {
+			t.Errorf("%q is written as\n%s", test.list, text)
+		}
+	}
+}
+
 func TestFloatsAreWrittenInTheShortestDigitsOfAFloat32(t *testing.T) {
 	for in, want := range map[string]string{
 		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0", "-0.0": "-0.0",
@@ -103,33 +121,56 @@ func TestSpellingsOfTOMLThatTheOriginalReads(t *testing.T) {
 	}
 }
 
+func TestAnArrayIsTakenForATableAsSerdeDoes(t *testing.T) {
+	e := decode(t, head+"status = \"active\"\nusage_summary = [1, 2]\ncontext_queries = [[\"p\", \"s\", \"2026-05-20T11:00:00Z\"]]\n")
+	if u := e.UsageSummary; *u.InputTokens != 1 || *u.OutputTokens != 2 || u.ToolCalls != nil {
+		t.Errorf("the usage is %+v", u)
+	}
+	if q := e.ContextQueries; len(q) != 1 || q[0].Path != "p" || *q[0].Scope != "s" || q[0].QueriedAt.Hour() != 11 {
+		t.Errorf("the queries are %+v", q)
+	}
+	if e := decode(t, head+"status = \"active\"\nusage_summary = 2026-05-20\n"); e.UsageSummary != (agents.UsageSummary{}) {
+		t.Errorf("a date is the usage %+v", e.UsageSummary)
+	}
+	decode(t, head+"status = \"active\"\nlater = [-170141183460469231731687303715884105728, 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]\n")
+}
+
 func TestWhatIsNoEntryIsRefusedWithLineAndReason(t *testing.T) {
 	whole := head + "status = \"active\"\n"
 	for text, want := range map[string]string{
-		"":                                 "missing field `session_id`",
-		head:                               "missing field `status`",
-		"\xff":                             "stream did not contain valid UTF-8",
-		"not toml":                         "line 1: ",
-		whole + "status = \"active\"\n":    "line 6: duplicate key",
-		whole + "[status]\n":               "line 6: duplicate key",
-		whole + "[a]\n[a]\n":               "line 7: duplicate key",
-		whole + "[a]\n[[a]]\n":             "line 7: duplicate key",
-		whole + "[[a]]\n[a]\n":             "line 7: duplicate key",
-		whole + "a = {}\n[a.b]\n":          "line 7: duplicate key",
-		whole + "a = []\n[[a]]\n":          "line 7: duplicate key",
-		whole + "a.b = 1\n[a]\n":           "line 7: duplicate key",
-		whole + "[a]\nb = 1\n[a.b.c]\n":    "line 8: duplicate key",
-		whole + "a = { b = 1, b = 2 }\n":   "line 6: duplicate key",
-		head + "status = \"Active\"\n":     "line 5: unknown variant `Active`, expected one of `active`, `abandoned`, `complete`, `merged`",
-		head + "status = 1\n":              "line 5: invalid type: integer `1`, expected string or table",
-		head + "status = { active = 1 }\n": "line 5: expected empty table",
-		whole + "pid = -1\n":               "line 6: invalid value: integer `-1`, expected u32",
-		whole + "pid = 4294967296\n":       "line 6: invalid value: integer `4294967296`, expected u32",
-		whole + "pid = \"12\"\n":           "line 6: invalid type: string \"12\", expected u32",
-		whole + "pid = 1.0\n":              "line 6: invalid type: floating point `1.0`, expected u32",
-		whole + "usage_summary = 3\n":      "line 6: invalid type: integer `3`, expected struct AgentUsageSummary",
+		"":                                    "missing field `session_id`",
+		head:                                  "missing field `status`",
+		"\xff":                                "stream did not contain valid UTF-8",
+		"not toml":                            "line 1: ",
+		whole + "status = \"active\"\n":       "line 6: duplicate key",
+		whole + "[status]\n":                  "line 6: duplicate key",
+		whole + "[a]\n[a]\n":                  "line 7: duplicate key",
+		whole + "[a]\n[[a]]\n":                "line 7: duplicate key",
+		whole + "[[a]]\n[a]\n":                "line 7: duplicate key",
+		whole + "a = {}\n[a.b]\n":             "line 7: duplicate key",
+		whole + "a = []\n[[a]]\n":             "line 7: duplicate key",
+		whole + "a.b = 1\n[a]\n":              "line 7: duplicate key",
+		whole + "[a]\nb = 1\n[a.b.c]\n":       "line 8: duplicate key",
+		whole + "a = { b = 1, b = 2 }\n":      "line 6: duplicate key",
+		head + "status = \"Active\"\n":        "line 5: unknown variant `Active`, expected one of `active`, `abandoned`, `complete`, `merged`",
+		head + "status = 1\n":                 "line 5: invalid type: integer `1`, expected string or table",
+		head + "status = { active = \"\" }\n": "line 5: expected empty table",
+		head + "status = { active = 1 }\n":    "line 5: expected empty table",
+		whole + "pid = -1\n":                  "line 6: invalid value: integer `-1`, expected u32",
+		whole + "pid = 4294967296\n":          "line 6: invalid value: integer `4294967296`, expected u32",
+		whole + "pid = \"12\"\n":              "line 6: invalid type: string \"12\", expected u32",
+		whole + "pid = 1.0\n":                 "line 6: invalid type: floating point `1.0`, expected u32",
+		whole + "usage_summary = 3\n":         "line 6: invalid type: integer `3`, expected struct AgentUsageSummary",
 		whole + "[usage_summary]\ninput_tokens = 18446744073709551616\n": "line 7: invalid value: integer `18446744073709551616`, expected u64",
 		whole + "[[context_queries]]\npath = \"a\"\n":                    "missing field `queried_at`",
+		whole + "probe_confidence = -9223372036854775809\n":              "line 6: invalid type: integer `-9223372036854775809`, expected f32",
+		whole + "later = 1e400\n":                                        "line 6: floating-point number overflowed",
+		whole + "later = [-0x1_ffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]": "line 6: ",
+		whole + "later = 340282366920938463463374607431768211456\n":      "line 6: integer number overflowed",
+		whole + "later = -170141183460469231731687303715884105729\n":     "line 6: integer number overflowed",
+		whole + "usage_summary = [\"1\"]\n":                              "line 6: invalid type: string \"1\", expected u64",
+		whole + "context_queries = [[\"p\", \"s\"]]\n":                   "line 6: invalid length 2, expected struct ContextQueryEntry with 3 elements",
+		whole + "context_queries = [5]\n":                                "line 6: invalid type: integer `5`, expected struct ContextQueryEntry",
 		whole + "model = true\n":                                         "line 6: invalid type: boolean `true`, expected a string",
 		whole + "attach_precedence = [1]\n":                              "line 6: invalid type: integer `1`, expected a string",
 		whole + "heartbeat_at = 2026-05-20T11:00:00Z\n":                  "line 6: invalid type: map, expected an RFC 3339 formatted date and time string",
@@ -140,6 +181,14 @@ func TestWhatIsNoEntryIsRefusedWithLineAndReason(t *testing.T) {
 		if !errors.As(err, &bad) || !strings.HasPrefix(bad.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+func TestANullAmongStringsIsRefused(t *testing.T) {
+	text := `{"session_id":"a","thread":"t","base_state":"b","started_at":"2026-05-20T11:00:00Z","status":"active","attach_precedence":["x",null]}`
+	var e agents.Entry
+	if err := json.Unmarshal([]byte(text), &e); err == nil {
+		t.Errorf("it became %q", e.AttachPrecedence)
 	}
 }
 

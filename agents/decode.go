@@ -130,6 +130,11 @@ func (v *tomlValue) asFloat32() (float32, error) {
 		if n, err := strconv.ParseInt(text, 0, 64); err == nil {
 			return float32(n), nil
 		}
+		n, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 0, 64)
+		if err != nil {
+			return 0, v.wrongType("f32")
+		}
+		return float32(n), nil
 	}
 	f, err := parseFloat32(text)
 	if err != nil {
@@ -185,7 +190,8 @@ func (v *tomlValue) asStatus() (Status, error) {
 	case v.kind == unstable.Table && len(v.table.keys) == 1:
 		word = v.table.keys[0]
 		inner := v.table.values[word]
-		if inner.text != "" || len(inner.items) > 0 || inner.table != nil && len(inner.table.keys) > 0 {
+		empty := inner.kind == unstable.Array && len(inner.items) == 0 || inner.kind == unstable.Table && len(inner.table.keys) == 0
+		if !empty {
 			return "", &DecodeError{Line: v.line, Reason: "expected empty table"}
 		}
 	case v.kind != unstable.String:
@@ -203,10 +209,26 @@ func checkStatus(word string, line int) (Status, error) {
 }
 
 func (v *tomlValue) asUsage(into *UsageSummary) error {
-	if v.kind != unstable.Table {
-		return v.wrongType("struct AgentUsageSummary")
+	switch v.kind {
+	case unstable.Table:
+		return fill(v.table, into.fields(), nil, nil)
+	case unstable.Array:
+		return v.inOrder(into.fields(), nil)
+	case unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
+		return nil // a map, to the original, with none of the members
 	}
-	return fill(v.table, into.fields(), nil, nil)
+	return v.wrongType("struct AgentUsageSummary")
+}
+
+// inOrder sets the fields from the elements of an array, which serde takes for a struct. The last ones may be missing if
+// none of them is required.
+func (v *tomlValue) inOrder(fields []field, keep func(name, text string)) error {
+	for i, item := range v.items[:min(len(v.items), len(fields))] {
+		if err := item.into(fields[i], keep); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *tomlValue) asQueries() ([]ContextQuery, error) {
@@ -215,15 +237,25 @@ func (v *tomlValue) asQueries() ([]ContextQuery, error) {
 	}
 	var list []ContextQuery
 	for _, item := range v.items {
-		if item.kind != unstable.Table {
-			return nil, item.wrongType("struct ContextQueryEntry")
-		}
 		var q ContextQuery
-		keep := func(_, text string) { q.exact = text }
-		if err := fill(item.table, q.fields(), requiredOfQuery, keep); err != nil {
+		if err := item.asQuery(&q); err != nil {
 			return nil, err
 		}
 		list = append(list, q)
 	}
 	return list, nil
+}
+
+func (v *tomlValue) asQuery(into *ContextQuery) error {
+	keep := func(_, text string) { into.exact = text }
+	fields := into.fields()
+	switch {
+	case v.kind == unstable.Table:
+		return fill(v.table, fields, requiredOfQuery, keep)
+	case v.kind != unstable.Array:
+		return v.wrongType("struct ContextQueryEntry")
+	case len(v.items) < len(fields):
+		return &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct ContextQueryEntry with %d elements", len(v.items), len(fields))}
+	}
+	return v.inOrder(fields, keep)
 }

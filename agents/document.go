@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/big"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -212,6 +214,14 @@ func (b *documentBuilder) keyValue(at *tomlTable, path []string, n *unstable.Nod
 func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 	v := &tomlValue{kind: n.Kind, line: b.line, text: string(n.Data)}
 	switch n.Kind {
+	case unstable.Float: // the original looks at each number, also at those of keys that it does not know
+		if _, err := parseFloat32(strings.ReplaceAll(v.text, "_", "")); err != nil {
+			return nil, b.fail("floating-point number overflowed")
+		}
+	case unstable.Integer:
+		if !fits128(v.text) {
+			return nil, b.fail("integer number overflowed")
+		}
 	case unstable.Array:
 		for it := n.Children(); it.Next(); {
 			item, err := b.value(it.Node())
@@ -230,4 +240,16 @@ func (b *documentBuilder) value(n *unstable.Node) (*tomlValue, error) {
 		v.table.made = byValue
 	}
 	return v, nil
+}
+
+// fits128 reports whether an integer has a place in Rust's i128 or u128.
+func fits128(text string) bool {
+	if len(text) < len("0x00000000000000000000000000000000") { // the shortest spelling of 128 bits
+		return true
+	}
+	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 0)
+	if ok && n.Sign() < 0 {
+		return n.Not(n).BitLen() < 128
+	}
+	return ok && n.BitLen() <= 128
 }

@@ -127,8 +127,11 @@ func appendField(dst []byte, f field, text timeWriter) []byte {
 }
 
 func appendStrings(dst []byte, list []string) []byte {
-	if len(list) == 0 {
+	switch len(list) {
+	case 0:
 		return append(dst, "[]"...)
+	case 1: // on one line, however long
+		return append(appendString(append(dst, '['), list[0]), ']')
 	}
 	dst = append(dst, "[\n"...)
 	for _, text := range list {

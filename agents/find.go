@@ -100,6 +100,9 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 // component by component, so that doubled and trailing slashes do not count, while ".." does.
 func resolve(path string) string {
 	absolute := path
+	if path == "" {
+		return "" // is nowhere, not the working directory
+	}
 	if here, err := os.Getwd(); err == nil && !filepath.IsAbs(path) {
 		absolute = here + "/" + path // not Join: it would take ".." away before links are followed
 	}

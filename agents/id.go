@@ -50,8 +50,8 @@ func (e *Entry) check() error {
 	if err := db.CheckID("agent", e.SessionID); err != nil {
 		return err
 	}
-	if !e.Status.known() {
-		return invalid("agent %s: status %q is none of active, abandoned, complete, merged", e.SessionID, e.Status)
+	if err := e.Status.check(e.SessionID); err != nil {
+		return err
 	}
 	fields := e.fields()
 	for i := range e.ContextQueries {
@@ -61,6 +61,13 @@ func (e *Entry) check() error {
 		if !f.writable() {
 			return invalid("agent %s: %s is not valid UTF-8, or a year beyond 262142", e.SessionID, f.name)
 		}
+	}
+	return nil
+}
+
+func (s Status) check(id string) error {
+	if !s.known() {
+		return invalid("agent %s: status %q is none of active, abandoned, complete, merged", id, s)
 	}
 	return nil
 }

@@ -165,6 +165,19 @@ func setFromJSON(f field, raw json.RawMessage, keep func(name, text string)) err
 		s, err := checkStatus(text, 0)
 		*into = s
 		return err
+	case *[]string:
+		var elements []*string // a null among them is none of the original's strings
+		if err := json.Unmarshal(raw, &elements); err != nil {
+			return err
+		}
+		if slices.Contains(elements, nil) {
+			return &DecodeError{Reason: "invalid type: null, expected a string"}
+		}
+		*into = nil
+		for _, element := range elements {
+			*into = append(*into, *element)
+		}
+		return nil
 	case **float32:
 		// By way of a float64, as the original reads it.
 		var wide *float64

@@ -136,6 +136,21 @@ func TestWhatCantBeStoredIsRefused(t *testing.T) {
 	if list, err := r.List(ctx); err != nil || len(list) != 0 {
 		t.Errorf("stored are %v, %v", list, err)
 	}
+	if err := r.UpdateStatus(ctx, "agent-missing", "paused"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("an unknown status for a missing agent: %v", err)
+	}
+}
+
+func TestAnEmptyPathIsNotTheWorkingDirectory(t *testing.T) {
+	r := newRegistry(t)
+	nowhere, here := entry("agent-nowhere", agents.Active), entry("agent-here", agents.Active)
+	nowhere.Path, here.Path = p(""), p(".")
+	save(t, r, nowhere, here)
+	for path, want := range map[string]string{"": "agent-nowhere", "./": "agent-here"} {
+		if e, ok, err := r.FindActiveByPath(ctx, path); err != nil || !ok || e.SessionID != want {
+			t.Errorf("at %q is %q: %v, %v", path, e.SessionID, ok, err)
+		}
+	}
 }
 
 func TestManyAgentsDoNotMakeReservingLookAtMore(t *testing.T) {

@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -108,10 +109,16 @@ func pidAlive(pid any) bool {
 // canonical resolves a path of the transcript as the original does, in the transcript's spelling.
 func (p *player) canonical(path string) string {
 	real := strings.ReplaceAll(path, "$root", p.tree.root)
-	if resolved, err := filepath.EvalSymlinks(real); err == nil {
-		real = resolved
+	if real == "" {
+		return "" // is nowhere, while EvalSymlinks takes it for "."
 	}
-	return strings.ReplaceAll(real, p.tree.root, "$root")
+	resolved, err := filepath.EvalSymlinks(real)
+	if err != nil { // it is not there: paths are compared by component
+		parts := strings.Split(real, "/")
+		rest := slices.DeleteFunc(parts[1:], func(part string) bool { return part == "" || part == "." })
+		resolved = strings.Join(append(parts[:1], rest...), "/")
+	}
+	return strings.ReplaceAll(resolved, p.tree.root, "$root")
 }
 
 func (p *player) Play(c *replay.Call) replay.Answer {
@@ -131,35 +138,44 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 		p.open(p.db.Path())
 		return replay.Answer{}
 	}
-	answer := replay.Answer{Bound: p.generated}
+	var answer replay.Answer
 	value, err := p.call(c)
 	if err != nil {
 		answer.Outcome = replay.Fails(err, "")
 	} else {
 		answer.OK = p.spelled(value)
 	}
-	if p.generated != "" {
-		answer.Bound = p.generated
-		p.names[c.Binds] = p.generated
+	made := p.generated
+	if made == "" && c.Binds != "" {
+		made = "unbound-" + strings.TrimPrefix(c.Binds, "$") // an id that only the original generated
 	}
-	p.judge(c, &answer, now)
+	if c.Binds != "" {
+		answer.Bound = made
+		p.names[c.Binds] = made
+	}
+	p.judge(c, &answer, now, made, errors.As(err, new(unreadable)))
 	return answer
 }
 
+// unreadable are arguments that are no entry and so on: as with the original, such a call does not reach the registry.
+type unreadable struct{ error }
+
 // judge lets the models answer too.
-func (p *player) judge(c *replay.Call, answer *replay.Answer, now time.Time) {
-	made := p.generated
-	if made == "" {
-		made = c.Binds // an id that only the original generated goes by its alias
+func (p *player) judge(c *replay.Call, answer *replay.Answer, now time.Time, made string, unread bool) {
+	original, ours := answer.Outcome, answer.Outcome
+	if !unread {
+		original, ours = p.original.Call(c, now, made), p.ours.Call(c, now, p.generated)
 	}
-	original, ours := p.original.Call(c, now, made), p.ours.Call(c, now, p.generated)
 	for _, o := range []*replay.Outcome{&original, &ours, &answer.Outcome} {
 		if list, ok := decoded(p.t, o.OK).([]any); ok && c.Op == "list" {
 			o.OK = replay.TiesAs(list, c.Want.OK, p.names)
 		}
 	}
-	if ours.Err != nil && strings.Contains(*ours.Err, "of another agent") {
+	switch {
+	case ours.Err != nil && strings.Contains(*ours.Err, "of another agent"):
 		p.cause = 11
+	case ours.Err == nil && original.Err != nil && strings.Contains(*original.Err, "File name too long"):
+		p.cause = 16
 	}
 	answer.Model = &original
 	if differ(p.t, original, ours) {
@@ -266,7 +282,7 @@ func (p *player) call(c *replay.Call) (any, error) {
 	case "save":
 		var e agents.Entry
 		if err := args.Unmarshal("entry", &e); err != nil {
-			return nil, err // as the original's harness, which could not read it either
+			return nil, unreadable{err}
 		}
 		return nil, r.Save(ctx, e)
 	case "load":
@@ -282,7 +298,9 @@ func (p *player) call(c *replay.Call) (any, error) {
 		return optional(r.UpdateEntry(ctx, id, p.setter(args, "set")))
 	case "log_context_query":
 		var q agents.ContextQuery
-		p.decode(args, "query", &q)
+		if err := args.Unmarshal("query", &q); err != nil {
+			return nil, unreadable{err}
+		}
 		return nil, r.LogContextQuery(ctx, id, q)
 	case "reap_dead":
 		return r.ReapDead(ctx)
@@ -311,7 +329,11 @@ func (p *player) call(c *replay.Call) (any, error) {
 		chain, err := r.ActorChainForSession(ctx, id)
 		return append([]agents.ActorChainNode{}, chain...), err
 	case "liveness_for":
-		return agents.LivenessFor(p.entry(args, "entry")), nil
+		var e agents.Entry
+		if err := args.Unmarshal("entry", &e); err != nil {
+			return nil, unreadable{err}
+		}
+		return agents.LivenessFor(e), nil
 	case "generated_id_shape":
 		made := agents.GenerateID()
 		rest := strings.TrimPrefix(made, "agent-")
@@ -334,11 +356,6 @@ func (p *player) decode(c *replay.Call, name string, into any) {
 	if err := c.Unmarshal(name, into); err != nil {
 		p.t.Fatalf("line %d: %v", c.Line, err)
 	}
-}
-
-func (p *player) entry(c *replay.Call, name string) (e agents.Entry) {
-	p.decode(c, name, &e)
-	return e
 }
 
 func (p *player) setter(c *replay.Call, name string) func(*agents.Entry) {

@@ -14,6 +14,9 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 	if err := checkID(id); err != nil {
 		return named(why, id, err)
 	}
+	if err := status.check(id); err != nil {
+		return named(why, id, err)
+	}
 	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
 		s, err := r.find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil || s == nil {

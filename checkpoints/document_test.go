@@ -127,6 +127,9 @@ func TestDocumentsTheOriginalCantReadAreRefusedInItsWords(t *testing.T) {
 	step := func(step string) []byte {
 		return with(t, `"stages": []`, `"stages": [{"id":"s","name":"S","step":`+step+`}]`)
 	}
+	result := func(status string) []byte {
+		return with(t, `"stage_results": []`, `"stage_results": [{"stage_id":"s","stage_name":"S","output":{"type":"empty"},"duration_ms":1,"status":`+status+`}]`)
+	}
 	for want, document := range map[string][]byte{
 		"stream did not contain valid UTF-8":                                    with(t, "approve?", "\xe9"),
 		"missing field `prompt` at line 22 column 1":                            with(t, `"prompt"`, `"Prompt"`),
@@ -141,6 +144,31 @@ func TestDocumentsTheOriginalCantReadAreRefusedInItsWords(t *testing.T) {
 		"missing field `type` at line 7 column 45":       step(`{}`),
 		"missing field `output_key` at line 7 column 76": step(`{"type":"approval","prompt":"p"}`),
 		"trailing characters at line 23 column 1":        []byte(sampleDocument + "\n{}"),
+
+		// A list for a struct, or for an enum whose first element is its tag.
+		"trailing characters at line 14 column 39":                               with(t, `"fields": []`, `"fields": [["n","l","text",[],false,1]]`),
+		"trailing comma at line 14 column 39":                                    with(t, `"fields": []`, `"fields": [["n","l","text",[],false,]]`),
+		"invalid length 4, expected 3 elements in sequence at line 7 column 71":  step(`["approval","p",[],"k","x"]`),
+		"invalid length 7, expected 5 elements in sequence at line 7 column 134": step(`{"type":"approval","prompt":"p","output_key":"k","fields":[["n","l","text",[],false,1,2]]}`),
+		"invalid length 1, expected 0 elements in sequence at line 17 column 108": with(t, `"stage_results": []`,
+			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":["empty",1]}]`),
+
+		"invalid length 5, expected struct AgentOutput with 9 elements at line 17 column 162": with(t, `"stage_results": []`,
+			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":{"type":"pattern","final_answer":"","outputs":[["a","",1,1,1.5]]}}]`),
+
+		// A word as an object.
+		"expected value at line 17 column 118":                           result(`{"failed":null,"x":1}`),
+		"invalid type: integer `1`, expected unit at line 17 column 115": result(`{"failed":1}`),
+		"key must be a string at line 17 column 106":                     result(`{1}`),
+
+		// A member that is not known, and numbers and times that end too early or too late.
+		"key must be a string at line 14 column 33":                                    with(t, `"fields": []`, `"fields": [], "later": {"a":1,}`),
+		"expected value at line 14 column 29":                                          with(t, `"fields": []`, `"fields": [], "later": [1,]`),
+		"invalid number at line 14 column 28":                                          with(t, `"fields": []`, `"fields": [], "later": 1e`),
+		"EOF while parsing an object at line 4 column 12":                              []byte(sampleDocument[:40] + `"x":{"a":1,`),
+		"number out of range at line 16 column 31":                                     with(t, `"wf_state": {}`, `"wf_state": {"x":1e99999999999}`),
+		"input is out of range at line 21 column 27":                                   with(t, "2026-05-02T10:00:00.500Z", "2026-00-x"),
+		"invalid type: string \"a\\u{301}\", expected a sequence at line 14 column 21": with(t, `"fields": []`, `"fields": "a\u0301"`),
 	} {
 		_, err := checkpoints.Decode(document)
 		var reason *checkpoints.DocumentError

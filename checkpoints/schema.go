@@ -237,7 +237,7 @@ func outputTypes(paused, stageResult *structure) *tagged {
 			field{name: "total", of: usize},
 			field{name: "unseen", of: usize},
 		),
-		nil,
+		define("unit variant StageOutput::Empty"),
 	}
 	return output
 }
@@ -246,7 +246,7 @@ func agentOutput() *structure {
 	evidence := define("struct Evidence",
 		field{name: "kind", of: word("self_assessment", "tool_result", "state_change", "external_verification", "stop_reason", "evaluator")},
 		field{name: "description", of: text},
-		field{name: "data", of: optional(anything), missing: null},
+		field{name: "data", of: optional(anything), missing: null, inLists: true},
 	)
 	metrics := define("struct OutcomeMetrics",
 		field{name: "turns", of: u32, missing: zero},
@@ -274,7 +274,7 @@ func agentOutput() *structure {
 		field{name: "turns", of: u32},
 		field{name: "tool_calls", of: u32},
 		field{name: "duration_ms", of: float},
-		field{name: "error", of: optional(text), missing: null},
+		field{name: "error", of: optional(text), missing: null, inLists: true},
 		field{name: "outcome", of: optional(outcome.read), missing: null, dropped: null},
 		field{name: "tokens", of: optional(tokens.read), missing: null, dropped: null},
 		field{name: "tools_used", of: list(text), missing: emptyList, dropped: emptyList},

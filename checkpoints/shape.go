@@ -38,14 +38,18 @@ func (r *reader) fail(format string, args ...any) bool {
 	return false
 }
 
-// settle gives what went wrong inside an object or array a position. The original first steps over its end, where that
-// comes next.
+// settle gives what went wrong inside an object or array a position. The original first looks for its end, and steps over
+// that or, in an array, over a comma and blanks.
 func (r *reader) settle(end byte) bool {
 	if r.loose || r.s.Reason() != "" {
 		return false
 	}
-	if r.s.Peek() == end {
+	switch c := r.s.Peek(); {
+	case c == end:
 		r.s.Seek(r.s.Pos() + 1)
+	case c == ',' && end == ']':
+		r.s.Seek(r.s.Pos() + 1)
+		r.s.Peek()
 	}
 	return r.s.Fail(r.reason)
 }
@@ -208,6 +212,8 @@ func word(words ...string) shape {
 			at, ok = r.variant(words)
 		case c != '{' && r.loose:
 			return r.mismatch("string or map")
+		case r.s.AtEnd():
+			return r.s.PeekFail("EOF while parsing a value")
 		case c != '{':
 			return r.s.PeekFail("expected value")
 		case r.loose:
@@ -240,14 +246,23 @@ func (r *reader) wordInObject(words []string) (int, bool) {
 	if !r.s.Enter() {
 		return 0, false
 	}
-	if r.s.Peek() != '"' {
+	switch c := r.s.Peek(); {
+	case c == '"':
+	case c == '}':
 		return 0, r.s.PeekFail("expected value")
+	case r.s.AtEnd():
+		return 0, r.s.PeekFail("EOF while parsing an object")
+	default:
+		return 0, r.s.PeekFail("key must be a string")
 	}
 	at, ok := r.variant(words)
 	if !ok {
 		return 0, false
 	}
-	if r.s.Peek() != ':' {
+	switch c := r.s.Peek(); {
+	case r.s.AtEnd():
+		return 0, r.s.PeekFail("EOF while parsing an object")
+	case c != ':':
 		return 0, r.s.PeekFail("expected `:`")
 	}
 	r.s.Seek(r.s.Pos() + 1)
@@ -257,10 +272,13 @@ func (r *reader) wordInObject(words []string) (int, bool) {
 	if _, ok := r.s.Value(); !ok {
 		return 0, false
 	}
-	_, more, ok := r.s.NextKey(false)
-	if ok && more {
+	switch c := r.s.Peek(); {
+	case r.s.AtEnd():
+		return 0, r.s.Fail("EOF while parsing an object")
+	case c != '}':
 		return 0, r.s.Fail("expected value")
 	}
+	_, _, ok = r.s.NextKey(false)
 	return at, ok
 }
 

@@ -23,6 +23,8 @@ type field struct {
 	missing string
 	// dropped is the JSON that the original leaves out when it writes; "" if it always writes the member.
 	dropped string
+	// inLists is set where a list in place of the struct must have the member all the same.
+	inLists bool
 }
 
 const (
@@ -145,17 +147,39 @@ func (st *structure) readElements(r *reader, first bool) bool {
 		}
 	}
 	if r.s.Peek() != ']' {
-		return r.s.PeekFail("trailing characters")
+		return r.tooMany(len(st.fields))
 	}
-	if _, ok := r.s.NextElement(false); !ok {
-		return false
-	}
+	r.s.NextElement(false)
 	return st.finish(r, got)
+}
+
+// tooMany reports what stands in a list behind the members that were read.
+func (r *reader) tooMany(read int) bool {
+	if r.loose {
+		more := 0
+		for ok := true; ok; {
+			if ok, _ = r.s.NextElement(false); ok {
+				_, ok = r.s.Value()
+				more++
+			}
+		}
+		return r.fail("invalid length %d, expected %s in sequence", read+more, plural(read, "element"))
+	}
+	if r.s.AtEnd() {
+		return r.s.PeekFail("EOF while parsing a list")
+	}
+	if r.s.Peek() == ',' {
+		r.s.Seek(r.s.Pos() + 1)
+		if r.s.Peek() == ']' {
+			return r.s.PeekFail("trailing comma")
+		}
+	}
+	return r.s.PeekFail("trailing characters")
 }
 
 func (st *structure) finishArray(r *reader, got values, n int) bool {
 	for _, f := range st.fields[n:] {
-		if f.missing == required {
+		if f.missing == required || f.inLists {
 			return r.fail("invalid length %d, expected %s with %s", n, st.name, plural(len(st.fields), "element"))
 		}
 		n++
@@ -205,7 +229,7 @@ func (st *structure) finish(r *reader, got values) bool {
 type tagged struct {
 	name     string
 	words    []string
-	variants []*structure // by place in words; nil for one without data
+	variants []*structure // by place in words
 }
 
 func (t *tagged) read(r *reader) bool {
@@ -225,12 +249,10 @@ func (t *tagged) read(r *reader) bool {
 	if !ok {
 		return false
 	}
-	end, content := r.s.Pos(), []byte("{}")
-	if variant := t.variants[tag]; variant != nil {
-		r.s.Seek(start)
-		content, ok = r.loosely(func(r *reader) bool { return read(variant, r) })
-		r.s.Seek(end)
-	}
+	end := r.s.Pos()
+	r.s.Seek(start)
+	content, ok := r.loosely(func(r *reader) bool { return read(t.variants[tag], r) })
+	r.s.Seek(end)
 	if ok {
 		t.write(r, tag, content)
 	}

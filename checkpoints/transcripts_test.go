@@ -1,12 +1,14 @@
 package checkpoints_test
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +78,7 @@ func newPlayer(t *testing.T) *player {
 				if err != nil {
 					return nil, err
 				}
-				return withoutDocument(read).Document()
+				return asMade(read).Document()
 			},
 		}
 	}
@@ -87,8 +89,14 @@ func newPlayer(t *testing.T) *player {
 	return p
 }
 
-// withoutDocument is a workflow as a program makes one.
-func withoutDocument(p *checkpoints.PausedWorkflow) *checkpoints.PausedWorkflow {
+var leapSecond = regexp.MustCompile(`"created_at":\s*"[^"]*:60`)
+
+// asMade is a workflow as a program makes one: without the document it was read from. Only a document tells that a time is
+// second 60, which no time.Time holds (rule 25).
+func asMade(p *checkpoints.PausedWorkflow) *checkpoints.PausedWorkflow {
+	if document, err := p.Document(); err == nil && leapSecond.Match(document) {
+		return p
+	}
 	return &checkpoints.PausedWorkflow{
 		RunID: p.RunID, Workflow: p.Workflow, PausedStageID: p.PausedStageID, Prompt: p.Prompt, Fields: p.Fields,
 		OutputKey: p.OutputKey, WFState: p.WFState, StageResults: p.StageResults, CompletedStageIDs: p.CompletedStageIDs,
@@ -114,7 +122,7 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 	switch {
 	case c.Op == "fs.list":
 		a.Rule = 20
-	case !same || model.Kind == "InvalidData":
+	case !same || model.Kind == "InvalidData" || model.Kind != "InvalidInput" && model.Kind != instead.Kind:
 		a.Rule = max(p.original.Cause, p.ours.Cause, 15)
 	}
 	if a.Rule == 0 {
@@ -158,7 +166,7 @@ func (p *player) call(c *replay.Call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, p.store.Save(ctx, withoutDocument(read))
+		return nil, p.store.Save(ctx, asMade(read))
 	case "load":
 		document, ok, err := p.store.LoadDocument(ctx, id)
 		return p.value(document, ok, err)
@@ -182,7 +190,7 @@ func (p *player) call(c *replay.Call) (any, error) {
 		return p.records(), nil
 	}
 	p.touch(c)
-	if name := c.Text("path") + c.Text("to"); name != "" && !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".inflight") {
+	if names := []string{c.Text("path"), c.Text("from"), c.Text("to")}; !slices.ContainsFunc(names, isRecord) && strings.Join(names, "") != "" {
 		return nil, nil // what is in no record file changes nothing here
 	}
 	check(p.t, p.db.Close())
@@ -205,10 +213,20 @@ func (p *player) export() {
 	out := filepath.Join(p.t.TempDir(), "export")
 	_, err := legacy.Checkpoints{}.Export(ctx, p.db, "", out, legacy.Options{})
 	check(p.t, err)
-	for _, name := range p.records() {
-		check(p.t, os.Remove(filepath.Join(p.folder, name)))
+	exported, err := os.ReadDir(out)
+	check(p.t, err)
+	names := p.records()
+	for _, e := range exported { // what is in its way would have gone, or kept the original from writing it (rule 17)
+		names = append(names, e.Name())
+	}
+	for _, name := range names {
+		check(p.t, os.RemoveAll(filepath.Join(p.folder, name)))
 	}
 	check(p.t, os.CopyFS(p.folder, os.DirFS(out)))
+}
+
+func isRecord(name string) bool {
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".inflight")
 }
 
 // records are the names in the folder that an import takes.
@@ -218,7 +236,7 @@ func (p *player) records() []string {
 	names := []string{}
 	for _, e := range entries {
 		name := e.Name()
-		if !strings.HasSuffix(name, ".json") && !strings.HasSuffix(name, ".inflight") {
+		if !isRecord(name) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(p.folder, name)) // links are followed
@@ -237,7 +255,8 @@ func (p *player) touch(c *replay.Call) {
 	case "fs.write", "fs.append":
 		data := []byte(c.Text("text"))
 		if c.Has("hex") {
-			_, err = fmt.Sscanf(c.Text("hex"), "%x", &data)
+			var err error
+			data, err = hex.DecodeString(c.Text("hex"))
 			check(p.t, err)
 		}
 		check(p.t, os.MkdirAll(filepath.Dir(at), 0o755))
@@ -246,10 +265,10 @@ func (p *player) touch(c *replay.Call) {
 			flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 		}
 		var f *os.File
-		f, err = os.OpenFile(at, flags, 0o644)
-		check(p.t, err)
-		_, err = f.Write(data)
-		err = errors.Join(err, f.Close())
+		if f, err = os.OpenFile(at, flags, 0o644); err == nil {
+			_, err = f.Write(data)
+			err = errors.Join(err, f.Close())
+		}
 	case "fs.truncate":
 		var bytes int64
 		check(p.t, c.Unmarshal("bytes", &bytes))
@@ -269,7 +288,8 @@ func (p *player) touch(c *replay.Call) {
 	default:
 		p.t.Fatalf("no such op: %s", c.Op)
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	// What the original had there may have gone another way here, and the other way round.
+	if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		p.t.Fatal(err)
 	}
 }

@@ -49,6 +49,7 @@ func TestTextsAreReadAndRefusedAsByTheOriginal(t *testing.T) {
 		{line, `{"id":1,"kind":{"kind":"runtime_started","more":"\udc00"},"message":"m"}`, "lone leading surrogate in hex escape"},
 
 		{document, `{"schema_version":4294967296}`, "invalid value: integer `4294967296`, expected u32"},
+		{document, "{\"x\":\"\xff\"}", "stream did not contain valid UTF-8"}, // the original skips this too
 		{document, `1`, "invalid type: integer `1`, expected struct RuntimeSnapshot"},
 	} {
 		var err error

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 
 	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/workers"
 )
 
 // A scratch folder is where the file ops of a transcript run for real: what ours has changed is exported before an op that
@@ -30,14 +32,14 @@ func newScratch(p *player) *scratch {
 
 func (s *scratch) play(c *replay.Call) replay.Answer {
 	s.export()
-	theirs, ours := fileOp(c, s.original.Dir), fileOp(c, s.root)
+	theirs, ours := fileOp(s.translated(c), s.original.Dir), fileOp(c, s.root)
 	answer := replay.Answer{Outcome: ours, Model: &theirs}
 	if c.Op != "fs_list" && c.Op != "fs_read" {
 		s.changed = true
 	}
-	if !same(ours, theirs) { // another file: the original left it as a failure left it, or wrote the same line again
+	if !same(ours, theirs) { // another file: the original left it as a failure or a removal left it, or wrote the same line again
 		answer.Rule = 20
-		if s.cause == 0 {
+		if s.cause == 0 && !s.changed {
 			answer.Wrong = "no rule lets the trees differ"
 		}
 	}
@@ -139,7 +141,8 @@ func writeFile(c *replay.Call, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// export writes what ours has over the tree. A file stays away where a folder stands in its place.
+// export writes what ours has over the tree. A file stays away where a folder stands in its place, and a folder where a file
+// does.
 func (s *scratch) export() {
 	if !s.dirty {
 		return
@@ -158,10 +161,13 @@ func (s *scratch) copyOver(from, to string) {
 			return err
 		}
 		target := to + path[len(from):]
-		if entry.IsDir() {
+		info, err := os.Stat(target)
+		switch {
+		case err == nil && entry.IsDir() && !info.IsDir():
+			return fs.SkipDir
+		case entry.IsDir():
 			return os.MkdirAll(target, 0o700)
-		}
-		if info, err := os.Stat(target); err == nil && info.IsDir() {
+		case err == nil && info.IsDir():
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -187,6 +193,12 @@ func (s *scratch) bringIn() {
 	s.must(os.RemoveAll(s.meant.Dir))
 	s.copyOver(s.root, s.meant.Dir)
 	s.changed, s.imported = false, true
+}
+
+// lacks reports whether the runtime's folder was taken out of the tree that ours was imported from.
+func (s *scratch) lacks(id workers.RuntimeID) bool {
+	_, err := os.Lstat(filepath.Join(s.root, "runtimes", replay.IDName(string(id))))
+	return s.imported && errors.Is(err, fs.ErrNotExist)
 }
 
 func (s *scratch) must(err error) {

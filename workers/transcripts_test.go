@@ -160,10 +160,11 @@ func (p *player) translated(c *replay.Call) *replay.Call {
 	if len(p.twins) == 0 {
 		return c
 	}
-	text := string(replay.Encode(c.Args))
+	var pairs []string
 	for ours, theirs := range p.twins {
-		text = strings.ReplaceAll(text, `"`+ours+`"`, `"`+theirs+`"`)
+		pairs = append(pairs, `"`+ours+`"`, `"`+theirs+`"`, "("+ours+")", "("+theirs+")")
 	}
+	text := strings.NewReplacer(pairs...).Replace(string(replay.Encode(c.Args)))
 	args, err := replay.Decode([]byte(text))
 	if err != nil {
 		p.t.Fatal(err)
@@ -209,22 +210,22 @@ var errNotOpen = errors.New("no runtime is open")
 
 func (p *player) open(c *replay.Call) (any, error) {
 	var options workers.RuntimeOptions
-	switch c.Op {
-	case "reopen":
-		options.RuntimeID, options.MustExist = p.ours.RuntimeID(), true
-	default:
+	if c.Op == "reopen" {
+		options.RuntimeID = p.ours.RuntimeID()
+		options.MustExist = !p.tree.lacks(options.RuntimeID)
+	} else {
 		options.RuntimeID = workers.RuntimeID(c.Text("runtime_id"))
-		if c.Has("display_name") {
-			name := c.Text("display_name")
-			options.DisplayName = &name
-		}
-		if c.Has("limits") {
-			options.Limits = &workers.RuntimeLimits{}
-			if err := c.Unmarshal("limits", options.Limits); err != nil {
-				return nil, err
-			}
-		}
 		p.tree.dirty = true
+	}
+	if c.Has("display_name") {
+		name := c.Text("display_name")
+		options.DisplayName = &name
+	}
+	if c.Has("limits") {
+		options.Limits = &workers.RuntimeLimits{}
+		if err := c.Unmarshal("limits", options.Limits); err != nil {
+			return nil, err
+		}
 	}
 	if c.Op == "new_memory" {
 		p.ours = openMemory(p.t, options)

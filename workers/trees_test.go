@@ -2,7 +2,6 @@ package workers_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,17 +15,6 @@ import (
 	"selvedge/internal/replay"
 	"selvedge/workers"
 )
-
-// expectedWorkers is what the original answers on a tree.
-type expectedWorkers struct {
-	Inventory struct {
-		ByName map[string]struct {
-			Files     int64 `json:"files"`
-			LineFeeds int64 `json:"line_feeds"`
-		} `json:"by_name"`
-	} `json:"inventory"`
-	Answers map[string]map[string]json.RawMessage `json:"answers"`
-}
 
 func TestTrees(t *testing.T) {
 	trees, err := replay.Trees("workers")
@@ -48,23 +36,15 @@ func unpackWorkers(t *testing.T, tree replay.Tree) string {
 }
 
 func checkWorkersTree(t *testing.T, tree replay.Tree) {
-	var expected expectedWorkers
-	if err := json.Unmarshal(tree.Expected, &expected); err != nil {
-		t.Fatal(err)
-	}
+	expected := decodedTree(t, tree)
 	dir := unpackWorkers(t, tree)
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	report := importWorkers(t, d, dir)
-	opened, compared := 0, 0
-	for id, answers := range expected.Answers {
-		if _, opens := answers["summary"]; opens {
-			opened++
-			compared += checkWorkersAnswers(t, d, id, answers)
-			continue
-		}
-		checkWorkersDamage(t, d, report, id)
+	seen := lookAtWorkers(t, tree, d, report)
+	for _, p := range seen.compare(expected) {
+		t.Error(p)
 	}
-	t.Logf("%d answers of %d runtimes compared, %d runtimes judged by rule 21", compared, opened, len(expected.Answers)-opened)
+	t.Logf("%d runtimes compared, %d judged by rule 21", seen.opening, len(seen.runtimes)-seen.opening)
 	again := importWorkers(t, d, dir)
 	for kind, c := range again.Counts {
 		if c.New+c.Changed > 0 {
@@ -75,7 +55,16 @@ func checkWorkersTree(t *testing.T, tree replay.Tree) {
 	if err != nil || len(verified.Differs) > 0 {
 		t.Errorf("verify: %+v, %v", verified.Differs, err)
 	}
-	checkWorkersExport(t, d, dir, expected)
+	checkWorkersExport(t, d, dir, seen)
+}
+
+func decodedTree(t *testing.T, tree replay.Tree) map[string]any {
+	t.Helper()
+	expected, ok := must(replay.Decode(tree.Expected))(t).(map[string]any)
+	if !ok {
+		t.Fatalf("%s: what is expected is no object", tree.Name)
+	}
+	return expected
 }
 
 func importWorkers(t *testing.T, d *db.DB, dir string) legacy.Report {
@@ -176,74 +165,15 @@ func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.Work
 	}
 }
 
-func checkWorkersAnswers(t *testing.T, d *db.DB, id string, expected map[string]json.RawMessage) (compared int) {
-	r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(id), MustExist: true})
-	if err != nil {
-		t.Errorf("%s: %v", id, err)
-		return 0
-	}
-	answers, err := workersAnswers(t.Context(), r)
-	if err != nil {
-		t.Errorf("%s: %v", id, err)
-		return 0
-	}
-	for name, text := range expected {
-		want, err := replay.Decode(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := replay.Decode(replay.Encode(answers[name]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "event_cursor_now" && r22(want, got) {
-			continue
-		}
-		if diff := (replay.Comparison{}).Diff(want, got); diff != "" {
-			t.Errorf("%s: %s: %s", id, name, diff)
-		}
-		compared++
-	}
-	return compared
-}
-
-// r22 reports whether ours is ahead of a counter that was behind: rule 22.
-func r22(want, got any) bool {
-	a, _ := want.(map[string]any)
-	b, _ := got.(map[string]any)
-	behind, errA := a["next_event_id"].(json.Number).Int64()
-	ahead, errB := b["next_event_id"].(json.Number).Int64()
-	return errA == nil && errB == nil && ahead > behind
-}
-
-// checkWorkersDamage expects a runtime that the original refuses to open here, with its damage named: rule 21.
-func checkWorkersDamage(t *testing.T, d *db.DB, report legacy.Report, id string) {
-	named := false
-	for _, q := range report.Quarantined {
-		named = named || strings.HasPrefix(q.File, replay.IDName(id))
-	}
-	if !named {
-		t.Errorf("%s: nothing in quarantine names its damage", id)
-	}
-	r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(id)})
-	if err != nil {
-		t.Errorf("%s: %v", id, err)
-		return
-	}
-	if _, err := workersAnswers(t.Context(), r); err != nil {
-		t.Errorf("%s: %v", id, err)
-	}
-}
-
 // checkWorkersExport expects files that are whole byte for byte, and a tree that the importer finds nothing wrong with.
-func checkWorkersExport(t *testing.T, d *db.DB, dir string, expected expectedWorkers) {
+func checkWorkersExport(t *testing.T, d *db.DB, dir string, seen *seenTree) {
 	out := filepath.Join(t.TempDir(), "out")
 	if _, err := (legacy.Workers{}).Export(t.Context(), d, "", out, legacy.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := 0
-	for id, answers := range expected.Answers {
-		if _, opens := answers["summary"]; !opens {
+	for id, r := range seen.runtimes {
+		if r.original.Err != nil {
 			continue
 		}
 		for _, name := range []string{"runtime.json", "events.jsonl"} {

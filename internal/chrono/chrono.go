@@ -109,17 +109,17 @@ func InRange(t time.Time) bool {
 // scanTime follows chrono's relaxed reader step by step, blanks included. leapNanos is the fraction of a second 60, or -1.
 func scanTime(s string) (t time.Time, leapNanos int, reason string) {
 	in := timeScanner{rest: s}
-	year := in.year()
+	year := in.within(in.year(), math.MinInt32, math.MaxInt32)
 	in.skip("-")
-	month := in.number(2)
+	month := in.within(in.number(2), 1, 12)
 	in.skip("-")
-	day := in.number(2)
+	day := in.within(in.number(2), 1, 31)
 	in.separator()
-	hour := in.number(2)
+	hour := in.within(in.number(2), 0, 23)
 	in.skip(":")
-	minute := in.number(2)
+	minute := in.within(in.number(2), 0, 59)
 	in.skip(":")
-	second := in.number(2)
+	second := in.within(in.number(2), 0, 60)
 	nanos := in.fraction()
 	offset := in.offset()
 	if in.reason == "" && in.trim() != "" {
@@ -128,8 +128,7 @@ func scanTime(s string) (t time.Time, leapNanos int, reason string) {
 	if in.reason != "" {
 		return t, -1, in.reason
 	}
-	if year < minYear || year > maxYear || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) ||
-		hour > 23 || minute > 59 || second > 60 || offset <= -24*60 || offset >= 24*60 {
+	if year < minYear || year > maxYear || day > daysIn(year, month) || offset <= -24*60 || offset >= 24*60 {
 		return t, -1, timeOutOfRange
 	}
 	leapNanos = -1
@@ -213,6 +212,14 @@ func (in *timeScanner) digits(width int) int64 {
 		in.fail(timeInvalid)
 	}
 	in.rest = in.rest[i:]
+	return n
+}
+
+// within refuses a number before what stands behind it is looked at.
+func (in *timeScanner) within(n, smallest, largest int64) int64 {
+	if n < smallest || n > largest {
+		in.fail(timeOutOfRange)
+	}
 	return n
 }
 

@@ -74,6 +74,8 @@ func TestTimesAtTheEdgesReadAsInChrono(t *testing.T) {
 		"2021-03-01T08:00:00Zx":        "trailing input",
 		"2021-03-01T08:00:00+0":        "premature end of input",
 		"2021-03-01  08:00:00x":        "input contains invalid characters",
+		"2021-00-x":                    "input is out of range",
+		"2021-03-01T08:61":             "input is out of range",
 	} {
 		if at, _, err := chrono.Parse(in); err == nil || err.Error() != want {
 			t.Errorf("%q gave %v, %v; want %s", in, at, err, want)

@@ -7,35 +7,12 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"selvedge/db"
 	"selvedge/internal/replay"
 	"selvedge/runs/live"
 )
-
-// recordedLive is NAME.expected.json.
-type recordedLive struct {
-	Sessions []struct {
-		ID         string
-		RunsFile   string          `json:"runs_file"`
-		RunRecords json.RawMessage `json:"run_records"`
-		List       []string
-	}
-}
-
-// recordedRuns is what the original makes of a file of its own.
-type recordedRuns struct {
-	Err    *string
-	Loaded int
-	Runs   []struct {
-		Events       int
-		EventsSHA256 string  `json:"events_sha256"`
-		LastSequence *uint64 `json:"last_sequence"`
-		Snapshot     map[string]any
-	}
-}
 
 func testLiveTree(t *testing.T, tree replay.Tree) {
 	root := t.TempDir()
@@ -70,51 +47,13 @@ func onlyFolder(t *testing.T, root string) string {
 	return filepath.Join(root, names[0].Name())
 }
 
-// compareSessions imports every file by itself, into a scope of its own, and compares what is there then with what the
-// original answered.
 func compareSessions(t *testing.T, dir string, expected []byte) {
-	var recorded recordedLive
-	decodeNumbers(t, expected, &recorded)
-	d := emptyFile(t)
-	tally := replay.Tally{Judged: map[int]int{}}
-	for _, s := range recorded.Sessions {
-		scope := "session " + s.ID
-		if s.RunsFile == "" { // a later version: its document, or else its runs alone
-			s.RunsFile = laterFile(dir, s.ID)
-		}
-		text, err := os.ReadFile(filepath.Join(dir, s.RunsFile))
-		if err != nil || s.RunsFile == "" {
-			if string(s.RunRecords) != "null" && !bytes.Contains(s.RunRecords, []byte(`"err"`)) {
-				t.Errorf("%q: %v, and the original read it", s.ID, err)
-			}
-			tally.Compared++
-			continue
-		}
-		report := importLive(t, d, scope, treeOf(t, s.RunsFile, text))
-		records, err := live.NewStore(d, live.Options{Scope: scope}).Records(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var runs recordedRuns
-		if s.RunRecords[0] == '{' {
-			decodeNumbers(t, s.RunRecords, &runs)
-		}
-		switch {
-		case runs.Err != nil: // rule 21: what can be read is here, and the quarantine names the rest, or it is a later event
-			tally.Judged[21]++
-			if len(report.Quarantined) == 0 && !strings.Contains(*runs.Err, "unknown variant") {
-				t.Errorf("%q: the original says %s, and nothing is in quarantine", s.ID, *runs.Err)
-			}
-		case s.RunRecords[0] == '[':
-			compareLater(t, s.ID, records, s.RunRecords)
-			tally.Compared++
-		default:
-			judged := compareRuns(t, s.ID, text, records, &runs)
-			tally.Judged[3] += judged
-			tally.Compared++
-		}
+	answers := importSessions(t, dir, expected)
+	problems, tally := answers.compare(t, expected)
+	for _, p := range problems {
+		t.Error(p)
 	}
-	t.Logf("%d files compared: %s", len(recorded.Sessions), tally)
+	t.Logf("%d files compared: %s", len(answers.files), tally)
 }
 
 func treeOf(t *testing.T, path string, text []byte) string {
@@ -148,86 +87,6 @@ func decodeNumbers(t *testing.T, text []byte, into any) {
 	if err := in.Decode(into); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func compareLater(t *testing.T, id string, records []live.RunRecord, want json.RawMessage) {
-	t.Helper()
-	text, err := json.Marshal(records)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, err := replay.Decode(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := replay.Decode(want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := (replay.Comparison{}).Diff(theirs, ours); d != "" {
-		t.Errorf("%q: %s", id, d)
-	}
-}
-
-// compareRuns compares runs with what the original had after restoring them; counts go by rule 3. Ids that can't be one here
-// are in quarantine (rule 16).
-func compareRuns(t *testing.T, id string, text []byte, records []live.RunRecord, want *recordedRuns) (judged int) {
-	t.Helper()
-	counts := countsInFile(t, text)
-	byID := map[string]*live.RunRecord{}
-	for i := range records {
-		byID[records[i].Snapshot.ID] = &records[i]
-	}
-	for _, run := range want.Runs {
-		runID := run.Snapshot["id"].(string)
-		if db.CheckID("run", runID) != nil {
-			judged++
-			continue
-		}
-		ours := byID[runID]
-		if ours == nil {
-			t.Errorf("%q: run %q is not here", id, runID)
-			continue
-		}
-		delete(byID, runID)
-		count := max(counts[runID], uint64(run.Events))
-		if run.LastSequence != nil && *run.LastSequence < 1<<63 {
-			count = max(count, *run.LastSequence+1)
-		}
-		if count != uint64(run.Events) {
-			judged++
-		}
-		snapshot := ours.Snapshot
-		snapshot.Further = nil
-		if snapshot.EventCount != count {
-			t.Errorf("%q: run %q has the count %d, not %d", id, runID, snapshot.EventCount, count)
-		}
-		snapshot.EventCount = uint64(run.Events)
-		decoded, err := replay.Decode(snapshot.AppendJSON(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := (replay.Comparison{}).Diff(run.Snapshot, decoded); d != "" {
-			t.Errorf("%q: run %q: %s", id, runID, d)
-		}
-		if got := sumOfEvents(t, ours.Events); got != run.EventsSHA256 {
-			t.Errorf("%q: the events of run %q differ", id, runID)
-		}
-	}
-	for runID := range byID {
-		t.Errorf("%q: run %q is here, and the original doesn't have it", id, runID)
-	}
-	return judged
-}
-
-func countsInFile(t *testing.T, text []byte) map[string]uint64 {
-	t.Helper()
-	counts := map[string]uint64{}
-	elements, _ := live.ReadFile(text)
-	for _, e := range elements {
-		counts[e.Record.Snapshot.ID] = e.Record.Snapshot.EventCount
-	}
-	return counts
 }
 
 // sumOfEvents hashes the events as the original writes them.

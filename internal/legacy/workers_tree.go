@@ -230,12 +230,8 @@ func (r *runtimeReader) workers() {
 	for _, name := range others {
 		r.worker(path+"/"+name, name)
 	}
-	if err != nil {
-		reason := "is missing"
-		if !errors.Is(err, fs.ErrNotExist) {
-			reason = why(below(r.root, path), err)
-		}
-		r.fault(nil, "workers", finding{path: path, what: whatFile, reason: reason})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the original makes a missing folder
+		r.fault(nil, "workers", finding{path: path, what: whatFile, reason: why(below(r.root, path), err)})
 	}
 }
 

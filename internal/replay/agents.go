@@ -1,11 +1,9 @@
 package replay
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,6 +61,9 @@ func (m *Agents) Obstruct(text string, noFolder bool) {
 
 // Entry is the entry in a file; nil where there is none, or none that can be read.
 func (m *Agents) Entry(name string) map[string]any { return m.files[name].entry }
+
+// Bad reports whether a file can't be read.
+func (m *Agents) Bad(name string) bool { return m.files[name].bad != "" }
 
 // Names are the names of the files of entries, in order.
 func (m *Agents) Names() []string { return slices.Sorted(maps.Keys(m.files)) }
@@ -129,6 +130,9 @@ func (s *agentCall) run(op string) (any, error) {
 		}
 		return nil, err
 	case "update_status":
+		if !slices.Contains(agentStatuses, s.text("status")) {
+			return nil, fmt.Errorf("unknown variant `%s`", s.text("status"))
+		}
 		_, err := s.update(session, func(e map[string]any) {
 			e["status"] = s.args["status"]
 			delete(e, "completed_at")
@@ -174,56 +178,6 @@ func (s *agentCall) run(op string) (any, error) {
 	return nil, fmt.Errorf("the model knows no %s", op)
 }
 
-func checkAgentID(id string) error {
-	unbound := strings.HasPrefix(id, "$a") // an alias that stands for an id which only the original generated
-	if !unbound && (id == "" || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "") {
-		return fmt.Errorf("configuration error: invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
-	}
-	return nil
-}
-
-func sessionOf(e map[string]any) string {
-	id, _ := e["session_id"].(string)
-	return id
-}
-
-func (s *agentCall) save(e map[string]any) error {
-	id := sessionOf(e)
-	if pid, ok := e["pid"].(json.Number); ok {
-		if _, err := strconv.ParseUint(pid.String(), 10, 32); err != nil {
-			return fmt.Errorf("invalid value: integer `%s`, expected u32", pid)
-		}
-	}
-	if err := checkAgentID(id); err != nil {
-		return err
-	}
-	s.put(id, agentFile{entry: normal(e)})
-	return nil
-}
-
-// normal fills in what the original's reader fills in.
-func normal(e map[string]any) map[string]any {
-	if e == nil {
-		return nil
-	}
-	e = maps.Clone(e)
-	maps.DeleteFunc(e, func(_ string, v any) bool { return v == nil })
-	for name, empty := range map[string]any{"usage_summary": map[string]any{}, "attach_precedence": []any{}, "context_queries": []any{}} {
-		if e[name] == nil {
-			e[name] = empty
-		}
-	}
-	if n, ok := e["probe_confidence"].(json.Number); ok {
-		wide, _ := n.Float64()
-		e["probe_confidence"] = json.Number(strconv.FormatFloat(float64(float32(wide)), 'g', -1, 32))
-	}
-	return e
-}
-
-func set(e, members map[string]any) {
-	maps.Copy(e, members)
-}
-
 // open gives the entry of a file; nil where there is none.
 func (s *agentCall) open(id string) (map[string]any, error) {
 	if err := checkAgentID(id); err != nil {
@@ -258,6 +212,18 @@ func (s *agentCall) load(id string) (any, error) {
 		return nil, nil
 	}
 	return e, nil
+}
+
+func (s *agentCall) save(e map[string]any) error {
+	id := sessionOf(e)
+	if err := checkAgentID(id); err != nil {
+		return err
+	}
+	if err := s.checkLength(id); err != nil {
+		return err
+	}
+	s.put(id, agentFile{entry: normal(e)})
+	return nil
 }
 
 // entries are those that list gives; stale ones are removed.

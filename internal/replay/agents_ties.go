@@ -1,14 +1,17 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
-	"time"
+
+	"selvedge/db"
 )
 
-// TiesAs gives list with entries of one start in the order that they have in like, and behind those the others: where
-// starts are equal, any order is right. names are the aliases of ids in like.
+// TiesAs gives list with the entries of one start in the order that they have in like, and behind those the others by id:
+// where starts are equal, any order is right. Starts that a column can't tell apart count as equal. names are the aliases of ids
+// in like. An entry never moves past one of another start: a list in the wrong order stays wrong.
 func TiesAs(list []any, like any, names map[string]string) []any {
 	place := map[string]int{}
 	if recorded, ok := like.([]any); ok {
@@ -18,31 +21,33 @@ func TiesAs(list []any, like any, names map[string]string) []any {
 			for alias, value := range names {
 				id = strings.ReplaceAll(id, alias, value)
 			}
-			place[id] = i + 1 - len(recorded)
+			place[id] = i
 		}
 	}
-	at := func(one any) (time.Time, int) {
+	idOf := func(one any) string {
 		e, _ := one.(map[string]any)
-		i, ok := place[sessionOf(e)]
-		if !ok {
-			i = math.MaxInt
+		return sessionOf(e)
+	}
+	placeOf := func(one any) int {
+		if i, ok := place[idOf(one)]; ok {
+			return i
 		}
-		return startOf(e), i
+		return math.MaxInt
+	}
+	startAt := func(i int) int64 {
+		e, _ := list[i].(map[string]any)
+		return db.Nanos(startOf(e))
 	}
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b any) int {
-		startA, placeA := at(a)
-		startB, placeB := at(b)
-		if order := startB.Compare(startA); order != 0 {
-			return order
+	for from := 0; from < len(list); {
+		to := from + 1
+		for to < len(list) && startAt(to) == startAt(from) {
+			to++
 		}
-		switch {
-		case placeA < placeB:
-			return -1
-		case placeA > placeB:
-			return 1
-		}
-		return 0
-	})
+		slices.SortStableFunc(list[from:to], func(a, b any) int {
+			return cmp.Or(cmp.Compare(placeOf(a), placeOf(b)), strings.Compare(idOf(a), idOf(b)))
+		})
+		from = to
+	}
 	return list
 }

@@ -154,6 +154,18 @@ func (m *Checkpoints) follow(name string) (folderEntry, error) {
 	return folderEntry{}, folderFails("FilesystemLoop")
 }
 
+// end is the name that a write to name goes to.
+func (m *Checkpoints) end(name string) string {
+	for range 40 {
+		e := m.entries[name]
+		if e.kind != "symlink" {
+			break
+		}
+		name = e.target
+	}
+	return name
+}
+
 func (m *Checkpoints) read(id, name string) (any, error) {
 	if err := m.check(id, len(name)-len(id)); err != nil {
 		return orNull(err)
@@ -183,12 +195,15 @@ func orNull(err error) (any, error) {
 
 func (m *Checkpoints) claim(id string) (any, error) {
 	from, to := id+pausedExtension, id+claimedExtension
-	if err := m.check(id, len(claimedExtension)); err != nil {
+	if err := m.check(id, len(pausedExtension)); err != nil {
 		return orNull(err)
 	}
 	e, there := m.entries[from]
 	if !there {
 		return nil, nil
+	}
+	if err := m.check(id, len(claimedExtension)); err != nil {
+		return nil, err
 	}
 	if m.Ours {
 		if value, err := m.read(id, from); err != nil {
@@ -313,6 +328,7 @@ func (m *Checkpoints) file(c *Call) error {
 				return err
 			}
 		}
+		path = m.end(path)
 		if c.Op == "fs.append" {
 			data = append(slices.Clone(m.entries[path].data), data...)
 		}
@@ -322,12 +338,16 @@ func (m *Checkpoints) file(c *Call) error {
 		if err := c.Unmarshal("bytes", &bytes); err != nil {
 			return err
 		}
-		e := m.entries[path]
-		data := append(slices.Clone(e.data), make([]byte, max(0, bytes-len(e.data)))...)
-		m.entries[path] = folderEntry{kind: "file", data: data[:bytes]}
+		path = m.end(path)
+		if e, there := m.entries[path]; there {
+			data := append(slices.Clone(e.data), make([]byte, max(0, bytes-len(e.data)))...)
+			m.entries[path] = folderEntry{kind: "file", data: data[:bytes]}
+		}
 	case "fs.rename":
-		m.entries[c.Text("to")] = m.entries[c.Text("from")]
-		delete(m.entries, c.Text("from"))
+		if e, there := m.entries[c.Text("from")]; there {
+			delete(m.entries, c.Text("from"))
+			m.entries[c.Text("to")] = e
+		}
 	case "fs.mkdir":
 		m.entries[path] = folderEntry{kind: "dir"}
 		m.Cause = 17

@@ -161,7 +161,7 @@ func liveValue(as string, value any) (any, error) {
 		}
 		return text, nil
 	}
-	ok := true
+	var ok bool
 	switch as {
 	case "j":
 		return liveFree(value), nil

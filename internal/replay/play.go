@@ -22,7 +22,7 @@ type Answer struct {
 	Instead *Outcome
 	// Model is, where there is one, the answer of a model of the original. It must be the recorded one.
 	Model *Outcome
-	// Bound is what the call's alias stands for where the recorded answer doesn't show it.
+	// Bound is what the call's alias stands for; nil where our answer shows it as the recorded one does.
 	Bound any
 	// Wrong is what the player itself found wrong; "" for nothing.
 	Wrong string
@@ -83,10 +83,10 @@ func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
 		if err != nil {
 			return tally, fmt.Errorf("%s: %w", at, err)
 		}
-		if call.Binds != "" && ours.Err == nil {
-			value, ok := bound(call.Want.OK, ours.OK, call.Binds)
-			if !ok {
-				value = answer.Bound
+		if call.Binds != "" {
+			value := answer.Bound // first: where answers differ by a rule, another value stands in the alias's place
+			if value == nil {
+				value, _ = bound(call.Want.OK, ours.OK, call.Binds)
 			}
 			if value != nil {
 				aliases[call.Binds] = value

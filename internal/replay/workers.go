@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -88,7 +87,7 @@ func (m *Workers) play(c *Call) (any, error) {
 	case "open", "new_memory":
 		return m.open(c)
 	case "reopen":
-		return m.reopen()
+		return m.reopen(c)
 	}
 	if !m.opened {
 		return nil, workersErrorf("not_open", "no runtime is open")
@@ -148,7 +147,10 @@ func (m *Workers) open(c *Call) (any, error) {
 	if err := c.Unmarshal("limits", &limits); err != nil {
 		return nil, &workersError{"decode", err.Error()}
 	}
-	m.opened, m.Raised, m.id = false, false, workers.RuntimeID(c.Text("runtime_id"))
+	m.opened, m.Raised = false, false
+	if c.Op != "reopen" {
+		m.id = workers.RuntimeID(c.Text("runtime_id"))
+	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
 	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}, snapshot: workers.RuntimeSnapshot{
 		RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
@@ -274,7 +276,7 @@ func (m *Workers) create(c *Call) (any, error) {
 		}
 	}
 	s := &m.state.snapshot
-	id := workers.WorkerID(fmt.Sprintf("worker-%08x", s.NextWorkerSequence))
+	id := generated(s.NextWorkerSequence)
 	s.NextWorkerSequence++
 	ref := workers.NewWorkerRef(m.id, id)
 	event := m.push(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", id))
@@ -289,6 +291,10 @@ func (m *Workers) create(c *Call) (any, error) {
 	}
 	m.state.workers[id] = w
 	return m.detail(w), m.save([]*modelWorker{w}, event, nil)
+}
+
+func generated(sequence uint64) workers.WorkerID {
+	return workers.WorkerID(fmt.Sprintf("worker-%08x", sequence))
 }
 
 func (m *Workers) diagnose(code, message string, ref workers.WorkerRef) {
@@ -411,112 +417,4 @@ func (m *Workers) readEvents(c *Call) (any, error) {
 		batch.HasMore = batch.HasMore || e.ID >= batch.Cursor.NextEventID
 	}
 	return batch, nil
-}
-
-// save writes what a call changed, in the original's order; the first error ends it, and memory keeps the change.
-func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.TranscriptEntry) error {
-	if err := m.saveRuntime(); err != nil {
-		return err
-	}
-	for _, w := range changed {
-		if err := m.saveWorker(w); err != nil {
-			return err
-		}
-	}
-	if err := m.saveEvent(event); err != nil {
-		return err
-	}
-	if entry == nil || m.memory() {
-		return nil
-	}
-	w := m.state.workers[entry.WorkerRef.WorkerID]
-	at := slices.IndexFunc(w.transcript, func(e workers.TranscriptEntry) bool { return e.Sequence == entry.Sequence })
-	return appendLine(filepath.Join(m.workerFolder(w), "transcript.jsonl"), w.transcript[at])
-}
-
-func (m *Workers) memory() bool { return m.Dir == "" || m.state.backend == workers.BackendMemory }
-
-func (m *Workers) workerFolder(w *modelWorker) string {
-	return filepath.Join(m.folder, "workers", IDName(string(w.snapshot.WorkerID)))
-}
-
-func (m *Workers) saveRuntime() error {
-	if m.memory() {
-		return nil
-	}
-	s := &m.state.snapshot
-	return writeDocument(filepath.Join(m.folder, "runtime.json"), struct {
-		SchemaVersion      int                         `json:"schema_version"`
-		RuntimeID          workers.RuntimeID           `json:"runtime_id"`
-		DisplayName        *string                     `json:"display_name"`
-		Backend            string                      `json:"backend"`
-		Status             workers.RuntimeStatus       `json:"status"`
-		Limits             workers.RuntimeLimits       `json:"limits"`
-		NextWorkerSequence uint64                      `json:"next_worker_sequence"`
-		NextEventID        uint64                      `json:"next_event_id"`
-		NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
-		Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
-	}{
-		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID,
-		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...),
-	})
-}
-
-func (m *Workers) saveWorker(w *modelWorker) error {
-	if m.memory() {
-		return nil
-	}
-	folder := m.workerFolder(w)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
-	s := &w.snapshot
-	err := writeDocument(filepath.Join(folder, "worker.json"), struct {
-		SchemaVersion          int                         `json:"schema_version"`
-		WorkerRef              workers.WorkerRef           `json:"worker_ref"`
-		WorkerID               workers.WorkerID            `json:"worker_id"`
-		Status                 workers.WorkerStatus        `json:"status"`
-		Request                workers.CreateWorkerRequest `json:"request"`
-		NextTranscriptSequence uint64                      `json:"next_transcript_sequence"`
-		LastEventID            uint64                      `json:"last_event_id"`
-	}{1, s.WorkerRef, s.WorkerID, s.Status, s.Request, s.NextTranscriptSequence, s.LastEventID})
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(folder, "transcript.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// saveEvent writes the first event of that id, as the original does.
-func (m *Workers) saveEvent(id uint64) error {
-	if m.memory() {
-		return nil
-	}
-	at := slices.IndexFunc(m.state.events, func(e workers.RuntimeEvent) bool { return e.ID == id })
-	return appendLine(filepath.Join(m.folder, "events.jsonl"), m.state.events[at])
-}
-
-func writeDocument(path string, value any) error {
-	var text bytes.Buffer
-	if err := json.Indent(&text, unescaped(value), "", "  "); err != nil {
-		return err
-	}
-	text.WriteByte('\n')
-	temporary := path + ".tmp"
-	if err := os.WriteFile(temporary, text.Bytes(), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, path)
-}
-
-func appendLine(path string, value any) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(unescaped(value), '\n'))
-	return errors.Join(err, f.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -36,11 +37,11 @@ func unescaped(value any) []byte {
 	return out
 }
 
-func (m *Workers) reopen() (any, error) {
+func (m *Workers) reopen(c *Call) (any, error) {
 	if m.memory() {
 		return m.summary(), nil
 	}
-	return m.load()
+	return m.open(c)
 }
 
 // load reads the runtime from its files, as strictly as the original.
@@ -60,8 +61,8 @@ func (m *Workers) load() (any, error) {
 // count makes the counters follow the highest numbers seen, and tells whether one did not.
 func (s *modelRuntime) count() (raised bool) {
 	follow := func(counter *uint64, seen uint64) {
-		if *counter <= seen {
-			*counter, raised = seen+1, true
+		if next := max(seen, seen+1); *counter < next { // there is nothing behind the last number
+			*counter, raised = next, true
 		}
 	}
 	for _, e := range s.events {
@@ -72,7 +73,7 @@ func (s *modelRuntime) count() (raised bool) {
 	}
 	for id, w := range s.workers {
 		var n uint64
-		if _, err := fmt.Sscanf(string(id), "worker-%x", &n); err == nil {
+		if _, err := fmt.Sscanf(string(id), "worker-%x", &n); err == nil && id == generated(n) {
 			follow(&s.snapshot.NextWorkerSequence, n)
 		}
 		for _, e := range w.transcript {
@@ -82,12 +83,21 @@ func (s *modelRuntime) count() (raised bool) {
 	return raised
 }
 
+// readModelFile reads a file as the original does: what can't be opened can't be read from, and whatever goes wrong with
+// a document behind that is corruption.
 func readModelFile(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, workersErrorf("StoreMissing", "missing data at %s", path)
 	}
-	return text, err
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	if err != nil && strings.HasSuffix(path, ".json") {
+		err = &workersError{"StoreCorrupt", err.Error()}
+	}
+	return text, errors.Join(err, f.Close())
 }
 
 func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error) {
@@ -99,6 +109,10 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	if !info.IsDir() {
 		return s, workersErrorf("StoreCorrupt", "runtime path exists but is not a directory")
 	}
+	inside := filepath.Join(folder, "workers")
+	if err := os.MkdirAll(inside, 0o700); err != nil {
+		return s, err
+	}
 	text, err := readModelFile(filepath.Join(folder, "runtime.json"))
 	if err != nil {
 		return s, err
@@ -108,23 +122,20 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	if err == nil && odd == "" && s.snapshot.RuntimeID != id {
 		odd = "runtime snapshot id does not match"
 	}
-	if err := refused(text, odd, err); err != nil {
+	if err := corrupt(odd, err); err != nil {
 		return s, err
 	}
 	err = modelLines(filepath.Join(folder, "events.jsonl"), func(line []byte) error {
 		e, odd, err := workers.ReadEventLine(line)
 		s.events = append(s.events, e)
-		return refused(line, odd, err)
+		return corrupt(odd, err)
 	})
 	if err != nil {
 		return s, err
 	}
-	list, err := os.ReadDir(filepath.Join(folder, "workers"))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = workersErrorf("StoreMissing", "missing workers")
-	}
+	list, err := os.ReadDir(inside)
 	for _, entry := range list {
-		w, loading := loadWorker(filepath.Join(folder, "workers", entry.Name()), id)
+		w, loading := loadWorker(filepath.Join(inside, entry.Name()), id)
 		if loading != nil {
 			return s, loading
 		}
@@ -136,11 +147,9 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	return s, err
 }
 
-// refused is the original's refusal of a text that can't be read, or is odd.
-func refused(text []byte, odd string, err error) error {
+// corrupt is the original's refusal of a text that can't be read, or is odd.
+func corrupt(odd string, err error) error {
 	switch {
-	case err != nil && !utf8.Valid(text):
-		return errors.New("stream did not contain valid UTF-8")
 	case err != nil:
 		return &workersError{"StoreCorrupt", err.Error()}
 	case odd != "":
@@ -155,6 +164,9 @@ func modelLines(path string, visit func(line []byte) error) error {
 		return err
 	}
 	for line := range bytes.Lines(text) {
+		if !utf8.Valid(line) {
+			return errors.New("stream did not contain valid UTF-8")
+		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
@@ -166,11 +178,7 @@ func modelLines(path string, visit func(line []byte) error) error {
 }
 
 func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) {
-	info, err := os.Stat(folder)
-	if err != nil {
-		return nil, err
-	}
-	if !info.IsDir() {
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return nil, workersErrorf("StoreCorrupt", "worker path exists but is not a directory")
 	}
 	text, err := readModelFile(filepath.Join(folder, "worker.json"))
@@ -183,7 +191,7 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 	if err == nil && odd == "" && w.snapshot.WorkerRef.RuntimeID != runtime {
 		odd = "worker belongs to another runtime"
 	}
-	if err := refused(text, odd, err); err != nil {
+	if err := corrupt(odd, err); err != nil {
 		return nil, err
 	}
 	own := w.snapshot.WorkerRef
@@ -192,7 +200,7 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 		w.transcript = append(w.transcript, e)
 		switch {
 		case err != nil:
-			return refused(line, "", err)
+			return corrupt("", err)
 		case e.WorkerRef.RuntimeID != own.RuntimeID:
 			return workersErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID)
 		case e.WorkerRef.WorkerID != own.WorkerID:

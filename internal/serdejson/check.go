@@ -11,11 +11,16 @@ func Check(text []byte, above int) (reason string) {
 	if !utf8.Valid(text) {
 		return NotUTF8
 	}
-	s := Scanner{data: text, levels: maxLevels - above}
+	s := NewScannerInside(text, above)
 	if _, ok := s.Value(); ok {
 		if s.Peek(); !s.AtEnd() {
 			s.PeekFail("trailing characters")
 		}
 	}
 	return s.reason
+}
+
+// NewScannerInside gives a scanner for a text that stands inside that many arrays and objects.
+func NewScannerInside(text []byte, above int) *Scanner {
+	return &Scanner{data: text, levels: maxLevels - above}
 }

@@ -200,10 +200,12 @@ func (s *Scanner) NextKey(first bool) (key []byte, more, ok bool) {
 		s.pos++
 		switch c = s.Peek(); {
 		case c == '"':
-		case c == '}':
-			return nil, false, s.PeekFail("trailing comma")
+		case s.AtEnd() && s.lenient:
+			return nil, false, s.PeekFail("EOF while parsing an object")
 		case s.AtEnd():
 			return nil, false, s.PeekFail("EOF while parsing a value")
+		case c == '}' && !s.lenient:
+			return nil, false, s.PeekFail("trailing comma")
 		default:
 			return nil, false, s.PeekFail("key must be a string")
 		}
@@ -246,7 +248,7 @@ func (s *Scanner) NextElement(first bool) (more, ok bool) {
 	s.pos++
 	c = s.Peek()
 	switch {
-	case c == ']':
+	case c == ']' && !s.lenient:
 		return false, s.PeekFail("trailing comma")
 	case s.AtEnd():
 		return false, s.PeekFail("EOF while parsing a value")
@@ -262,7 +264,7 @@ func (s *Scanner) number() bool {
 	}
 	switch {
 	case s.AtEnd():
-		return s.Fail("EOF while parsing a value")
+		return s.endOfNumber()
 	case s.data[s.pos] == '0':
 		s.pos++
 		if !s.AtEnd() && isDigit(s.data[s.pos]) {
@@ -279,23 +281,13 @@ func (s *Scanner) number() bool {
 		s.pos++
 		if s.digits() == 0 {
 			if s.AtEnd() {
-				return s.PeekFail("EOF while parsing a value")
+				return s.endOfNumber()
 			}
 			return s.PeekFail("invalid number")
 		}
 	}
-	if !s.AtEnd() && s.data[s.pos]|0x20 == 'e' {
-		s.pos++
-		if !s.AtEnd() && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
-			s.pos++
-		}
-		if s.AtEnd() {
-			return s.Fail("EOF while parsing a value")
-		}
-		if s.digits() == 0 {
-			s.pos++
-			return s.Fail("invalid number")
-		}
+	if !s.AtEnd() && s.data[s.pos]|0x20 == 'e' && !s.exponent(s.data[start:s.pos]) {
+		return false
 	}
 	if s.lenient {
 		return true
@@ -308,6 +300,43 @@ func (s *Scanner) number() bool {
 		return s.Fail("number out of range")
 	}
 	return true
+}
+
+// exponent skips what follows the significant digits. The originals refuse an exponent at the digit that is too much for
+// 32 bits, unless the number is 0 all the same.
+func (s *Scanner) exponent(significant []byte) bool {
+	s.pos++
+	negative := false
+	if !s.AtEnd() && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
+		negative = s.data[s.pos] == '-'
+		s.pos++
+	}
+	if s.AtEnd() {
+		return s.endOfNumber()
+	}
+	start := s.pos
+	if s.digits() == 0 {
+		s.pos++
+		return s.Fail("invalid number")
+	}
+	if s.lenient || negative || !bytes.ContainsAny(significant, "123456789") {
+		return true
+	}
+	n := 0
+	for i, c := range s.data[start:s.pos] {
+		if n = 10*n + int(c-'0'); n > math.MaxInt32 {
+			s.pos = start + i + 1
+			return s.Fail("number out of range")
+		}
+	}
+	return true
+}
+
+func (s *Scanner) endOfNumber() bool {
+	if s.lenient {
+		return s.Fail("invalid number")
+	}
+	return s.Fail("EOF while parsing a value")
 }
 
 func (s *Scanner) digits() int {

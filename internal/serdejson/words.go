@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Unexpected describes a value as the originals' error texts do.
@@ -44,7 +45,7 @@ func quoteDebug(s string) string {
 			out.WriteString(`\t`)
 		case r == 0:
 			out.WriteString(`\0`)
-		case !strconv.IsPrint(r):
+		case !strconv.IsPrint(r) || unicode.In(r, unicode.Mn, unicode.Me, unicode.Other_Grapheme_Extend):
 			fmt.Fprintf(&out, `\u{%x}`, r)
 		default:
 			out.WriteRune(r)

@@ -35,7 +35,7 @@ type eventRow struct {
 
 func (w *eventRow) record() (RunEventRecord, error) {
 	if w.Raw != nil {
-		m, reason := wholeMembers(w.Raw)
+		m, reason := wholeMembers(w.Raw, 0)
 		var e RunEventRecord
 		if reason == "" {
 			e, reason = m.eventRecord(true)

@@ -49,11 +49,15 @@ func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
 	default:
 		return fail(0, "is not an array of run records")
 	}
-	at, elements, damage = readArray(text, at)
+	above := 1
+	if text[skipBlanks(text, 0)] == '{' {
+		above = 2
+	}
+	at, elements, damage = readArray(text, at, above)
 	if damage != nil {
 		return elements, damage
 	}
-	if text[skipBlanks(text, 0)] == '{' {
+	if above == 2 {
 		return elements, nil // the rest of the document is not about runs
 	}
 	if at = skipBlanks(text, at); at < len(text) {
@@ -81,8 +85,8 @@ func runRecords(text []byte) (at int, ok bool) {
 	}
 }
 
-// readArray reads the array at an offset; end is behind it.
-func readArray(text []byte, at int) (end int, elements []FileElement, damage *Damage) {
+// readArray reads the array at an offset; end is behind it. Its elements stand inside that many arrays and objects.
+func readArray(text []byte, at, above int) (end int, elements []FileElement, damage *Damage) {
 	at++
 	for first := true; ; first = false {
 		at = skipBlanks(text, at)
@@ -103,7 +107,7 @@ func readArray(text []byte, at int) (end int, elements []FileElement, damage *Da
 			}
 			return at, elements, &Damage{Offset: at, Text: text[at:], Reason: reason}
 		}
-		elements = append(elements, readElement(text, at, length))
+		elements = append(elements, readElement(text, at, length, above))
 		at += length
 	}
 }
@@ -115,7 +119,7 @@ func readBare(text []byte, at int) (elements []FileElement, damage *Damage) {
 		if !ok || text[at] != '{' {
 			return elements, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
 		}
-		element := readElement(text, at, length)
+		element := readElement(text, at, length, 0)
 		if element.Reason != "" && len(elements) == 0 {
 			return nil, &Damage{Offset: at, Text: text[at:], Reason: "is not an array of run records"}
 		}
@@ -125,9 +129,9 @@ func readBare(text []byte, at int) (elements []FileElement, damage *Damage) {
 	return elements, &Damage{Reason: "is not an array of run records; those in it were taken all the same"}
 }
 
-func readElement(text []byte, at, length int) FileElement {
+func readElement(text []byte, at, length, above int) FileElement {
 	e := FileElement{Text: text[at : at+length], Offset: at, Level: level(text, at)}
-	e.Record, e.Reason = readRecord(e.Text, true)
+	e.Record, e.Reason = readRecord(e.Text, above, true)
 	if e.Reason == "" {
 		if err := e.Record.check(); err != nil {
 			e.Reason = err.Error()

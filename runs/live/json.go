@@ -76,7 +76,7 @@ func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil
 
 // UnmarshalJSON reads what the original reads; db.ErrInvalid says what is wrong. The count of events is taken as it is.
 func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
-	m, reason := wholeMembers(text)
+	m, reason := wholeMembers(text, 0)
 	if reason == "" {
 		*s, reason = m.snapshot()
 	}
@@ -85,7 +85,7 @@ func (s *RunSnapshot) UnmarshalJSON(text []byte) error {
 
 // UnmarshalJSON reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
 func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
-	m, reason := wholeMembers(text)
+	m, reason := wholeMembers(text, 0)
 	if reason == "" {
 		*e, reason = m.eventRecord(false)
 	}
@@ -94,7 +94,7 @@ func (e *RunEventRecord) UnmarshalJSON(text []byte) error {
 
 // UnmarshalJSON reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
 func (r *RunRecord) UnmarshalJSON(text []byte) error {
-	record, reason := readRecord(text, false)
+	record, reason := readRecord(text, 0, false)
 	if reason == "" {
 		*r = record
 	}
@@ -108,9 +108,10 @@ func unreadable(what, reason string) error {
 	return fmt.Errorf("%w: the %s can't be read: %s", db.ErrInvalid, what, reason)
 }
 
-// readRecord reads one element of a session's file. arrays says whether an event may be an array.
-func readRecord(text []byte, arrays bool) (r RunRecord, reason string) {
-	m, reason := wholeMembers(text)
+// readRecord reads one element of a session's file, which stands inside that many arrays and objects. arrays says whether
+// an event may be an array.
+func readRecord(text []byte, above int, arrays bool) (r RunRecord, reason string) {
+	m, reason := wholeMembers(text, above)
 	if reason != "" {
 		return r, reason
 	}
@@ -138,12 +139,12 @@ func readRecord(text []byte, arrays bool) (r RunRecord, reason string) {
 	}
 }
 
-// wholeMembers reads a text that is one object, or an array that stands for one.
-func wholeMembers(text []byte) (*members, string) {
+// wholeMembers reads a text that is one object, or an array that stands for one, and stands inside that many others.
+func wholeMembers(text []byte, above int) (*members, string) {
 	if !utf8.Valid(text) {
 		return nil, "it is not valid UTF-8"
 	}
-	s := serdejson.NewScanner(text)
+	s := serdejson.NewScannerInside(text, above)
 	m, reason := spanMembers(s, true)
 	if reason != "" {
 		return nil, reason

@@ -231,7 +231,8 @@ func (m *modelPlayer) file(c *replay.Call) (any, error) {
 	case "cut_file":
 		var keep int
 		err := c.Unmarshal("keep_bytes", &keep)
-		m.files[c.Text("path")] = m.files[c.Text("path")][:keep]
+		text := m.files[c.Text("path")]
+		m.files[c.Text("path")] = text[:min(keep, len(text))]
 		return nil, err
 	case "files":
 		paths := []string{"runs"}

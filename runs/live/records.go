@@ -150,7 +150,7 @@ func checkFurther(text []byte) error {
 	if text == nil {
 		return nil
 	}
-	m, reason := wholeMembers(text)
+	m, reason := wholeMembers(text, 0)
 	if reason == "" && m.array {
 		reason = "it is an array"
 	}

@@ -1,0 +1,126 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"selvedge/workers"
+)
+
+// save writes what a call changed, in the original's order; the first error ends it, and memory keeps the change.
+func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.TranscriptEntry) error {
+	if err := m.saveRuntime(); err != nil {
+		return err
+	}
+	for _, w := range changed {
+		if err := m.saveWorker(w); err != nil {
+			return err
+		}
+	}
+	if err := m.saveEvent(event); err != nil {
+		return err
+	}
+	if entry == nil || m.memory() {
+		return nil
+	}
+	w := m.state.workers[entry.WorkerRef.WorkerID]
+	at := slices.IndexFunc(w.transcript, func(e workers.TranscriptEntry) bool { return e.Sequence == entry.Sequence })
+	return appendLine(filepath.Join(m.workerFolder(w), "transcript.jsonl"), w.transcript[at])
+}
+
+func (m *Workers) memory() bool { return m.Dir == "" || m.state.backend == workers.BackendMemory }
+
+func (m *Workers) workerFolder(w *modelWorker) string {
+	return filepath.Join(m.folder, "workers", IDName(string(w.snapshot.WorkerID)))
+}
+
+func (m *Workers) saveRuntime() error {
+	if m.memory() {
+		return nil
+	}
+	s := &m.state.snapshot
+	return writeDocument(filepath.Join(m.folder, "runtime.json"), struct {
+		SchemaVersion      int                         `json:"schema_version"`
+		RuntimeID          workers.RuntimeID           `json:"runtime_id"`
+		DisplayName        *string                     `json:"display_name"`
+		Backend            string                      `json:"backend"`
+		Status             workers.RuntimeStatus       `json:"status"`
+		Limits             workers.RuntimeLimits       `json:"limits"`
+		NextWorkerSequence uint64                      `json:"next_worker_sequence"`
+		NextEventID        uint64                      `json:"next_event_id"`
+		NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
+		Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
+	}{
+		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID,
+		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...),
+	})
+}
+
+func (m *Workers) saveWorker(w *modelWorker) error {
+	if m.memory() {
+		return nil
+	}
+	folder := m.workerFolder(w)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	s := &w.snapshot
+	err := writeDocument(filepath.Join(folder, "worker.json"), struct {
+		SchemaVersion          int                         `json:"schema_version"`
+		WorkerRef              workers.WorkerRef           `json:"worker_ref"`
+		WorkerID               workers.WorkerID            `json:"worker_id"`
+		Status                 workers.WorkerStatus        `json:"status"`
+		Request                workers.CreateWorkerRequest `json:"request"`
+		NextTranscriptSequence uint64                      `json:"next_transcript_sequence"`
+		LastEventID            uint64                      `json:"last_event_id"`
+	}{1, s.WorkerRef, s.WorkerID, s.Status, s.Request, s.NextTranscriptSequence, s.LastEventID})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(folder, "transcript.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// saveEvent writes the first event of that id, as the original does.
+func (m *Workers) saveEvent(id uint64) error {
+	if m.memory() {
+		return nil
+	}
+	at := slices.IndexFunc(m.state.events, func(e workers.RuntimeEvent) bool { return e.ID == id })
+	return appendLine(filepath.Join(m.folder, "events.jsonl"), m.state.events[at])
+}
+
+func writeDocument(path string, value any) error {
+	var text bytes.Buffer
+	if err := json.Indent(&text, unescaped(value), "", "  "); err != nil {
+		return err
+	}
+	text.WriteByte('\n')
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temporary := path + ".tmp"
+	if err := os.WriteFile(temporary, text.Bytes(), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+func appendLine(path string, value any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(unescaped(value), '\n'))
+	return errors.Join(err, f.Close())
+}
