@@ -53,7 +53,7 @@ func (Runs) Recognise(dir string) (string, bool, error) {
 		return nil
 	})
 	_, unmarked := os.Lstat(filepath.Join(root, nobackup))
-	if err != nil || agents == 0 && unmarked != nil { // other programs have a folder runs/ too
+	if err != nil || files == 0 && unmarked != nil { // other programs have a folder runs/ too
 		return "", false, err
 	}
 	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, nil

@@ -181,6 +181,16 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 	if _, ok, err := (Runs{}).Recognise(tree{"session.json": "[]"}.make(t)); ok || err != nil { // another program's runs/
 		t.Errorf("a folder without agents: %v, %v", ok, err)
 	}
+	for _, name := range []string{"runs", "elsewhere"} { // a folder of trees, whose own folder runs/ holds a tree and no traces
+		trees := t.TempDir()
+		if err := os.Rename(tree{"a/r.jsonl": startedLine("a", "r")}.make(t), filepath.Join(trees, name)); err != nil {
+			t.Fatal(err)
+		}
+		found, err := Recognise(trees)
+		if err != nil || len(found) != 1 || found[0].Dir != filepath.Join(trees, name) {
+			t.Errorf("in a folder of trees: %+v, %v", found, err)
+		}
+	}
 	renamed, workers := filepath.Join(dir, "renamed"), filepath.Join(dir, "runtimes")
 	if err := errors.Join(os.Rename(filepath.Join(dir, "runs"), renamed), os.MkdirAll(filepath.Join(workers, "id-61"), 0o700),
 		os.WriteFile(filepath.Join(workers, "id-61/events.jsonl"), []byte(`{"id":1}`+"\n"), 0o600)); err != nil {
