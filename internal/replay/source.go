@@ -16,7 +16,7 @@ import (
 )
 
 // FolderVariable names, in the environment, a further folder of transcripts and trees: one folder a store, each with
-// transcripts/*.jsonl, NAME.tar.gz and NAME.expected.json.
+// transcripts/*.jsonl, NAME.tar.gz and NAME.expected.json. A relative path is one from the module's root.
 const FolderVariable = "SELVEDGE_LEGACY"
 
 // Transcripts reads all transcripts of a store: those in testdata/legacy, packed, and those in the folder that
@@ -120,6 +120,12 @@ func eachFolder(store string, visit func(set, folder string) error) error {
 	more := os.Getenv(FolderVariable)
 	if more == "" {
 		return nil
+	}
+	if !filepath.IsAbs(more) {
+		more = filepath.Join(root, more)
+	}
+	if _, err := os.ReadDir(more); err != nil {
+		return fmt.Errorf("%s names no folder: %w", FolderVariable, err)
 	}
 	folder := filepath.Join(more, store)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
