@@ -171,6 +171,7 @@ func TestWhatIsNoEntryIsRefusedWithLineAndReason(t *testing.T) {
 		whole + "usage_summary = [\"1\"]\n":                              "line 6: invalid type: string \"1\", expected u64",
 		whole + "context_queries = [[\"p\", \"s\"]]\n":                   "line 6: invalid length 2, expected struct ContextQueryEntry with 3 elements",
 		whole + "context_queries = [5]\n":                                "line 6: invalid type: integer `5`, expected struct ContextQueryEntry",
+		whole + "usage_summary = { tool_calls =\n1 }\n":                  "line 6: ",
 		whole + "model = true\n":                                         "line 6: invalid type: boolean `true`, expected a string",
 		whole + "attach_precedence = [1]\n":                              "line 6: invalid type: integer `1`, expected a string",
 		whole + "heartbeat_at = 2026-05-20T11:00:00Z\n":                  "line 6: invalid type: map, expected an RFC 3339 formatted date and time string",
