@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -372,13 +373,14 @@ func (p *player) setter(c *replay.Call, name string) func(*agents.Entry) {
 
 func (p *player) matcher(c *replay.Call) func(agents.Entry) bool {
 	var match struct {
-		Field  string `json:"field"`
-		Equals any    `json:"equals"`
+		Field  string          `json:"field"`
+		Equals json.RawMessage `json:"equals"`
 	}
 	p.decode(c, "match", &match)
+	equals := decoded(p.t, match.Equals)
 	return func(e agents.Entry) bool {
 		members, _ := decoded(p.t, e).(map[string]any)
-		return members[match.Field] != nil && members[match.Field] == match.Equals
+		return members[match.Field] != nil && reflect.DeepEqual(members[match.Field], equals)
 	}
 }
 

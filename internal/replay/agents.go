@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -387,7 +388,7 @@ func (s *agentCall) findOrCreate() (any, error) {
 	err := s.each(func(name string, e map[string]any) bool {
 		if s.stale(e) {
 			delete(s.files, name)
-		} else if e["status"] == "active" && e[field] != nil && e[field] == match["equals"] {
+		} else if e["status"] == "active" && e[field] != nil && reflect.DeepEqual(e[field], match["equals"]) {
 			found = e
 		}
 		return found != nil
