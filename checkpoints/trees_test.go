@@ -173,6 +173,10 @@ func (j *judge) report(want expected, report legacy.Report) {
 			undecodable++
 		}
 	}
+	for _, name := range slices.Concat(want.OtherNames, want.TempFiles) {
+		_, err := os.Lstat(filepath.Join(j.dir, name))
+		j.equal("there is a "+name, true, err == nil || strings.ContainsRune(name, '\uFFFD')) // which stands for what is no UTF-8
+	}
 	unnamed := j.unnamed()
 	files := len(names) + unnamed
 	j.equal("record files", files, report.Files.Found)
@@ -222,8 +226,12 @@ func (j *judge) answers(want expected) {
 	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
 		e := want.IDs[id]
 		_, isClaimed := summaries["claimed "+id]
-		j.equal("claim file of "+id, e.HasInflight && j.has(id+".inflight"), isClaimed)
-		if j.blocked(id) {
+		if e.HasInflight && j.blocked(id+".inflight") { // by a folder
+			j.rule(17)
+		} else {
+			j.equal("claim file of "+id, e.HasInflight, isClaimed)
+		}
+		if j.blocked(id + ".json") {
 			j.rule(17)
 			_, ok, err := j.store.Load(ctx, id)
 			j.equal("load of "+id, "false <nil>", fmt.Sprint(ok, " ", err))
@@ -240,7 +248,11 @@ func (j *judge) document(id string, e expectedID, s checkpoints.Summary) {
 	case e.undecodable():
 		j.rule(15)
 		j.equal("problem of "+id, e.Load.Err, s.Problem)
+		j.equal("bytes of "+id, *e.Bytes, s.Size)
 		j.equal("load of "+id+" is ErrCorrupt", true, errors.Is(err, db.ErrCorrupt) && strings.Contains(err.Error(), e.Load.Err))
+		text, err := os.ReadFile(filepath.Join(j.dir, id+".json")) // what an export gives back
+		check(j.t, err)
+		j.equal("sha256 of "+id, e.SHA256, sum(text))
 		return
 	case !e.HasJSON:
 		j.equal("load of "+id, "false <nil>", fmt.Sprint(ok, " ", err))
@@ -282,7 +294,7 @@ func (j *judge) claims(want expected) {
 	store, _ := importTree(j.t, j.dir)
 	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
 		e := want.IDs[id]
-		if e.Claim == nil || j.blocked(id) {
+		if e.Claim == nil || j.blocked(id+".json") {
 			continue
 		}
 		for i, recorded := range []json.RawMessage{e.Claim, e.ClaimAgain} {
@@ -307,15 +319,14 @@ func (j *judge) claims(want expected) {
 	check(j.t, err)
 	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
 		e := want.IDs[id]
-		if e.Claim != nil && !j.blocked(id) && !failedOnNames(e.Claim) {
+		if e.Claim != nil && !j.blocked(id+".json") && !failedOnNames(e.Claim) {
 			j.equal(id+" is listed after its claim", e.ListedAfterClaim || e.undecodable() && e.HasJSON, slices.Contains(ids, id))
 		}
 	}
 }
 
-// blocked reports whether the name of the checkpoint of a run is taken by what is no file.
-func (j *judge) blocked(id string) bool {
-	name := id + ".json"
+// blocked reports whether a name is taken by what is no file.
+func (j *judge) blocked(name string) bool {
 	_, err := os.Lstat(filepath.Join(j.dir, name))
 	return err == nil && !j.has(name)
 }
@@ -340,7 +351,7 @@ func (j *judge) recovery(want expected) {
 		}
 	}
 	for _, id := range want.Inflight {
-		if want.IDs[id].HasJSON && j.blocked(id) && j.has(id+".inflight") {
+		if want.IDs[id].HasJSON && j.blocked(id+".json") && j.has(id+".inflight") {
 			behind++ // a folder, for which the original drops the claim
 			j.rule(17)
 		}
@@ -410,6 +421,9 @@ func TestFalsifiedAnswersOnATreeAreNoticed(t *testing.T) {
 	store, report := importTree(t, dir)
 	for name, lie := range map[string]func(e *expected){
 		"list":            func(e *expected) { e.List = e.List[1:] },
+		"other name":      func(e *expected) { e.OtherNames[0] += "x" },
+		"undecodable":     change("torn", func(e *expectedID) { e.SHA256 += "x" }),
+		"claimed too":     change("plain", func(e *expectedID) { e.HasInflight = true }),
 		"inventory":       func(e *expected) { e.OtherNames = append(e.OtherNames, "more") },
 		"recovered":       func(e *expected) { *e.Recovered.Answer.OK++ },
 		"list after":      func(e *expected) { e.Recovered.ListAfter = e.Recovered.ListAfter[1:] },
