@@ -24,6 +24,10 @@ const (
 // maxGroup bounds the callers that share one commit, and so how long the first of them waits for the last.
 const maxGroup = 256
 
+// fewCallers is up to how many callers the writer yields to before it takes a group. Without it groups of one alternate
+// with groups of all the others, and there are twice as many commits; with more callers there is always a group waiting.
+const fewCallers = 16
+
 // A writer is the writing connection of the process. One goroutine at a time works with it: that of a caller who found it
 // idle, or else its own, which serves those who wait, in groups.
 type writer struct {
@@ -179,9 +183,8 @@ func (w *writer) await() bool {
 	if w.own {
 		w.busy, w.own = false, false
 	}
-	if 2*len(w.pending) < w.last {
-		// Those who were just answered come back: let them run first. Else groups of one alternate with groups of all the
-		// others, and there are twice as many commits.
+	if len(w.pending) < min(w.last, fewCallers) {
+		// Those who were just answered come back: let them run first.
 		w.mu.Unlock()
 		runtime.Gosched()
 		w.mu.Lock()
