@@ -27,7 +27,7 @@ func (Agents) Name() string { return "agents" }
 
 // Recognise takes the folder that holds agents/, or agents/ itself.
 func (Agents) Recognise(dir string) (string, bool, error) {
-	root, err := agentsRoot(dir)
+	root, err := agentsLayout{}.root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
 	}
@@ -44,33 +44,21 @@ func (Agents) Recognise(dir string) (string, bool, error) {
 
 // Import brings a registry in.
 func (Agents) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := agentsRoot(dir)
-	if err != nil {
-		return newReport("agents", scope, dir), err
-	}
-	return runDocumentImport(ctx, d, agentsLayout{}, scope, root, o)
+	return runDocumentImport(ctx, d, agentsLayout{}, scope, dir, o)
 }
 
 // Verify compares a registry with what was imported.
 func (Agents) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := agentsRoot(dir)
-	if err != nil {
-		return newReport("agents", scope, dir), err
-	}
-	return runDocumentVerify(ctx, d, agentsLayout{}, scope, root, o)
+	return runDocumentVerify(ctx, d, agentsLayout{}, scope, dir, o)
 }
 
 // Export writes dir/agents/SESSION.toml. Entries that were put aside are not written: the original had deleted them.
 func (Agents) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return newReport("agents", scope, dir), err
-	}
 	return runDocumentExport(ctx, d, agentsLayout{}, scope, dir, o)
 }
 
-// agentsRoot finds the folder agents/ from itself or from the folder that holds it.
-func agentsRoot(dir string) (string, error) {
+// root finds the folder agents/ from itself or from the folder that holds it.
+func (agentsLayout) root(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

@@ -28,7 +28,7 @@ func (Checkpoints) Name() string { return "checkpoints" }
 // Recognise takes the folder that holds the documents, or the one that holds workflow-runs/. A folder counts when the
 // original can read a document in it.
 func (Checkpoints) Recognise(dir string) (string, bool, error) {
-	root, err := checkpointsRoot(dir)
+	root, err := checkpointsLayout{}.root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
 	}
@@ -51,34 +51,22 @@ func (Checkpoints) Recognise(dir string) (string, bool, error) {
 
 // Import brings a folder in.
 func (Checkpoints) Import(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := checkpointsRoot(dir)
-	if err != nil {
-		return newReport("checkpoints", scope, dir), err
-	}
-	return runDocumentImport(ctx, d, checkpointsLayout{}, scope, root, o)
+	return runDocumentImport(ctx, d, checkpointsLayout{}, scope, dir, o)
 }
 
 // Verify compares a folder with what was imported.
 func (Checkpoints) Verify(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	root, err := checkpointsRoot(dir)
-	if err != nil {
-		return newReport("checkpoints", scope, dir), err
-	}
-	return runDocumentVerify(ctx, d, checkpointsLayout{}, scope, root, o)
+	return runDocumentVerify(ctx, d, checkpointsLayout{}, scope, dir, o)
 }
 
 // Export writes dir/RUN.json and dir/RUN.inflight.
 func (Checkpoints) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return newReport("checkpoints", scope, dir), err
-	}
 	return runDocumentExport(ctx, d, checkpointsLayout{}, scope, dir, o)
 }
 
-// checkpointsRoot finds the folder of the documents: dir itself, or workflow-runs/ in the home folder of the program that
+// root finds the folder of the documents: dir itself, or workflow-runs/ in the home folder of the program that
 // kept them there.
-func checkpointsRoot(dir string) (string, error) {
+func (checkpointsLayout) root(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

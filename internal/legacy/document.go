@@ -15,6 +15,8 @@ type documentLayout interface {
 	name() string
 	// noun is what the counts call a document.
 	noun() string
+	// root is the absolute path of the folder of documents that dir, the folder a person names, is or holds.
+	root(dir string) (string, error)
 	// walk is as that of layout.
 	walk(root string, file func(path string) error, ignored func(path, reason string) error) error
 	// read decodes a document; reason says why it is none, "" if it is one.
@@ -105,9 +107,13 @@ func newDocumentImport(d *db.DB, l documentLayout, scope, root string, o Options
 	return &documentImport{d: d, layout: l, store: l.documents(d, scope), root: root, o: o, report: newReport(l.name(), scope, root)}
 }
 
-func runDocumentImport(ctx context.Context, d *db.DB, l documentLayout, scope, root string, o Options) (Report, error) {
+func runDocumentImport(ctx context.Context, d *db.DB, l documentLayout, scope, dir string, o Options) (Report, error) {
+	root, err := l.root(dir)
+	if err != nil {
+		return newReport(l.name(), scope, dir), err
+	}
 	x := newDocumentImport(d, l, scope, root, o)
-	err := x.source.importing(ctx, d, &x.report, root, func() error { return x.files(ctx) })
+	err = x.source.importing(ctx, d, &x.report, root, func() error { return x.files(ctx) })
 	return x.report, err
 }
 

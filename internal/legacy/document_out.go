@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"selvedge/db"
 )
@@ -17,12 +18,16 @@ func sumOf(text []byte) []byte {
 }
 
 // runDocumentVerify reads a tree again and compares it with the file, document by document. Nothing is written.
-func runDocumentVerify(ctx context.Context, d *db.DB, l documentLayout, scope, root string, o Options) (Report, error) {
+func runDocumentVerify(ctx context.Context, d *db.DB, l documentLayout, scope, dir string, o Options) (Report, error) {
+	root, err := l.root(dir)
+	if err != nil {
+		return newReport(l.name(), scope, dir), err
+	}
 	x := newDocumentImport(d, l, scope, root, o)
 	if err := x.o.totals(&x.at, root, l.walk); err != nil {
 		return x.report, err
 	}
-	err := x.source.verifying(ctx, d, &x.report, root, func() error {
+	err = x.source.verifying(ctx, d, &x.report, root, func() error {
 		return l.walk(root, func(path string) error {
 			if ctx.Err() != nil {
 				return interrupted(ctx, "verify", ctx.Err())
@@ -125,11 +130,14 @@ func (x *documentImport) counterpart(rx *db.Rx, f *documentFile) (row *ledgerRow
 
 // runDocumentExport writes the things of a scope into an empty folder.
 func runDocumentExport(ctx context.Context, d *db.DB, l documentLayout, scope, dir string, o Options) (Report, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return newReport(l.name(), scope, dir), err
+	}
 	x := newDocumentImport(d, l, scope, dir, o)
 	if err := emptyFolder(dir); err != nil {
 		return x.report, err
 	}
-	var err error
 	if x.root, err = l.prepare(dir); err != nil {
 		return x.report, err
 	}
