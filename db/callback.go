@@ -114,6 +114,16 @@ func (c *callbacks) invoke(fn func() error, report func(outcome)) {
 	out = outcome{err: lanes[c.lane](fn)}
 }
 
+// run runs what follows a commit, from the file's lane too.
+func (c *callbacks) run(fn func()) {
+	c.running.Add(1)
+	defer c.running.Add(-1)
+	_ = lanes[c.lane](func() error {
+		fn()
+		return nil
+	})
+}
+
 // inside reports whether the calling goroutine is in a callback. Where others' are running, it costs half a microsecond.
 func (c *callbacks) inside() bool {
 	if c.running.Load() == 0 {

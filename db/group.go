@@ -143,7 +143,9 @@ func (w *writer) answer(group []*request, failed error) {
 			r.tx.rolledBack()
 			r.result.err = unknown(r.why, failed)
 		default:
-			r.tx.committed()
+			if len(r.tx.afterwards) > 0 {
+				w.db.callbacks.run(r.tx.committed)
+			}
 		}
 		r.answer()
 	}

@@ -168,8 +168,8 @@ func (tx *Tx) Savepoint(fn func() error) error {
 	return err
 }
 
-// AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must not use
-// the database.
+// AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
+// and must not use the database (an error at once).
 func (tx *Tx) AfterCommit(fn func()) { tx.afterwards = append(tx.afterwards, fn) }
 
 // afterRollback has fn run when the transaction, or the savepoint it is in, is undone.

@@ -254,6 +254,18 @@ func deep(n int, call func() error) error {
 	return deep(n-1, call)
 }
 
+func TestACallAfterACommitIsAnError(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	var inner error
+	err := d.Write(t.Context(), "outer", func(tx *db.Tx) error {
+		tx.AfterCommit(func() { inner = d.Write(context.Background(), "inner", insert("late", 1)) })
+		return nil
+	})
+	if err != nil || !errors.Is(inner, db.ErrInvalid) {
+		t.Errorf("the call ended with %v, the one after its commit with %v", err, inner)
+	}
+}
+
 func TestACallbackMayUseAnotherFile(t *testing.T) {
 	from, to := openNumbers(t, db.Options{}), openNumbers(t, db.Options{})
 	write(t, from, "INSERT INTO numbers (name, n) VALUES ('one', 1)")
