@@ -3,7 +3,9 @@
 //
 // What explains what:
 //
-//   - a comment inside CREATE TABLE or CREATE VIEW, the column that it follows; SQLite keeps these in the file;
+//   - a comment inside CREATE TABLE or CREATE VIEW, the column that it follows;
+//   - a comment inside or behind ALTER TABLE … ADD COLUMN, the new column; it may go on in indented lines. Where there is
+//     none, the comment above the statement;
 //   - a comment above a CREATE statement, the table, index, trigger or view; what it says of NULL holds for all columns
 //     that say nothing else;
 //   - the comment at the head of a migration, the chapter of the tables that it made.

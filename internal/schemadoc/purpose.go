@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// purposes are the comments that stand above CREATE statements, and what stands at the heads of the migrations. SQLite
-// keeps neither.
+// purposes are the comments of the migrations: above CREATE statements, at their heads and beside columns.
 type purposes struct {
 	of       map[string]string // by table, index, trigger or view
+	notes    map[string]tableNotes
 	chapters []chapter
 }
 
@@ -24,7 +24,7 @@ type chapter struct {
 var created = regexp.MustCompile(`(?i)^CREATE\s+(?:UNIQUE\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?"?(\w+)`)
 
 func readPurposes(files fs.FS) (purposes, error) {
-	p := purposes{of: map[string]string{}}
+	p := purposes{of: map[string]string{}, notes: map[string]tableNotes{}}
 	migrations, err := fs.Glob(files, "*.sql")
 	if err != nil {
 		return p, err
@@ -40,6 +40,7 @@ func readPurposes(files fs.FS) (purposes, error) {
 		}
 		up, _, _ := strings.Cut(string(script), "-- +goose Down")
 		p.read(up)
+		p.follow(up)
 	}
 	return p, nil
 }

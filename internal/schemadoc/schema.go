@@ -3,6 +3,7 @@ package schemadoc
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -83,7 +84,12 @@ var gooseComments = map[string]string{
 
 // Read describes the file that d has open.
 func Read(ctx context.Context, d *db.DB) (Schema, error) {
-	p, err := readPurposes(migrations.SQLite())
+	return describe(ctx, d, migrations.SQLite())
+}
+
+// describe is Read for a file that was made by these migrations.
+func describe(ctx context.Context, d *db.DB, files fs.FS) (Schema, error) {
+	p, err := readPurposes(files)
 	if err != nil {
 		return Schema{}, err
 	}
@@ -179,21 +185,19 @@ func (r *reader) object(name string) object {
 }
 
 func (r *reader) table(name string) (Table, error) {
-	written := readTable(r.object(name).SQL)
-	t := Table{Name: name, Purpose: join(r.purposes.of[name], written.intro), Kind: written.suffix}
+	notes := r.purposes.notes[name]
+	t := Table{Name: name, Purpose: join(r.purposes.of[name], notes.intro)}
+	t.Rules, t.Kind = readTable(r.object(name).SQL)
 	var err error
 	if t.Columns, err = r.columns(name); err != nil {
 		return t, err
 	}
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		c.Comment = written.comments[c.Name]
+		c.Comment = notes.columns[c.Name]
 		if name == gooseTable {
 			c.Comment = gooseComments[c.Name]
 		}
-	}
-	for _, rule := range written.rules {
-		t.Rules = append(t.Rules, Rule{Check: rule.check, Comment: rule.comment})
 	}
 	if t.Indexes, err = r.indexes(name); err != nil {
 		return t, err

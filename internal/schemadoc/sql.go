@@ -8,9 +8,10 @@ import (
 // A token is a piece of a CREATE statement. Depth counts the parentheses around it; an opening and its closing one have
 // the depth outside them.
 type token struct {
-	text    string
-	comment bool
-	depth   int
+	text       string
+	comment    bool
+	depth      int
+	start, end int // where it stands
 }
 
 // is reports whether the token is the keyword, or the sign, that word spells.
@@ -26,7 +27,7 @@ func tokens(sql string) []token {
 			continue
 		}
 		n := tokenLength(sql[i:])
-		t := token{text: sql[i : i+n], depth: depth}
+		t := token{text: sql[i : i+n], depth: depth, start: i, end: i + n}
 		switch {
 		case strings.HasPrefix(t.text, "--"), strings.HasPrefix(t.text, "/*"):
 			t.comment = true
@@ -183,38 +184,32 @@ func unquoted(name string) string {
 	return name
 }
 
-// A tableText is what the text of a CREATE TABLE says and no pragma does.
-type tableText struct {
-	intro    string
-	comments map[string]string // by column
-	rules    []rule
-	suffix   string // STRICT, WITHOUT ROWID
+// isConstraint reports whether an item of CREATE TABLE is a constraint of the table, not a column.
+func (i item) isConstraint() bool {
+	switch strings.ToUpper(i.tokens[0].text) {
+	case "CHECK", "UNIQUE", "PRIMARY", "FOREIGN", "CONSTRAINT":
+		return true
+	}
+	return false
 }
 
-// A rule is a CHECK constraint, with its comment where it has one of its own.
-type rule struct{ check, comment string }
-
-func readTable(sql string) tableText {
+// readTable gives what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT or WITHOUT ROWID.
+func readTable(sql string) (rules []Rule, suffix string) {
 	body, rest := inParentheses(tokens(sql))
-	out := tableText{comments: map[string]string{}, suffix: text(rest)}
-	var items []item
-	out.intro, items = split(body)
+	_, items := split(body)
 	for _, one := range items {
-		comment := one.comment
-		switch first := strings.ToUpper(one.tokens[0].text); first {
-		case "CHECK", "UNIQUE", "PRIMARY", "FOREIGN", "CONSTRAINT":
-		default:
-			out.comments[unquoted(one.tokens[0].text)] = comment
-			comment = ""
+		comment := ""
+		if one.isConstraint() {
+			comment = one.comment
 		}
 		for i, t := range one.tokens {
 			if t.is("CHECK") {
 				check, _ := inParentheses(one.tokens[i:])
-				out.rules = append(out.rules, rule{check: text(check), comment: comment})
+				rules = append(rules, Rule{Check: text(check), Comment: comment})
 			}
 		}
 	}
-	return out
+	return rules, text(rest)
 }
 
 // readView gives the comments of a view's columns, in their order.

@@ -7,7 +7,7 @@ import (
 )
 
 func TestCommentBelongsToTheColumnBeforeIt(t *testing.T) {
-	got := readTable(`CREATE TABLE "odd, name" (
+	sql := `CREATE TABLE "odd, name" (
     -- what it holds,
     -- in two lines
     id      INTEGER NOT NULL PRIMARY KEY CHECK (id > 0), -- counts, from 1
@@ -18,20 +18,26 @@ func TestCommentBelongsToTheColumnBeforeIt(t *testing.T) {
     , CHECK (late > price -- never before
     ),
     UNIQUE (price, late)
-) STRICT, WITHOUT ROWID`)
-	want := tableText{
+) STRICT, WITHOUT ROWID`
+	body, _ := inParentheses(tokens(sql))
+	notes := tableNotes{
 		intro: "what it holds, in two lines",
-		comments: map[string]string{
+		columns: map[string]string{
 			"id":     "counts, from 1",
 			"a -- b": "no comment inside the name",
 			"price":  "in cents",
 			"late":   "the last one has no comma, and goes on",
 		},
-		rules:  []rule{{check: "id > 0"}, {check: "late > price", comment: "never before"}},
-		suffix: "STRICT, WITHOUT ROWID",
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(tableText{}, rule{})); diff != "" {
-		t.Errorf("table (-want +got):\n%s", diff)
+	if diff := cmp.Diff(notes, notesOf(body), cmp.AllowUnexported(tableNotes{})); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	rules, suffix := readTable(sql)
+	if diff := cmp.Diff([]Rule{{Check: "id > 0"}, {Check: "late > price", Comment: "never before"}}, rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	if suffix != "STRICT, WITHOUT ROWID" {
+		t.Errorf("behind the table stands %q", suffix)
 	}
 }
 
