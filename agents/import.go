@@ -30,8 +30,8 @@ func (r *Registry) ImportEntry(tx *db.Tx, e Entry) (row int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	row, err = insert(tx, scope, &e)
-	if db.IsUnique(err) {
+	row, ok, err := insert(tx, scope, &e)
+	if err == nil && !ok {
 		err = fmt.Errorf("%w: agent %s is here already", db.ErrConflict, e.SessionID)
 	}
 	return row, err

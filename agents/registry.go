@@ -150,20 +150,23 @@ func putAside(tx *db.Tx, scope int64) error {
 	return err
 }
 
-// named says in an error which agent it is about.
+// named says in an error which agent it is about. The error may be the caller's own, so it is copied, not changed.
 func named(why, id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *db.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*db.Error](err)
+	switch {
+	case !ok:
 		e = &db.Error{Op: why, Err: err}
-		err = e
+	case e != err || e.Entity != "" || id == "":
+		return err
 	}
-	if e.Entity == "" && id != "" {
-		e.Entity, e.ID = "agent", id
+	more := *e
+	if id != "" {
+		more.Entity, more.ID = "agent", id
 	}
-	return err
+	return &more
 }
 
 // A stored entry is one that was read, with its row.
@@ -237,21 +240,22 @@ func (r *Registry) save(tx *db.Tx, scope int64, e *Entry) error {
 	if was != nil {
 		return was.replace(tx, e)
 	}
-	_, err = insert(tx, scope, e)
+	_, _, err = insert(tx, scope, e)
 	return err
 }
 
-// insert adds a new entry, which must have been checked, and gives the number of its row.
-func insert(tx *db.Tx, scope int64, e *Entry) (id int64, err error) {
+// insert adds a new entry, which must have been checked, and gives the number of its row; ok is false when its id is
+// taken.
+func insert(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error) {
 	w, err := rowOf(e)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	args := append([]any{scope, w.SessionID}, w.columns()...)
-	if err := tx.Get(&id, sqlInsert, args...); err != nil {
-		return 0, err
+	if ok, err = tx.Find(&id, sqlInsert, args...); err != nil || !ok {
+		return 0, false, err
 	}
-	return id, appendQueries(tx, id, 0, e.ContextQueries)
+	return id, true, appendQueries(tx, id, 0, e.ContextQueries)
 }
 
 const (

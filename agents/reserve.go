@@ -118,7 +118,7 @@ const (
 	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, lease_ttl, lease_until, lease_boot_id, owner_id, pid_born_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING epoch`
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 )
 
 // reserve is TryReserveThread, with a lease where one is wanted.
@@ -143,8 +143,8 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOpti
 			out.Reserved = &e
 			return err
 		})
-		if db.IsUnique(failed) { // somebody's claim came between, which one writer at a time rules out
-			out.Reserved, failed = nil, nil
+		if errors.Is(failed, errTaken) {
+			out.Reserved, l, failed = nil, nil, nil
 			out.LiveOwner, err = r.holder(tx, scope, thread)
 		}
 		return err
@@ -158,7 +158,11 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOpti
 	return out, l, nil
 }
 
-var errUndone = errors.New("undone")
+var (
+	errUndone = errors.New("undone")
+	// errTaken: the thread's row is there already. Where there is one writer at a time, nobody's claim comes between.
+	errTaken = errors.New("the thread was reserved meanwhile")
+)
 
 // inSavepoint keeps what was done before fn when fn fails, and fn's error apart from those that end the transaction.
 func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
@@ -209,8 +213,8 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	if err := e.check(); err != nil {
 		return Entry{}, 0, err
 	}
-	key, err := insert(tx, scope, &e)
-	if db.IsUnique(err) {
+	key, ok, err := insert(tx, scope, &e)
+	if err == nil && !ok {
 		err = &configError{text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), is: db.ErrConflict}
 	}
 	return e, key, err
@@ -242,8 +246,11 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		}
 	}
 	var epoch int64
-	err := tx.Get(&epoch, sqlReserve, scope, thread, agent, db.Nanos(tx.Now()),
+	ok, err := tx.Find(&epoch, sqlReserve, scope, thread, agent, db.Nanos(tx.Now()),
 		terms.ttl, terms.until, terms.boot, terms.owner, terms.pidBorn)
+	if err == nil && !ok {
+		err = errTaken
+	}
 	if err != nil || o == nil {
 		return nil, err
 	}

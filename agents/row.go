@@ -81,7 +81,7 @@ const (
 	thinking_level, input_tokens, output_tokens, reasoning_tokens, tool_calls, cost_micros_usd, report_flush_state,
 	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING id`
+ON CONFLICT DO NOTHING RETURNING id`
 
 	sqlReplace = `UPDATE agents SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
 	heartbeat_at = ?, last_progress_at = ?, client_instance_id = ?, native_actor_key = ?, native_parent_actor_key = ?,

@@ -55,7 +55,7 @@ WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?
 WHERE id = ? AND state = 'paused' RETURNING epoch`
-	sqlDrop = `DELETE FROM checkpoints WHERE id = ?`
+	sqlDrop = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
 
 // paused is a waiting run as Claim needs it.
@@ -164,7 +164,10 @@ func (c *Claim) lost(rows int64, err error) error {
 	}
 }
 
-const sqlFindClaim = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+const (
+	sqlFindClaim = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+	sqlEndOf     = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed' AND owner_id IS NOT DISTINCT FROM ?`
+)
 
 // Complete is what the original has: it ends the run's claim by id, without a handle. A run that is not claimed is fine.
 // A claim that another living process holds is ErrLeaseLost; one of this process, of a dead one or from an import goes.
@@ -190,7 +193,7 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 		if foreign {
 			return fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, processOf(tx, *found.Owner))
 		}
-		_, err = tx.Exec(sqlDrop, found.ID)
+		_, err = tx.Exec(sqlEndOf, found.ID, found.Owner)
 		return err
 	})
 }

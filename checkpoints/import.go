@@ -27,8 +27,9 @@ func (n RowNumber) parts() (id int64, state State) {
 }
 
 const (
-	sqlFindRow  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
-	sqlDocument = `SELECT d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
+	sqlFindRow   = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
+	sqlRemoveRow = `DELETE FROM checkpoints WHERE id = ? AND state = ?`
+	sqlDocument  = `SELECT d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
 )
 
 // RowOf gives the number of what the store has of a run in a state.
@@ -76,8 +77,8 @@ func (s *Store) ImportDocument(tx *db.Tx, state State, runID string, document []
 
 // RemoveRow takes a document out.
 func (s *Store) RemoveRow(tx *db.Tx, n RowNumber) error {
-	id, _ := n.parts()
-	_, err := tx.Exec(sqlDrop, id)
+	id, state := n.parts()
+	_, err := tx.Exec(sqlRemoveRow, id, string(state))
 	return err
 }
 

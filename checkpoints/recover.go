@@ -11,17 +11,21 @@ import (
 const recoverBatch = 200
 
 const (
-	sqlClaims = `SELECT id, run_id, owner_id, problem, lease_until, lease_boot_id,
+	sqlClaims = `SELECT id, run_id, epoch, owner_id, problem, lease_until, lease_boot_id,
     EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id AND p.state = 'paused') AS paused_again
 FROM checkpoints AS c WHERE scope = ? AND state = 'claimed' AND run_id >= ? ORDER BY run_id LIMIT ?`
 	sqlRearm = `UPDATE checkpoints SET state = 'paused', claimed_at = NULL, owner_id = NULL,
-    lease_ttl = NULL, lease_until = NULL, lease_boot_id = NULL WHERE id = ?`
+    lease_ttl = NULL, lease_until = NULL, lease_boot_id = NULL ` + asJudged + ` RETURNING id`
+	sqlEndClaim = `DELETE FROM checkpoints ` + asJudged + ` RETURNING id`
+	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that was renewed since.
+	asJudged = `WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
 // claimed is a claim as recovery looks at it.
 type claimed struct {
 	ID          int64   `db:"id"`
 	RunID       string  `db:"run_id"`
+	Epoch       *int64  `db:"epoch"`
 	OwnerID     *int64  `db:"owner_id"`
 	Problem     *string `db:"problem"`
 	LeaseUntil  *int64  `db:"lease_until"`
@@ -107,13 +111,14 @@ func (c claimed) expired(now func() db.BootTime) bool {
 
 // free ends one claim.
 func free(tx *db.Tx, c claimed, b *batch) error {
+	query := sqlRearm
 	if c.PausedAgain {
-		_, err := tx.Exec(sqlDrop, c.ID)
-		return err
+		query = sqlEndClaim
 	}
-	if c.Problem == nil {
+	var id int64
+	ok, err := tx.Find(&id, query, c.ID, c.Epoch, c.LeaseUntil)
+	if err == nil && ok && !c.PausedAgain && c.Problem == nil {
 		b.rearmed++
 	}
-	_, err := tx.Exec(sqlRearm, c.ID)
 	return err
 }
