@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	eventColumns = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, iif(e.worker IS NULL, e.raw, NULL) AS raw
+	eventColumns = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, CASE WHEN e.worker IS NULL THEN e.raw END AS raw
 FROM worker_events AS e LEFT JOIN workers AS w ON w.key = e.worker
 `
 	sqlEventsFrom = eventColumns + `WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ?`
 	sqlDiagnosed  = `
-SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, iif(d.worker IS NULL, d.raw, NULL) AS raw
+SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, CASE WHEN d.worker IS NULL THEN d.raw END AS raw
 FROM worker_diagnostics AS d LEFT JOIN workers AS w ON w.key = d.worker
 WHERE d.id > ? AND d.id < ? ORDER BY d.id`
 )
@@ -26,7 +26,7 @@ func (r *Runtime) EventCursorFromStart(ctx context.Context) (EventCursor, error)
 	c := EventCursor{RuntimeID: r.id, NextEventID: 1}
 	switch {
 	case s.FirstEventPosition == 1:
-	case s.EventsInOrder:
+	case s.inOrder():
 		c.NextEventID = uint64(s.FirstEventPosition)
 	default:
 		c.Position = uint64(s.FirstEventPosition)
@@ -109,7 +109,7 @@ func (s *runtimeState) place(c EventCursor) (position uint64, placed bool) {
 	switch {
 	case c.Position > 0:
 		return c.Position, true
-	case s.EventsInOrder:
+	case s.inOrder():
 		return c.NextEventID, true
 	}
 	return c.NextEventID, false
@@ -132,7 +132,7 @@ type placedEvent struct {
 // behind is the cursor behind the event.
 func (f placedEvent) behind(id RuntimeID, s runtimeState) EventCursor {
 	c := EventCursor{RuntimeID: id, NextEventID: f.event.ID + 1}
-	if !s.EventsInOrder {
+	if !s.inOrder() {
 		c.Position = f.position + 1
 	}
 	return c
@@ -197,7 +197,7 @@ func (r *Runtime) event(row *eventRow) (RuntimeEvent, error) {
 // is not below the cursor's id.
 func (r *Runtime) searchEvents(rx *db.Rx, batch RuntimeEventBatch, limit uint64) (RuntimeEventBatch, error) {
 	base := r.key << logBits
-	rows, err := rx.Query(sqlEventsFrom, base, base+1<<logBits, -1)
+	rows, err := rx.Query(sqlEventsFrom, base, base+1<<logBits, noLimit)
 	if err != nil {
 		return batch, err
 	}

@@ -34,9 +34,9 @@ SELECT r.runtime_id, r.display_name, r.status, r.max_transcript_items, r.max_eve
 FROM worker_runtimes AS r LEFT JOIN worker_runtime_documents AS d ON d.runtime = r.key WHERE r.key = ?`
 	sqlWorkerRows = `
 SELECT w.key, w.worker_id, w.status, w.transcript_len, w.last_event_id, w.next_transcript_sequence,
-    w.last_input_at IS NOT NULL OR w.ended_at IS NOT NULL AS touched, d.document,
+    w.last_input_at, w.ended_at, d.document,
     q.intent, q.objective, q.role, q.purpose, q.profile, q.profile_value, q.config_bundle, q.capabilities
-FROM workers AS w CROSS JOIN worker_requests AS q ON q.worker = w.key LEFT JOIN worker_documents AS d ON d.worker = w.key
+FROM workers AS w JOIN worker_requests AS q ON q.worker = w.key LEFT JOIN worker_documents AS d ON d.worker = w.key
 WHERE w.runtime = ? ORDER BY w.worker_id`
 	sqlEventLines = `
 SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, e.raw
@@ -183,7 +183,8 @@ func (r *Runtime) exportWorkers(rx *db.Rx) (list []ExportedWorker, err error) {
 	var rows []struct {
 		workerRow
 		NextSequence int64  `db:"next_transcript_sequence"`
-		Touched      bool   `db:"touched"`
+		LastInputAt  *int64 `db:"last_input_at"`
+		EndedAt      *int64 `db:"ended_at"`
 		Document     []byte `db:"document"`
 	}
 	if err := rx.Select(&rows, sqlWorkerRows, r.key); err != nil {
@@ -193,10 +194,11 @@ func (r *Runtime) exportWorkers(rx *db.Rx) (list []ExportedWorker, err error) {
 		row := &rows[i]
 		w := ExportedWorker{WorkerID: WorkerID(row.WorkerID), Snapshot: row.Document}
 		ref := NewWorkerRef(r.id, w.WorkerID)
-		if !row.Touched {
+		touched := row.LastInputAt != nil || row.EndedAt != nil
+		if !touched {
 			w.Given = row.Document
 		}
-		if row.Touched || !sound(row.Document, ref) {
+		if touched || !sound(row.Document, ref) {
 			s := WorkerSnapshot{
 				WorkerRef: ref, WorkerID: w.WorkerID, Status: WorkerStatus(row.Status),
 				NextTranscriptSequence: uint64(row.NextSequence), LastEventID: uint64(row.LastEventID),

@@ -120,7 +120,7 @@ func (r *Runtime) EventCursorBefore(ctx context.Context, events uint64) (EventCu
 		return EventCursor{}, err
 	}
 	position := uint64(s.NextEventPosition) - min(events, uint64(s.NextEventPosition-s.FirstEventPosition))
-	if s.EventsInOrder {
+	if s.inOrder() {
 		return EventCursor{RuntimeID: r.id, NextEventID: position}, nil
 	}
 	return EventCursor{RuntimeID: r.id, NextEventID: 1, Position: position}, nil

@@ -95,7 +95,7 @@ func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err err
 	s := &p.snapshot
 	err = tx.Get(&key, sqlImportRuntime, scope, string(im.RuntimeID), s.DisplayName, string(s.Status), int64(s.Limits.MaxTranscriptProjectionItems),
 		int64(s.Limits.MaxEventBatchItems), int64(s.NextWorkerSequence), int64(s.NextEventID), int64(s.NextDiagnosticID), p.nextPosition,
-		p.inOrder, p.count(WorkerRunning), p.count(WorkerStopped), p.count(WorkerCancelled), len(s.Diagnostics)+len(p.Faults))
+		p.ordered(), p.count(WorkerRunning), p.count(WorkerStopped), p.count(WorkerCancelled), len(s.Diagnostics)+len(p.Faults))
 	if err != nil {
 		return 0, err
 	}
@@ -272,6 +272,14 @@ func (p *importing) place() {
 	} else if next := int64(p.snapshot.NextEventID); next >= p.nextPosition {
 		p.nextPosition = next
 	}
+}
+
+// ordered is inOrder as a column has it.
+func (p *importing) ordered() int64 {
+	if p.inOrder {
+		return 1
+	}
+	return 0
 }
 
 func (p *importing) count(status WorkerStatus) (n int) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"iter"
+	"math"
 
 	"selvedge/db"
 )
@@ -105,7 +106,7 @@ const opList = "list workers"
 
 // ListWorkers gives all workers in the order of their ids, from one snapshot.
 func (r *Runtime) ListWorkers(ctx context.Context) (list []WorkerSummary, err error) {
-	return r.list(ctx, WorkerFilter{}, nil, -1)
+	return r.list(ctx, WorkerFilter{}, nil, noLimit)
 }
 
 // List gives a page of the workers that pass the filter, in the order of their ids.
@@ -157,7 +158,7 @@ const (
 	sqlWorkers = `
 SELECT w.key, w.worker_id, w.status, w.transcript_len, w.last_event_id,
     q.intent, q.objective, q.role, q.purpose, q.profile, q.profile_value, q.config_bundle, q.capabilities
-FROM workers AS w CROSS JOIN worker_requests AS q ON q.worker = w.key
+FROM workers AS w JOIN worker_requests AS q ON q.worker = w.key
 WHERE w.runtime = ?`
 	sqlRunning   = ` AND w.status = 'running'` // written out, so that the index of those is seen to hold all
 	sqlHasStatus = ` AND w.status = ?`
@@ -200,7 +201,10 @@ func (row *workerRow) profile() ProfileSelector {
 	return p
 }
 
-// list gives at most limit workers behind an id; a negative limit is none.
+// noLimit is the limit of a statement that gives all rows.
+const noLimit = math.MaxInt64
+
+// list gives at most limit workers behind an id.
 func (r *Runtime) list(ctx context.Context, filter WorkerFilter, after *string, limit int) (list []WorkerSummary, err error) {
 	query, args := sqlWorkers, []any{r.key}
 	switch filter.Status {

@@ -151,13 +151,15 @@ type runtimeState struct {
 	NextDiagnosticID   int64  `db:"next_diagnostic_id"`
 	NextEventPosition  int64  `db:"next_event_position"`
 	FirstEventPosition int64  `db:"first_event_position"`
-	EventsInOrder      bool   `db:"events_in_order"`
+	EventsInOrder      int64  `db:"events_in_order"` // 1 or 0
 	Diagnostics        int64  `db:"diagnostics"`
 }
 
 const sqlRuntimeState = `
 SELECT status, next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order, diagnostics
 FROM worker_runtimes WHERE key = ?`
+
+func (s *runtimeState) inOrder() bool { return s.EventsInOrder != 0 }
 
 func (r *Runtime) state(rx *db.Rx) (s runtimeState, err error) {
 	ok, err := rx.Find(&s, sqlRuntimeState, r.key)

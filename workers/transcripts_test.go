@@ -53,14 +53,13 @@ type player struct {
 
 	original, meant replay.Workers
 	cause           int               // the rule by which the models may differ
-	lost            bool              // what ours took in the original's reader refuses: no model of that
 	twins           map[string]string // ids of ours that are others in the original
 }
 
 func newPlayer(t *testing.T) *player {
 	p := &player{t: t, twins: map[string]string{}}
 	p.original.Dir = filepath.Join(t.TempDir(), "original")
-	p.meant = replay.Workers{Dir: filepath.Join(t.TempDir(), "meant"), Counted: true}
+	p.meant = replay.Workers{Dir: filepath.Join(t.TempDir(), "meant"), Counted: true, Salvaging: true}
 	p.tree = newScratch(p)
 	p.newFile()
 	return p
@@ -87,26 +86,24 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 	}
 	theirs := p.original.Play(p.translated(c))
 	wanted := replay.Outcome{}
-	if stays && !p.lost {
+	if stays {
 		wanted = p.meant.Summary()
 	} else {
 		wanted = p.meant.Play(c)
 	}
 	got := p.call(c)
+	wrong := ""
 	if opens {
-		p.reopened(theirs, wanted)
+		if !stays {
+			wrong = p.damage(got, &wanted)
+		}
+		p.reopened(theirs)
 	}
 	if theirs.Kind == "StoreIo" && wanted.Err == nil && !opens {
 		p.cause = 17
 	}
-	answer := replay.Answer{Outcome: got, Model: &theirs, Bound: p.bind(c, got, theirs)}
-	switch {
-	case p.lost:
-		answer.Rule = 21
-		if opens {
-			answer.Wrong = p.damage(got)
-		}
-	case !same(wanted, theirs):
+	answer := replay.Answer{Outcome: got, Model: &theirs, Bound: p.bind(c, got, theirs), Wrong: wrong}
+	if !same(wanted, theirs) {
 		answer.Rule, answer.Instead = p.cause, &wanted
 		if p.cause == 0 {
 			answer.Wrong = "no rule lets this differ from " + string(replay.Encode(theirs.OK))
@@ -116,13 +113,14 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 }
 
 // reopened finds out by which rule the models differ from here on.
-func (p *player) reopened(theirs, wanted replay.Outcome) {
-	p.lost = wanted.Err != nil
+func (p *player) reopened(theirs replay.Outcome) {
 	switch {
 	case p.cause == 17:
+	case p.meant.Salvaged:
+		p.cause = 21
 	case p.meant.Raised:
 		p.cause = 22
-	case theirs.Kind == "StoreIo" && !p.lost:
+	case theirs.Kind == "StoreIo":
 		p.cause = 16
 	case theirs.Err != nil:
 		p.cause = 21
@@ -131,15 +129,22 @@ func (p *player) reopened(theirs, wanted replay.Outcome) {
 	}
 }
 
-// damage says what is wrong with how ours opened what the original refuses.
-func (p *player) damage(got replay.Outcome) string {
-	if got.Err != nil {
-		return "ours can't be opened: " + *got.Err
+// damage says what is wrong with how ours opened what the original refuses. The diagnostics that name the damage are
+// added to what is meant: their words are ours to choose.
+func (p *player) damage(got replay.Outcome, wanted *replay.Outcome) string {
+	if !p.meant.Salvaged || got.Err != nil {
+		return ""
 	}
+	var named []workers.RuntimeDiagnostic
 	for _, d := range must(p.ours.Diagnostics(p.t.Context()))(p.t) {
 		if strings.HasPrefix(d.Code, "import.") {
-			return ""
+			named = append(named, d)
 		}
+	}
+	if len(named) > 0 {
+		p.meant.Diagnose(named)
+		*wanted = p.meant.Summary()
+		return ""
 	}
 	list, err := legacy.ListQuarantine(p.t.Context(), p.db, "", 0, 1)
 	if err != nil || len(list) == 0 {

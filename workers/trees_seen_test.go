@@ -34,6 +34,7 @@ type seenRuntime struct {
 	ours        map[string]any // answers; nil where it can't be opened
 	err         error
 	named       bool // in quarantine
+	workers     any  // list_workers, of one that the original refuses: what is meant to be salvaged
 }
 
 func lookAtWorkers(t *testing.T, tree replay.Tree, d *db.DB, report legacy.Report) *seenTree {
@@ -47,13 +48,18 @@ func lookAtWorkers(t *testing.T, tree replay.Tree, d *db.DB, report legacy.Repor
 		}
 		r := &seenRuntime{}
 		s.runtimes[id] = r
-		original, meant := replay.Workers{Dir: dir}, replay.Workers{Dir: dir, Counted: true}
+		original, meant := replay.Workers{Dir: dir}, replay.Workers{Dir: dir, Counted: true, Salvaging: true}
 		open := &replay.Call{Op: "open", Args: map[string]any{"runtime_id": id}}
 		if r.original = original.Play(open); r.original.Err == nil {
 			s.opening++
 			meant.Play(open)
 			now := &replay.Call{Op: "event_cursor_now"}
 			r.cursor, r.cursorMeant = decoded(t, original.Play(now).OK), decoded(t, meant.Play(now).OK)
+		} else {
+			r.workers = []any{} // where nothing is left of it
+			if meant.Play(open).Err == nil {
+				r.workers = decoded(t, meant.Play(&replay.Call{Op: "list_workers"}).OK)
+			}
 		}
 		opened, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(id), MustExist: r.original.Err == nil})
 		if err == nil {
@@ -159,7 +165,10 @@ func (r *seenRuntime) compare(want map[string]any) (problems []string) {
 			problems = append(problems, "nothing in quarantine names its damage")
 		}
 		if r.err != nil {
-			problems = append(problems, r.err.Error())
+			return append(problems, r.err.Error())
+		}
+		if diff := (replay.Comparison{}).Diff(r.workers, r.ours["list_workers"]); diff != "" {
+			problems = append(problems, "list_workers by rule 21: "+diff)
 		}
 		return problems
 	}

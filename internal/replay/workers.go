@@ -22,6 +22,10 @@ type Workers struct {
 	Counted bool
 	// Raised tells whether that made a difference in the runtime that is open.
 	Raised bool
+	// Salvaging opens what the original refuses, with what can be read of it: rule 21. Salvaged tells that it had to. From
+	// then on the runtime is in memory alone.
+	Salvaging bool
+	Salvaged  bool
 
 	folder string // of the open runtime
 	opened bool
@@ -147,7 +151,7 @@ func (m *Workers) open(c *Call) (any, error) {
 	if err := c.Unmarshal("limits", &limits); err != nil {
 		return nil, &workersError{"decode", err.Error()}
 	}
-	m.opened, m.Raised = false, false
+	m.opened, m.Raised, m.Salvaged = false, false, false
 	if c.Op != "reopen" {
 		m.id = workers.RuntimeID(c.Text("runtime_id"))
 	}

@@ -38,7 +38,7 @@ func unescaped(value any) []byte {
 }
 
 func (m *Workers) reopen(c *Call) (any, error) {
-	if m.memory() {
+	if m.memory() && !m.Salvaged {
 		return m.summary(), nil
 	}
 	return m.open(c)
@@ -48,6 +48,11 @@ func (m *Workers) reopen(c *Call) (any, error) {
 func (m *Workers) load() (any, error) {
 	m.opened = false
 	state, err := loadRuntime(m.folder, m.id)
+	if err != nil && m.Salvaging {
+		if state, err = salvageRuntime(m.folder, m.id); err == nil {
+			m.Salvaged = true
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,9 @@ func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.Tran
 	return appendLine(filepath.Join(m.workerFolder(w), "transcript.jsonl"), w.transcript[at])
 }
 
-func (m *Workers) memory() bool { return m.Dir == "" || m.state.backend == workers.BackendMemory }
+func (m *Workers) memory() bool {
+	return m.Dir == "" || m.Salvaged || m.state.backend == workers.BackendMemory
+}
 
 func (m *Workers) workerFolder(w *modelWorker) string {
 	return filepath.Join(m.folder, "workers", IDName(string(w.snapshot.WorkerID)))
