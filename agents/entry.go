@@ -1,11 +1,10 @@
 package agents
 
 import (
-	"maps"
 	"slices"
 	"time"
 
-	"selvedge/internal/chrono"
+	registry "selvedge/internal/agents"
 )
 
 // A Status is where an agent stands.
@@ -18,14 +17,6 @@ const (
 	Complete  Status = "complete"
 	Merged    Status = "merged"
 )
-
-func (s Status) known() bool {
-	switch s {
-	case Active, Abandoned, Complete, Merged:
-		return true
-	}
-	return false
-}
 
 // An Entry is one agent session in the registry. Nil pointers are values that nobody gave.
 //
@@ -66,9 +57,13 @@ type Entry struct {
 	CompletedAt          *time.Time
 	ContextQueries       []ContextQuery
 
-	exact    map[string]string // path of a time whose second is 60 -> its text; see chrono.Parse
-	document []byte            // the TOML document it came from, where encoding the fields gives another
-	// documentOf is the SessionID that the document belongs to. The document itself may say another; see Under.
+	kept kept
+}
+
+// kept is what an entry remembers beside its fields; see registry.Record.
+type kept struct {
+	exact      map[string]string
+	document   []byte
 	documentOf string
 }
 
@@ -102,113 +97,87 @@ type ActorChainNode struct {
 	Harness              *string `json:"harness,omitempty"`
 }
 
-func nodeOf(e *Entry) ActorChainNode {
+func nodeOf(e *registry.Record) ActorChainNode {
 	return ActorChainNode{
 		SessionID: e.SessionID, NativeActorKey: e.NativeActorKey, NativeParentActorKey: e.NativeParentActorKey,
-		Thread: e.Thread, Status: e.Status, Provider: e.Provider, Model: e.Model, Harness: e.Harness,
+		Thread: e.Thread, Status: Status(e.Status), Provider: e.Provider, Model: e.Model, Harness: e.Harness,
 	}
 }
 
-// A field is one key of an entry: its name in documents and where its value is. What holds is one of *string, **string,
-// **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status, *UsageSummary and *[]ContextQuery.
-type field struct {
-	name  string
-	holds any
-}
-
-// fields are the keys of an entry in the order of the original's struct, which is that of its JSON. Everything that reads
-// or writes whole entries goes by this table.
-func (e *Entry) fields() []field {
-	return []field{
-		{"session_id", &e.SessionID},
-		{"client_instance_id", &e.ClientInstanceID},
-		{"native_actor_key", &e.NativeActorKey},
-		{"native_parent_actor_key", &e.NativeParentActorKey},
-		{"native_instance_key", &e.NativeInstanceKey},
-		{"heddle_session_id", &e.HeddleSessionID},
-		{"thread_id", &e.ThreadID},
-		{"thread", &e.Thread},
-		{"pid", &e.PID},
-		{"boot_id", &e.BootID},
-		{"liveness_path", &e.LivenessPath},
-		{"heartbeat_at", &e.HeartbeatAt},
-		{"anchor_state", &e.AnchorState},
-		{"anchor_root", &e.AnchorRoot},
-		{"reservation_token", &e.ReservationToken},
-		{"path", &e.Path},
-		{"base_state", &e.BaseState},
-		{"started_at", &e.StartedAt},
-		{"provider", &e.Provider},
-		{"model", &e.Model},
-		{"harness", &e.Harness},
-		{"thinking_level", &e.ThinkingLevel},
-		{"usage_summary", &e.UsageSummary},
-		{"last_progress_at", &e.LastProgressAt},
-		{"report_flush_state", &e.ReportFlushState},
-		{"attach_reason", &e.AttachReason},
-		{"attach_precedence", &e.AttachPrecedence},
-		{"winning_attach_rule", &e.WinningAttachRule},
-		{"probe_source", &e.ProbeSource},
-		{"probe_confidence", &e.ProbeConfidence},
-		{"status", &e.Status},
-		{"completed_at", &e.CompletedAt},
-		{"context_queries", &e.ContextQueries},
+// record is the entry as the file keeps it.
+func (e *Entry) record() *registry.Record {
+	r := &registry.Record{
+		SessionID: e.SessionID, ClientInstanceID: e.ClientInstanceID, NativeActorKey: e.NativeActorKey,
+		NativeParentActorKey: e.NativeParentActorKey, NativeInstanceKey: e.NativeInstanceKey,
+		HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID, Thread: e.Thread, PID: e.PID, BootID: e.BootID,
+		LivenessPath: e.LivenessPath, HeartbeatAt: e.HeartbeatAt, AnchorState: e.AnchorState, AnchorRoot: e.AnchorRoot,
+		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, StartedAt: e.StartedAt,
+		Provider: e.Provider, Model: e.Model, Harness: e.Harness, ThinkingLevel: e.ThinkingLevel,
+		Usage: registry.Usage(e.UsageSummary), LastProgressAt: e.LastProgressAt, ReportFlushState: e.ReportFlushState,
+		AttachReason: e.AttachReason, AttachPrecedence: e.AttachPrecedence, WinningAttachRule: e.WinningAttachRule,
+		ProbeSource: e.ProbeSource, ProbeConfidence: e.ProbeConfidence, Status: registry.Status(e.Status),
+		CompletedAt: e.CompletedAt, Exact: e.kept.exact, Document: e.kept.document, DocumentOf: e.kept.documentOf,
 	}
-}
-
-func (u *UsageSummary) fields() []field {
-	return []field{
-		{"input_tokens", &u.InputTokens},
-		{"output_tokens", &u.OutputTokens},
-		{"reasoning_tokens", &u.ReasoningTokens},
-		{"tool_calls", &u.ToolCalls},
-		{"cost_micros_usd", &u.CostMicrosUSD},
+	for _, q := range e.ContextQueries {
+		r.ContextQueries = append(r.ContextQueries, q.query())
 	}
+	return r
 }
 
-func (q *ContextQuery) fields() []field {
-	return []field{{"path", &q.Path}, {"scope", &q.Scope}, {"queried_at", &q.QueriedAt}}
-}
-
-// time is the time that the field holds; nil for other fields, and for a time that nobody gave.
-func (f field) time() *time.Time {
-	switch v := f.holds.(type) {
-	case *time.Time:
-		return v
-	case **time.Time:
-		return *v
+// entryOf is a record as callers have it.
+func entryOf(r *registry.Record) Entry {
+	e := Entry{
+		SessionID: r.SessionID, ClientInstanceID: r.ClientInstanceID, NativeActorKey: r.NativeActorKey,
+		NativeParentActorKey: r.NativeParentActorKey, NativeInstanceKey: r.NativeInstanceKey,
+		HeddleSessionID: r.HeddleSessionID, ThreadID: r.ThreadID, Thread: r.Thread, PID: r.PID, BootID: r.BootID,
+		LivenessPath: r.LivenessPath, HeartbeatAt: r.HeartbeatAt, AnchorState: r.AnchorState, AnchorRoot: r.AnchorRoot,
+		ReservationToken: r.ReservationToken, Path: r.Path, BaseState: r.BaseState, StartedAt: r.StartedAt,
+		Provider: r.Provider, Model: r.Model, Harness: r.Harness, ThinkingLevel: r.ThinkingLevel,
+		UsageSummary: UsageSummary(r.Usage), LastProgressAt: r.LastProgressAt, ReportFlushState: r.ReportFlushState,
+		AttachReason: r.AttachReason, AttachPrecedence: slices.Clone(r.AttachPrecedence), WinningAttachRule: r.WinningAttachRule,
+		ProbeSource: r.ProbeSource, ProbeConfidence: r.ProbeConfidence, Status: Status(r.Status),
+		CompletedAt: r.CompletedAt, kept: kept{r.Exact, r.Document, r.DocumentOf},
 	}
-	return nil
-}
-
-// The keys without which an entry, or a context query, can't be read.
-var (
-	requiredOfEntry = []string{"session_id", "thread", "base_state", "started_at", "status"}
-	requiredOfQuery = []string{"path", "queried_at"}
-)
-
-// timeText is how the original writes the time called name.
-func (e *Entry) timeText(name string, t time.Time) string { return chrono.Text(t, e.exact[name]) }
-
-func (q *ContextQuery) timeText(_ string, t time.Time) string { return chrono.Text(t, q.exact) }
-
-func (e *Entry) keepExact(name, text string) {
-	if text == "" {
-		return
+	for _, q := range r.ContextQueries {
+		e.ContextQueries = append(e.ContextQueries, ContextQuery{q.Path, q.Scope, q.QueriedAt, q.Exact})
 	}
-	e.exact = maps.Clone(e.exact) // shared with the entries that this one was copied from
-	if e.exact == nil {
-		e.exact = map[string]string{}
-	}
-	e.exact[name] = text
-}
-
-// clone gives callers' functions an entry whose slices are its own.
-func (e Entry) clone() Entry {
-	e.AttachPrecedence = slices.Clone(e.AttachPrecedence)
-	e.ContextQueries = slices.Clone(e.ContextQueries)
 	return e
 }
 
+func (q ContextQuery) query() registry.Query {
+	return registry.Query{Path: q.Path, Scope: q.Scope, QueriedAt: q.QueriedAt, Exact: q.exact}
+}
+
 // Equal reports whether two entries say the same: all fields, times as instants, and second 60.
-func (e Entry) Equal(other Entry) bool { return string(e.encode()) == string(other.encode()) }
+func (e Entry) Equal(other Entry) bool { return e.record().Equal(other.record()) }
+
+// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
+func (e Entry) MarshalJSON() ([]byte, error) { return e.record().MarshalJSON() }
+
+// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
+func (u UsageSummary) MarshalJSON() ([]byte, error) { return registry.Usage(u).MarshalJSON() }
+
+// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
+func (q ContextQuery) MarshalJSON() ([]byte, error) { return q.query().MarshalJSON() }
+
+// UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, unknown members are passed over, and
+// session_id, thread, base_state, started_at and status must be there.
+func (e *Entry) UnmarshalJSON(data []byte) error {
+	var r registry.Record
+	err := r.UnmarshalJSON(data)
+	*e = entryOf(&r)
+	return err
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (u *UsageSummary) UnmarshalJSON(data []byte) error {
+	return (*registry.Usage)(u).UnmarshalJSON(data)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (q *ContextQuery) UnmarshalJSON(data []byte) error {
+	var read registry.Query
+	err := read.UnmarshalJSON(data)
+	*q = ContextQuery{read.Path, read.Scope, read.QueriedAt, read.Exact}
+	return err
+}

@@ -2,17 +2,28 @@ package agents
 
 import (
 	"encoding/json"
-	"errors"
+
+	registry "selvedge/internal/agents"
 )
+
+// A DecodeError says why a file is none of the registry's.
+type DecodeError = registry.DecodeError
+
+// DecodeTOML reads a file of the registry's.
+func DecodeTOML(text []byte) (Entry, error) {
+	r, err := registry.DecodeTOML(text)
+	return entryOf(&r), err
+}
+
+// TOML is the entry as a file of the registry's.
+func (e Entry) TOML() []byte { return e.record().TOML() }
 
 // SetMember sets one field by its name in documents, null clearing it, as the harness that recorded the original did.
 func SetMember(e *Entry, name string, raw json.RawMessage) error {
-	for _, f := range e.fields() {
-		if f.name == name {
-			return setFromJSON(f, raw, e.keepExact)
-		}
-	}
-	return errors.New("an entry has no member " + name)
+	r := e.record()
+	err := r.Set(name, raw)
+	*e = entryOf(r)
+	return err
 }
 
 // SetIDs replaces the generator of ids.

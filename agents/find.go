@@ -8,18 +8,19 @@ import (
 	"strings"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 const (
 	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id LIMIT 1`
 
-	sqlByHeddleSession = sqlRow + `WHERE a.scope = ? AND a.heddle_session_id = ?` + sqlNewest
-	sqlByClient        = sqlRow + `WHERE a.scope = ? AND a.client_instance_id = ?` + sqlNewest
-	sqlByActor         = sqlRow + `WHERE a.scope = ? AND a.native_actor_key = ?` + sqlNewest
+	sqlByHeddleSession = registry.SQLRow + `WHERE a.scope = ? AND a.heddle_session_id = ?` + sqlNewest
+	sqlByClient        = registry.SQLRow + `WHERE a.scope = ? AND a.client_instance_id = ?` + sqlNewest
+	sqlByActor         = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ?` + sqlNewest
 
 	sqlPaths    = `SELECT session_id, path, native_instance_key FROM agents WHERE scope = ? AND status = 'active' AND path IS NOT NULL ORDER BY started_at DESC, session_id`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
-	sqlParentOf = sqlRow + `WHERE a.scope = ? AND a.native_actor_key = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlParentOf = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
@@ -41,9 +42,9 @@ func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKe
 
 func (r *Registry) newest(ctx context.Context, why, query, key string) (e Entry, ok bool, err error) {
 	err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
-		s, err := r.find(rx, query, scope, key)
+		s, err := registry.Find(rx, query, scope, key)
 		if err == nil && s != nil {
-			e, ok = s.Entry, true
+			e, ok = entryOf(&s.Record), true
 		}
 		return err
 	})
@@ -83,9 +84,9 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 			continue
 		}
 		err := r.read(ctx, why, c.ID, func(rx *db.Rx, scope int64) error {
-			s, err := r.find(rx, sqlBySession, scope, c.ID)
-			if err == nil && s != nil && s.Entry.Status == Active {
-				e, ok = s.Entry, true
+			s, err := registry.Find(rx, sqlBySession, scope, c.ID)
+			if err == nil && s != nil && s.Row.Status == registry.Active {
+				e, ok = entryOf(&s.Record), true
 			}
 			return err
 		})
@@ -126,15 +127,15 @@ func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain [
 	err = r.look(ctx, "find actor chain", id, func(rx *db.Rx, scope int64) error {
 		chain = nil
 		fresh := staleBefore(rx.Now())
-		s, err := r.find(rx, sqlIsFresh, scope, id, fresh)
+		s, err := registry.Find(rx, sqlIsFresh, scope, id, fresh)
 		seen := map[string]bool{}
-		for err == nil && s != nil && !seen[s.row.SessionID] {
-			seen[s.row.SessionID] = true
-			chain = append(chain, nodeOf(&s.Entry))
-			if s.Entry.NativeParentActorKey == nil {
+		for err == nil && s != nil && !seen[s.Row.SessionID] {
+			seen[s.Row.SessionID] = true
+			chain = append(chain, nodeOf(&s.Record))
+			if s.Row.NativeParentActorKey == nil {
 				break
 			}
-			s, err = r.find(rx, sqlParentOf, scope, *s.Entry.NativeParentActorKey, fresh)
+			s, err = registry.Find(rx, sqlParentOf, scope, *s.Row.NativeParentActorKey, fresh)
 		}
 		return err
 	})

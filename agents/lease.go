@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 // LeaseOptions are the terms of a lease.
@@ -44,7 +45,7 @@ func (l *Lease) Epoch() int64 { return l.epoch }
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
 	const why = "lease thread"
 	if o.TTL <= 0 {
-		return nil, ReserveOutcome{}, named(why, "", invalid("a lease needs a time to live, not %v", o.TTL))
+		return nil, ReserveOutcome{}, named(why, "", registry.Invalid("a lease needs a time to live, not %v", o.TTL))
 	}
 	out, lease, err := r.reserve(ctx, why, thread, &o, build)
 	return lease, out, err
@@ -57,7 +58,7 @@ type leaseTerms struct {
 	owner, pidBorn *int64
 }
 
-func (r *Registry) terms(tx *db.Tx, e *Entry, o LeaseOptions) (leaseTerms, error) {
+func (r *Registry) terms(tx *db.Tx, e *registry.Record, o LeaseOptions) (leaseTerms, error) {
 	until := r.bootTime().Add(o.TTL)
 	ttl, end := int64(o.TTL), int64(until.Since)
 	terms := leaseTerms{ttl: &ttl, until: &end, boot: &until.Boot}
@@ -68,7 +69,7 @@ func (r *Registry) terms(tx *db.Tx, e *Entry, o LeaseOptions) (leaseTerms, error
 		}
 		terms.owner = &owner
 	}
-	if e.PID != nil && LivenessFor(*e) == Alive {
+	if e.PID != nil && judge(Status(e.Status), e.PID, e.BootID) == Alive {
 		terms.pidBorn = processBorn(*e.PID)
 	}
 	return terms, nil
@@ -134,7 +135,7 @@ func (l *Lease) Update(ctx context.Context, update func(*Entry)) (e Entry, err e
 	err = l.registry.write(ctx, "update agent", l.id, func(tx *db.Tx, scope int64) error {
 		s, err := l.entry(tx, scope)
 		if err == nil {
-			e, err = l.registry.change(tx, scope, s, update)
+			e, err = change(tx, scope, s, update)
 		}
 		return err
 	})
@@ -147,7 +148,7 @@ func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
 		if err := l.HoldTx(tx); err != nil {
 			return err
 		}
-		return l.registry.logQuery(tx, scope, l.id, q)
+		return logQuery(tx, scope, l.id, q)
 	})
 }
 
@@ -159,7 +160,7 @@ func (l *Lease) Release(ctx context.Context, status Status) error {
 // ReleaseTx is Release inside a transaction that does more.
 func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	if status == Active {
-		return invalid("an agent that releases its thread has ended: complete, abandoned or merged")
+		return registry.Invalid("an agent that releases its thread has ended: complete, abandoned or merged")
 	}
 	scope, err := tx.Scope(l.registry.scope)
 	if err != nil {
@@ -169,16 +170,16 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	if err != nil {
 		return err
 	}
-	return s.end(tx, status)
+	return end(tx, s, status)
 }
 
 // entry gives the entry under the lease.
-func (l *Lease) entry(tx *db.Tx, scope int64) (*stored, error) {
+func (l *Lease) entry(tx *db.Tx, scope int64) (*registry.Stored, error) {
 	if err := l.HoldTx(tx); err != nil {
 		return nil, err
 	}
-	s, err := l.registry.find(&tx.Rx, sqlHolder, scope, l.thread)
-	if err == nil && (s == nil || s.row.SessionID != l.id) {
+	s, err := registry.Find(&tx.Rx, sqlHolder, scope, l.thread)
+	if err == nil && (s == nil || s.Row.SessionID != l.id) {
 		err = fmt.Errorf("%w: thread '%s' is not held by agent %s", db.ErrLeaseLost, l.thread, l.id)
 	}
 	return s, err

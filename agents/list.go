@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 // A Filter says which entries a page has. The zero value takes all; set fields must all agree.
@@ -37,7 +38,7 @@ func (r *Registry) Page(ctx context.Context, f Filter, after string, limit int) 
 		limit = 50
 	}
 	if limit < 0 || limit > maxPage {
-		return Page{}, named(why, "", invalid("a page has 1 to %d entries, not %d", maxPage, limit))
+		return Page{}, named(why, "", registry.Invalid("a page has 1 to %d entries, not %d", maxPage, limit))
 	}
 	position, err := parseCursor(after)
 	if err != nil {
@@ -73,7 +74,7 @@ func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 }
 
 const (
-	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?) AND a.started_at >= ?`
 	sqlPageThread = ` AND a.thread = ?`
 	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
@@ -91,17 +92,17 @@ func (r *Registry) page(rx *db.Rx, scope int64, f Filter, after cursor, limit in
 			args = append(args, string(f.Status[min(i, len(f.Status)-1)]))
 		}
 	}
-	all, err := r.findAll(rx, query+sqlPageEnd, append(args, limit+1)...)
+	all, err := registry.FindAll(rx, query+sqlPageEnd, append(args, limit+1)...)
 	if err != nil {
 		return Page{}, err
 	}
 	var page Page
 	if len(all) > limit {
 		last := all[limit-1]
-		all, page.Next = all[:limit], cursor{last.row.StartedAt, last.row.SessionID}.String()
+		all, page.Next = all[:limit], cursor{last.Row.StartedAt, last.Row.SessionID}.String()
 	}
 	for _, s := range all {
-		page.Entries = append(page.Entries, s.Entry)
+		page.Entries = append(page.Entries, entryOf(&s.Record))
 	}
 	return page, nil
 }
@@ -152,14 +153,14 @@ type Reservation struct {
 // having reserved it (see Save) is not named here, but holds it against TryReserveThread all the same.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
 	err = r.read(ctx, "look up reservation", "", func(rx *db.Rx, scope int64) error {
-		s, err := r.find(rx, sqlHolder, scope, thread)
+		s, err := registry.Find(rx, sqlHolder, scope, thread)
 		if err != nil || s == nil {
 			return err
 		}
 		held, ok = Reservation{
-			Thread: thread, Holder: s.Entry, Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.LeaseUntil != nil,
+			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.LeaseUntil != nil,
 		}, true
-		held.Live, err = r.liveness(rx, &s.row, s.Entry)
+		held.Live, err = r.liveness(rx, s)
 		return err
 	})
 	return held, ok, err

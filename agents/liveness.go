@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 // Liveness is what can be said about the process behind an entry.
@@ -23,17 +24,19 @@ const (
 // LivenessFor judges an entry by its pid and boot id, as the original does: an entry that is not active is Dead; without
 // a pid it is Unknown; it is Dead when no process has the pid, or when its boot id and the machine's are known and
 // differ; else it is Alive. A pid that another process got since counts as alive: a lease tells better, see Lease.
-func LivenessFor(e Entry) Liveness {
-	if e.Status != Active {
+func LivenessFor(e Entry) Liveness { return judge(e.Status, e.PID, e.BootID) }
+
+func judge(status Status, pid *uint32, bootID *string) Liveness {
+	if status != Active {
 		return Dead
 	}
-	if e.PID == nil {
+	if pid == nil {
 		return Unknown
 	}
-	if !processAlive(*e.PID) {
+	if !processAlive(*pid) {
 		return Dead
 	}
-	if boot := CurrentBootID(); boot != nil && e.BootID != nil && *e.BootID != *boot {
+	if boot := CurrentBootID(); boot != nil && bootID != nil && *bootID != *boot {
 		return Dead
 	}
 	return Alive
@@ -59,8 +62,9 @@ func CurrentBootID() *string {
 
 // liveness judges a row: by its lease where it has one, else as LivenessFor. A lease ends when its time is over, when the
 // process that it is tied to is gone, and when the entry's own process is. Each of these is for ever.
-func (r *Registry) liveness(rx *db.Rx, w *row, e Entry) (Liveness, error) {
-	judged := LivenessFor(e)
+func (r *Registry) liveness(rx *db.Rx, s *registry.Stored) (Liveness, error) {
+	w := &s.Row
+	judged := judge(Status(w.Status), w.PID, w.BootID)
 	if w.LeaseUntil == nil || judged == Dead {
 		return judged, nil
 	}
@@ -73,8 +77,8 @@ func (r *Registry) liveness(rx *db.Rx, w *row, e Entry) (Liveness, error) {
 			return Dead, err
 		}
 	}
-	if w.LeasePIDBorn != nil && e.PID != nil {
-		if born := processBorn(*e.PID); born != nil && *born != *w.LeasePIDBorn {
+	if w.LeasePIDBorn != nil && w.PID != nil {
+		if born := processBorn(*w.PID); born != nil && *born != *w.LeasePIDBorn {
 			return Dead, nil
 		}
 	}

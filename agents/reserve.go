@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 // A Builder makes the entry for an id that the registry generated. It may choose another id, thread or status. It runs
@@ -98,13 +99,13 @@ func (r *Registry) FindOrCreateActiveEntry(
 func (r *Registry) findOrCreate(
 	tx *db.Tx, scope int64, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (Entry, bool, error) {
-	active, err := r.findAll(&tx.Rx, sqlActive, scope)
+	active, err := registry.FindAll(&tx.Rx, sqlActive, scope)
 	if err != nil {
 		return Entry{}, false, err
 	}
 	for i := range active {
-		if matches(active[i].clone()) {
-			e, err := r.change(tx, scope, &active[i], update)
+		if matches(entryOf(&active[i].Record)) {
+			e, err := change(tx, scope, &active[i], update)
 			return e, false, err
 		}
 	}
@@ -113,8 +114,8 @@ func (r *Registry) findOrCreate(
 }
 
 const (
-	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = sqlRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlActive   = registry.SQLRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlOnThread = registry.SQLRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
 	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, lease_ttl, lease_until, lease_boot_id, owner_id, pid_born_at)
@@ -180,20 +181,21 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 
 // liveOwner abandons dead agents of the thread until it meets one that is not.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	active, err := r.findAll(&tx.Rx, sqlOnThread, scope, thread)
+	active, err := registry.FindAll(&tx.Rx, sqlOnThread, scope, thread)
 	if err != nil {
 		return nil, err
 	}
 	for i := range active {
 		one := &active[i]
-		judged, err := r.liveness(&tx.Rx, &one.row, one.Entry)
+		judged, err := r.liveness(&tx.Rx, one)
 		if err != nil {
 			return nil, err
 		}
 		if judged != Dead {
-			return &one.Entry, nil
+			owner := entryOf(&one.Record)
+			return &owner, nil
 		}
-		if err := one.abandon(tx); err != nil {
+		if err := abandon(tx, one); err != nil {
 			return nil, err
 		}
 	}
@@ -210,12 +212,13 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	if err != nil {
 		return Entry{}, 0, err
 	}
-	if err := e.check(); err != nil {
+	made := e.record()
+	if err := made.Check(); err != nil {
 		return Entry{}, 0, err
 	}
-	key, ok, err := insert(tx, scope, &e)
+	key, ok, err := registry.Insert(tx, scope, made)
 	if err == nil && !ok {
-		err = &configError{text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), is: db.ErrConflict}
+		err = &registry.ConfigError{Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
 	}
 	return e, key, err
 }
@@ -234,14 +237,14 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *LeaseOptions) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
-			return nil, invalid("a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
+			return nil, registry.Invalid("a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
 		}
 		return nil, nil
 	}
 	var terms leaseTerms
 	if o != nil {
 		var err error
-		if terms, err = r.terms(tx, e, *o); err != nil {
+		if terms, err = r.terms(tx, e.record(), *o); err != nil {
 			return nil, err
 		}
 	}
@@ -257,13 +260,14 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	return &Lease{registry: r, id: e.SessionID, thread: thread, epoch: epoch, ttl: o.TTL}, nil
 }
 
-const sqlHolder = sqlRow + `WHERE r.scope = ? AND r.thread = ?`
+const sqlHolder = registry.SQLRow + `WHERE r.scope = ? AND r.thread = ?`
 
 // holder gives the agent that has reserved the thread.
 func (r *Registry) holder(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	s, err := r.find(&tx.Rx, sqlHolder, scope, thread)
+	s, err := registry.Find(&tx.Rx, sqlHolder, scope, thread)
 	if err != nil || s == nil {
 		return nil, err
 	}
-	return &s.Entry, nil
+	owner := entryOf(&s.Record)
+	return &owner, nil
 }

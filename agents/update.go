@@ -5,38 +5,39 @@ import (
 	"time"
 
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 // UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is
 // fine. Stale entries that no call met yet can be brought back by it.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
 	const why = "update agent status"
-	if err := checkID(id); err != nil {
+	if err := registry.CheckID(id); err != nil {
 		return named(why, id, err)
 	}
-	if err := status.check(id); err != nil {
+	if err := registry.Status(status).Check(id); err != nil {
 		return named(why, id, err)
 	}
 	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		s, err := r.find(&tx.Rx, sqlBySession, scope, id)
+		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil || s == nil {
 			return err
 		}
-		return s.end(tx, status)
+		return end(tx, s, status)
 	})
 }
 
 // end sets the status, and the time of the end as UpdateStatus says.
-func (s *stored) end(tx *db.Tx, status Status) error {
-	e := s.clone()
-	e.Status, e.CompletedAt = status, nil
+func end(tx *db.Tx, s *registry.Stored, status Status) error {
+	e := s.Record
+	e.Status, e.CompletedAt = registry.Status(status), nil
 	if status != Active {
 		e.CompletedAt = now(tx)
 	}
-	if err := e.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return err
 	}
-	return s.replace(tx, &e)
+	return replace(tx, s, &e)
 }
 
 // now is the transaction's time as entries have it.
@@ -46,23 +47,23 @@ func now(tx *db.Tx) *time.Time {
 }
 
 // abandon is what reaping does to a dead agent.
-func (s *stored) abandon(tx *db.Tx) error { return s.end(tx, Abandoned) }
+func abandon(tx *db.Tx, s *registry.Stored) error { return end(tx, s, Abandoned) }
 
 // UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is none. If update changes
 // the id, the entry with the old id stays as it was, and one with the new id is saved. update runs inside the transaction,
 // as a Builder does. Heartbeats of programs without a lease are such updates, of HeartbeatAt and LastProgressAt.
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool, err error) {
 	const why = "update agent"
-	if err := checkID(id); err != nil {
+	if err := registry.CheckID(id); err != nil {
 		return Entry{}, false, named(why, id, err)
 	}
 	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
 		e, ok = Entry{}, false
-		s, err := r.find(&tx.Rx, sqlBySession, scope, id)
+		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil || s == nil {
 			return err
 		}
-		e, err = r.change(tx, scope, s, update)
+		e, err = change(tx, scope, s, update)
 		ok = err == nil
 		return err
 	})
@@ -70,53 +71,50 @@ func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entr
 }
 
 // change stores what update makes of the entry, under the id that it has then.
-func (r *Registry) change(tx *db.Tx, scope int64, s *stored, update func(*Entry)) (Entry, error) {
-	e := s.clone()
+func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry)) (Entry, error) {
+	e := entryOf(&s.Record)
 	update(&e)
-	if e.SessionID != s.row.SessionID {
-		return e, r.save(tx, scope, &e)
+	changed := e.record()
+	if e.SessionID != s.Row.SessionID {
+		return e, save(tx, scope, changed)
 	}
-	if err := e.check(); err != nil {
+	if err := changed.Check(); err != nil {
 		return e, err
 	}
-	return e, s.replace(tx, &e)
+	return e, replace(tx, s, changed)
 }
 
 // LogContextQuery adds a query to an active entry. For an entry that is not active, or missing, nothing is done.
 func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
 	const why = "log context query"
-	if err := checkID(id); err != nil {
+	if err := registry.CheckID(id); err != nil {
 		return named(why, id, err)
 	}
-	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error { return r.logQuery(tx, scope, id, q) })
+	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error { return logQuery(tx, scope, id, q) })
 }
 
 const sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 
 // logQuery reads neither the entry nor its queries, however many there are; only where a document is kept must it be
 // brought up to date.
-func (r *Registry) logQuery(tx *db.Tx, scope int64, id string, q ContextQuery) error {
-	var w row
-	if ok, err := tx.Find(&w, sqlForQuery, scope, id); err != nil || !ok || w.Status != Active {
+func logQuery(tx *db.Tx, scope int64, id string, q ContextQuery) error {
+	var w registry.Row
+	if ok, err := tx.Find(&w, sqlForQuery, scope, id); err != nil || !ok || w.Status != registry.Active {
 		return err
 	}
 	if w.Document != nil {
-		s, err := r.find(&tx.Rx, sqlBySession, scope, id)
+		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil {
 			return err
 		}
-		_, err = r.change(tx, scope, s, func(e *Entry) { e.ContextQueries = append(e.ContextQueries, q) })
+		_, err = change(tx, scope, s, func(e *Entry) { e.ContextQueries = append(e.ContextQueries, q) })
 		return err
 	}
-	probe := Entry{SessionID: id, Status: Active, ContextQueries: []ContextQuery{q}}
-	if err := probe.check(); err != nil {
+	probe := registry.Record{SessionID: id, Status: registry.Active, ContextQueries: []registry.Query{q.query()}}
+	if err := probe.Check(); err != nil {
 		return err
 	}
-	var count int
-	if err := tx.Get(&count, sqlCountQueries, w.ID); err != nil {
-		return err
-	}
-	return appendQueries(tx, w.ID, count, probe.ContextQueries)
+	return registry.AppendQuery(tx, w.ID, probe.ContextQueries[0])
 }
 
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them.
@@ -132,19 +130,19 @@ func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, e
 func (r *Registry) reap(ctx context.Context, why, query string, args ...any) (reaped int, err error) {
 	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		reaped = 0
-		active, err := r.findAll(&tx.Rx, query, append([]any{scope}, args...)...)
+		active, err := registry.FindAll(&tx.Rx, query, append([]any{scope}, args...)...)
 		if err != nil {
 			return err
 		}
 		for i := range active {
-			judged, err := r.liveness(&tx.Rx, &active[i].row, active[i].Entry)
+			judged, err := r.liveness(&tx.Rx, &active[i])
 			if err != nil {
 				return err
 			}
 			if judged != Dead {
 				continue
 			}
-			if err := active[i].abandon(tx); err != nil {
+			if err := abandon(tx, &active[i]); err != nil {
 				return err
 			}
 			reaped++

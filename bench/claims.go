@@ -13,6 +13,7 @@ import (
 	"selvedge/bench/original"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	registry "selvedge/internal/agents"
 )
 
 const (
@@ -36,6 +37,21 @@ func entry(id, thread string) agents.Entry {
 	return e
 }
 
+// record is the same as the original keeps it.
+func record(id, thread string) registry.Record {
+	e := entry(id, thread)
+	r := registry.Record{
+		SessionID: id, Thread: thread, BaseState: e.BaseState, StartedAt: epoch, Status: registry.Active,
+		ClientInstanceID: e.ClientInstanceID, NativeActorKey: e.NativeActorKey, ThreadID: e.ThreadID, Path: e.Path,
+		Provider: e.Provider, Model: e.Model, Harness: e.Harness, AttachReason: e.AttachReason,
+		AttachPrecedence: e.AttachPrecedence, HeartbeatAt: e.HeartbeatAt,
+	}
+	for _, q := range e.ContextQueries {
+		r.ContextQueries = append(r.ContextQueries, registry.Query{Path: q.Path, Scope: q.Scope, QueriedAt: q.QueriedAt})
+	}
+	return r
+}
+
 // registries measures reserving a thread among many agents, and the heartbeat of one.
 func registries(ctx context.Context, b *bench) ([]result, error) {
 	many, err := b.stage(ctx, "agents", db.SyncNormal)
@@ -54,8 +70,9 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 	ours, oursFew := agents.NewRegistry(many.file, agents.Options{}), agents.NewRegistry(few.file, agents.Options{})
 	files := original.NewRegistry(filepath.Join(many.dir, "agents"))
 	for i := range registered {
-		e := entry(fmt.Sprintf("agent-%d", i), fmt.Sprintf("thread-%d", i))
-		err := errors.Join(files.Save(e), ours.Save(ctx, e))
+		id, thread := fmt.Sprintf("agent-%d", i), fmt.Sprintf("thread-%d", i)
+		e := entry(id, thread)
+		err := errors.Join(files.Save(record(id, thread)), ours.Save(ctx, e))
 		if i < fewRegistered {
 			err = errors.Join(err, oursFew.Save(ctx, e))
 		}
@@ -75,7 +92,7 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 	}
 	scan := each(1, func(number, i int) error {
 		name := fmt.Sprintf("new-%d-%d", number, i)
-		return files.Reserve(entry(name, name))
+		return files.Reserve(record(name, name))
 	})
 	reserved, err := run(b.rounds, scan, reserve(ours, "a"))
 	if err != nil {
@@ -93,7 +110,7 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 	n := b.n(2000)
 	beats, err := run(b.rounds,
 		each(n, func(int, int) error {
-			return files.Update("agent-0", func(e *agents.Entry) { now := time.Now(); e.HeartbeatAt = &now })
+			return files.Update("agent-0", func(e *registry.Record) { now := time.Now(); e.HeartbeatAt = &now })
 		}),
 		each(n, func(int, int) error { return lease.Heartbeat(ctx) }))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"selvedge/agents"
+	"selvedge/internal/agents"
 )
 
 // A Registry is the original's folder of TOML entries. Documents are read and written with our own codec on both sides of
@@ -22,12 +22,12 @@ type Registry struct {
 func NewRegistry(dir string) *Registry { return &Registry{dir: dir} }
 
 // Save writes an entry, as every change of one does: under the lock, beside the file, and renamed over it. No fsync.
-func (r *Registry) Save(e agents.Entry) error {
+func (r *Registry) Save(e agents.Record) error {
 	return r.locked(func() error { return r.write(e) })
 }
 
 // Reserve reads every entry, as the original does while it looks for who holds the thread, and writes a new one.
-func (r *Registry) Reserve(e agents.Entry) error {
+func (r *Registry) Reserve(e agents.Record) error {
 	return r.locked(func() error {
 		if err := createDirAll(r.dir); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (r *Registry) held(thread string) (bool, error) {
 }
 
 // Update reads an entry, changes it and writes it back, all under the lock.
-func (r *Registry) Update(id string, change func(*agents.Entry)) error {
+func (r *Registry) Update(id string, change func(*agents.Record)) error {
 	return r.locked(func() error {
 		e, err := r.load(r.path(id))
 		if err != nil {
@@ -81,18 +81,18 @@ func (r *Registry) Update(id string, change func(*agents.Entry)) error {
 
 func (r *Registry) path(id string) string { return filepath.Join(r.dir, id+".toml") }
 
-func (r *Registry) load(path string) (agents.Entry, error) {
+func (r *Registry) load(path string) (agents.Record, error) {
 	if !exists(path) {
-		return agents.Entry{}, fmt.Errorf("%s is not there", path)
+		return agents.Record{}, fmt.Errorf("%s is not there", path)
 	}
 	document, err := readToString(path)
 	if err != nil {
-		return agents.Entry{}, err
+		return agents.Record{}, err
 	}
 	return agents.DecodeTOML(document)
 }
 
-func (r *Registry) write(e agents.Entry) error {
+func (r *Registry) write(e agents.Record) error {
 	if err := createDirAll(r.dir); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
+	stored "selvedge/internal/agents"
 )
 
 // agentAnswer is the shape of agents show --json.
@@ -136,7 +137,7 @@ machine.`,
 				if err != nil {
 					return err
 				}
-				answer, err := describeAgent(c.Context(), registry, e)
+				answer, err := describeAgent(c.Context(), d, registry, e)
 				if err != nil {
 					return err
 				}
@@ -163,8 +164,21 @@ func findAgent(ctx context.Context, registry *agents.Registry, id string) (agent
 	return unique("agent", id, candidates)
 }
 
-func describeAgent(ctx context.Context, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {
-	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
+func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {
+	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e)}
+	err := d.Read(ctx, "show agent", func(rx *db.Rx) error {
+		table := stored.Table{Scope: registry.Scope()}
+		row, ok, err := table.Row(rx, e.SessionID)
+		if err != nil || !ok {
+			return err
+		}
+		text, _, err := table.TOML(rx, row)
+		answer.Document = string(text)
+		return err
+	})
+	if err != nil {
+		return answer, err
+	}
 	held, ok, err := registry.Reservation(ctx, e.Thread)
 	if err != nil || !ok || held.Holder.SessionID != e.SessionID {
 		return answer, err

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"selvedge/agents"
 	"selvedge/db"
+	"selvedge/internal/agents"
 )
 
 // Agents are the trees of the agent registry: agents/SESSION.toml, one entry a file.
@@ -105,7 +105,7 @@ func (agentsLayout) read(text []byte) (any, string) {
 	return e, ""
 }
 
-func (agentsLayout) own(value any) entity { return entity{id: shown(value.(agents.Entry).SessionID)} }
+func (agentsLayout) own(value any) entity { return entity{id: shown(value.(agents.Record).SessionID)} }
 
 func (l agentsLayout) identities(path string, value any, claimed func(path string) bool) []entity {
 	own := l.own(value)
@@ -142,29 +142,32 @@ func (agentsLayout) prepare(dir string) (string, error) {
 }
 
 func (agentsLayout) documents(d *db.DB, scope string) documentStore {
-	return agentsDoor{agents.NewRegistry(d, agents.Options{Scope: scope})}
+	return agentsTable{d, agents.Table{Scope: scope}}
 }
 
-// agentsDoor is the import door of the registry.
-type agentsDoor struct{ *agents.Registry }
+// agentsTable is the registry as the core has to know it.
+type agentsTable struct {
+	db    *db.DB
+	table agents.Table
+}
 
-func (s agentsDoor) row(rx *db.Rx, e entity) (int64, bool, error) { return s.RowOf(rx, e.id) }
+func (s agentsTable) row(rx *db.Rx, e entity) (int64, bool, error) { return s.table.Row(rx, e.id) }
 
-func (s agentsDoor) text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.DocumentOfRow(rx, row) }
+func (s agentsTable) text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.TOML(rx, row) }
 
-func (s agentsDoor) put(tx *db.Tx, e entity, value any, _ []byte) (int64, error) {
-	entry := value.(agents.Entry)
-	if entry.SessionID != e.id {
-		entry = entry.Under(e.id)
+func (s agentsTable) put(tx *db.Tx, e entity, value any, _ []byte) (int64, error) {
+	record := value.(agents.Record)
+	if record.SessionID != e.id {
+		record = record.Under(e.id)
 	}
-	return s.ImportEntry(tx, entry)
+	return s.table.Put(tx, record)
 }
 
-func (s agentsDoor) remove(tx *db.Tx, row int64) error { return s.RemoveRow(tx, row) }
+func (s agentsTable) remove(tx *db.Tx, row int64) error { return s.table.Remove(tx, row) }
 
-func (s agentsDoor) entities(ctx context.Context) iter.Seq2[entity, error] {
+func (s agentsTable) entities(ctx context.Context) iter.Seq2[entity, error] {
 	return func(yield func(entity, error) bool) {
-		for id, err := range s.IDs(ctx) {
+		for id, err := range s.table.IDs(ctx, s.db) {
 			if !yield(entity{id: id}, err) {
 				return
 			}

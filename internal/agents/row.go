@@ -11,8 +11,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// A row is an entry as the file holds it, with what agent_reservations says of it.
-type row struct {
+// A Row is a record as the file holds it, with what agent_reservations says of it.
+type Row struct {
 	ID                   int64    `db:"id"`
 	SessionID            string   `db:"session_id"`
 	Thread               string   `db:"thread"`
@@ -63,8 +63,8 @@ type row struct {
 	ReservedSince *int64  `db:"reserved_at"`
 }
 
-// sqlRow reads rows; what follows it selects and orders them.
-const sqlRow = `SELECT a.id, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
+// SQLRow reads rows, of agents a and their reservations r; what follows it selects and orders them.
+const SQLRow = `SELECT a.id, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
 	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key, a.native_instance_key,
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
@@ -94,7 +94,7 @@ WHERE id = ?`
 )
 
 // columns are the values of sqlReplace, and after scope and session_id those of sqlInsert.
-func (w *row) columns() []any {
+func (w *Row) columns() []any {
 	return []any{
 		w.Thread, string(w.Status), w.StartedAt, w.CompletedAt, w.PID, w.BootID, w.HeartbeatAt, w.LastProgressAt,
 		w.ClientInstanceID, w.NativeActorKey, w.NativeParentActorKey, w.NativeInstanceKey, w.HeddleSessionID, w.ThreadID,
@@ -104,10 +104,10 @@ func (w *row) columns() []any {
 	}
 }
 
-// rowOf gives the columns of an entry. What they can't hold goes into exact as text.
-func rowOf(e *Entry) (row, error) {
+// rowOf gives the columns of a record. What they can't hold goes into exact as text.
+func rowOf(e *Record) (Row, error) {
 	x := exactValues{}
-	w := row{
+	w := Row{
 		SessionID: e.SessionID, Thread: e.Thread, Status: e.Status, PID: e.PID, BootID: e.BootID,
 		StartedAt: *x.time(e, "started_at", &e.StartedAt), CompletedAt: x.time(e, "completed_at", e.CompletedAt),
 		HeartbeatAt: x.time(e, "heartbeat_at", e.HeartbeatAt), LastProgressAt: x.time(e, "last_progress_at", e.LastProgressAt),
@@ -115,15 +115,15 @@ func rowOf(e *Entry) (row, error) {
 		NativeInstanceKey: e.NativeInstanceKey, HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID,
 		LivenessPath: e.LivenessPath, AnchorState: e.AnchorState, AnchorRoot: e.AnchorRoot,
 		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, Provider: e.Provider, Model: e.Model,
-		Harness: e.Harness, ThinkingLevel: e.ThinkingLevel, ToolCalls: e.UsageSummary.ToolCalls,
-		InputTokens:      x.count("input_tokens", e.UsageSummary.InputTokens),
-		OutputTokens:     x.count("output_tokens", e.UsageSummary.OutputTokens),
-		ReasoningTokens:  x.count("reasoning_tokens", e.UsageSummary.ReasoningTokens),
-		CostMicrosUSD:    x.count("cost_micros_usd", e.UsageSummary.CostMicrosUSD),
+		Harness: e.Harness, ThinkingLevel: e.ThinkingLevel, ToolCalls: e.Usage.ToolCalls,
+		InputTokens:      x.count("input_tokens", e.Usage.InputTokens),
+		OutputTokens:     x.count("output_tokens", e.Usage.OutputTokens),
+		ReasoningTokens:  x.count("reasoning_tokens", e.Usage.ReasoningTokens),
+		CostMicrosUSD:    x.count("cost_micros_usd", e.Usage.CostMicrosUSD),
 		ReportFlushState: e.ReportFlushState, WinningAttachRule: e.WinningAttachRule, ProbeSource: e.ProbeSource,
 		ProbeConfidence: x.float("probe_confidence", e.ProbeConfidence), AttachReason: e.AttachReason,
 	}
-	if e.document != nil {
+	if e.Document != nil {
 		w.Document = e.TOML()
 	}
 	var err error
@@ -142,9 +142,9 @@ func jsonText(v any) (*string, error) {
 	return &s, err
 }
 
-// entry gives the entry of a row, without its context queries.
-func (w *row) entry() (Entry, error) {
-	e := Entry{
+// record gives the record of a row, without its context queries.
+func (w *Row) record() (Record, error) {
+	e := Record{
 		SessionID: w.SessionID, Thread: w.Thread, Status: w.Status, PID: w.PID, BootID: w.BootID,
 		StartedAt: db.Time(w.StartedAt), CompletedAt: timeOf(w.CompletedAt), HeartbeatAt: timeOf(w.HeartbeatAt),
 		LastProgressAt: timeOf(w.LastProgressAt), ClientInstanceID: w.ClientInstanceID, NativeActorKey: w.NativeActorKey,
@@ -152,12 +152,12 @@ func (w *row) entry() (Entry, error) {
 		HeddleSessionID: w.HeddleSessionID, ThreadID: w.ThreadID, LivenessPath: w.LivenessPath, AnchorState: w.AnchorState,
 		AnchorRoot: w.AnchorRoot, ReservationToken: w.ReservationToken, Path: w.Path, BaseState: w.BaseState,
 		Provider: w.Provider, Model: w.Model, Harness: w.Harness, ThinkingLevel: w.ThinkingLevel,
-		UsageSummary: UsageSummary{
+		Usage: Usage{
 			InputTokens: countOf(w.InputTokens), OutputTokens: countOf(w.OutputTokens),
 			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls, CostMicrosUSD: countOf(w.CostMicrosUSD),
 		},
 		ReportFlushState: w.ReportFlushState, WinningAttachRule: w.WinningAttachRule, ProbeSource: w.ProbeSource,
-		AttachReason: w.AttachReason, document: w.Document, documentOf: w.SessionID,
+		AttachReason: w.AttachReason, Document: w.Document, DocumentOf: w.SessionID,
 	}
 	if w.ProbeConfidence != nil {
 		f := float32(*w.ProbeConfidence)
@@ -199,11 +199,11 @@ func countOf(n *int64) *uint64 {
 // exactValues are the values that their columns can't hold, as text, by column.
 type exactValues map[string]string
 
-func (x exactValues) time(e *Entry, name string, t *time.Time) *int64 {
+func (x exactValues) time(e *Record, name string, t *time.Time) *int64 {
 	if t == nil {
 		return nil
 	}
-	if text := exactTime(*t, e.exact[name]); text != nil {
+	if text := exactTime(*t, e.Exact[name]); text != nil {
 		x[name] = *text
 	}
 	nanos := db.Nanos(*t)
@@ -247,12 +247,12 @@ func (x exactValues) float(name string, f *float32) *float64 {
 }
 
 // restore puts the values of the column exact into their fields.
-func (e *Entry) restore(text string) error {
+func (e *Record) restore(text string) error {
 	var x exactValues
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return err
 	}
-	for _, f := range append(e.fields(), e.UsageSummary.fields()...) {
+	for _, f := range append(e.fields(), e.Usage.fields()...) {
 		if value, ok := x[f.name]; ok {
 			if err := restoreField(f, value, e.keepExact); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)

@@ -9,18 +9,19 @@ import (
 	"strconv"
 	"time"
 
+	"selvedge/db"
 	"selvedge/internal/chrono"
 )
 
 // MarshalJSON gives the members in the original's order; those that nobody gave are left out. Keys that the original does
 // not know are not in it; see TOML.
-func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
+func (e Record) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
 
 // MarshalJSON gives the members in the original's order; those that nobody gave are left out.
-func (u UsageSummary) MarshalJSON() ([]byte, error) { return marshalFields(u.fields(), nil) }
+func (u Usage) MarshalJSON() ([]byte, error) { return marshalFields(u.fields(), nil) }
 
 // MarshalJSON gives the members in the original's order; those that nobody gave are left out.
-func (q ContextQuery) MarshalJSON() ([]byte, error) { return marshalFields(q.fields(), q.timeText) }
+func (q Query) MarshalJSON() ([]byte, error) { return marshalFields(q.fields(), q.timeText) }
 
 func marshalFields(fields []field, text timeWriter) ([]byte, error) {
 	dst := []byte{'{'}
@@ -89,11 +90,11 @@ func jsonValue(f field, text timeWriter) any {
 		return *v
 	case *Status:
 		return string(*v)
-	case *UsageSummary:
+	case *Usage:
 		return *v
-	case *[]ContextQuery:
+	case *[]Query:
 		if *v == nil {
-			return []ContextQuery{}
+			return []Query{}
 		}
 		return *v
 	}
@@ -102,21 +103,21 @@ func jsonValue(f field, text timeWriter) any {
 
 // UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, members that the original does not know
 // are passed over, and its five required members must be there.
-func (e *Entry) UnmarshalJSON(data []byte) error {
-	*e = Entry{}
+func (e *Record) UnmarshalJSON(data []byte) error {
+	*e = Record{}
 	return unmarshalFields(data, e.fields(), requiredOfEntry, e.keepExact)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (u *UsageSummary) UnmarshalJSON(data []byte) error {
-	*u = UsageSummary{}
+func (u *Usage) UnmarshalJSON(data []byte) error {
+	*u = Usage{}
 	return unmarshalFields(data, u.fields(), nil, nil)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (q *ContextQuery) UnmarshalJSON(data []byte) error {
-	*q = ContextQuery{}
-	return unmarshalFields(data, q.fields(), requiredOfQuery, func(_, text string) { q.exact = text })
+func (q *Query) UnmarshalJSON(data []byte) error {
+	*q = Query{}
+	return unmarshalFields(data, q.fields(), requiredOfQuery, func(_, text string) { q.Exact = text })
 }
 
 func unmarshalFields(data []byte, fields []field, required []string, keep func(name, text string)) error {
@@ -137,6 +138,16 @@ func unmarshalFields(data []byte, fields []field, required []string, keep func(n
 		}
 	}
 	return nil
+}
+
+// Set sets one field by its name in documents; null clears it.
+func (e *Record) Set(name string, value json.RawMessage) error {
+	for _, f := range e.fields() {
+		if f.name == name {
+			return setFromJSON(f, value, e.keepExact)
+		}
+	}
+	return fmt.Errorf("%w: a record has no member %s", db.ErrInvalid, name)
 }
 
 func setFromJSON(f field, raw json.RawMessage, keep func(name, text string)) error {

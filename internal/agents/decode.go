@@ -15,18 +15,18 @@ import (
 )
 
 // DecodeTOML reads an entry as the original's files hold it. What the original can't read is a *DecodeError. Keys that it
-// does not know are kept; see Entry.
-func DecodeTOML(data []byte) (Entry, error) {
+// does not know are kept; see Record.
+func DecodeTOML(data []byte) (Record, error) {
 	root, err := parseDocument(data)
 	if err != nil {
-		return Entry{}, err
+		return Record{}, err
 	}
-	var e Entry
+	var e Record
 	if err := fill(root, e.fields(), requiredOfEntry, e.keepExact); err != nil {
-		return Entry{}, err
+		return Record{}, err
 	}
 	if !bytes.Equal(e.encode(), data) {
-		e.document, e.documentOf = bytes.Clone(data), e.SessionID
+		e.Document, e.DocumentOf = bytes.Clone(data), e.SessionID
 	}
 	return e, nil
 }
@@ -71,9 +71,9 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 		*into, err = v.asStrings()
 	case *Status:
 		*into, err = v.asStatus()
-	case *UsageSummary:
+	case *Usage:
 		err = v.asUsage(into)
-	case *[]ContextQuery:
+	case *[]Query:
 		*into, err = v.asQueries()
 	}
 	return err
@@ -206,7 +206,7 @@ func checkStatus(word string, line int) (Status, error) {
 		"unknown variant `%s`, expected one of `active`, `abandoned`, `complete`, `merged`", word)}
 }
 
-func (v *tomlValue) asUsage(into *UsageSummary) error {
+func (v *tomlValue) asUsage(into *Usage) error {
 	switch v.kind {
 	case unstable.Table:
 		return fill(v.table, into.fields(), nil, nil)
@@ -229,13 +229,13 @@ func (v *tomlValue) inOrder(fields []field, keep func(name, text string)) error 
 	return nil
 }
 
-func (v *tomlValue) asQueries() ([]ContextQuery, error) {
+func (v *tomlValue) asQueries() ([]Query, error) {
 	if v.kind != unstable.Array {
 		return nil, v.wrongType("a sequence")
 	}
-	var list []ContextQuery
+	var list []Query
 	for _, item := range v.items {
-		var q ContextQuery
+		var q Query
 		if err := item.asQuery(&q); err != nil {
 			return nil, err
 		}
@@ -244,8 +244,8 @@ func (v *tomlValue) asQueries() ([]ContextQuery, error) {
 	return list, nil
 }
 
-func (v *tomlValue) asQuery(into *ContextQuery) error {
-	keep := func(_, text string) { into.exact = text }
+func (v *tomlValue) asQuery(into *Query) error {
+	keep := func(_, text string) { into.Exact = text }
 	fields := into.fields()
 	switch {
 	case v.kind == unstable.Table:

@@ -1,0 +1,103 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"selvedge/db"
+)
+
+// A Table is the records of one scope as an import and an export need them: by the numbers of their rows, and as files.
+type Table struct {
+	Scope string
+}
+
+// Put adds a record as it is, its times included, and gives the number of its row. An id that is taken is a
+// db.ErrConflict.
+func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
+	if err := e.Check(); err != nil {
+		return 0, err
+	}
+	scope, err := tx.Scope(t.Scope)
+	if err != nil {
+		return 0, err
+	}
+	row, ok, err := Insert(tx, scope, &e)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: agent %s is here already", db.ErrConflict, e.SessionID)
+	}
+	return row, err
+}
+
+const (
+	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	sqlByRow     = SQLRow + `WHERE a.scope = ? AND a.id = ?`
+	sqlRemoveRow = `DELETE FROM agents WHERE scope = ? AND id = ?`
+	sqlIDsAfter  = `SELECT session_id FROM agents WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
+)
+
+// Row gives the number of the row of the record with the id.
+func (t Table) Row(rx *db.Rx, id string) (row int64, ok bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	ok, err = rx.Find(&row, sqlRowOf, scope, id)
+	return row, ok, err
+}
+
+// TOML gives the record in a row as a file, also when it was put aside.
+func (t Table) TOML(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	s, err := Find(rx, sqlByRow, scope, row)
+	if err != nil || s == nil {
+		return nil, false, err
+	}
+	return s.TOML(), true, nil
+}
+
+// Remove takes a record out with all that belongs to it.
+func (t Table) Remove(tx *db.Tx, row int64) error {
+	scope, err := tx.Scope(t.Scope)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(sqlRemoveRow, scope, row)
+	return err
+}
+
+const idsAtOnce = 1000
+
+// IDs gives the ids of all records that were not put aside, in byte order, a page at a time.
+func (t Table) IDs(ctx context.Context, d *db.DB) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after := ""; ; {
+			var ids []string
+			err := d.Read(ctx, "list agents", func(rx *db.Rx) error {
+				ids = nil
+				scope, ok, err := rx.Scope(t.Scope)
+				if err != nil || !ok {
+					return err
+				}
+				return rx.Select(&ids, sqlIDsAfter, scope, after, idsAtOnce)
+			})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, id := range ids {
+				if !yield(id, nil) {
+					return
+				}
+				after = id
+			}
+			if len(ids) < idsAtOnce {
+				return
+			}
+		}
+	}
+}
