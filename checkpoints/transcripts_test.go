@@ -117,19 +117,17 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 		a.Outcome = replay.Fails(err, kindOf(err))
 	}
 	model, instead := p.original.Play(c), p.ours.Play(c)
-	same := (model.Err == nil) == (instead.Err == nil) &&
+	same := (model.Err == nil) == (instead.Err == nil) && model.Kind == instead.Kind &&
 		sameValues.Diff(decoded(p.t, model.OK), decoded(p.t, instead.OK)) == ""
 	switch {
 	case c.Op == "fs.list":
 		a.Rule = 20
-	case !same || model.Kind == "InvalidData" || model.Kind != "InvalidInput" && model.Kind != instead.Kind:
+	case !same:
 		a.Rule = max(p.original.Cause, p.ours.Cause, 15)
 	}
 	if a.Rule == 0 {
 		return a
 	}
-	instead.Kind = "" // ours have no kinds of files
-	a.Kind = ""
 	a.Instead, a.Model = &instead, &model
 	return a
 }

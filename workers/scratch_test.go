@@ -33,12 +33,15 @@ func newScratch(p *player) *scratch {
 func (s *scratch) play(c *replay.Call) replay.Answer {
 	s.export()
 	theirs, ours := fileOp(s.translated(c), s.original.Dir), fileOp(c, s.root)
-	answer := replay.Answer{Outcome: ours, Model: &theirs}
-	if c.Op != "fs_list" && c.Op != "fs_read" {
+	wanted := theirs
+	if c.Op == "fs_list" || c.Op == "fs_read" {
+		wanted = fileOp(c, s.meant.Dir)
+	} else { // the model of what is meant gets our tree with this change, once a runtime is opened
 		s.changed = true
 	}
+	answer := replay.Answer{Outcome: ours, Model: &theirs}
 	if !same(ours, theirs) { // another file: the original left it as a failure or a removal left it, or wrote the same line again
-		answer.Rule = 20
+		answer.Rule, answer.Instead = 20, &wanted
 		if s.cause == 0 && !s.changed {
 			answer.Wrong = "no rule lets the trees differ"
 		}

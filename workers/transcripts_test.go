@@ -1,8 +1,10 @@
 package workers_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -102,6 +104,9 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 	if theirs.Kind == "StoreIo" && wanted.Err == nil && !opens {
 		p.cause = 17
 	}
+	if opens && wrong == "" && p.cause == 21 && got.Err == nil {
+		wrong = p.contents()
+	}
 	answer := replay.Answer{Outcome: got, Model: &theirs, Bound: p.bind(c, got, theirs), Wrong: wrong}
 	if !same(wanted, theirs) {
 		answer.Rule, answer.Instead = p.cause, &wanted
@@ -151,6 +156,27 @@ func (p *player) damage(got replay.Outcome, wanted *replay.Outcome) string {
 		return "neither a diagnostic nor the quarantine names the damage"
 	}
 	return ""
+}
+
+// contents says what of a runtime that the original refuses is not as it should be: the answers to an open only count.
+func (p *player) contents() string {
+	ctx := p.t.Context()
+	different := func(op string, args, ours any) string {
+		wanted := p.meant.Play(&replay.Call{Op: op, Args: decoded(p.t, args)})
+		if (replay.Comparison{}).Agrees(replay.Recorded{Outcome: replay.Outcome{OK: decoded(p.t, wanted.OK)}}, replay.Outcome{OK: ours}) {
+			return ""
+		}
+		return fmt.Sprintf("by rule 21 %s(%s) should be %s, not %s", op, replay.Encode(args), replay.Encode(wanted.OK), replay.Encode(ours))
+	}
+	list := must(p.ours.ListWorkers(ctx))(p.t)
+	wrong := different("list_workers", nil, list)
+	for _, w := range list {
+		about := map[string]any{"worker_ref": w.WorkerRef, "limit": 200}
+		wrong = cmp.Or(wrong, different("worker_detail", about, must(p.ours.WorkerDetail(ctx, w.WorkerRef))(p.t)),
+			different("transcript_projection", about, must(p.ours.TranscriptProjection(ctx, w.WorkerRef, workers.NewTranscriptQuery(0, 200)))(p.t)))
+	}
+	start := must(p.ours.EventCursorFromStart(ctx))(p.t)
+	return cmp.Or(wrong, different("read_events", map[string]any{"cursor": start, "limit": 200}, must(p.ours.ReadEvents(ctx, start, 200))(p.t)))
 }
 
 func same(a, b replay.Outcome) bool {

@@ -65,7 +65,7 @@ func (m *Checkpoints) Play(c *Call) Outcome {
 func (m *Checkpoints) answer(c *Call) (any, error) {
 	id := c.Text("run_id")
 	if m.Ours && (len(id) > 1024 || strings.Contains(id, "\x00")) {
-		return nil, folderFails("")
+		return nil, folderFails("InvalidInput")
 	}
 	switch c.Op {
 	case "reopen":
@@ -122,7 +122,7 @@ func (m *Checkpoints) save(paused json.RawMessage) error {
 		return err
 	}
 	if m.Ours && (len(named.RunID) > 1024 || strings.Contains(named.RunID, "\x00")) {
-		return folderFails("")
+		return folderFails("InvalidInput")
 	}
 	document, err := m.Write(paused)
 	if err != nil {

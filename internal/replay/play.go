@@ -18,7 +18,7 @@ type Answer struct {
 	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged in place of the recorded
 	// answer; 0 for none.
 	Rule int
-	// Instead is, with a Rule, what must be answered; nil means that the player itself made sure.
+	// Instead is what must be answered by the Rule. A rule without it is an error: it would forgive anything.
 	Instead *Outcome
 	// Model is, where there is one, the answer of a model of the original. It must be the recorded one.
 	Model *Outcome
@@ -103,10 +103,8 @@ func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
 			return tally, fmt.Errorf("%s(%s): %s", at, short(call.Args), wrong)
 		}
 		if falsify {
-			for _, lie := range falsified(call.Want) {
-				if (ours.Rule == 0 || ours.Model != nil) && c.judge(lie, ours) == "" {
-					return tally, fmt.Errorf("%s: a falsified answer passed: %s", at, describe(lie.Outcome))
-				}
+			if passed := c.passingLie(call.Want, ours); passed != "" {
+				return tally, fmt.Errorf("%s: %s", at, passed)
 			}
 		}
 		tally.count(ours.Rule)
@@ -131,6 +129,29 @@ func decoded(a Answer) (Answer, error) {
 	return a, err
 }
 
+// passingLie tells of a falsified answer that is taken for right: a recorded one, or one of ours that a rule judges.
+func (c Comparison) passingLie(want Recorded, ours Answer) string {
+	if ours.Rule == 0 || ours.Model != nil {
+		for _, lie := range falsified(want) {
+			if c.judge(lie, ours) == "" {
+				return "a falsified answer passed: " + describe(lie.Outcome)
+			}
+		}
+	}
+	if ours.Rule != 0 {
+		otherKind := ours.Outcome
+		otherKind.Kind += "falsified"
+		for _, lie := range append(falsified(Recorded{Outcome: ours.Outcome}), Recorded{Outcome: otherKind}) {
+			lying := ours
+			lying.Outcome = lie.Outcome
+			if c.judge(want, lying) == "" {
+				return fmt.Sprintf("by rule %d a falsified answer of ours passed: %s", ours.Rule, describe(lie.Outcome))
+			}
+		}
+	}
+	return ""
+}
+
 // judge says what is wrong with an answer.
 func (c Comparison) judge(want Recorded, a Answer) string {
 	if a.Wrong != "" {
@@ -144,10 +165,15 @@ func (c Comparison) judge(want Recorded, a Answer) string {
 	switch {
 	case a.Rule == 0:
 		return c.compare(want, a.Outcome)
-	case a.Instead != nil:
-		if wrong := c.compare(Recorded{Outcome: *a.Instead}, a.Outcome); wrong != "" {
-			return fmt.Sprintf("by rule %d: %s", a.Rule, wrong)
-		}
+	case a.Instead == nil:
+		return fmt.Sprintf("rule %d says nothing of what must be answered instead of %s", a.Rule, describe(want.Outcome))
+	}
+	wrong := c.compare(Recorded{Outcome: *a.Instead}, a.Outcome)
+	if wrong == "" && a.Instead.Kind != a.Kind {
+		wrong = fmt.Sprintf("an error of kind %q, which should be %q", a.Kind, a.Instead.Kind)
+	}
+	if wrong != "" {
+		return fmt.Sprintf("by rule %d: %s", a.Rule, wrong)
 	}
 	return ""
 }

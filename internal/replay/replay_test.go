@@ -112,6 +112,30 @@ func TestPlayNoticesFalsifiedRecords(t *testing.T) {
 	}
 }
 
+func TestARuleThatForgivesIsNoRule(t *testing.T) {
+	for name, lie := range map[string]func(a *Answer){
+		"no expected answer": func(a *Answer) { a.Instead = nil },
+		"another answer":     func(a *Answer) { a.OK = "as the original" },
+		"an error":           func(a *Answer) { a.Outcome = Fails(fmt.Errorf("corrupt"), "Corrupt") },
+		"error of other kind": func(a *Answer) {
+			a.Outcome = Fails(fmt.Errorf("busy"), "Busy")
+			instead := Fails(fmt.Errorf("corrupt"), "Corrupt")
+			a.Instead = &instead
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			player := &counters{lie: func(c *Call, a *Answer) {
+				if c.Op == "odd" {
+					lie(a)
+				}
+			}}
+			if _, err := Play(counterTranscript(t), player, counterComparison); err == nil || !strings.Contains(err.Error(), "rule 7") {
+				t.Errorf("rule 7 forgave it: %v", err)
+			}
+		})
+	}
+}
+
 func TestParseRefusesWhatIsNoTranscript(t *testing.T) {
 	for _, text := range []string{
 		`{}`,
