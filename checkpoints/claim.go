@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 )
 
 // A Claim is a run that this process has taken to resume it. It stays claimed until it is completed, removed, or taken
@@ -60,7 +61,7 @@ WHERE id = ? AND state = 'paused' RETURNING epoch`
 
 // paused is a waiting run as Claim needs it.
 type paused struct {
-	stored
+	documents.Stored
 	Older *int64 `db:"older"` // row of the claim that ends with this one
 }
 
@@ -79,8 +80,8 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	if err := found.problem(); err != nil {
-		return nil, err
+	if err := found.Refusal(); err != nil {
+		return nil, corrupt(err)
 	}
 	owner, err := tx.Owner()
 	if err != nil {

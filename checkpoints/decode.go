@@ -6,24 +6,28 @@ import (
 	"errors"
 	"fmt"
 
+	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/chrono"
 )
 
 // Decode reads a document. It refuses, with a [DocumentError], what the original could not read: a required member that
 // is missing, a kind of stage or result that only later versions have, a member twice, 128 levels and more.
 func Decode(document []byte) (*PausedWorkflow, error) {
-	r, reason := readDocument(document, true)
+	unusual, reason := documents.Look(document)
 	if reason != "" {
-		return nil, &DocumentError{reason}
+		return nil, &documents.DocumentError{Reason: reason}
 	}
 	var p *PausedWorkflow
 	err := errUnusual
-	if !r.unusual {
+	if !unusual {
 		p, err = unmarshal(document)
 	}
 	if err != nil { // the canonical form says the same in a way that both readers understand
-		canonical, _ := readDocument(document, false)
-		if p, err = unmarshal(canonical.out); err != nil {
+		canonical, err := documents.Canonical(document)
+		if err == nil {
+			p, err = unmarshal(canonical)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("decode an accepted document: %w", err)
 		}
 	}
@@ -82,7 +86,7 @@ func (s *Stage) UnmarshalJSON(text []byte) error {
 	var read plain
 	err := json.Unmarshal(text, &read)
 	*s = Stage(read)
-	if string(s.Compensation) == null {
+	if string(s.Compensation) == "null" {
 		s.Compensation = nil
 	}
 	return err

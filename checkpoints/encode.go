@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
@@ -21,8 +22,8 @@ func encode(p *PausedWorkflow) ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
 	}
-	if _, reason := readDocument(w.out, true); reason != "" {
-		return nil, &DocumentError{reason}
+	if reason := documents.Problem(w.out); reason != "" {
+		return nil, &documents.DocumentError{Reason: reason}
 	}
 	return w.out, nil
 }
@@ -231,7 +232,7 @@ func (w *writer) values(name string, members map[string]json.RawMessage) {
 func (w *writer) raw(name string, value json.RawMessage) {
 	w.key(name)
 	if len(value) == 0 {
-		value = json.RawMessage(null)
+		value = json.RawMessage("null")
 	}
 	if err := checkJSON(value); err != nil {
 		w.fail(fmt.Errorf("%s: %w", name, err))
@@ -242,7 +243,7 @@ func (w *writer) raw(name string, value json.RawMessage) {
 
 func checkJSON(value []byte) error {
 	if reason := serdejson.Check(value, 0); reason != "" {
-		return &DocumentError{reason}
+		return &documents.DocumentError{Reason: reason}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/chrono"
 	"selvedge/internal/serdejson"
 )
@@ -18,8 +19,8 @@ type State string
 
 // The states. A run may have a checkpoint in each at a time.
 const (
-	Paused  State = statePaused  // waits, and can be claimed
-	Claimed State = stateClaimed // a process resumes the run
+	Paused  State = documents.Paused  // waits, and can be claimed
+	Claimed State = documents.Claimed // a process resumes the run
 )
 
 // A Summary is a checkpoint without its document.
@@ -166,7 +167,7 @@ WHERE c.scope = ?`
 )
 
 type summaryRow struct {
-	row
+	documents.Row
 	ClaimedAt   *int64  `db:"claimed_at"`
 	Epoch       *int64  `db:"epoch"`
 	OwnerID     *int64  `db:"owner_id"`
@@ -206,7 +207,7 @@ func (s *Store) summaries(rx *db.Rx, rows []summaryRow) ([]Summary, error) {
 	for i, r := range rows {
 		list[i] = Summary{
 			RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-			CreatedAt: exactTime(r.CreatedAt, r.CreatedAtText), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+			CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
 		}
 		if r.ClaimedAt == nil {
 			continue

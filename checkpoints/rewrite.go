@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/serdejson"
 )
 
@@ -24,8 +25,8 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	}
 	w := &writer{}
 	w.pretty(changed)
-	if _, reason := readDocument(w.out, true); reason != "" {
-		return nil, &DocumentError{reason}
+	if reason := documents.Problem(w.out); reason != "" {
+		return nil, &documents.DocumentError{Reason: reason}
 	}
 	return w.out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 )
 
 // Options are the choices of NewStore. The zero value is the default.
@@ -83,24 +84,24 @@ func (s *Store) saveTx(tx *db.Tx, runID string, document []byte) error {
 }
 
 // readable is the row of a document that the original can read.
-func (s *Store) readable(runID string, document []byte) (row, error) {
+func (s *Store) readable(runID string, document []byte) (documents.Row, error) {
 	if err := checkID(runID); err != nil {
-		return row{}, err
+		return documents.Row{}, err
 	}
-	r := rowOf(runID, document)
+	r := documents.RowOf(runID, document)
 	if r.Problem != nil {
-		return r, invalid(&DocumentError{*r.Problem})
+		return r, invalid(&documents.DocumentError{Reason: *r.Problem})
 	}
 	return r, nil
 }
 
-func (s *Store) put(tx *db.Tx, r row, document []byte) error {
+func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
 	scope, err := tx.Scope(s.scope)
 	if err != nil {
 		return err
 	}
-	r.State, r.SavedAt = statePaused, db.Nanos(tx.Now())
-	_, err = putRow(tx, scope, r, document)
+	r.State, r.SavedAt = documents.Paused, db.Nanos(tx.Now())
+	_, err = r.Put(tx, scope, document)
 	return err
 }
 
@@ -123,17 +124,19 @@ func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte
 	if err := checkID(runID); err != nil {
 		return nil, false, failed(op, runID, err)
 	}
-	var found stored
+	var found documents.Stored
 	err = s.db.Read(ctx, op, func(rx *db.Rx) error {
 		scope, there, err := rx.Scope(s.scope)
 		if err != nil || !there {
 			return err
 		}
-		ok, err = rx.Find(&found, sqlFindStored, scope, runID, statePaused)
+		ok, err = rx.Find(&found, documents.SQLStored, scope, runID, documents.Paused)
 		return err
 	})
 	if err == nil && ok {
-		err = found.problem()
+		if refused := found.Refusal(); refused != nil {
+			err = corrupt(refused)
+		}
 	}
 	if err != nil {
 		return nil, false, failed(op, runID, err)

@@ -8,6 +8,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 	"selvedge/internal/dbtest"
 )
 
@@ -31,7 +32,7 @@ func TestTheViewsAnswerTheDailyQuestions(t *testing.T) {
 	mustClaim(t, store, "claimed")
 	save(t, store, "claimed")
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
-		_, err := store.ImportDocument(tx, checkpoints.Paused, "torn", []byte("{"))
+		_, err := documents.Table{}.Put(tx, documents.Paused, "torn", []byte("{"))
 		return err
 	}))
 

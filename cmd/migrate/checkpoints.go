@@ -12,6 +12,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 )
 
 // checkpointAnswer is the shape of checkpoints show --json. The document is written as it is.
@@ -177,9 +178,10 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	}
 	var document []byte
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
-		row, ok, err := store.RowOf(rx, answer.State, id)
+		table := documents.Table{Scope: store.Scope()}
+		row, ok, err := table.Row(rx, string(answer.State), id)
 		if err == nil && ok {
-			document, ok, err = store.DocumentOfRow(rx, row)
+			document, ok, err = table.Document(rx, row)
 		}
 		if err == nil && !ok {
 			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound, Hint: "it was claimed or removed meanwhile; try again"}

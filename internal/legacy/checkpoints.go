@@ -11,8 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/checkpoints"
 )
 
 // Checkpoints are the folders of the checkpoint store: RUN.json for a run that waits, RUN.inflight for one that was
@@ -45,7 +45,7 @@ func (Checkpoints) Recognise(dir string) (string, bool, error) {
 		}
 		return nil
 	}, func(string, string) error { return nil })
-	description := fmt.Sprintf("a checkpoint store: %d paused, %d claimed", files[string(checkpoints.Paused)], files[string(checkpoints.Claimed)])
+	description := fmt.Sprintf("a checkpoint store: %d paused, %d claimed", files[checkpoints.Paused], files[checkpoints.Claimed])
 	return description, err == nil && readable, err
 }
 
@@ -84,13 +84,13 @@ func (checkpointsLayout) root(dir string) (string, error) {
 }
 
 // checkpointExtensions says what state a document is in by its file's extension.
-var checkpointExtensions = map[checkpoints.State]string{checkpoints.Paused: ".json", checkpoints.Claimed: ".inflight"}
+var checkpointExtensions = map[string]string{checkpoints.Paused: ".json", checkpoints.Claimed: ".inflight"}
 
 // checkpointAt is what the file of that name holds.
 func checkpointAt(name string) entity {
 	for state, extension := range checkpointExtensions {
 		if id, ok := strings.CutSuffix(name, extension); ok {
-			return entity{group: string(state), id: id}
+			return entity{group: state, id: id}
 		}
 	}
 	return entity{}
@@ -144,7 +144,7 @@ func (checkpointsLayout) identities(path string, value any, _ func(path string) 
 func (checkpointsLayout) own(value any) entity { return value.(*checkpointFile).entity }
 
 func (checkpointsLayout) path(e entity) (path, problem string) {
-	path = e.id + checkpointExtensions[checkpoints.State(e.group)]
+	path = e.id + checkpointExtensions[e.group]
 	switch {
 	case strings.Contains(e.id, "/"):
 		return path, "its id can't be a file name"
@@ -161,34 +161,37 @@ func (checkpointsLayout) title(e entity) string {
 func (checkpointsLayout) prepare(dir string) (string, error) { return dir, nil }
 
 func (checkpointsLayout) documents(d *db.DB, scope string) documentStore {
-	return checkpointsDoor{checkpoints.NewStore(d, checkpoints.Options{Scope: scope})}
+	return checkpointsTable{d, checkpoints.Table{Scope: scope}}
 }
 
-// checkpointsDoor is the import door of the checkpoint store.
-type checkpointsDoor struct{ *checkpoints.Store }
+// checkpointsTable is the checkpoint store as the core has to know it.
+type checkpointsTable struct {
+	db    *db.DB
+	table checkpoints.Table
+}
 
-func (s checkpointsDoor) row(rx *db.Rx, e entity) (int64, bool, error) {
-	n, ok, err := s.RowOf(rx, checkpoints.State(e.group), e.id)
+func (s checkpointsTable) row(rx *db.Rx, e entity) (int64, bool, error) {
+	n, ok, err := s.table.Row(rx, e.group, e.id)
 	return int64(n), ok, err
 }
 
-func (s checkpointsDoor) text(rx *db.Rx, row int64) ([]byte, bool, error) {
-	return s.DocumentOfRow(rx, checkpoints.RowNumber(row))
+func (s checkpointsTable) text(rx *db.Rx, row int64) ([]byte, bool, error) {
+	return s.table.Document(rx, checkpoints.Number(row))
 }
 
-func (s checkpointsDoor) put(tx *db.Tx, e entity, _ any, text []byte) (int64, error) {
-	n, err := s.ImportDocument(tx, checkpoints.State(e.group), e.id, text)
+func (s checkpointsTable) put(tx *db.Tx, e entity, _ any, text []byte) (int64, error) {
+	n, err := s.table.Put(tx, e.group, e.id, text)
 	return int64(n), err
 }
 
-func (s checkpointsDoor) remove(tx *db.Tx, row int64) error {
-	return s.RemoveRow(tx, checkpoints.RowNumber(row))
+func (s checkpointsTable) remove(tx *db.Tx, row int64) error {
+	return s.table.Remove(tx, checkpoints.Number(row))
 }
 
-func (s checkpointsDoor) entities(ctx context.Context) iter.Seq2[entity, error] {
+func (s checkpointsTable) entities(ctx context.Context) iter.Seq2[entity, error] {
 	return func(yield func(entity, error) bool) {
-		for c, err := range s.All(ctx, checkpoints.Filter{}) {
-			if !yield(entity{group: string(c.State), id: c.RunID}, err) {
+		for one, err := range s.table.Runs(ctx, s.db) {
+			if !yield(entity{group: one.State, id: one.RunID}, err) {
 				return
 			}
 		}

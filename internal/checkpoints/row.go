@@ -11,12 +11,12 @@ import (
 
 // The states of a row.
 const (
-	statePaused  = "paused"
-	stateClaimed = "claimed"
+	Paused  = "paused"
+	Claimed = "claimed"
 )
 
-// row is a row of checkpoints, without what only a claim has.
-type row struct {
+// A Row is a row of checkpoints, without what only a claim has.
+type Row struct {
 	ID            int64   `db:"id"`
 	State         string  `db:"state"`
 	RunID         string  `db:"run_id"`
@@ -34,9 +34,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(document []byte) int64 { return int64(crc32.Checksum(document, castagnoli)) }
 
-// rowOf reads what the columns hold out of a document.
-func rowOf(runID string, document []byte) row {
-	r := row{RunID: runID, Size: int64(len(document)), Checksum: checksum(document)}
+// RowOf reads what the columns hold out of a document. State and SavedAt are the caller's to set.
+func RowOf(runID string, document []byte) Row {
+	r := Row{RunID: runID, Size: int64(len(document)), Checksum: checksum(document)}
 	_, reason := readDocument(document, true)
 	if reason != "" {
 		r.Problem = &reason
@@ -97,11 +97,11 @@ RETURNING id`
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document`
 )
 
-// putRow writes a row and its document, in place of what the run has in that state. One that is written as claimed is
+// Put writes a row and its document, in place of what the run has in that state. One that is written as claimed is
 // nobody's.
-func putRow(tx *db.Tx, scope int64, r row, document []byte) (id int64, err error) {
+func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) {
 	var claimedAt *int64
-	if r.State == stateClaimed {
+	if r.State == Claimed {
 		claimedAt = &r.SavedAt
 	}
 	err = tx.Get(&id, sqlPut, scope, r.RunID, r.State, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt,
@@ -120,43 +120,44 @@ func nonNil(document []byte) []byte {
 	return document
 }
 
-const sqlFindStored = `SELECT c.id, c.checksum, c.problem, d.document
+// SQLStored reads the Stored document of a run, by scope, run and state.
+const SQLStored = `SELECT c.id, c.checksum, c.problem, d.document
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = ?`
 
-// stored is a document with what was known of it when it was written.
-type stored struct {
+// A Stored document is one with what was known of it when it was written.
+type Stored struct {
 	ID       int64   `db:"id"`
 	Checksum int64   `db:"checksum"`
 	Problem  *string `db:"problem"`
 	Document []byte  `db:"document"`
 }
 
-// problem reports, as ErrCorrupt, why the document can't be read. It was read when it was written; only one that was
-// edited since is read again.
-func (f stored) problem() error {
+// Refusal is why the document can't be read; nil if it can. It was read when it was written; only one that was edited
+// since is read again.
+func (f Stored) Refusal() error {
 	reason := ""
 	switch {
 	case checksum(f.Document) != f.Checksum:
-		_, reason = readDocument(f.Document, true)
+		reason = Problem(f.Document)
 	case f.Problem != nil:
 		reason = *f.Problem
 	}
 	if reason == "" {
 		return nil
 	}
-	return corrupt(&DocumentError{reason})
+	return &DocumentError{reason}
 }
 
-// exactTime is a time column, or what it could not hold.
-func exactTime(nanos *int64, text *string) time.Time {
-	if text != nil {
-		if at, _, err := chrono.Parse(*text); err == nil {
+// Created is when the run paused, by its document; the zero time where that can't be read.
+func (r Row) Created() time.Time {
+	if r.CreatedAtText != nil {
+		if at, _, err := chrono.Parse(*r.CreatedAtText); err == nil {
 			return at
 		}
 	}
-	if nanos == nil {
+	if r.CreatedAt == nil {
 		return time.Time{}
 	}
-	return db.Time(*nanos)
+	return db.Time(*r.CreatedAt)
 }

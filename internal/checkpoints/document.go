@@ -1,3 +1,5 @@
+// Package checkpoints holds what the checkpoint store keeps and how old programs read it: which documents they accept, in
+// whose words they refuse the others, the rows, and the table of a scope as an import reads and fills it.
 package checkpoints
 
 import (
@@ -21,6 +23,19 @@ func Canonical(document []byte) ([]byte, error) {
 		return nil, &DocumentError{reason}
 	}
 	return r.out, nil
+}
+
+// Problem is why the original can't read a document, in its words; "" if it can.
+func Problem(document []byte) string {
+	_, problem := Look(document)
+	return problem
+}
+
+// Look is Problem that tells, too, whether encoding/json would read the document otherwise: a list in place of a struct, a
+// member known but for its case.
+func Look(document []byte) (unusual bool, problem string) {
+	r, reason := readDocument(document, true)
+	return r.unusual, reason
 }
 
 // readDocument reads a document as the original does; reason is why that fails, or "".
