@@ -44,6 +44,14 @@ test: ## run all tests
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
 
+# More flags for `make torture`; `make torture TORTUREFLAGS=-help` lists them.
+TORTUREFLAGS ?=
+
+.PHONY: torture
+torture: ## kill, fail and cut the power at every system call of every public write (TORTUREFLAGS='-for 2m' draws some)
+	go build $(BUILD) -o bin/torture ./internal/torture
+	bin/torture $(TORTUREFLAGS)
+
 # What the race detector would only slow down: replays, which make one call after another; what measures memory; what runs
 # another build of the program; 2,400 processes that do nothing but open a file; and the scripts of commands in which nothing goes on side by side.
 NO_RACE := ^Test(Transcripts|Trees|EightProcessesOpen|MemoryStaysFlat|ALineOf64MB|TheDemo|TheProgramInTheREADME|EveryCommandInTheREADME|EveryQueryOfThePages)

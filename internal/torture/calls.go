@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// A class is what a system call does to a file, which decides how it can fail and what a power cut makes of it.
+type class int
+
+const (
+	reads   class = iota // content
+	looks                // at names, sizes, modes
+	opens                // an existing file
+	locks                // fcntl, flock
+	maps                 // the -shm file into memory
+	writes               // content
+	resizes              // truncates or allocates
+	syncs                // fsync and fdatasync
+	names                // makes, links, renames or removes a name
+	closes
+)
+
+// changes reports whether the call changes the folder, or makes a change last. A process that is killed leaves what the
+// last of these left, wherever it was killed after it; its locks the kernel gives back.
+func (c class) changes() bool { return c >= writes && c < closes }
+
+// faults are the errors that a call of this class is made to fail with. Short is none of the system's: it has half of a
+// write done.
+func (c class) faults() []fault {
+	switch c {
+	case reads:
+		return []fault{{"EIO", syscall.EIO}, {"EINTR", syscall.EINTR}}
+	case looks:
+		return []fault{{"EIO", syscall.EIO}}
+	case opens:
+		return []fault{{"EIO", syscall.EIO}, {"EMFILE", syscall.EMFILE}, {"EINTR", syscall.EINTR}}
+	case locks:
+		return []fault{{"EIO", syscall.EIO}, {"ENOLCK", syscall.ENOLCK}, {"EINTR", syscall.EINTR}}
+	case maps:
+		return []fault{{"ENOMEM", syscall.ENOMEM}}
+	case writes:
+		return []fault{{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}, {"EINTR", syscall.EINTR}, short}
+	case resizes, names:
+		return []fault{{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}}
+	case syncs:
+		return []fault{{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}}
+	case closes:
+		return []fault{{"EIO", syscall.EIO}}
+	}
+	return nil
+}
+
+// A fault is what happens to a call in place of what it should do.
+type fault struct {
+	name  string
+	errno syscall.Errno // what the call answers
+}
+
+var (
+	none  = fault{}
+	kill  = fault{name: "kill"}  // the process dies before the call
+	short = fault{name: "short"} // half of the bytes are written
+	lost  = fault{name: "lost"}  // the call does nothing and says that it did: no disk is like this, but a judge must notice
+)
+
+var errnos = map[string]syscall.Errno{
+	"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EINTR": syscall.EINTR, "EMFILE": syscall.EMFILE, "ENOLCK": syscall.ENOLCK,
+	"ENOMEM": syscall.ENOMEM,
+}
+
+func faultNamed(name string) (fault, error) {
+	for _, f := range []fault{kill, short, lost} {
+		if f.name == name {
+			return f, nil
+		}
+	}
+	if errno, ok := errnos[name]; ok {
+		return fault{name, errno}, nil
+	}
+	return none, fmt.Errorf("no fault is called %q", name)
+}
+
+func (f fault) interrupts() bool { return f.errno == syscall.EINTR }
+
+// A call is one system call of the traced process that touches the folder under test. It is seen before it is done, and
+// then, where someone asked, once more with its result.
+type call struct {
+	name   string
+	class  class
+	path   string   // of the file, or of the folder
+	to     string   // the new name of a link or rename
+	fresh  bool     // nothing lay at path before: an open makes it
+	file   uint64   // inode of an open file
+	offset int64    // of a write; -1 for one at the file's position
+	size   int64    // bytes to be read or written, or the new size of the file
+	data   []byte   // of a write, when it is asked for
+	result int64    // after the call: what it gave, or -errno
+	begun  int      // for the handler's use: where in its own order the call began
+	arg    []uint64 // as the kernel got them
+	tid    int
+}

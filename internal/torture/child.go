@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"selvedge/db"
+)
+
+// childVariable tells a process of this program that it is the one to be traced.
+const childVariable = "SELVEDGE_TORTURED"
+
+// An ending is how a process that came to its end goes.
+type ending string
+
+const (
+	closing ending = "close" // it closes its handle
+	dying   ending = "die"   // it is killed with the handle open
+)
+
+// child runs a script in this process and says on descriptor 3 how far it is.
+func (sc *script) child(folder string, end ending) error {
+	if err := askToBeStopped(); err != nil {
+		return err
+	}
+	out := os.NewFile(linesFd, "lines")
+	say := func(format string, args ...any) {
+		// One write a line: the tracer reads it from there.
+		if _, err := out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ") + "\n"); err != nil {
+			panic(err)
+		}
+	}
+	ctx := context.Background()
+	options := db.Options{Synchronous: sc.sync}
+	s := &session{folder: folder, kept: map[string]any{}}
+	if !sc.closed {
+		if err := s.open(ctx, options); err != nil {
+			return err
+		}
+		if sc.setup != nil {
+			if err := sc.setup(ctx, s); err != nil {
+				return fmt.Errorf("set up: %w", err)
+			}
+		}
+	}
+	say("armed")
+	for i := range sc.ops {
+		sc.perform(ctx, s, i, say)
+	}
+	say("looking")
+	for i := range sc.ops {
+		sc.see(ctx, s, i, say)
+	}
+	say("end")
+	if end == dying {
+		select {} // the tracer kills
+	}
+	if err := s.close(); err != nil {
+		say("closed %v", err)
+	}
+	return nil
+}
+
+// perform does one operation and says how it was answered.
+func (sc *script) perform(ctx context.Context, s *session, i int, say func(string, ...any)) {
+	do := func() error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return sc.ops[i].do(ctx, s)
+	}
+	say("begin %d", i)
+	err := do()
+	switch {
+	case err == nil:
+		say("done %d", i)
+	case errors.Is(err, db.ErrOutcomeUnknown):
+		say("unknown %d %v", i, err)
+	default:
+		say("no %d %v", i, err)
+	}
+	if err != nil {
+		sc.see(ctx, s, i, say)
+	}
+}
+
+// see says what the handle shows of an operation. A handle that refuses says nothing wrong.
+func (sc *script) see(ctx context.Context, s *session, i int, say func(string, ...any)) {
+	if s.db == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	t, err := sc.ops[i].look(ctx, s)
+	if err != nil {
+		say("blind %d %v", i, err)
+		return
+	}
+	say("saw %d %s", i, t)
+}

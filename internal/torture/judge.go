@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"selvedge/db"
+)
+
+// judge opens what is left in the folder and holds it against the story. It gives everything that is wrong.
+func (sc *script) judge(folder string, st *story) (problems []string) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	defer cancel()
+	var s *session
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	defer func() {
+		if p := recover(); p != nil {
+			wrong("the judge panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	s, err := openSession(ctx, folder, db.Options{})
+	if err != nil {
+		wrong("open: %v", err)
+		return problems
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			wrong("close: %v", err)
+		}
+	}()
+	for _, p := range sc.check(ctx, s) {
+		wrong("%s", p)
+	}
+	found := make([]trace, len(sc.ops))
+	for i, o := range sc.ops {
+		if found[i], err = o.look(ctx, s); err != nil {
+			wrong("%s: look: %v", o.name, err)
+			continue
+		}
+		if !st.answers[i].allows(found[i]) {
+			wrong("%s: answered %q and it is %s", o.name, st.answers[i], found[i])
+		}
+	}
+	for _, saw := range st.seen {
+		if found[saw.op] != saw.what && found[saw.op] != "" {
+			wrong("%s: the handle read %s and it is %s", sc.ops[saw.op].name, saw.what, found[saw.op])
+		}
+	}
+	if sc.whole != nil {
+		if err := sc.whole(ctx, s); err != nil {
+			wrong("%v", err)
+		}
+	}
+	if err := goesOn(ctx, s); err != nil {
+		wrong("the file does not go on working: %v", err)
+	}
+	for _, p := range sc.check(ctx, s) {
+		wrong("after more writing: %s", p)
+	}
+	return problems
+}
+
+// check is db.Check, and what SQLite says itself.
+func (sc *script) check(ctx context.Context, s *session) (problems []string) {
+	list, err := s.db.Check(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("check: %v", err)}
+	}
+	for _, p := range list {
+		problems = append(problems, fmt.Sprintf("check: %s: %s", p.Check, p.Detail))
+	}
+	var lines []string
+	err = s.db.Read(ctx, "judge", func(rx *db.Rx) error {
+		var broken []string
+		err := rx.Select(&lines, "PRAGMA integrity_check")
+		return errors.Join(err, rx.Select(&broken, `SELECT "table" FROM pragma_foreign_key_check`), problem(broken))
+	})
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	if strings.Join(lines, "") != "ok" {
+		problems = append(problems, fmt.Sprintf("integrity_check: %q", lines))
+	}
+	return problems
+}
+
+func problem(rows []string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return fmt.Errorf("foreign_key_check: %q", rows)
+}
+
+// goesOn writes, as the next user of the file would.
+func goesOn(ctx context.Context, s *session) error {
+	const run = "after-the-fault"
+	if err := start(ctx, s, run); err != nil {
+		return err
+	}
+	o := turnsOp(run, "next", 1, 100)
+	if err := o.do(ctx, s); err != nil {
+		return err
+	}
+	what, err := o.look(ctx, s)
+	if err == nil && what != done {
+		err = fmt.Errorf("what was written is %s", what)
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// longest is how long a process may take before it counts as hung. Each of its operations has patience.
+const longest = 8 * patience
+
+// A runner runs points, in folders of their own below its folder.
+type runner struct {
+	dir string
+}
+
+func (r *runner) template(sc *script) string { return filepath.Join(r.dir, "template-"+sc.name) }
+
+// prepare makes what every process of the script begins with, in a process of its own, so that what that one owned is a
+// dead process's.
+func (r *runner) prepare(ctx context.Context, sc *script) error {
+	folder := r.template(sc)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, "prepare", sc.name, folder)
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("prepare %s: %w: %s", sc.name, err, out)
+	}
+	return nil
+}
+
+// within runs f in a new folder with a copy of the script's template, or an empty one.
+func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string, error)) (problems []string, err error) {
+	folder, err := os.MkdirTemp(r.dir, sc.name+"-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if !empty {
+		if err := os.CopyFS(folder, os.DirFS(r.template(sc))); err != nil {
+			return nil, err
+		}
+	}
+	return f(folder)
+}
+
+// census runs the script without a fault, and gives its calls and what the disk was told.
+func (r *runner) census(p *point) (e episode, rec *record, problems []string, err error) {
+	problems, err = r.within(p.script, false, func(folder string) (problems []string, err error) {
+		if rec, err = newRecord(folder); err != nil {
+			return nil, err
+		}
+		e, err = p.run(folder, rec)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, e.notes)
+		}
+		return p.script.judge(folder, e.story), nil
+	})
+	return e, rec, problems, err
+}
+
+// try runs a point that needs a process of its own, and judges it.
+func (r *runner) try(p *point) (e episode, problems []string, err error) {
+	problems, err = r.within(p.script, false, func(folder string) (problems []string, err error) {
+		e, err = p.run(folder, nil)
+		switch {
+		case errors.Is(err, errHung):
+			problems = append(problems, fmt.Sprintf("the process hung for %v after %v", longest, e.story.answers))
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("%v: %s", err, e.notes))
+		}
+		if p.fault != kill && p.killAt == 0 && e.spared == 0 {
+			problems = append(problems, e.story.lingering(p.script, e.last, e.late)...)
+		}
+		return append(problems, p.script.judge(folder, e.story)...), nil
+	})
+	return e, problems, err
+}
+
+// faulty runs a point's process and gives what the disk was told. What the process says is judged with the images.
+func (r *runner) faulty(p *point) (rec *record, err error) {
+	_, err = r.within(p.script, false, func(folder string) (_ []string, err error) {
+		if rec, err = newRecord(folder); err != nil {
+			return nil, err
+		}
+		e, err := p.run(folder, rec)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, e.notes)
+		}
+		return nil, nil
+	})
+	return rec, err
+}
+
+// powerCut builds an image of the record and judges it.
+func (r *runner) powerCut(p *point, rec *record) ([]string, error) {
+	return r.within(p.script, true, func(folder string) ([]string, error) {
+		im := rec.image(*p.cut)
+		if err := im.build(folder); err != nil {
+			return nil, err
+		}
+		return p.script.judge(folder, im.story(p.script)), nil
+	})
+}

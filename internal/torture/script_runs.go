@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+func traces(s *session) *runs.Store { return runs.NewStore(s.db, runs.Options{}) }
+
+const agent = "agent-a"
+
+// runsScript appends to run traces: single turns, batches, a body that takes several pages, repeats with a key, ends.
+func runsScript() script {
+	runs2 := []string{"run-1", "run-2"}
+	sc := script{
+		name: "runs",
+		prepare: func(ctx context.Context, s *session) error {
+			for _, run := range runs2 {
+				if err := start(ctx, s, run); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		whole: func(ctx context.Context, s *session) error {
+			for _, run := range runs2 {
+				if err := wholeRun(ctx, s, run); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	sc.ops = append(sc.ops,
+		startOp("run-3"),
+		turnsOp("run-1", "one", 1, 100),
+		turnsOp("run-1", "some", 5, 300),
+		turnsOp("run-2", "large", 1, 30_000),
+		keyedOp("run-2", "key-1"),
+		endOp("run-2"),
+		turnsOp("run-1", "after", 2, 2000),
+	)
+	return sc
+}
+
+func start(ctx context.Context, s *session, run string) error {
+	return traces(s).WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured", StartedAt: theClock()})
+}
+
+func startOp(run string) op {
+	return op{
+		name: "start " + run,
+		do:   func(ctx context.Context, s *session) error { return start(ctx, s, run) },
+		look: func(ctx context.Context, s *session) (trace, error) {
+			return count(records(ctx, s, run, func(r runs.Record) bool { _, ok := r.(runs.Started); return ok }))(1)
+		},
+	}
+}
+
+func endOp(run string) op {
+	return op{
+		name: "end " + run,
+		do: func(ctx context.Context, s *session) error {
+			return traces(s).WriteEnded(ctx, runs.Ended{
+				RunID: run, AgentID: agent, EndedAt: theClock(),
+				Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theClock()}},
+			})
+		},
+		look: func(ctx context.Context, s *session) (trace, error) {
+			return count(records(ctx, s, run, func(r runs.Record) bool { _, ok := r.(runs.Ended); return ok }))(1)
+		},
+	}
+}
+
+// turns are n turns that only the operation called name writes, with an output of the given size.
+func turns(name string, n, size int) []runs.Turn {
+	list := make([]runs.Turn, n)
+	for i := range list {
+		prompt := name
+		output, _ := json.Marshal(strings.Repeat(name, size/len(name)+1)[:size])
+		list[i] = runs.Turn{Index: uint64(i), Prompt: &prompt, Output: output}
+	}
+	return list
+}
+
+func turnsOp(run, name string, n, size int) op {
+	return op{
+		name: fmt.Sprintf("append %q", name),
+		do: func(ctx context.Context, s *session) error {
+			return traces(s).AppendTurns(ctx, agent, run, turns(name, n, size))
+		},
+		look: lookForTurns(run, name, n, size),
+	}
+}
+
+// keyedOp makes an append twice, as one may who has a key: the second must change nothing, or make up for the first.
+func keyedOp(run, key string) op {
+	batch := runs.Batch{AgentID: agent, RunID: run, Key: key}
+	for _, t := range turns(key, 2, 200) {
+		batch.Records = append(batch.Records, t)
+	}
+	return op{
+		name: "append twice with a key",
+		do: func(ctx context.Context, s *session) error {
+			first := traces(s).Append(ctx, batch)
+			if errors.Is(first, db.ErrOutcomeUnknown) {
+				return first
+			}
+			if second := traces(s).Append(ctx, batch); first != nil {
+				return second
+			}
+			return nil
+		},
+		look: lookForTurns(run, key, 2, 200),
+	}
+}
+
+func lookForTurns(run, name string, n, size int) func(context.Context, *session) (trace, error) {
+	return func(ctx context.Context, s *session) (trace, error) {
+		want := turns(name, n, size)
+		n, err := records(ctx, s, run, func(r runs.Record) bool {
+			t, ok := r.(runs.Turn)
+			return ok && t.Prompt != nil && *t.Prompt == name
+		})
+		if err != nil {
+			return "", err
+		}
+		equal := slices.EqualFunc(n, want, func(a runs.Record, b runs.Turn) bool { return a.(runs.Turn).Equal(b) })
+		switch {
+		case len(n) == 0:
+			return absent, nil
+		case equal:
+			return done, nil
+		}
+		return trace(fmt.Sprintf("%d turns that are not the %d that were written", len(n), len(want))), nil
+	}
+}
+
+// records gives those records of a run that ours picks.
+func records(ctx context.Context, s *session, run string, ours func(runs.Record) bool) (list []runs.Record, err error) {
+	all, _, err := traces(s).GetRunTraceFor(ctx, agent, run)
+	for _, r := range all {
+		if ours(r) {
+			list = append(list, r)
+		}
+	}
+	return list, err
+}
+
+// wholeRun holds the summary of a run against its records.
+func wholeRun(ctx context.Context, s *session, run string) error {
+	all, found, err := traces(s).GetRunTraceFor(ctx, agent, run)
+	if err != nil || !found {
+		return fmt.Errorf("run %s: found %t: %w", run, found, err)
+	}
+	sum, found, err := traces(s).Summary(ctx, agent, run)
+	if err != nil || !found {
+		return fmt.Errorf("summary of run %s: found %t: %w", run, found, err)
+	}
+	ended := false
+	n := 0
+	for _, r := range all {
+		switch r.(type) {
+		case runs.Ended:
+			ended = true
+		case runs.Turn:
+			n++
+		}
+	}
+	if (sum.Status != runs.StatusInProgress) != ended {
+		return fmt.Errorf("run %s is %s in the list, and ended in its trace: %t", run, sum.Status, ended)
+	}
+	return nil
+}
+
+// count makes a trace of the number of things that were found.
+func count[T any](list []T, err error) func(want int) (trace, error) {
+	return func(want int) (trace, error) {
+		switch {
+		case err != nil:
+			return "", err
+		case len(list) == 0:
+			return absent, nil
+		case len(list) == want:
+			return done, nil
+		}
+		return trace(fmt.Sprintf("%d in place of %d", len(list), want)), nil
+	}
+}

@@ -1,0 +1,6 @@
+package main
+
+// scripts are all there are; the names are those of -script.
+var scripts = []script{
+	runsScript(),
+}

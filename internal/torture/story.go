@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A story is what a traced process said, in its order.
+type story struct {
+	armed, looking, ended bool
+	answers               []answer // of each operation
+	errors                []string // of those that failed
+	current               int      // the operation that began last
+	seen                  []seen
+	blind                 []string // what it could not read at its end
+}
+
+// An answer is how far an operation came, as its caller was told.
+type answer string
+
+const (
+	unbegun  answer = ""
+	begun    answer = "begin"   // and then the process ended
+	finished answer = "done"    // acknowledged
+	refused  answer = "no"      // an error that says it did not happen
+	unknown  answer = "unknown" // db.ErrOutcomeUnknown
+)
+
+// A seen is what the process itself read of an operation after it was answered.
+type seen struct {
+	op   int
+	what trace
+}
+
+func newStory(sc *script) *story {
+	return &story{answers: make([]answer, len(sc.ops)), errors: make([]string, len(sc.ops)), current: -1}
+}
+
+// hear takes one line.
+func (s *story) hear(line string) {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "armed":
+		s.armed = true
+		return
+	case "looking":
+		s.looking = true
+		return
+	case "end":
+		s.ended = true
+		return
+	}
+	number, text, _ := strings.Cut(rest, " ")
+	var i int
+	if _, err := fmt.Sscan(number, &i); err != nil || i >= len(s.answers) {
+		return
+	}
+	switch word {
+	case "saw":
+		s.seen = append(s.seen, seen{i, trace(text)})
+	case "blind":
+		if s.looking {
+			s.blind = append(s.blind, fmt.Sprintf("%d: %s", i, text))
+		}
+	case string(begun):
+		s.answers[i], s.current = begun, i
+	case string(finished), string(refused), string(unknown):
+		s.answers[i], s.errors[i] = answer(word), text
+	}
+}
+
+// allows reports whether the operation may be seen as what after the process ended.
+func (a answer) allows(what trace) bool {
+	switch a {
+	case finished:
+		return what == done
+	case refused, unbegun:
+		return what == absent
+	default:
+		return what == done || what == absent
+	}
+}
+
+// lingering gives what failed although the last fault was over. An outcome that is unknown may make a handle refuse.
+func (s *story) lingering(sc *script, last int, late bool) (problems []string) {
+	if sc.crowd || slices.Contains(s.answers, unknown) {
+		return nil
+	}
+	for i, a := range s.answers {
+		if a == refused && i > last {
+			problems = append(problems, fmt.Sprintf("%s failed though nothing was wrong any more: %s", sc.ops[i].name, s.errors[i]))
+		}
+	}
+	if !late {
+		for _, b := range s.blind {
+			problems = append(problems, "could not be read though nothing was wrong any more: "+b)
+		}
+	}
+	return problems
+}
