@@ -76,7 +76,7 @@ func expect(got, want int, err error) error {
 // first lists an agent's newest runs.
 func (s *stage) first(ctx context.Context) error {
 	id := listAgent
-	page, err := s.store.List(ctx, runs.Filter{Agent: &id}, runs.Page{Limit: firstPage})
+	page, err := s.store.Page(ctx, runs.Filter{Agent: &id}, db.At{Limit: firstPage})
 	return expect(len(page.Items), firstPage, err)
 }
 

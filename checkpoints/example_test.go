@@ -99,7 +99,7 @@ func ExampleClaim_CompleteTx() {
 	})
 	fmt.Println(err)
 
-	summary, _, err := traces.Summary(ctx, "agent-a", "r")
+	summary, err := traces.Get(ctx, runs.RunRef{AgentID: "agent-a", RunID: "r"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -27,6 +27,8 @@ type DB struct {
 	scopes sync.Map // name -> id, of committed rows
 	watch  watch
 
+	lookouts lookouts
+
 	closing sync.Once
 	failed  error
 }

@@ -21,7 +21,7 @@ const adoptBatch = 200
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 	a := adoption{store: s}
 	batch := make([]RunRef, 0, adoptBatch)
-	for run, err := range s.Runs(ctx, Filter{Statuses: []RunStatus{StatusInProgress}}) {
+	for run, err := range s.All(ctx, Filter{Statuses: []RunStatus{StatusInProgress}}) {
 		if err != nil {
 			return a.adopted, err
 		}

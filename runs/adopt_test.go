@@ -107,9 +107,9 @@ func TestAdoptionPassesBy(t *testing.T) {
 	adopt(t, s, 0)
 	// An end still closes the pending one.
 	must(t, s.AppendRecords(t.Context(), "a", "pending", []runs.Record{ended("r", "a", runs.OutcomeGiveUp, start)}))
-	run, found, err := s.Summary(t.Context(), "a", "pending")
-	if err != nil || !found || run.Status != runs.StatusCompleted || run.Outcome != runs.OutcomeGiveUp {
-		t.Errorf("the run is %+v (%v, %v)", run, found, err)
+	run, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "pending"})
+	if err != nil || run.Status != runs.StatusCompleted || run.Outcome != runs.OutcomeGiveUp {
+		t.Errorf("the run is %+v (%v)", run, err)
 	}
 }
 

@@ -43,30 +43,6 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
 	return s.append(tx, p)
 }
 
-// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the records may differ.
-func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
-	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
-}
-
-// AppendTurns appends turns to a run.
-func (s *Store) AppendTurns(ctx context.Context, agentID, runID string, turns []Turn) error {
-	records := make([]Record, len(turns))
-	for i, t := range turns {
-		records[i] = t
-	}
-	return s.AppendRecords(ctx, agentID, runID, records)
-}
-
-// WriteStarted opens the run that the record names. On a run that exists it changes what the summary shows.
-func (s *Store) WriteStarted(ctx context.Context, started Started) error {
-	return s.AppendRecords(ctx, started.AgentID, started.RunID, []Record{started})
-}
-
-// WriteEnded ends the run that the record names.
-func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
-	return s.AppendRecords(ctx, ended.AgentID, ended.RunID, []Record{ended})
-}
-
 const opAppend = "append records"
 
 // prepared is a checked batch: everything that can be done before the writer's turn.

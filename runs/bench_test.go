@@ -98,7 +98,7 @@ func BenchmarkList(b *testing.B) {
 		fill(b, d, s, count)
 		b.Run(fmt.Sprintf("first-50-of-%d", count), func(b *testing.B) {
 			for b.Loop() {
-				page, err := s.List(b.Context(), runs.Filter{Agent: new("a")}, runs.Page{})
+				page, err := s.Page(b.Context(), runs.Filter{Agent: new("a")}, db.At{})
 				if err != nil || len(page.Items) != 50 {
 					b.Fatal(len(page.Items), err)
 				}
@@ -106,7 +106,7 @@ func BenchmarkList(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("open-of-%d", count), func(b *testing.B) {
 			for b.Loop() {
-				_, err := s.List(b.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}}, runs.Page{Limit: 10})
+				_, err := s.Page(b.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}}, db.At{Limit: 10})
 				must(b, err)
 			}
 		})

@@ -4,7 +4,7 @@
 //	err := traces.WriteStarted(ctx, started)                    // the run is open
 //	err = traces.AppendTurns(ctx, "agent-a", "run-1", turns)    // any number of times, from anywhere
 //	err = traces.WriteEnded(ctx, ended)                         // and has ended
-//	page, err := traces.List(ctx, runs.Filter{}, runs.Page{})   // newest first, without reading a trace
+//	page, err := traces.Page(ctx, runs.Filter{}, db.At{})       // newest first, without reading a trace
 //
 // A run is named by its agent and its id. It comes into being with the first record that is appended to it, of whatever
 // kind, and is in lists from its first [Started] on.

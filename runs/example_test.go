@@ -71,11 +71,11 @@ func ExampleStore_Trace() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for record, err := range traces.Trace(ctx, "agent-a", "run-1") {
+	for record, err := range traces.Trace(ctx, runs.RunRef{AgentID: "agent-a", RunID: "run-1"}) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(record.RecordKind())
+		fmt.Println(record.Record.RecordKind())
 	}
 	// Output:
 	// started
@@ -98,7 +98,7 @@ func ExampleStore_Append() {
 	// Output: 1 <nil>
 }
 
-func ExampleStore_List() {
+func ExampleStore_Page() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
@@ -109,9 +109,9 @@ func ExampleStore_List() {
 		}
 	}
 	agent := "agent-a"
-	page := runs.Page{Limit: 2}
+	page := db.At{Limit: 2}
 	for {
-		got, err := traces.List(ctx, runs.Filter{Agent: &agent, Since: eight.Add(time.Hour)}, page)
+		got, err := traces.Page(ctx, runs.Filter{Agent: &agent, Since: eight.Add(time.Hour)}, page)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -165,14 +165,16 @@ func ExampleStore_Follow() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(r.Sequence, r.Record.RecordKind())
-		if _, ended := r.Record.(runs.Ended); ended {
+		if r.What == db.StatusChanged {
+			fmt.Println(r.Status)
 			break
 		}
+		fmt.Println(r.Item.Sequence, r.Item.Record.RecordKind())
 	}
 	// Output:
 	// 1 started
 	// 2 turn
 	// 3 turn
 	// 4 ended
+	// incomplete
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +19,17 @@ import (
 func storeAt(t *testing.T, path string) *runs.Store {
 	t.Helper()
 	return runs.NewStore(dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal}), runs.Options{})
+}
+
+// records leaves out what is no record.
+func records(items iter.Seq2[runs.Followed, error]) iter.Seq2[runs.Followed, error] {
+	return func(yield func(runs.Followed, error) bool) {
+		for item, err := range items {
+			if (err != nil || item.What == db.Written) && !yield(item, err) {
+				return
+			}
+		}
+	}
 }
 
 // lastErrorOf runs a loop to its end, which is an error.
@@ -41,16 +53,16 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 	}
 	must(t, writer.AppendTurns(t.Context(), "a", "r", turns))
 	want, cursor := int64(1), ""
-	for r, err := range reader.Follow(t.Context(), ref, "") {
+	for r, err := range records(reader.Follow(t.Context(), ref, "")) {
 		must(t, err)
-		if r.Sequence != want || r.Run != ref {
-			t.Fatalf("record %d of %v came where %d of %v should", r.Sequence, r.Run, want, ref)
+		if r.Item.Sequence != want || r.Of != ref {
+			t.Fatalf("record %d of %v came where %d of %v should", r.Item.Sequence, r.Of, want, ref)
 		}
-		if got, is := r.Record.(runs.Turn); is && got.Index != uint64(want-2) {
-			t.Fatalf("record %d is turn %d", r.Sequence, got.Index)
+		if got, is := r.Item.Record.(runs.Turn); is && got.Index != uint64(want-2) {
+			t.Fatalf("record %d is turn %d", r.Item.Sequence, got.Index)
 		}
-		if read := runs.ReadLine(r.Line); read.Kind != runs.LineRecord || read.Record.RecordKind() != r.Record.RecordKind() {
-			t.Fatalf("line %d is %q", r.Sequence, r.Line)
+		if read := runs.ReadLine(r.Item.Line); read.Kind != runs.LineRecord || read.Record.RecordKind() != r.Item.Record.RecordKind() {
+			t.Fatalf("line %d is %q", r.Item.Sequence, r.Item.Line)
 		}
 		if want == 100 {
 			cursor = r.Cursor
@@ -63,16 +75,16 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 		}
 	}
 	next := int64(101)
-	for r, err := range reader.Follow(t.Context(), ref, cursor) {
+	for r, err := range records(reader.Follow(t.Context(), ref, cursor)) {
 		must(t, err)
-		if r.Sequence != next {
-			t.Fatalf("record %d came where %d should", r.Sequence, next)
+		if r.Item.Sequence != next {
+			t.Fatalf("record %d came where %d should", r.Item.Sequence, next)
 		}
 		if next++; next > 305 {
-			page, err := reader.TracePage(t.Context(), "a", "r", runs.Page{After: r.Cursor})
+			page, err := reader.TracePage(t.Context(), ref, db.At{After: r.Cursor})
 			must(t, err)
-			if len(page.Records) != 0 {
-				t.Errorf("behind the last record there are %d", len(page.Records))
+			if len(page.Items) != 0 {
+				t.Errorf("behind the last record there are %d", len(page.Items))
 			}
 			break
 		}
@@ -87,13 +99,13 @@ func TestFollowGoesOnBehindTheEndAndPassesOverWhatIsNoRecord(t *testing.T) {
 	}))
 	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), ended("r", "a", runs.OutcomeSuccess, start)}))
 	var got []string
-	for r, err := range s.Follow(t.Context(), ref, "") {
+	for r, err := range records(s.Follow(t.Context(), ref, "")) {
 		must(t, err)
-		got = append(got, fmt.Sprint(r.Sequence, " ", r.Record.RecordKind()))
-		if r.Sequence == 5 {
+		got = append(got, fmt.Sprint(r.Item.Sequence, " ", r.Item.Record.RecordKind()))
+		if r.Item.Sequence == 5 {
 			must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "late")}))
 		}
-		if r.Sequence == 6 {
+		if r.Item.Sequence == 6 {
 			break
 		}
 	}
@@ -110,12 +122,12 @@ func TestFollowSurvivesItsWriters(t *testing.T) {
 	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{laterRecord("first")}}))
 	p, round := dbtest.Start(t, "appender", path, "r"), 0
 	sequence, index := int64(0), uint64(0)
-	for r, err := range s.Follow(t.Context(), ref, "") {
+	for r, err := range records(s.Follow(t.Context(), ref, "")) {
 		must(t, err)
-		if sequence++; r.Sequence != sequence {
-			t.Fatalf("record %d came where %d should", r.Sequence, sequence)
+		if sequence++; r.Item.Sequence != sequence {
+			t.Fatalf("record %d came where %d should", r.Item.Sequence, sequence)
 		}
-		got, is := r.Record.(runs.Turn)
+		got, is := r.Item.Record.(runs.Turn)
 		if !is {
 			index = 0 // a process begins
 			continue
@@ -142,7 +154,7 @@ func TestFollowSaysThatItsRunIsGone(t *testing.T) {
 	var cursor string
 	var last error
 	for r, err := range s.Follow(t.Context(), ref, "") {
-		if err == nil && r.Sequence == 2 {
+		if err == nil && r.Item.Sequence == 2 {
 			cursor = r.Cursor
 			removed, err := s.GC(t.Context())
 			must(t, err)
@@ -186,16 +198,14 @@ func TestFollowEndsWithItsContextAndWithTheFile(t *testing.T) {
 		}
 	}
 	ctx, cancel = context.WithCancelCause(t.Context())
-	all, err := s.FollowAll(ctx, nil)
-	must(t, err)
+	all := s.FollowAll(ctx, runs.Filter{})
 	cancel(why)
 	for _, err := range all {
 		if !errors.Is(err, why) {
 			t.Errorf("following all ended with %v", err)
 		}
 	}
-	all, err = s.FollowAll(t.Context(), nil)
-	must(t, err)
+	all = s.FollowAll(t.Context(), runs.Filter{})
 	for _, err := range s.Follow(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}, "") {
 		if err == nil {
 			must(t, d.Close())
@@ -217,10 +227,10 @@ func TestACursorBeforeTheLastLines(t *testing.T) {
 	for _, lines := range []int64{0, 1, 2, 3, 4, 1 << 40} {
 		cursor, err := s.CursorBefore(t.Context(), ref, lines)
 		must(t, err)
-		page, err := s.TracePage(t.Context(), "a", "r", runs.Page{After: cursor})
+		page, err := s.TracePage(t.Context(), ref, db.At{After: cursor})
 		must(t, err)
-		if len(page.Records) != int(min(lines, 3)) {
-			t.Errorf("behind the cursor before the last %d lines there are %d records", lines, len(page.Records))
+		if len(page.Items) != int(min(lines, 3)) {
+			t.Errorf("behind the cursor before the last %d lines there are %d records", lines, len(page.Items))
 		}
 	}
 	if _, err := s.CursorBefore(t.Context(), ref, -1); !errors.Is(err, db.ErrInvalid) {

@@ -3,6 +3,7 @@ package runs_test
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 
@@ -17,8 +18,7 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	s, elsewhere := storeAt(t, path), runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{Scope: "other"})
 	must(t, s.AppendTurns(t.Context(), "a", "old", []runs.Turn{turn(0, "before")}))
 	must(t, s.AppendRecords(t.Context(), "a", "over", []runs.Record{started("over", "a", start), ended("over", "a", runs.OutcomeSuccess, start)}))
-	all, err := s.FollowAll(t.Context(), nil)
-	must(t, err)
+	all := s.FollowAll(t.Context(), runs.Filter{})
 	must(t, elsewhere.AppendTurns(t.Context(), "a", "old", []runs.Turn{turn(0, "not here")}))
 	for _, run := range []string{"p", "q"} {
 		dbtest.Start(t, "appender", path, run) // killed with the test
@@ -46,13 +46,13 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	for i := range 50 {
 		want[runs.RunRef{AgentID: "a", RunID: fmt.Sprint("new ", i)}], want[runs.RunRef{AgentID: "b", RunID: fmt.Sprint("new ", i)}] = 2, 1
 	}
-	for r, err := range all {
+	for r, err := range records(all) {
 		must(t, err)
-		if r.Sequence != last[r.Run]+1 {
-			t.Fatalf("record %d of %v came behind %d", r.Sequence, r.Run, last[r.Run])
+		if r.Item.Sequence != last[r.Of]+1 {
+			t.Fatalf("record %d of %v came behind %d", r.Item.Sequence, r.Of, last[r.Of])
 		}
-		if last[r.Run]++; last[r.Run] == want[r.Run] {
-			if delete(want, r.Run); len(want) == 0 {
+		if last[r.Of]++; last[r.Of] == want[r.Of] {
+			if delete(want, r.Of); len(want) == 0 {
 				break
 			}
 		}
@@ -63,20 +63,19 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 func TestFollowAllOfAnAgentAndItsCursors(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	agent := "" // one like any other
-	all, err := s.FollowAll(t.Context(), &agent)
-	must(t, err)
+	all := s.FollowAll(t.Context(), runs.Filter{Agent: &agent})
 	for _, a := range []string{"a", ""} {
 		must(t, s.AppendTurns(t.Context(), a, "r", []runs.Turn{turn(0, "first"), turn(1, "second")}))
 	}
-	for r, err := range all {
+	for r, err := range records(all) {
 		must(t, err)
-		if r.Run != (runs.RunRef{RunID: "r"}) {
-			t.Fatalf("it delivered a record of %v", r.Run)
+		if r.Of != (runs.RunRef{RunID: "r"}) {
+			t.Fatalf("it delivered a record of %v", r.Of)
 		}
-		for next, err := range s.Follow(t.Context(), r.Run, r.Cursor) {
+		for next, err := range s.Follow(t.Context(), r.Of, r.Cursor) {
 			must(t, err)
-			if next.Sequence != 2 {
-				t.Errorf("behind record 1 comes %d", next.Sequence)
+			if next.Item.Sequence != 2 {
+				t.Errorf("behind record 1 comes %d", next.Item.Sequence)
 			}
 			break
 		}
@@ -84,7 +83,7 @@ func TestFollowAllOfAnAgentAndItsCursors(t *testing.T) {
 	}
 }
 
-func TestFollowAllTellsOfARemovalOnlyWhereRecordsWereLost(t *testing.T) {
+func TestFollowAllTellsOfEveryRemovalAndGoesOn(t *testing.T) {
 	whole := func(run string) []runs.Record {
 		return []runs.Record{started(run, "a", start), ended(run, "a", runs.OutcomeSuccess, start)}
 	}
@@ -93,19 +92,17 @@ func TestFollowAllTellsOfARemovalOnlyWhereRecordsWereLost(t *testing.T) {
 		name   string
 		before []runs.Record // in the run that goes
 		first  []runs.Record // appended to it before another run's
-		lost   bool
 	}{
-		{"an ended run goes", whole("gone"), nil, false},
-		{"an open run goes", whole("gone")[:1], nil, true},
-		{"a run with unread records goes", nil, whole("gone"), true},
+		{"an ended run goes", whole("gone"), nil},
+		{"an open run goes", whole("gone")[:1], nil},
+		{"a run with unread records goes", nil, whole("gone")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, _ := openStore(t, runs.Options{})
 			// The run that comes first has the lower key.
 			must(t, s.AppendRecords(t.Context(), "a", "first", whole("first")))
 			must(t, s.AppendRecords(t.Context(), "a", "gone", c.before))
-			all, err := s.FollowAll(t.Context(), nil)
-			must(t, err)
+			all := s.FollowAll(t.Context(), runs.Filter{})
 			must(t, handle(s).Write(t.Context(), "append", func(tx *db.Tx) error {
 				return errors.Join(
 					s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "first", Records: whole("first")}),
@@ -113,28 +110,71 @@ func TestFollowAllTellsOfARemovalOnlyWhereRecordsWereLost(t *testing.T) {
 			}))
 			var got []string
 			for r, err := range all {
-				if err != nil {
-					if !errors.Is(err, db.ErrCursorExpired) || db.Hint(err) == "" {
-						t.Fatal(err)
+				must(t, err)
+				switch r.What {
+				case db.Gap:
+					if !r.Gone || r.Of != gone {
+						t.Errorf("the gap is %+v", r)
 					}
-					got = append(got, "lost")
-					break
-				}
-				if got = append(got, r.Run.RunID); r.Run.RunID == "next" {
-					break
+					got = append(got, "gone")
+				case db.Written:
+					got = append(got, r.Of.RunID)
 				}
 				if len(got) == 1 {
 					must(t, removeRun(t, s, gone))
 					must(t, s.AppendRecords(t.Context(), "a", "next", []runs.Record{laterRecord("x")}))
 				}
+				if len(got) == 4 {
+					break
+				}
 			}
-			want := []string{"first", "first", "next"}
-			if c.lost {
-				want = []string{"first", "first", "lost"}
-			}
-			if !slices.Equal(got, want) {
+			if want := []string{"first", "first", "gone", "next"}; !slices.Equal(got, want) {
 				t.Errorf("it delivered %v, not %v", got, want)
 			}
 		})
+	}
+}
+
+func TestFollowersHearOfEachNewStatusOnce(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	all := s.FollowAll(t.Context(), runs.Filter{})
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}))
+	told := func(items iter.Seq2[runs.Followed, error]) (list []string, last string) {
+		for item, err := range items {
+			must(t, err)
+			if last = item.Cursor; item.What == db.StatusChanged {
+				return append(list, item.Status), last
+			}
+			list = append(list, item.Item.Record.RecordKind())
+		}
+		return list, last
+	}
+	want := []string{"started", "ended", "completed"}
+	one, cursor := told(s.Follow(t.Context(), ref, ""))
+	many, _ := told(all)
+	if !slices.Equal(one, want) || !slices.Equal(many, want) {
+		t.Errorf("they heard %v and %v, not %v", one, many, want)
+	}
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{turn(0, "late"), ended("r", "a", runs.OutcomeSuccess, start), runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}}))
+	if after, _ := told(s.Follow(t.Context(), ref, cursor)); !slices.Equal(after, []string{"turn", "ended", "ended", "incomplete"}) {
+		t.Errorf("behind its cursor a follower heard %v", after)
+	}
+}
+
+func TestAFilterOfFollowAllTakesRunsFromWhenTheyPass(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	must(t, s.WriteStarted(t.Context(), started("early", "a", start)))
+	all := s.FollowAll(t.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusCompleted}})
+	must(t, s.AppendTurns(t.Context(), "a", "early", []runs.Turn{turn(0, "not told")}))
+	must(t, s.WriteEnded(t.Context(), ended("early", "a", runs.OutcomeSuccess, start)))
+	for item, err := range all {
+		must(t, err)
+		if item.Of.RunID != "early" {
+			t.Errorf("it was told of %+v", item)
+		}
+		if item.What == db.StatusChanged {
+			break
+		}
 	}
 }

@@ -60,15 +60,6 @@ func (s *Store) Standing(rx *db.Rx, run RunRef) (at Standing, found bool, err er
 	return at, found, err
 }
 
-func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
-	scope, ok, err := rx.Scope(s.scope)
-	if err != nil || !ok {
-		return 0, false, err
-	}
-	found, err = rx.Find(&key, sqlRunOfAgent, scope, run.RunID, run.AgentID)
-	return key, found, err
-}
-
 // A TraceLine is a line of a trace as an export writes it.
 type TraceLine struct {
 	Sequence int64    // its place, from 1
@@ -80,15 +71,23 @@ type TraceLine struct {
 // imported line as it was, one that came through the API in the original's own encoding. A run that is not there is
 // ErrNotFound.
 func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, error] {
+	const op = "read lines"
 	return func(yield func(TraceLine, error) bool) {
-		var last tracePlace
-		for {
+		var at db.Place
+		for more := true; more; {
 			var page []TraceLine
-			err := s.db.Read(ctx, "read lines", func(rx *db.Rx) (err error) {
-				if last.key, err = s.findForCursor(rx, run, last.key); err != nil {
+			err := s.db.Read(ctx, op, func(rx *db.Rx) (err error) {
+				key, found, err := s.find(rx, run)
+				switch {
+				case err != nil:
 					return err
+				case at.Key == 0 && !found:
+					return run.failed(op, db.ErrNotFound)
+				case at.Key != 0 && at.Key != key:
+					return run.failed(op, runGone())
 				}
-				page, err = readLines(rx, last.key, last.sequence, tracePageSize)
+				at.Key = key
+				page, more, err = readLines(rx, key, at.Seen, db.MaxPageBytes)
 				return err
 			})
 			if err != nil {
@@ -99,46 +98,37 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, erro
 				if !yield(line, nil) {
 					return
 				}
-				last.sequence = line.Sequence
-			}
-			if len(page) < tracePageSize {
-				return
+				at.Seen = line.Sequence
 			}
 		}
 	}
 }
 
-// The sizes of what a row's line is made of, without reading it.
-const sqlLineSizes = `
-SELECT coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)
-FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ?`
-
 // LinesTx gives the lines behind a sequence inside a transaction: about maxBytes of them, and at least one where there is
 // one; none when there is no such run.
 func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, maxBytes int) ([]TraceLine, error) {
-	const most = 512
 	key, found, err := s.find(rx, run)
 	if err != nil || !found {
 		return nil, err
 	}
-	var sizes []int
-	if err := rx.Select(&sizes, sqlLineSizes, key<<24|after, (key+1)<<24, most); err != nil || len(sizes) == 0 {
-		return nil, err
-	}
-	limit := 1
-	for total := sizes[0]; limit < len(sizes) && total+sizes[limit] <= maxBytes; limit++ {
-		total += sizes[limit]
-	}
-	return readLines(rx, key, after, limit)
+	lines, _, err := readLines(rx, key, after, maxBytes)
+	return lines, err
 }
 
-func readLines(rx *db.Rx, key, after int64, limit int) (lines []TraceLine, err error) {
-	err = eachRow(rx, key, after, limit, func(row *placedRow) error {
+func readLines(rx *db.Rx, key, after int64, maxBytes int) (lines []TraceLine, more bool, err error) {
+	const most = 512
+	taken := 0
+	err = eachRow(rx, key, after, most, func(row *placedRow) (bool, error) {
+		size := row.size()
+		if taken += size; len(lines) > 0 && taken > maxBytes {
+			more = true
+			return false, nil
+		}
 		text, err := row.line()
 		lines = append(lines, TraceLine{Sequence: row.sequence, Kind: row.lineKind(), Text: text})
-		return err
+		return true, err
 	})
-	return lines, err
+	return lines, more || len(lines) == most, err
 }
 
 func (r *recordRow) lineKind() LineKind {

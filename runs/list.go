@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,115 +24,117 @@ type Filter struct {
 	Since, Until time.Time
 }
 
-// A ListPage is a part of a list, newest first; runs that started at the same nanosecond go by run id, then by agent id.
-type ListPage struct {
-	Items []RunSummary
-	Next  string // for the next page; "" when this is the last
-}
-
 const opList = "list runs"
 
-// ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has seen has none.
-func (s *Store) ListRuns(ctx context.Context, agentID string) ([]RunSummary, error) {
-	return s.read(ctx, Filter{Agent: &agentID}, nil, -1)
-}
+// listName is that of the list in its cursors.
+const listName = "runs"
 
-// List gives a page of the runs that pass the filter. Its cost depends on the runs that it looks at, not on how many there
-// are: the filter's agent and times are found in an index, as are open runs; other statuses, and outcomes, are picked out.
-func (s *Store) List(ctx context.Context, filter Filter, page Page) (ListPage, error) {
-	limit, err := page.limit()
-	if err != nil {
-		return ListPage{}, &db.Error{Op: opList, Err: err}
-	}
-	var after *listPlace
-	if page.After != "" {
-		place, err := parseListCursor(page.After)
-		if err != nil {
-			return ListPage{}, &db.Error{Op: opList, Err: err}
-		}
-		after = &place
-	}
-	items, err := s.read(ctx, filter, after, limit+1)
-	if err != nil {
-		return ListPage{}, err
-	}
-	if len(items) <= limit {
-		return ListPage{Items: items}, nil
-	}
-	items = items[:limit]
-	return ListPage{Items: items, Next: items[limit-1].place().cursor()}, nil
-}
-
-// Runs gives the runs that pass the filter one by one, read in pages: no transaction is open while the caller's loop runs,
-// and runs that come or go meanwhile may or may not be seen, none twice. After an error there is nothing more.
-func (s *Store) Runs(ctx context.Context, filter Filter) iter.Seq2[RunSummary, error] {
-	return func(yield func(RunSummary, error) bool) {
-		const pageSize = 200
-		var after *listPlace
-		for {
-			items, err := s.read(ctx, filter, after, pageSize)
-			if err != nil {
-				yield(RunSummary{}, err)
-				return
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if len(items) < pageSize {
-				return
-			}
-			place := items[len(items)-1].place()
-			after = &place
-		}
-	}
-}
-
-// Summary describes one run; found is false when there is none, or none with a started record.
-func (s *Store) Summary(ctx context.Context, agentID, runID string) (summary RunSummary, found bool, err error) {
-	err = s.db.Read(ctx, "summarize run", func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
-		var items []RunSummary
-		items, err = selectSummaries(rx, `WHERE started_at IS NOT NULL AND scope = ? AND run_id = ? AND agent_id = ?`, scope, runID, agentID)
-		if len(items) == 1 {
-			summary, found = items[0], true
-		}
-		return err
-	})
-	return summary, found, err
-}
-
-// place is where a list goes on behind this run.
-func (s *RunSummary) place() listPlace {
-	return listPlace{startedAt: columnNanos(s.StartedAt), ref: s.Ref}
-}
-
-// read gives at most limit runs behind a place; a negative limit is none.
-func (s *Store) read(ctx context.Context, filter Filter, after *listPlace, limit int) (items []RunSummary, err error) {
-	where, err := filter.where()
-	if err != nil {
-		return nil, &db.Error{Op: opList, Err: err}
-	}
+// Page gives a page of the runs that pass the filter, newest first; runs that started at the same nanosecond go by run id,
+// then by agent id. Its cost depends on the runs that it looks at, not on how many there are: the filter's agent and times are
+// found in an index, as are open runs; other statuses, and outcomes, are picked out.
+func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
-		}
-		items, err = where.read(rx, scope, after, limit)
+		page, err = s.PageTx(rx, filter, at)
 		return err
 	})
-	return items, err
+	return page, err
 }
+
+// PageTx is Page inside a transaction.
+func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
+	page, err = s.page(rx, filter, at)
+	if err != nil {
+		return page, &db.Error{Op: opList, Hint: db.Hint(err), Err: err}
+	}
+	return page, nil
+}
+
+// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A run moves in that order when
+// another started record is written to it.
+func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, error] {
+	return db.AllPages(func(at db.At) (db.Page[RunSummary], error) { return s.Page(ctx, filter, at) })
+}
+
+// Get describes one run. One without a started record, which no list shows, is Unstarted. ErrNotFound: there is no such run.
+func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
+	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
+		summary, err = s.GetTx(rx, run)
+		return err
+	})
+	return summary, err
+}
+
+const opGet = "get run"
+
+// GetTx is Get inside a transaction.
+func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil {
+		return summary, err
+	}
+	found := false
+	if ok {
+		where := conditions{text: ` AND scope = ? AND run_id = ? AND agent_id = ?`, args: []any{scope, run.RunID, run.AgentID}}
+		for summary, err = range where.summaries(rx, "") {
+			if err != nil {
+				return RunSummary{}, err
+			}
+			found = true
+		}
+	}
+	if !found {
+		return RunSummary{}, run.failed(opGet, db.ErrNotFound)
+	}
+	return summary, nil
+}
+
+// Find gives the runs whose id begins with prefix, by run and then by agent, also those that no list shows; at most limit of
+// them, with the rules of a page.
+func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
+	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
+		found, err = s.FindTx(rx, prefix, limit)
+		return err
+	})
+	return found, err
+}
+
+const opFind = "find runs"
+
+// FindTx is Find inside a transaction.
+func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err error) {
+	room, err := db.At{Limit: limit}.Room()
+	if err != nil {
+		return nil, err
+	}
+	if err := db.CheckID("run", prefix); err != nil {
+		return nil, &db.Error{Op: opFind, Err: err}
+	}
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return nil, err
+	}
+	if end, bounded := db.AfterPrefix(prefix); bounded {
+		err = rx.Select(&found, sqlRunsFrom+` AND run_id < ?`+sqlRunsByName, scope, prefix, end, room.Items)
+	} else {
+		err = rx.Select(&found, sqlRunsFrom+sqlRunsByName, scope, prefix, room.Items)
+	}
+	return found, err
+}
+
+const (
+	sqlRunsFrom   = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ?`
+	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + boundLimit
+)
 
 // conditions are a filter as SQL.
 type conditions struct {
-	text string
-	args []any
+	text  string
+	args  []any
+	exact bool // a time of the filter is beyond what a column holds: Filter.passes has the last word
 }
+
+// key tells filters apart.
+func (c *conditions) key() string { return fmt.Sprintf("%s %q", c.text, c.args) }
 
 func (c *conditions) add(text string, args ...any) {
 	c.text += text
@@ -168,13 +171,24 @@ func (f Filter) where() (conditions, error) {
 		}
 		c.addWords("outcome", words)
 	}
+	// A column of times ends in 1677 and 2262. Beyond, it says no more than that, and the exact times decide.
 	if !f.Since.IsZero() {
 		c.add(" AND started_at >= ?", db.Nanos(f.Since))
 	}
-	if !f.Until.IsZero() {
+	switch {
+	case f.Until.IsZero():
+	case holdsNanos(f.Until):
 		c.add(" AND started_at < ?", db.Nanos(f.Until))
+	default:
+		c.add(" AND started_at <= ?", db.Nanos(f.Until))
 	}
+	c.exact = !f.Since.IsZero() && !holdsNanos(f.Since) || !f.Until.IsZero() && !holdsNanos(f.Until)
 	return c, nil
+}
+
+// passes is the filter's question about times, for conditions that are not exact.
+func (f Filter) passes(run *RunSummary) bool {
+	return (f.Since.IsZero() || !run.StartedAt.Before(f.Since)) && (f.Until.IsZero() || run.StartedAt.Before(f.Until))
 }
 
 func (c *conditions) addWords(column string, words []RunStatus) {
@@ -185,63 +199,135 @@ func (c *conditions) addWords(column string, words []RunStatus) {
 }
 
 // summaryOrder is the order of every list: that of the indexes runs_by_agent, runs_by_start and runs_open.
-const summaryOrder = ` ORDER BY started_at DESC, run_id, agent_id LIMIT ` + boundLimit
+const summaryOrder = ` ORDER BY started_at DESC, run_id, agent_id`
 
-// read looks behind a place in two steps, first among the runs that started at the same time, so that each is one range of
-// an index.
-func (c conditions) read(rx *db.Rx, scope int64, after *listPlace, limit int) ([]RunSummary, error) {
-	const started = `WHERE started_at IS NOT NULL AND scope = ?`
-	where, args := started+c.text, append([]any{scope}, c.args...)
+func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
+	where, err := filter.where()
+	if err != nil {
+		return page, err
+	}
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok && at.After == "" {
+		return page, err
+	}
+	var place *listPlace
+	if at.After != "" {
+		if place, err = readListPlace(rx, scope, at.After); err != nil {
+			return page, err
+		}
+	}
+	limit := room.Items + 1
+	if where.exact {
+		limit = math.MaxInt32 // some are picked out, and the page is full when it is full
+	}
+	items := func(yield func(RunSummary, error) bool) {
+		for run, err := range where.behind(rx, scope, place, limit) {
+			if err == nil && where.exact && !filter.passes(&run) {
+				continue
+			}
+			if !yield(run, err) {
+				return
+			}
+		}
+	}
+	return db.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
+		return rx.Cursor(listName, []int64{scope, columnNanos(run.StartedAt)}, run.Ref.RunID, run.Ref.AgentID)
+	})
+}
+
+// size is how many bytes a summary takes, about.
+func (s *RunSummary) size() int { return 200 + len(s.RunID) + len(s.AgentID) + len(s.Intent) }
+
+// listPlace is where a page of a list ended. The run need not be there any more.
+type listPlace struct {
+	startedAt int64
+	ref       RunRef
+}
+
+func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
+	var numbers [2]int64
+	p := new(listPlace)
+	if err := rx.ReadCursor(listName, cursor, numbers[:], &p.ref.RunID, &p.ref.AgentID); err != nil {
+		return nil, err
+	}
+	if numbers[0] != scope {
+		return nil, db.NotThisCursor(cursor)
+	}
+	p.startedAt = numbers[1]
+	return p, nil
+}
+
+// behind gives at most limit runs behind a place, in two steps, first those that started at the same time, so that each is
+// one range of an index.
+func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary, error] {
+	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if after == nil {
-		return selectSummaries(rx, where+summaryOrder, append(args, limit)...)
+		return from.summaries(rx, summaryOrder+` LIMIT `+boundLimit, limit)
 	}
-	tied, err := selectSummaries(rx, where+` AND started_at = ? AND (run_id, agent_id) > (?, ?)`+summaryOrder,
-		append(slices.Clone(args), after.startedAt, after.ref.RunID, after.ref.AgentID, limit)...)
-	if err != nil || len(tied) == limit {
-		return tied, err
+	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID, after.ref.AgentID)
+	older := from.and(` AND started_at < ?`, after.startedAt)
+	return func(yield func(RunSummary, error) bool) {
+		for _, part := range []conditions{tied, older} {
+			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+boundLimit, limit) {
+				if !yield(run, err) || err != nil {
+					return
+				}
+			}
+		}
 	}
-	older, err := selectSummaries(rx, where+` AND started_at < ?`+summaryOrder, append(args, after.startedAt, limit-len(tied))...)
-	return append(tied, older...), err
+}
+
+// and gives the conditions with some more.
+func (c *conditions) and(text string, args ...any) conditions {
+	return conditions{text: c.text + text, args: slices.Concat(c.args, args)}
 }
 
 // sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended one is kept.
-const sqlSummary = `SELECT agent_id, run_id, shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
+const sqlSummary = `SELECT agent_id, run_id, shown_agent_id, shown_run_id, coalesce(intent, ''), started_at, started_at_text, status, outcome,
     ended_at, ended_at_text,
     coalesce(turn_count, coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215, 0) - others)
-FROM runs `
+FROM runs WHERE 1 = 1`
 
-func selectSummaries(rx *db.Rx, where string, args ...any) ([]RunSummary, error) {
-	rows, err := rx.Query(sqlSummary+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var (
-		list    []RunSummary
-		s       RunSummary
-		state   runState
-		started int64
-		status  string
-	)
-	targets := []any{
-		&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &started,
-		&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount,
-	} // one set for all rows
-	for rows.Next() {
-		s = RunSummary{}
-		if err := rows.Scan(targets...); err != nil {
-			return nil, err
+// summaries gives the runs for which the conditions hold, as they are read.
+func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[RunSummary, error] {
+	return func(yield func(RunSummary, error) bool) {
+		rows, err := rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...)
+		if err != nil {
+			yield(RunSummary{}, err)
+			return
 		}
-		s.Status = RunStatus(status)
-		if err := s.fill(started, state); err != nil {
-			return nil, err
+		defer rows.Close()
+		var (
+			s      RunSummary
+			state  runState
+			status string
+		)
+		targets := []any{
+			&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &state.StartedAt,
+			&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount,
+		} // one set for all rows
+		for rows.Next() {
+			s = RunSummary{}
+			err := rows.Scan(targets...)
+			s.Status = RunStatus(status)
+			if err == nil {
+				err = s.fill(state)
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
 		}
-		list = append(list, s)
+		if err := rows.Err(); err != nil {
+			yield(RunSummary{}, err)
+		}
 	}
-	return list, rows.Err()
 }
 
-func (s *RunSummary) fill(started int64, state runState) (err error) {
+func (s *RunSummary) fill(state runState) (err error) {
 	s.AgentID, s.RunID = s.Ref.AgentID, s.Ref.RunID
 	if state.ShownAgentID != nil {
 		s.AgentID = *state.ShownAgentID
@@ -252,8 +338,13 @@ func (s *RunSummary) fill(started int64, state runState) (err error) {
 	if state.Outcome != nil {
 		s.Outcome = OutcomeStatus(*state.Outcome)
 	}
-	if s.StartedAt, s.startedAtText, err = timeOf(started, state.StartedAtText); err != nil || state.EndedAt == nil {
-		return err
+	if s.Unstarted = state.StartedAt == nil; !s.Unstarted {
+		if s.StartedAt, s.startedAtText, err = timeOf(*state.StartedAt, state.StartedAtText); err != nil {
+			return err
+		}
+	}
+	if state.EndedAt == nil {
+		return nil
 	}
 	ended, exact, err := timeOf(*state.EndedAt, state.EndedAtText)
 	s.EndedAt, s.endedAtText = &ended, exact

@@ -35,9 +35,9 @@ func shelfOfRuns(t *testing.T) *runs.Store {
 func pages(t *testing.T, s *runs.Store, filter runs.Filter, limit int) []runs.RunSummary {
 	t.Helper()
 	var all []runs.RunSummary
-	page := runs.Page{Limit: limit}
+	page := db.At{Limit: limit}
 	for {
-		got, err := s.List(t.Context(), filter, page)
+		got, err := s.Page(t.Context(), filter, page)
 		must(t, err)
 		all = append(all, got.Items...)
 		if got.Next == "" {
@@ -64,7 +64,7 @@ func TestPagesOfAnySizeGiveTheList(t *testing.T) {
 		{Agent: new("agent-0"), Since: start.Add(time.Hour), Statuses: []runs.RunStatus{runs.StatusInProgress}},
 	} {
 		var want []runs.RunSummary
-		for run, err := range s.Runs(t.Context(), runs.Filter{}) {
+		for run, err := range s.All(t.Context(), runs.Filter{}) {
 			must(t, err)
 			if passes(filter, run) {
 				want = append(want, run)
@@ -112,14 +112,14 @@ func TestListsAreNewestFirstAndTiesGoByRun(t *testing.T) {
 
 func TestAPageGoesOnWhereARunWasRemoved(t *testing.T) {
 	d := shelfOfRuns(t)
-	first, err := d.List(t.Context(), runs.Filter{}, runs.Page{Limit: 20})
+	first, err := d.Page(t.Context(), runs.Filter{}, db.At{Limit: 20})
 	must(t, err)
 	want := pages(t, d, runs.Filter{}, 60)[20:]
 	must(t, removeRun(t, d, first.Items[19].Ref))
 	must(t, d.WriteStarted(t.Context(), started("newer", "agent-0", start.Add(day))))
 	var got []runs.RunSummary
-	for page := (runs.Page{After: first.Next}); ; {
-		next, err := d.List(t.Context(), runs.Filter{}, page)
+	for page := (db.At{After: first.Next}); ; {
+		next, err := d.Page(t.Context(), runs.Filter{}, page)
 		must(t, err)
 		got = append(got, next.Items...)
 		if page.After = next.Next; page.After == "" {
@@ -134,7 +134,7 @@ func TestAPageGoesOnWhereARunWasRemoved(t *testing.T) {
 func TestTheLoopOverRunsMayWrite(t *testing.T) {
 	s := shelfOfRuns(t)
 	seen := 0
-	for run, err := range s.Runs(t.Context(), runs.Filter{}) {
+	for run, err := range s.All(t.Context(), runs.Filter{}) {
 		must(t, err)
 		must(t, s.AppendTurns(t.Context(), run.Ref.AgentID, run.Ref.RunID, []runs.Turn{turn(1, "more")}))
 		seen++
@@ -147,19 +147,19 @@ func TestTheLoopOverRunsMayWrite(t *testing.T) {
 func TestBadQuestionsAreRefused(t *testing.T) {
 	s := shelfOfRuns(t)
 	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "p")}))
-	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
+	trace, err := s.CursorBefore(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}, 0)
 	must(t, err)
 	for name, ask := range map[string]func() error{
-		"a negative limit":    func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{Limit: -1}); return err },
-		"a huge limit":        func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{Limit: 1001}); return err },
-		"no cursor":           func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{After: "x"}); return err },
-		"a cursor of a trace": func() error { _, err := s.List(t.Context(), runs.Filter{}, runs.Page{After: page.Next}); return err },
+		"a negative limit":    func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: -1}); return err },
+		"a huge limit":        func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: 1001}); return err },
+		"no cursor":           func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{After: "x"}); return err },
+		"a cursor of a trace": func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{After: trace}); return err },
 		"an unknown status": func() error {
-			_, err := s.List(t.Context(), runs.Filter{Statuses: []runs.RunStatus{"done"}}, runs.Page{})
+			_, err := s.Page(t.Context(), runs.Filter{Statuses: []runs.RunStatus{"done"}}, db.At{})
 			return err
 		},
 		"an unknown outcome": func() error {
-			_, err := s.List(t.Context(), runs.Filter{Outcomes: []runs.OutcomeStatus{"completed"}}, runs.Page{})
+			_, err := s.Page(t.Context(), runs.Filter{Outcomes: []runs.OutcomeStatus{"completed"}}, db.At{})
 			return err
 		},
 	} {
@@ -172,12 +172,17 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 func TestASummaryOfOneRun(t *testing.T) {
 	s := shelfOfRuns(t)
 	for _, want := range list(t, s, "agent-1") {
-		got, found, err := s.Summary(t.Context(), "agent-1", want.RunID)
-		if err != nil || !found || !sameRun(got, want) || got.TurnCount != want.TurnCount || got.Status != want.Status {
-			t.Errorf("the summary is %+v (%v, %v), not %+v", got, found, err, want)
+		got, err := s.Get(t.Context(), want.Ref)
+		if err != nil || !sameRun(got, want) || got.TurnCount != want.TurnCount || got.Status != want.Status {
+			t.Errorf("the summary is %+v (%v), not %+v", got, err, want)
 		}
 	}
-	if _, found, err := s.Summary(t.Context(), "agent-1", "none"); found || err != nil {
-		t.Errorf("a run that is not there has a summary (%v)", err)
+	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "agent-1", RunID: "none"}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("of a run that is not there: %v", err)
+	}
+	must(t, s.AppendTurns(t.Context(), "agent-1", "unstarted", []runs.Turn{turn(0, "p")}))
+	got, err := s.Get(t.Context(), runs.RunRef{AgentID: "agent-1", RunID: "unstarted"})
+	if err != nil || !got.Unstarted || got.TurnCount != 1 || got.Status != runs.StatusInProgress {
+		t.Errorf("a run without a started record is %+v (%v)", got, err)
 	}
 }

@@ -41,13 +41,13 @@ func TestPlans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		query := sqlSummary + `WHERE started_at IS NOT NULL AND scope = ?` + c.text
+		query := sqlSummary + c.text + ` AND started_at IS NOT NULL AND scope = ?`
 		if tied {
 			query += ` AND started_at = ? AND (run_id, agent_id) > (?, ?)`
 		} else {
 			query += ` AND started_at < ?`
 		}
-		return query + summaryOrder
+		return query + summaryOrder + ` LIMIT ` + boundLimit
 	}
 	for _, c := range []struct{ name, query, want string }{
 		{"the list of an agent", page(Filter{Agent: new("a")}, false), "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" + seek},
@@ -56,7 +56,7 @@ func TestPlans(t *testing.T) {
 		{"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false), "SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek},
 		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=?)"},
-		{"runs by prefix", sqlRunsByPrefix, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
+		{"runs by prefix", sqlRunsFrom + ` AND run_id < ?` + sqlRunsByName, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
 		{"a trace", sqlRecords, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		{"the last record", sqlLastRecord, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		{"agents with too many runs", sqlFullAgent, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},

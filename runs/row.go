@@ -50,6 +50,17 @@ func (r *recordRow) targets(before ...any) []any {
 		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
 }
 
+// size is how many bytes a row takes, about.
+func (r *recordRow) size() int {
+	n := len(r.parameters) + len(r.output) + len(r.raw)
+	for _, s := range []*string{r.unknownKind, r.prompt, r.tool, r.policyRule, r.policyParam} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	return n
+}
+
 // A pointer, or an empty slice, as an argument would cost the driver reflection.
 
 func text(s *string) any {

@@ -58,8 +58,8 @@ func (s *Store) Retention() RetentionConfig { return s.retention }
 // A RunRef names a run the way the calls that write it do. A started record inside the run may name other ids; summaries
 // show those.
 type RunRef struct {
-	AgentID string
-	RunID   string
+	AgentID string `db:"agent_id"`
+	RunID   string `db:"run_id"`
 }
 
 func (r RunRef) check() error {
@@ -69,6 +69,7 @@ func (r RunRef) check() error {
 	return db.CheckID("run", r.RunID)
 }
 
+// failed names the run in an error, and keeps the hint of one that has it.
 func (r RunRef) failed(op string, err error) error {
-	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Err: err}
+	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: db.Hint(err), Err: err}
 }

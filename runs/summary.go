@@ -39,6 +39,9 @@ type RunSummary struct {
 	Outcome OutcomeStatus
 	// Ref is the name under which calls find the run. It is not in the JSON.
 	Ref RunRef
+	// Unstarted: the run has no started record, so that its Intent and StartedAt are empty and no list shows it. It is not in
+	// the JSON.
+	Unstarted bool
 
 	startedAtText string // the exact times, where a time.Time can't hold them
 	endedAtText   string

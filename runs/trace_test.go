@@ -32,9 +32,9 @@ func laterRecord(kind string) runs.Unknown {
 func kinds(t testing.TB, s *runs.Store, agent, run string) []string {
 	t.Helper()
 	var all []string
-	for r, err := range s.Trace(t.Context(), agent, run) {
+	for r, err := range s.Trace(t.Context(), runs.RunRef{AgentID: agent, RunID: run}) {
 		must(t, err)
-		all = append(all, r.RecordKind())
+		all = append(all, r.Record.RecordKind())
 	}
 	return all
 }
@@ -61,9 +61,9 @@ func TestATraceIsReadInPages(t *testing.T) {
 	}
 	must(t, s.AppendTurns(t.Context(), "a", "r", turns))
 	next := uint64(0)
-	for r, err := range s.Trace(t.Context(), "a", "r") {
+	for r, err := range s.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
 		must(t, err)
-		if got := r.(runs.Turn).Index; got != next {
+		if got := r.Record.(runs.Turn).Index; got != next {
 			t.Fatalf("turn %d comes where %d should", got, next)
 		}
 		if next++; next == 500 { // no transaction is open here
@@ -75,37 +75,40 @@ func TestATraceIsReadInPages(t *testing.T) {
 	}
 }
 
-func TestATraceCursorGoesOnWhereMoreWasWritten(t *testing.T) {
+func TestAPageOfATraceEndsWhereFollowGoesOn(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
-	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
-	if err != nil || len(page.Records) != 1 || page.More {
-		t.Fatalf("the first page is %+v, %v", page, err)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "p"), turn(1, "p"), turn(2, "p")}))
+	first, err := s.TracePage(t.Context(), ref, db.At{Limit: 2})
+	if err != nil || len(first.Items) != 2 || first.Next != first.Items[1].Cursor {
+		t.Fatalf("the first page is %+v, %v", first, err)
 	}
-	for i := range 5 {
-		must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(uint64(i), "p")}))
-		page, err = s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next, Limit: 1})
-		if err != nil || len(page.Records) != 1 || page.More || page.Records[0].(runs.Turn).Index != uint64(i) {
-			t.Fatalf("page %d is %+v, %v", i, page, err)
+	second, err := s.TracePage(t.Context(), ref, db.At{After: first.Next})
+	if err != nil || len(second.Items) != 1 || second.Next != "" || second.Items[0].Item.Sequence != 3 {
+		t.Fatalf("the second page is %+v, %v", second, err)
+	}
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(3, "p")}))
+	for r, err := range s.Follow(t.Context(), ref, second.Items[0].Cursor) {
+		if err != nil || r.Item.Sequence != 4 {
+			t.Errorf("behind the last page comes %+v, %v", r, err)
 		}
-	}
-	if page, err = s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next}); err != nil || len(page.Records) != 0 || page.Next == "" {
-		t.Errorf("behind the last line comes %+v, %v", page, err)
+		break
 	}
 }
 
 func TestACursorIntoARemovedRunSaysSo(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
+	ref, other := runs.RunRef{AgentID: "a", RunID: "r"}, runs.RunRef{AgentID: "a", RunID: "other"}
 	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
 	must(t, s.WriteStarted(t.Context(), started("other", "a", start)))
-	page, err := s.TracePage(t.Context(), "a", "r", runs.Page{})
+	cursor, err := s.CursorBefore(t.Context(), ref, 0)
 	must(t, err)
-	if _, err := s.TracePage(t.Context(), "a", "other", runs.Page{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+	if _, err := s.TracePage(t.Context(), other, db.At{After: cursor}); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 		t.Errorf("the cursor of another run gave %v", err)
 	}
-	must(t, removeRun(t, s, runs.RunRef{AgentID: "a", RunID: "r"}))
+	must(t, removeRun(t, s, ref))
 	for range 2 {
-		if _, err := s.TracePage(t.Context(), "a", "r", runs.Page{After: page.Next}); !errors.Is(err, db.ErrCursorExpired) || db.Hint(err) == "" {
+		if _, err := s.TracePage(t.Context(), ref, db.At{After: cursor}); !errors.Is(err, db.ErrCursorExpired) || db.Hint(err) == "" {
 			t.Errorf("the cursor into the removed run gave %v", err)
 		}
 		must(t, s.WriteStarted(t.Context(), started("r", "a", start))) // a new one of that name
@@ -114,8 +117,8 @@ func TestACursorIntoARemovedRunSaysSo(t *testing.T) {
 
 func TestATraceThatIsNotThere(t *testing.T) {
 	s, _ := openStore(t, runs.Options{Scope: "nobody was here"})
-	for r, err := range s.Trace(t.Context(), "a", "r") {
-		if r != nil || !errors.Is(err, db.ErrNotFound) {
+	for r, err := range s.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+		if r.Record != nil || !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("got %v, %v", r, err)
 		}
 	}
@@ -144,7 +147,7 @@ func TestFindGoesByPrefix(t *testing.T) {
 	for _, id := range []string{"ab", "abc", "abé", "ab\U0010ffff", "ac", "b", "a%", "a"} {
 		must(t, s.AppendTurns(t.Context(), "agent", id, []runs.Turn{turn(0, "p")}))
 	}
-	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0} {
+	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0, "ab\U0010ffff": 1} {
 		got, err := s.Find(t.Context(), prefix, 100)
 		if err != nil || len(got) != want {
 			t.Errorf("%q finds %v (%v), not %d runs", prefix, got, err, want)
@@ -152,6 +155,9 @@ func TestFindGoesByPrefix(t *testing.T) {
 	}
 	if got, err := s.Find(t.Context(), "ab", 2); err != nil || len(got) != 2 || got[0].RunID != "ab" {
 		t.Errorf("at most two of them are %v (%v)", got, err)
+	}
+	if _, err := s.Find(t.Context(), "\xff", 2); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a prefix that no id can have gave %v", err)
 	}
 }
 

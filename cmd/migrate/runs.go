@@ -88,7 +88,7 @@ func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) err
 		store := runs.NewStore(d, runs.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[runs.RunSummary]{
 			page: func(ctx context.Context, after string, limit int) ([]runs.RunSummary, string, error) {
-				page, err := store.List(ctx, filter, runs.Page{After: after, Limit: limit})
+				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
 			grid: grid{header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5}},
@@ -143,12 +143,12 @@ func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
 		if err != nil {
 			return err
 		}
-		summary, found, err := store.Summary(ctx, ref.AgentID, ref.RunID)
+		summary, err := store.Get(ctx, ref)
 		if err != nil {
 			return err
 		}
 		shown := &summary
-		if !found {
+		if summary.Unstarted {
 			shown = nil
 		}
 		if a.json {
@@ -163,7 +163,7 @@ func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
 func findRun(ctx context.Context, store *runs.Store, id string, agent *string) (runs.RunRef, error) {
 	limit := namedCandidates + 1
 	if agent != nil {
-		limit = -1
+		limit = db.MaxLimit
 	}
 	found, err := store.Find(ctx, id, limit)
 	if err != nil {
@@ -176,7 +176,7 @@ func findRun(ctx context.Context, store *runs.Store, id string, agent *string) (
 		}
 	}
 	if len(candidates) == 0 {
-		for s, err := range store.Runs(ctx, runs.Filter{}) {
+		for s, err := range store.All(ctx, runs.Filter{}) {
 			if err != nil {
 				return runs.RunRef{}, err
 			}

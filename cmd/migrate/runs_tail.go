@@ -61,7 +61,19 @@ run that is removed, or replaced by an import, ends its tail; all of them togeth
 
 var recordColumns = []column{{"line", 5}, {"record", 9}, {"tool", 16}, {"result", 12}, {"text", 0}}
 
-func recordCells(r runs.FollowedRecord) []string {
+// followedRuns leaves out what is no record: a status is told by the record that brought it.
+func followedRuns(items iter.Seq2[runs.Followed, error]) iter.Seq2[runs.Followed, error] {
+	return func(yield func(runs.Followed, error) bool) {
+		for item, err := range items {
+			if (err != nil || item.What == db.Written) && !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+func recordCells(f runs.Followed) []string {
+	r := f.Item
 	line := runs.TraceLine{Sequence: r.Sequence, Kind: runs.LineRecord, Text: r.Line}
 	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
 }
@@ -77,38 +89,38 @@ func (a *app) runsTail(ctx context.Context, store *runs.Store, id string, agent 
 			return err
 		}
 	}
-	return tail(ctx, a, tailing[runs.FollowedRecord]{
-		follow: func(ctx context.Context) (iter.Seq2[runs.FollowedRecord, error], error) {
-			return store.Follow(ctx, ref, cursor), nil
+	return tail(ctx, a, tailing[runs.Followed]{
+		follow: func(ctx context.Context) (iter.Seq2[runs.Followed, error], error) {
+			return followedRuns(store.Follow(ctx, ref, cursor)), nil
 		},
 		columns: recordColumns,
 		row:     recordCells,
 		json:    runItemJSON,
 		words:   []string{"runs", "tail", ref.RunID, "--agent", ref.AgentID},
 		begin:   cursor,
-		cursor:  func(r runs.FollowedRecord) string { return r.Cursor },
+		cursor:  func(r runs.Followed) string { return r.Cursor },
 		expired: "retention or an import removed the run; what there is now: " + a.commandLine("runs", "list"),
 	})
 }
 
 func (a *app) runsTailAll(ctx context.Context, store *runs.Store, agent *string) error {
-	return tail(ctx, a, tailing[runs.FollowedRecord]{
-		follow: func(ctx context.Context) (iter.Seq2[runs.FollowedRecord, error], error) {
-			return store.FollowAll(ctx, agent)
+	return tail(ctx, a, tailing[runs.Followed]{
+		follow: func(ctx context.Context) (iter.Seq2[runs.Followed, error], error) {
+			return followedRuns(store.FollowAll(ctx, runs.Filter{Agent: agent})), nil
 		},
 		columns: append([]column{{"agent", 16}, {"run", 24}}, recordColumns...),
-		row: func(r runs.FollowedRecord) []string {
-			return append([]string{r.Run.AgentID, r.Run.RunID}, recordCells(r)...)
+		row: func(r runs.Followed) []string {
+			return append([]string{r.Of.AgentID, r.Of.RunID}, recordCells(r)...)
 		},
 		json:    runItemJSON,
 		expired: "a run was removed before all its records were printed; start again to follow those that are there",
 	})
 }
 
-func runItemJSON(r runs.FollowedRecord) ([]byte, error) {
-	line := appendJSON([]byte(`{"agent_id":`), r.Run.AgentID)
-	line = appendJSON(append(line, `,"run_id":`...), r.Run.RunID)
-	line = strconv.AppendInt(append(line, `,"sequence":`...), r.Sequence, 10)
-	line = append(append(line, `,"record":`...), r.Line...)
+func runItemJSON(r runs.Followed) ([]byte, error) {
+	line := appendJSON([]byte(`{"agent_id":`), r.Of.AgentID)
+	line = appendJSON(append(line, `,"run_id":`...), r.Of.RunID)
+	line = strconv.AppendInt(append(line, `,"sequence":`...), r.Item.Sequence, 10)
+	line = append(append(line, `,"record":`...), r.Item.Line...)
 	return append(appendJSON(append(line, `,"cursor":`...), r.Cursor), '}'), nil
 }

@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			commands := map[string]func(*testscript.TestScript, bool, []string){
 				"exits":  exits,
 				"field":  field,
+				"keep":   keep,
 				"keys":   keys,
 				"sql":    runSQL,
 				"spoil":  spoil,
@@ -108,6 +109,14 @@ func field(ts *testscript.TestScript, neg bool, args []string) {
 	if same := got == args[2]; same == neg {
 		ts.Fatalf("%s of %s is %s", args[1], args[0], got)
 	}
+}
+
+// keep FILE PATH NAME gives an environment variable what a field holds.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("use: keep FILE PATH NAME")
+	}
+	ts.Setenv(args[2], textOf(ts, at(ts, oneJSON(ts, args[0]), args[1])))
 }
 
 // keys FILE PATH NAME... compares the member names of an object.

@@ -70,7 +70,7 @@ func (r *Runtime) Close() error { return errors.Join(r.crew.Close(), r.file.Clos
 
 // Submit makes a task. One that is there already, done or not, stays as it is.
 func (r *Runtime) Submit(ctx context.Context, task string) error {
-	if _, found, err := r.traces.Summary(ctx, agentID, task); found || err != nil {
+	if _, err := r.traces.Get(ctx, runs.RunRef{AgentID: agentID, RunID: task}); !errors.Is(err, db.ErrNotFound) {
 		return err
 	}
 	err := r.file.Write(ctx, "submit task", func(tx *db.Tx) error {
@@ -132,7 +132,7 @@ func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim)
 	if _, err := r.live.ReserveRunWithID(ctx, task, agentID, "do "+task); err != nil {
 		return err
 	}
-	summary, _, err := r.traces.Summary(ctx, agentID, task)
+	summary, err := r.traces.Get(ctx, runs.RunRef{AgentID: agentID, RunID: task})
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,9 @@ func checkLater(v *verdictList, recorded *recordedTree, x *importedTree) {
 	store := runs.NewStore(x.d, runs.Options{})
 	for _, agent := range recorded.Later.Agents {
 		for _, want := range agent.ListRuns {
-			s, found, err := store.Summary(context.Background(), want["agent_id"].(string), want["run_id"].(string))
-			if err != nil || !found {
-				v.problems = append(v.problems, fmt.Sprintf("%v: found %v, %v", want, found, err))
+			s, err := store.Get(context.Background(), runs.RunRef{AgentID: want["agent_id"].(string), RunID: want["run_id"].(string)})
+			if err != nil {
+				v.problems = append(v.problems, fmt.Sprintf("%v: %v", want, err))
 				continue
 			}
 			got := jsonOf(s).(map[string]any)

@@ -1,0 +1,113 @@
+package db
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+)
+
+// A cursor has one text form, whatever it points into: base64url of the file's generation, the name of the list or stream
+// that it belongs to, and the values of the place. People keep it and give it back; nobody else reads it.
+var cursorText = base64.RawURLEncoding
+
+// Cursor is the text of a place in the list or stream called of: the numbers and texts by which the place is found again.
+func (rx *Rx) Cursor(of string, numbers []int64, texts ...string) string {
+	out := binary.AppendUvarint(make([]byte, 0, 48), rx.generation())
+	out = appendCursorText(out, of)
+	for _, n := range numbers {
+		out = binary.AppendVarint(out, n)
+	}
+	for _, text := range texts {
+		out = appendCursorText(out, text)
+	}
+	return cursorText.EncodeToString(out)
+}
+
+func appendCursorText(out []byte, text string) []byte {
+	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
+}
+
+// ReadCursor reads a text that Cursor made from as many numbers and texts. One that is no cursor, or one of another list or
+// stream, is ErrInvalid; one from before the file was restored from a backup is ErrCursorExpired.
+func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) error {
+	raw, err := cursorText.DecodeString(cursor)
+	if err != nil {
+		return NotThisCursor(cursor)
+	}
+	in := cursorReader{rest: raw}
+	generation, name := in.uvarint(), in.text()
+	if in.bad || name != of {
+		return NotThisCursor(cursor)
+	}
+	for i := range numbers {
+		numbers[i] = in.varint()
+	}
+	for _, text := range texts {
+		*text = in.text()
+	}
+	if in.bad || len(in.rest) > 0 {
+		return NotThisCursor(cursor)
+	}
+	if generation != rx.generation() {
+		return CursorExpired("the file was restored since the cursor was given")
+	}
+	return nil
+}
+
+// NotThisCursor is the error for a text that is no cursor of the list or stream that it was given to.
+func NotThisCursor(cursor string) error {
+	return &Error{
+		Op: "read cursor", Hint: "give back a cursor as it was received, to the call for the same list or stream",
+		Err: fmt.Errorf("%w: %q is no cursor of this list or stream", ErrInvalid, cursor),
+	}
+}
+
+// CursorExpired is the error for a cursor into what is gone.
+func CursorExpired(why string) error {
+	return &Error{Op: "read cursor", Hint: "start over without the cursor", Err: fmt.Errorf("%w: %s", ErrCursorExpired, why)}
+}
+
+// generation tells apart the files that a path has had: it changes when a backup is restored.
+func (rx *Rx) generation() uint64 { return 0 }
+
+type cursorReader struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *cursorReader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if !r.took(size) {
+		return 0
+	}
+	return n
+}
+
+func (r *cursorReader) varint() int64 {
+	n, size := binary.Varint(r.rest)
+	if !r.took(size) {
+		return 0
+	}
+	return n
+}
+
+// took moves on behind a number; false: there was none.
+func (r *cursorReader) took(size int) bool {
+	if size <= 0 {
+		r.bad, r.rest = true, nil
+		return false
+	}
+	r.rest = r.rest[size:]
+	return true
+}
+
+func (r *cursorReader) text() string {
+	size := r.uvarint()
+	if size > uint64(len(r.rest)) {
+		r.bad, r.rest = true, nil
+		return ""
+	}
+	text := string(r.rest[:size])
+	r.rest = r.rest[size:]
+	return text
+}

@@ -1,0 +1,321 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// A bell is followed in these tests: it has a name and a status, and it rings.
+const bells = `
+CREATE TABLE bells (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'new', rings INTEGER NOT NULL DEFAULT 0, kept INTEGER NOT NULL DEFAULT 1) STRICT`
+
+type told = db.Followed[string, int64]
+
+var ringing = db.Stream[string, int64]{
+	Op: "listen", Name: "bell", Born: "new",
+	End: func(rx *db.Rx, key int64) (db.Place, bool, error) {
+		var b bell
+		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, key)
+		return db.Place{Key: key, Seen: b.Rings, Status: b.Status}, found, err
+	},
+	Read: func(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, int64], err error) {
+		var b bell
+		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, at.Key)
+		if err == nil && !found {
+			err = db.CursorExpired("the bell was taken down")
+		}
+		got.Of, got.Status, got.Seen = b.Name, b.Status, at.Seen
+		if at.Seen+1 < b.Kept {
+			got.Lost, got.Seen = "old rings", b.Kept-1
+		}
+		for got.Seen < b.Rings {
+			if got.More = !room.Take(1); got.More {
+				break
+			}
+			got.Seen++
+			got.Items = append(got.Items, db.Placed[int64]{Position: got.Seen, Item: got.Seen})
+		}
+		return got, err
+	},
+}
+
+type bell struct {
+	Key    int64  `db:"key"`
+	Name   string `db:"name"`
+	Status string `db:"status"`
+	Rings  int64  `db:"rings"`
+	Kept   int64  `db:"kept"`
+}
+
+func listen(ctx context.Context, d *db.DB, key int64, cursor string) iter.Seq2[told, error] {
+	return db.Follow(ctx, d, ringing, func(rx *db.Rx) (db.Place, error) {
+		if cursor != "" {
+			return ringing.ReadCursor(rx, cursor)
+		}
+		return db.Place{Key: key}, nil
+	})
+}
+
+func listenAll(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
+	return db.FollowAll(ctx, d, ringing, nil, func(rx *db.Rx) ([]db.Head[string], error) {
+		var rows []bell
+		err := rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells ORDER BY key`)
+		var heads []db.Head[string]
+		for _, b := range rows {
+			heads = append(heads, db.Head[string]{Of: b.Name, Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
+		}
+		return heads, err
+	})
+}
+
+// hear gives what the loop is told first, in short, and the cursor behind it.
+func hear(t *testing.T, items iter.Seq2[told, error], n int) (list []string, cursor string) {
+	t.Helper()
+	for item, err := range items {
+		switch {
+		case err != nil:
+			return append(list, "error: "+err.Error()), cursor
+		case item.Gone:
+			list = append(list, item.Of+" gone")
+		case item.What == db.Gap:
+			list = append(list, item.Of+" lost "+item.Reason)
+		case item.What == db.StatusChanged:
+			list = append(list, item.Of+" is "+item.Status)
+		default:
+			list = append(list, fmt.Sprint(item.Of, " ", item.Item))
+		}
+		if cursor = item.Cursor; len(list) == n {
+			break
+		}
+	}
+	return list, cursor
+}
+
+// meanwhile changes bells while somebody listens.
+func meanwhile(t *testing.T, d *db.DB, changes ...string) {
+	for _, change := range changes {
+		err := d.Write(t.Context(), "change", func(tx *db.Tx) error {
+			_, err := tx.Exec(change)
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, not %q", what, got, want)
+	}
+}
+
+func TestFollowersOfIdleStreamsReadNothing(t *testing.T) {
+	var reads atomic.Int64
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if !o.Write {
+			reads.Add(1)
+		}
+	}})
+	write(t, d, bells)
+	const idle, commits = 200, 100
+	for range idle + 1 {
+		write(t, d, `INSERT INTO bells (name, rings) VALUES ('bell', 1)`)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var begun, over sync.WaitGroup
+	begun.Add(idle)
+	for key := range int64(idle) {
+		over.Go(func() {
+			first := true
+			for item, err := range listen(ctx, d, key+1, "") {
+				if first {
+					begun.Done()
+				} else if err == nil {
+					t.Errorf("a bell that did not ring was heard: %+v", item)
+				}
+				first = false
+			}
+		})
+	}
+	begun.Wait()
+	first := reads.Load()
+	for range commits {
+		write(t, d, `UPDATE bells SET rings = rings + 1 WHERE key = ?`, idle+1)
+	}
+	// One who comes now is told of the last commit by a later look than the others.
+	hear(t, listen(t.Context(), d, idle+1, ""), commits+1)
+	cancel()
+	over.Wait()
+	t.Logf("%d reads to begin with, %d in all, for %d idle followers and %d commits elsewhere", first, reads.Load(), idle, commits)
+	if reads.Load()-first >= 300 {
+		t.Errorf("%d idle followers read %d times", idle, reads.Load()-first)
+	}
+}
+
+func TestAFollowerHearsItemsGapsAndStatuses(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, rings) VALUES ('b', 2)`)
+	got, cursor := hear(t, listen(t.Context(), d, 1, ""), 2)
+	same(t, "at first", got, []string{"b 1", "b 2"})
+	go meanwhile(t, d, `UPDATE bells SET rings = 6, kept = 5, status = 'cracked'`)
+	got, cursor = hear(t, listen(t.Context(), d, 1, cursor), 4)
+	same(t, "then", got, []string{"b lost old rings", "b 5", "b 6", "b is cracked"})
+	go meanwhile(t, d, `UPDATE bells SET rings = 9, kept = 10`)
+	got, cursor = hear(t, listen(t.Context(), d, 1, cursor), 1)
+	same(t, "where nothing is left", got, []string{"b lost old rings"})
+	go meanwhile(t, d, `DELETE FROM bells`)
+	got, _ = hear(t, listen(t.Context(), d, 1, cursor), 0)
+	if len(got) != 1 || !strings.Contains(got[0], db.ErrCursorExpired.Error()) {
+		t.Errorf("once it is gone: %q", got)
+	}
+}
+
+func TestAFollowerOfManyHearsWhatComesToEach(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, rings) VALUES ('a', 2), ('b', 0)`)
+	all, again := listenAll(t.Context(), d), listenAll(t.Context(), d)
+	write(t, d, `UPDATE bells SET rings = rings + 1`)
+	want := []string{"a 3", "b 1"}
+	got, cursor := hear(t, all, 2)
+	same(t, "one follower", got, want)
+	got, _ = hear(t, again, 2)
+	same(t, "another", got, want)
+	write(t, d, `UPDATE bells SET rings = 3 WHERE name = 'b'`)
+	got, _ = hear(t, listen(t.Context(), d, 2, cursor), 2)
+	same(t, "by the cursor of one", got, []string{"b 2", "b 3"})
+
+	all = listenAll(t.Context(), d)
+	go meanwhile(t, d, `DELETE FROM bells WHERE name = 'a'`, `INSERT INTO bells (name, rings, status) VALUES ('c', 1, 'cracked')`)
+	got, _ = hear(t, all, 3)
+	same(t, "of one that goes and one that comes", got, []string{"a gone", "c 1", "c is cracked"})
+}
+
+func TestFollowersEndWithTheirContextAndWithTheFile(t *testing.T) {
+	d, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name) VALUES ('a')`)
+	why := errors.New("enough")
+	for name, follow := range map[string]func(context.Context) iter.Seq2[told, error]{
+		"one":  func(ctx context.Context) iter.Seq2[told, error] { return listen(ctx, d, 1, "") },
+		"many": func(ctx context.Context) iter.Seq2[told, error] { return listenAll(ctx, d) },
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		items := follow(ctx)
+		time.AfterFunc(time.Millisecond, func() { cancel(why) })
+		for _, err := range items {
+			if !errors.Is(err, why) {
+				t.Errorf("%s: its context ended, and it said %v", name, err)
+			}
+		}
+	}
+	one, many := listen(t.Context(), d, 1, ""), listenAll(t.Context(), d)
+	time.AfterFunc(time.Millisecond, func() { _ = d.Close() })
+	for name, items := range map[string]iter.Seq2[told, error]{"one": one, "many": many} {
+		for _, err := range items {
+			if !errors.Is(err, db.ErrClosed) {
+				t.Errorf("%s: its file was closed, and it said %v", name, err)
+			}
+		}
+	}
+}
+
+func TestCursorsBelongToOneList(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	err := d.Read(t.Context(), "cursors", func(rx *db.Rx) error {
+		cursor := rx.Cursor("list", []int64{-1, 1 << 62}, "", "text")
+		var numbers [2]int64
+		var a, b string
+		if err := rx.ReadCursor("list", cursor, numbers[:], &a, &b); err != nil || numbers != [2]int64{-1, 1 << 62} || a != "" || b != "text" {
+			t.Errorf("it came back as %v, %q, %q: %v", numbers, a, b, err)
+		}
+		for name, read := range map[string]func() error{
+			"another list":    func() error { return rx.ReadCursor("other", cursor, numbers[:], &a, &b) },
+			"fewer values":    func() error { return rx.ReadCursor("list", cursor, numbers[:1], &a) },
+			"more values":     func() error { return rx.ReadCursor("list", cursor, numbers[:], &a, &b, &a) },
+			"half a cursor":   func() error { return rx.ReadCursor("list", cursor[:len(cursor)/2], numbers[:], &a, &b) },
+			"no base64":       func() error { return rx.ReadCursor("list", "?", numbers[:], &a, &b) },
+			"nothing":         func() error { return rx.ReadCursor("list", "", numbers[:], &a, &b) },
+			"a huge length":   func() error { return rx.ReadCursor("list", "AP____8P", numbers[:], &a, &b) },
+			"another's bytes": func() error { return rx.ReadCursor("list", "AAAA", numbers[:], &a, &b) },
+		} {
+			if err := read(); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
+	weights := []int{1, 1, db.MaxPageBytes * 3, 1, 1}
+	read := 0
+	items := func(yield func(int, error) bool) {
+		for i := range weights {
+			read++
+			if !yield(i, nil) {
+				return
+			}
+		}
+	}
+	for _, c := range []struct {
+		limit int
+		from  int
+		want  []int
+		next  string
+	}{{2, 0, []int{0, 1}, "1"}, {0, 0, []int{0, 1}, "1"}, {1000, 0, []int{0, 1}, "1"}} {
+		read = 0
+		room, err := db.At{Limit: c.limit}.Room()
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+		if err != nil || !slices.Equal(page.Items, c.want) || page.Next != c.next || read != len(c.want)+1 {
+			t.Errorf("a page of %d is %+v after %d items: %v", c.limit, page, read, err)
+		}
+	}
+	weights = weights[2:]
+	room, _ := db.At{}.Room()
+	page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+	if err != nil || !slices.Equal(page.Items, []int{0}) || page.Next != "0" {
+		t.Errorf("an item that fills a page alone gave %+v: %v", page, err)
+	}
+	for _, limit := range []int{-1, db.MaxLimit + 1} {
+		if _, err := (db.At{Limit: limit}).Room(); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			t.Errorf("a limit of %d gave %v", limit, err)
+		}
+	}
+}
+
+func TestWhatComesBehindAPrefix(t *testing.T) {
+	for prefix, want := range map[string]string{"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000", "é": "ê"} {
+		if got, bounded := db.AfterPrefix(prefix); !bounded || got != want {
+			t.Errorf("behind %q comes %q (%v), not %q", prefix, got, bounded, want)
+		}
+	}
+	for _, prefix := range []string{"", "\U0010ffff"} {
+		if end, bounded := db.AfterPrefix(prefix); bounded {
+			t.Errorf("behind %q comes %q", prefix, end)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package db
+
+import (
+	"fmt"
+	"iter"
+)
+
+const (
+	// DefaultLimit is the number of items of a page whose At names no limit.
+	DefaultLimit = 50
+	// MaxLimit is the largest limit of a page.
+	MaxLimit = 1000
+	// MaxPageBytes is where a page ends that has not reached its limit: it holds fewer bytes, or one item.
+	MaxPageBytes = 1 << 20
+)
+
+// An At says which part of a list is wanted. The zero value is the first page.
+type At struct {
+	// After is the Next of the page before; "" is the beginning of the list.
+	After string
+	// Limit is the largest number of items; 0 means DefaultLimit, and less, or more than MaxLimit, is ErrInvalid.
+	Limit int
+}
+
+// A Page is a part of a list, from one snapshot.
+type Page[T any] struct {
+	Items []T
+	// Next is the cursor of the page behind this one, for At.After; "" when there is none. It stays good whatever becomes of
+	// the items: the next page begins behind where this one ended.
+	Next string
+}
+
+// Room gives the room of a page. ErrInvalid: the limit is none.
+func (at At) Room() (Room, error) {
+	limit := at.Limit
+	if limit == 0 {
+		limit = DefaultLimit
+	}
+	if limit < 0 || limit > MaxLimit {
+		return Room{}, &Error{
+			Op: "read page", Hint: fmt.Sprintf("ask for 1 to %d, or 0 for %d", MaxLimit, DefaultLimit),
+			Err: fmt.Errorf("%w: the limit of a page is %d", ErrInvalid, at.Limit),
+		}
+	}
+	return Room{Items: limit, bytes: MaxPageBytes}, nil
+}
+
+// A Room is what is left on a page.
+type Room struct {
+	Items int // how many more items there is room for
+	bytes int
+	taken bool
+}
+
+// Take reports whether one more item, of so many bytes, has room, and takes it. The first one always has.
+func (r *Room) Take(bytes int) bool {
+	if r.Items == 0 || r.taken && bytes > r.bytes {
+		return false
+	}
+	r.Items--
+	r.bytes -= bytes
+	r.taken = true
+	return true
+}
+
+// FillPage takes items until the page is full, and looks no further than at the one behind the last. weigh says how many
+// bytes an item takes, about; next gives the cursor behind one.
+func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int, next func(*T) string) (page Page[T], err error) {
+	for item, err := range items {
+		if err != nil {
+			return Page[T]{}, err
+		}
+		if !room.Take(weigh(&item)) {
+			page.Next = next(&page.Items[len(page.Items)-1])
+			break
+		}
+		page.Items = append(page.Items, item)
+	}
+	return page, nil
+}
+
+// AllPages gives the items of all pages one by one: no transaction is open while the caller's loop runs. After an error
+// there is nothing more.
+//
+// Each page is a snapshot of its own. An item that keeps its place in the order meanwhile comes once; one that comes, goes or
+// moves may be missed, and one that moves may come twice.
+func AllPages[T any](page func(At) (Page[T], error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for at := (At{Limit: 200}); ; {
+			got, err := page(at)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range got.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if at.After = got.Next; at.After == "" {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,329 @@
+package db
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Those who follow one thing wait at the handle's tail, which looks at the ends of all their streams in one read after a
+// commit and wakes those to whom something came. Those who follow many wait at an overview, one for each list of heads. Both
+// rest after a look: at least restAtLeast, so that a storm of commits is one look every few milliseconds, and restFactor
+// times as long as the look took.
+const (
+	restAtLeast = 2 * time.Millisecond
+	restFactor  = 4
+
+	lookWhy = "look for what followers wait for"
+)
+
+// lookouts are the tail and the overviews of a handle, while somebody waits there.
+type lookouts struct {
+	mu        sync.Mutex
+	tail      *tail
+	overviews map[overviewKey]any // *overview[R]
+}
+
+// A lookout calls look after each commit, and when it is asked to, until nobody uses it any more.
+type lookout struct {
+	users int // under lookouts.mu
+	asked chan struct{}
+	stop  context.CancelFunc
+	ended chan struct{} // closed when no more looks come
+}
+
+// start begins to look out; the first look comes when it is asked for.
+func (l *lookout) start(d *DB, look func(context.Context)) error {
+	ctx, stop := context.WithCancel(context.Background())
+	changes, err := d.Changes(ctx)
+	if err != nil {
+		stop()
+		return err
+	}
+	l.asked, l.stop, l.ended = make(chan struct{}, 1), stop, make(chan struct{})
+	go l.run(ctx, changes, look)
+	return nil
+}
+
+func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(context.Context)) {
+	defer close(l.ended)
+	defer l.stop()
+	for {
+		select {
+		case _, open := <-changes:
+			if !open {
+				return
+			}
+		case <-l.asked:
+		}
+		for again := true; again; {
+			began := time.Now()
+			look(ctx)
+			select {
+			case <-time.After(max(restAtLeast, restFactor*time.Since(began))):
+				again = false
+			case <-l.asked: // by somebody new, who is not to wait for the rest of the others
+			case <-ctx.Done():
+				again = false
+			}
+		}
+	}
+}
+
+func (l *lookout) ask() {
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+}
+
+// over is the error with which those who wait end when no more looks come.
+func (l *lookout) over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return ErrClosed
+}
+
+// A tail is where the followers of single things wait.
+type tail struct {
+	lookout
+	d *DB
+
+	mu      sync.Mutex
+	looked  int // looks begun
+	waiting map[*waiter]struct{}
+}
+
+// A waiter is a follower who has read everything that there was.
+type waiter struct {
+	came  func(*Rx) (bool, error) // reports whether something came to its stream
+	woken chan struct{}           // closed when something may have
+}
+
+// joinTail gives the tail of the handle, which the caller leaves in the end.
+func joinTail(ctx context.Context, d *DB) (*tail, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d.lookouts.mu.Lock()
+	defer d.lookouts.mu.Unlock()
+	t := d.lookouts.tail
+	if t == nil {
+		t = &tail{d: d, waiting: map[*waiter]struct{}{}}
+		if err := t.start(d, t.look); err != nil {
+			return nil, err
+		}
+		d.lookouts.tail = t
+	}
+	t.users++
+	return t, nil
+}
+
+func (t *tail) leave() {
+	t.d.lookouts.mu.Lock()
+	defer t.d.lookouts.mu.Unlock()
+	if t.users--; t.users == 0 {
+		t.d.lookouts.tail = nil
+		t.stop()
+	}
+}
+
+// looks counts the looks that have begun: a follower who takes the count before it reads knows by it whether one may have
+// missed what the read did not see.
+func (t *tail) looks() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.looked
+}
+
+// wait returns nil once something may have come since the caller read, which was when since looks had begun.
+func (t *tail) wait(ctx context.Context, since int, came func(*Rx) (bool, error)) error {
+	w := &waiter{came: came, woken: make(chan struct{})}
+	t.mu.Lock()
+	t.waiting[w] = struct{}{}
+	missed := t.looked != since
+	t.mu.Unlock()
+	if missed {
+		t.ask()
+	}
+	select {
+	case <-w.woken:
+		return nil
+	case <-ctx.Done():
+	case <-t.ended:
+	}
+	t.mu.Lock()
+	delete(t.waiting, w)
+	t.mu.Unlock()
+	return t.over(ctx)
+}
+
+// look wakes those to whom something came. Where that can't be told they are woken as well, and meet the error themselves.
+func (t *tail) look(ctx context.Context) {
+	t.mu.Lock()
+	t.looked++
+	waiting := make([]*waiter, 0, len(t.waiting))
+	for w := range t.waiting {
+		waiting = append(waiting, w)
+	}
+	t.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
+	var woken []*waiter
+	err := t.d.Read(ctx, lookWhy, func(rx *Rx) error {
+		woken = woken[:0]
+		for _, w := range waiting {
+			if came, err := w.came(rx); came || err != nil {
+				woken = append(woken, w)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		woken = waiting
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range woken {
+		if _, still := t.waiting[w]; still {
+			delete(t.waiting, w)
+			close(w.woken)
+		}
+	}
+}
+
+type overviewKey struct {
+	stream string
+	key    any
+}
+
+// A sight is what an overview saw at a look.
+type sight[R comparable] struct {
+	look  int
+	heads []Head[R]
+	err   error
+}
+
+// An overview is where the followers of many things wait, those whose lists of heads are the same.
+type overview[R comparable] struct {
+	lookout
+	d     *DB
+	key   overviewKey
+	heads func(*Rx) ([]Head[R], error)
+
+	mu      sync.Mutex
+	looked  int             // looks begun
+	last    sight[R]        // of the last one that saw something else than the one before
+	changed chan struct{}   // closed when there is another last
+	joining []chan struct{} // each closed after a look that began later
+}
+
+// joinOverview gives an overview and what is there now. The caller leaves it in the end; it is left when ctx ends, too.
+func joinOverview[R comparable](
+	ctx context.Context, d *DB, key overviewKey, heads func(*Rx) ([]Head[R], error),
+) (o *overview[R], now sight[R], leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, now, nil, err
+	}
+	if o, err = findOverview(d, key, heads); err != nil {
+		return nil, now, nil, err
+	}
+	leave = sync.OnceFunc(o.leave)
+	context.AfterFunc(ctx, leave)
+	if now, err = o.now(ctx); err != nil {
+		leave()
+	}
+	return o, now, leave, err
+}
+
+func findOverview[R comparable](d *DB, key overviewKey, heads func(*Rx) ([]Head[R], error)) (*overview[R], error) {
+	d.lookouts.mu.Lock()
+	defer d.lookouts.mu.Unlock()
+	o, ok := d.lookouts.overviews[key].(*overview[R])
+	if !ok {
+		o = &overview[R]{d: d, key: key, heads: heads, changed: make(chan struct{})}
+		if err := o.start(d, o.look); err != nil {
+			return nil, err
+		}
+		if d.lookouts.overviews == nil {
+			d.lookouts.overviews = map[overviewKey]any{}
+		}
+		d.lookouts.overviews[key] = o
+	}
+	o.users++
+	return o, nil
+}
+
+func (o *overview[R]) leave() {
+	o.d.lookouts.mu.Lock()
+	defer o.d.lookouts.mu.Unlock()
+	if o.users--; o.users == 0 {
+		delete(o.d.lookouts.overviews, o.key)
+		o.stop()
+	}
+}
+
+// now waits for a look that begins after the call.
+func (o *overview[R]) now(ctx context.Context) (sight[R], error) {
+	looked := make(chan struct{})
+	o.mu.Lock()
+	o.joining = append(o.joining, looked)
+	o.mu.Unlock()
+	o.ask()
+	select {
+	case <-looked:
+	case <-ctx.Done():
+		return sight[R]{}, o.over(ctx)
+	case <-o.ended:
+		return sight[R]{}, o.over(ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last, o.last.err
+}
+
+// wait gives what a look saw that is something else than before.
+func (o *overview[R]) wait(ctx context.Context, before sight[R]) (sight[R], error) {
+	o.mu.Lock()
+	now, changed := o.last, o.changed
+	o.mu.Unlock()
+	if now.look == before.look {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return before, o.over(ctx)
+		case <-o.ended:
+			return before, o.over(ctx)
+		}
+		o.mu.Lock()
+		now = o.last
+		o.mu.Unlock()
+	}
+	return now, now.err
+}
+
+func (o *overview[R]) look(ctx context.Context) {
+	o.mu.Lock()
+	o.looked++
+	now := sight[R]{look: o.looked}
+	joining := o.joining
+	o.joining = nil
+	o.mu.Unlock()
+	now.err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+		now.heads, err = o.heads(rx)
+		return err
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.err != nil || o.last.err != nil || o.last.look == 0 || !slices.Equal(now.heads, o.last.heads) {
+		o.last = now
+		close(o.changed)
+		o.changed = make(chan struct{})
+	}
+	for _, looked := range joining {
+		close(looked)
+	}
+}

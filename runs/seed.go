@@ -1,0 +1,117 @@
+package runs
+
+import (
+	"context"
+	"slices"
+
+	"selvedge/db"
+)
+
+// The calls of the store that this package took over, under their names and with their behaviour: docs/parity.md lists them.
+// They are thin; where the grammar of all stores has a better call, they name it.
+
+// WriteStarted opens the run that the record names. On a run that exists it changes what the summary shows.
+func (s *Store) WriteStarted(ctx context.Context, started Started) error {
+	return s.AppendRecords(ctx, started.AgentID, started.RunID, []Record{started})
+}
+
+// AppendTurns appends turns to a run.
+func (s *Store) AppendTurns(ctx context.Context, agentID, runID string, turns []Turn) error {
+	records := make([]Record, len(turns))
+	for i, t := range turns {
+		records[i] = t
+	}
+	return s.AppendRecords(ctx, agentID, runID, records)
+}
+
+// WriteEnded ends the run that the record names.
+func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
+	return s.AppendRecords(ctx, ended.AgentID, ended.RunID, []Record{ended})
+}
+
+// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the records may differ.
+// [Store.Append] can be repeated.
+func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
+	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
+}
+
+// ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has seen has none. Lists that
+// may be long are read in parts with [Store.Page] and [Store.All].
+func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary, err error) {
+	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
+		list = nil
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		where := conditions{text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`, args: []any{scope, agentID}}
+		for run, err := range where.summaries(rx, summaryOrder) {
+			if err != nil {
+				return err
+			}
+			list = append(list, run)
+		}
+		return nil
+	})
+	// By the exact times: those beyond the range of a column are one value there.
+	slices.SortStableFunc(list, func(a, b RunSummary) int { return b.StartedAt.Compare(a.StartedAt) })
+	return list, err
+}
+
+// GetRunTrace gives the trace of the run with this id, whichever agent's it is; where several agents have one, that of
+// the first by id. found is false when nobody has. Records of later versions are left out; [Store.Trace] has them, and reads
+// a long trace in parts.
+func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record, found bool, err error) {
+	return s.wholeTrace(ctx, sqlRunOfAny, runID)
+}
+
+// GetRunTraceFor is GetRunTrace for the run of one agent.
+func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool, err error) {
+	return s.wholeTrace(ctx, sqlRunOfAgent, runID, agentID)
+}
+
+// AgentForRun gives the agent whose run has this id, the first by id where several have one.
+func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, found bool, err error) {
+	err = s.db.Read(ctx, "find the agent of a run", func(rx *db.Rx) error {
+		agentID, found = "", false
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		found, err = rx.Find(&agentID, sqlAgentOfRun, scope, runID)
+		return err
+	})
+	return agentID, found, err
+}
+
+const (
+	sqlRunOfAny   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
+	sqlAgentOfRun = `SELECT agent_id FROM runs WHERE scope = ? AND run_id = ? ORDER BY agent_id LIMIT 1`
+)
+
+// wholeTrace reads a trace without records of later versions.
+func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool, err error) {
+	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
+		records, found = nil, false
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		var key int64
+		if found, err = rx.Find(&key, find, append([]any{scope}, names...)...); err != nil || !found {
+			return err
+		}
+		records = []Record{}
+		return eachRow(rx, key, 0, maxSequence, func(row *placedRow) (bool, error) {
+			if row.kind == kindUnknown {
+				return true, nil
+			}
+			record, err := row.record()
+			if err == nil && record != nil {
+				records = append(records, record)
+			}
+			return true, err
+		})
+	})
+	return records, found, err
+}
