@@ -160,9 +160,9 @@ func wholeRun(ctx context.Context, s *session, run string) error {
 	if err != nil || !found {
 		return fmt.Errorf("run %s: found %t: %w", run, found, err)
 	}
-	sum, found, err := traces(s).Summary(ctx, agent, run)
-	if err != nil || !found {
-		return fmt.Errorf("summary of run %s: found %t: %w", run, found, err)
+	sum, err := traces(s).Get(ctx, runs.RunRef{AgentID: agent, RunID: run})
+	if err != nil {
+		return err
 	}
 	ended := false
 	n := 0
