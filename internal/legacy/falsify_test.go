@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,36 @@ func TestFalsifiedAnswersOfATreeAreNoticed(t *testing.T) {
 			t.Errorf("%d lies; without them: %v", lies, v.problems)
 		}
 		t.Logf("%d lies noticed", lies)
+	}
+}
+
+// A recorded answer about a place that the model does not list is a finding about the model, and the test goes on.
+func TestATreeThatTheModelDoesNotKnowIsAProblemOfItsOwn(t *testing.T) {
+	trees, err := replay.Trees("runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := trees[slices.IndexFunc(trees, func(tree replay.Tree) bool { return tree.Name == "runs/small" })]
+	dir := unpackTree(t, small)
+	original := readTree(t, filepath.Join(dir, "runs"), modelRules{}, treeNow)
+	totals, retention := original.totals(), runs.FromCarDir(dir)
+	seed := original.answers(parseRecorded(t, small.Expected).limits())
+	for name, change := range map[string]func(*recordedTree){
+		"another file":   func(r *recordedTree) { r.Runs[0].File = "elsewhere.jsonl" },
+		"another agent":  func(r *recordedTree) { r.Agents[0].Dir = "nobody" },
+		"other limits":   func(r *recordedTree) { r.GC[0].MaxPerAgent = 4711 },
+		"another list":   func(r *recordedTree) { r.Adoption.Lists = map[string][]any{"nobody": {map[string]any{}}} },
+		"a trace gained": func(r *recordedTree) { r.Runs[0].AgentDir, r.Runs[0].Trace = "nobody", json.RawMessage("[]") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorded := parseRecorded(t, small.Expected)
+			change(recorded)
+			v := &verdictList{byRule: map[string]int{}}
+			recorded.check(v, seed, totals, retention)
+			if len(v.problems) == 0 {
+				t.Error("nobody noticed")
+			}
+		})
 	}
 }
 
