@@ -13,7 +13,7 @@ MAKEFLAGS     += --no-print-directory
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 BUILD     := -buildvcs=false
 LDFLAGS   := -X main.version=$(VERSION)
-TOOL      := go tool -modfile=$(CURDIR)/tools/go.mod
+TOOL      := go tool -modfile='$(CURDIR)/tools/go.mod'
 
 # The product needs no C. Only the race detector and the C SQLite that bench measures against do.
 export CGO_ENABLED := 0

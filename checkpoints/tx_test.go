@@ -1,0 +1,54 @@
+package checkpoints_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+func TestCallsInOneTransactionHappenTogetherOrNotAtAll(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	s := checkpoints.NewStore(d, checkpoints.Options{})
+	for _, id := range []string{"claimed", "removed"} {
+		check(t, s.SaveDocument(t.Context(), id, document(t, id)))
+	}
+	no := errors.New("no")
+	together := func(last error) error {
+		return d.Write(t.Context(), "resume", func(tx *db.Tx) error {
+			if claim, ok, err := s.ClaimTx(tx, "claimed"); err != nil || !ok || claim.RunID != "claimed" {
+				t.Errorf("claim: %+v, %v, %v", claim, ok, err)
+			}
+			if err := s.RemoveTx(tx, "removed"); err != nil {
+				return err
+			}
+			return last
+		})
+	}
+	waiting := func() []string {
+		list, err := s.List(t.Context())
+		check(t, err)
+		slices.Sort(list)
+		return list
+	}
+	if err := together(no); !errors.Is(err, no) {
+		t.Errorf("the error is %v", err)
+	}
+	if got := waiting(); !slices.Equal(got, []string{"claimed", "removed"}) {
+		t.Errorf("after an error %q wait", got)
+	}
+	check(t, together(nil))
+	if got := waiting(); len(got) > 0 {
+		t.Errorf("afterwards %q wait", got)
+	}
+}
+
+func document(t *testing.T, id string) []byte {
+	t.Helper()
+	text, err := (&checkpoints.PausedWorkflow{RunID: id}).Document()
+	check(t, err)
+	return text
+}

@@ -1,0 +1,182 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "selvedge/"
+
+// stores are what STORE stands for, and what "every store" is.
+var stores = []string{"runs", "runs/live", "agents", "checkpoints", "workers"}
+
+// A room is a row of the table in architecture.md, or of one store where the row is one of STORE.
+type room struct {
+	folder     string
+	everything bool
+	allowed    []string // folders
+}
+
+var spans = regexp.MustCompile("`([^`]+)/`")
+
+// readRooms reads the table of rooms. The deepest room of a package is the last that fits.
+func readRooms(t *testing.T) (rooms []room, written []string) {
+	t.Helper()
+	page, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") {
+			continue
+		}
+		may := strings.TrimSpace(cells[3])
+		for _, span := range spans.FindAllStringSubmatch(cells[1], -1) {
+			written = append(written, span[1])
+			for _, r := range expanded(span[1]) {
+				r.everything = may == "everything"
+				for _, allowed := range spans.FindAllStringSubmatch(may, -1) {
+					r.allowed = append(r.allowed, ownOr(allowed[1], r.folder)...)
+				}
+				if strings.Contains(may, "every store") {
+					r.allowed = append(r.allowed, stores...)
+				}
+				rooms = append(rooms, r)
+			}
+		}
+	}
+	slices.SortFunc(rooms, func(a, b room) int { return len(a.folder) - len(b.folder) })
+	if len(rooms) < 15 {
+		t.Fatalf("architecture.md has %d rooms", len(rooms))
+	}
+	return rooms, written
+}
+
+func expanded(folder string) (list []room) {
+	if !strings.Contains(folder, "STORE") {
+		return []room{{folder: folder}}
+	}
+	for _, store := range stores {
+		list = append(list, room{folder: strings.ReplaceAll(folder, "STORE", path.Base(store))})
+	}
+	return list
+}
+
+// ownOr is the folder that a cell names: with STORE the one of the store whose row it is, and of all for other rooms.
+func ownOr(folder, of string) (list []string) {
+	for _, store := range stores {
+		if store == of {
+			return []string{strings.ReplaceAll(folder, "STORE", path.Base(store))}
+		}
+	}
+	for _, r := range expanded(folder) {
+		list = append(list, r.folder)
+	}
+	return list
+}
+
+func within(folder, pkg string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
+
+func roomOf(rooms []room, pkg string) (found room) {
+	for _, r := range rooms {
+		if within(r.folder, pkg) {
+			found = r
+		}
+	}
+	return found
+}
+
+// forbidden tells of what a package may not import, or that it has no room.
+func forbidden(rooms []room, pkg string, imports []string) (list []string) {
+	own := roomOf(rooms, pkg)
+	if own.folder == "" {
+		return []string{fmt.Sprintf("%s is in no room of architecture.md", pkg)}
+	}
+	for _, imported := range imports {
+		its := roomOf(rooms, imported).folder
+		if own.everything || its == own.folder || slices.Contains(own.allowed, its) {
+			continue
+		}
+		list = append(list, fmt.Sprintf("%s imports %s, which %s/ may not", pkg, imported, own.folder))
+	}
+	return list
+}
+
+func TestPackagesImportOnlyWhatTheirRoomMay(t *testing.T) {
+	rooms, _ := readRooms(t)
+	for _, dir := range []string{"..", filepath.Join("..", "bench")} {
+		list := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+		list.Dir, list.Stderr = dir, os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages := 0
+		for in := json.NewDecoder(strings.NewReader(string(out))); ; packages++ {
+			var p struct {
+				ImportPath string
+				Imports    []string
+			}
+			if err := in.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var ours []string
+			for _, imported := range p.Imports {
+				if name, ok := strings.CutPrefix(imported, module); ok {
+					ours = append(ours, name)
+				}
+			}
+			for _, wrong := range forbidden(rooms, strings.TrimPrefix(p.ImportPath, module), ours) {
+				t.Error(wrong)
+			}
+		}
+		if packages == 0 {
+			t.Errorf("no packages in %s", dir)
+		}
+	}
+}
+
+func TestRoomsOfTheArchitectureAreThere(t *testing.T) {
+	_, written := readRooms(t)
+	for _, folder := range written {
+		there := slices.ContainsFunc(expanded(folder), func(r room) bool {
+			info, err := os.Stat(filepath.Join("..", r.folder))
+			return err == nil && info.IsDir()
+		})
+		if !there {
+			t.Errorf("architecture.md names the room %s/, which is not there", folder)
+		}
+	}
+}
+
+func TestForbiddenImportsAreNoticed(t *testing.T) {
+	rooms, _ := readRooms(t)
+	for pkg, imported := range map[string]string{
+		"runs": "agents", "runs/live": "runs", "db": "runs", "migrations": "db", "workers": "internal/agents", "internal/agents": "agents",
+		"internal/legacy": "cmd/migrate", "elsewhere": "db",
+	} {
+		if len(forbidden(rooms, pkg, []string{imported})) == 0 {
+			t.Errorf("nobody noticed that %s imports %s", pkg, imported)
+		}
+	}
+	for pkg, imported := range map[string]string{
+		"runs": "db", "agents": "internal/agents", "runs/live": "internal/live", "db": "migrations", "db/internal/x": "db", "cmd/migrate": "runs",
+	} {
+		if wrong := forbidden(rooms, pkg, []string{imported}); len(wrong) > 0 {
+			t.Error(wrong)
+		}
+	}
+}
