@@ -309,9 +309,7 @@ func (v *liveVerdict) compareRun(t *testing.T, ours *live.RunRecord, inFile uint
 	var ends [2]*uint64
 	if n := len(ours.Events); n > 0 {
 		ends = [2]*uint64{&ours.Events[0].Sequence, &ours.Events[n-1].Sequence}
-		if last := *ends[1]; last < 1<<63 {
-			count = max(count, last+1)
-		}
+		count = max(count, *ends[1], *ends[1]+1) // there is nothing behind the last number
 	}
 	for i, recorded := range []*uint64{want.FirstSequence, want.LastSequence} {
 		if recorded != nil && (ends[i] == nil || *recorded != *ends[i]) {

@@ -3,7 +3,6 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -177,8 +176,9 @@ func (m *LiveModel) Replace(records []*LiveRun) {
 		count := uint64(len(r.Events))
 		if m.On(EventCountKeepsLarger) {
 			count = max(count, r.Count)
-			if n := len(r.Events); n > 0 && r.Events[n-1].Sequence < math.MaxUint64 {
-				count = max(count, r.Events[n-1].Sequence+1)
+			if n := len(r.Events); n > 0 {
+				last := r.Events[n-1].Sequence
+				count = max(count, last, last+1) // there is nothing behind the last number
 			}
 		}
 		r.Count = count

@@ -169,3 +169,27 @@ func (s *twins) compare(t *rapid.T) {
 		s.same(t, "records", replay.RecordList(s.model.Records()), records)
 	}
 }
+
+// There is nothing behind the last number: a count stops there, on both sides.
+func TestTheModelCountsUpToTheLastSequence(t *testing.T) {
+	store := newStore(t, live.Options{})
+	for _, counters := range [][2]uint64{{1, 1<<63 - 1}, {1, 1 << 63}, {1, 1<<64 - 2}, {1, 1<<64 - 1}, {1<<64 - 1, 0}} {
+		text := fmt.Sprintf(restoredRun, 1, 1, counters[0], fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, counters[1]))
+		value, err := replay.Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		model := replay.NewLiveModel(replay.EventCountKeepsLarger)
+		runs, err := model.ReadRecords(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model.Replace(runs)
+		if err := store.ReplaceRecords(t.Context(), restored(t, text)); err != nil {
+			t.Fatal(err)
+		}
+		if want, got := model.Find("r").Count, snapshotOf(t, store, "r").EventCount; want != got {
+			t.Errorf("event_count %d with sequence %d: the store counts %d, the model %d", counters[0], counters[1], got, want)
+		}
+	}
+}
