@@ -34,6 +34,7 @@ var Steps = []Step{
 	{Version: 5, MinReader: 1, MinWriter: 1},
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
+	{Version: 11, MinReader: 1, MinWriter: 11},
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	files "selvedge/internal/live"
 	"selvedge/internal/serdejson"
 	"selvedge/runs/live"
 )
@@ -50,7 +51,7 @@ func (s *LiveStore) RecordEvent(run int, nowMs uint64, text string) live.RunSnap
 // waits for the disk.
 func (s *LiveStore) Save(sessionID string) error {
 	s.json = appendRecords(s.json[:0], s.records())
-	path := filepath.Join(s.root, "runs", live.SafeName(sessionID)+".json")
+	path := filepath.Join(s.root, "runs", files.SafeName(sessionID)+".json")
 	if err := createDirAll(filepath.Dir(path)); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	"selvedge/internal/legacy"
+	files "selvedge/internal/live"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
@@ -117,7 +118,7 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 	if err != nil || len(records) != 2 || len(records[1].Events) != 3 {
 		t.Fatalf("%d records (%v), want 2 of 3 events", len(records), err)
 	}
-	var w live.FileWriter
+	var w files.FileWriter
 	var file []byte
 	for i := range records {
 		file = w.Record(file, records[i].AppendJSON(nil), false)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/runs/live"
+	"selvedge/internal/live"
 )
 
 // Live are the trees of the session store that kept live runs: runs/SESSION.json, an array of records a session, and in
@@ -125,7 +125,7 @@ func liveSession(path string) (session string, ok bool) {
 // A liveImport brings one tree in, or verifies it.
 type liveImport struct {
 	d      *db.DB
-	store  *live.Store
+	store  live.Table
 	source source
 	scope  string
 	root   string
@@ -135,7 +135,7 @@ type liveImport struct {
 }
 
 func newLiveImport(d *db.DB, scope, dir string, o Options) (*liveImport, error) {
-	x := &liveImport{d: d, store: live.NewStore(d, live.Options{Scope: scope}), scope: scope, o: o}
+	x := &liveImport{d: d, store: live.Table{Scope: scope}, scope: scope, o: o}
 	root, err := liveRoot(dir)
 	if err != nil {
 		root = dir

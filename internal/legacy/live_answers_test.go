@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	files "selvedge/internal/live"
 	"selvedge/internal/replay"
 	"selvedge/runs/live"
 )
@@ -71,7 +72,7 @@ type liveAnswers struct {
 }
 
 type liveAnswer struct {
-	elements    []live.FileElement
+	elements    []files.FileElement
 	records     []live.RunRecord
 	quarantined int
 }
@@ -92,7 +93,7 @@ func importSessions(t *testing.T, dir string, expected []byte) *liveAnswers {
 			continue
 		}
 		answer := &liveAnswer{}
-		answer.elements, _ = live.ReadFile(text)
+		answer.elements, _ = files.ReadFile(text)
 		answer.quarantined = len(importLive(t, d, path, treeOf(t, path, text)).Quarantined)
 		if answer.records, err = live.NewStore(d, live.Options{Scope: path}).Records(context.Background()); err != nil {
 			t.Fatal(err)
@@ -107,7 +108,7 @@ func (s *recordedSession) path(dir string) string {
 	if s.RunsFile == "" {
 		return laterFile(dir, s.ID)
 	}
-	return "runs/" + live.SafeName(s.ID) + ".json"
+	return "runs/" + files.SafeName(s.ID) + ".json"
 }
 
 // liveVerdict collects what is wrong with a tree's answers.
@@ -203,7 +204,7 @@ func (v *liveVerdict) count(runs *recordedRuns) {
 
 // compareDocument compares what is said about the session's own file, which is left where it is.
 func (a *liveAnswers) compareDocument(v *liveVerdict, s *recordedSession) {
-	path := filepath.Join(a.dir, live.SafeName(s.ID)+".json")
+	path := filepath.Join(a.dir, files.SafeName(s.ID)+".json")
 	_, err := os.Stat(path)
 	if exists := err == nil; exists != s.Exists || (s.Load != nil) != exists {
 		v.wrong("%q: its document exists: %v, %+v", s.ID, exists, s.Load)

@@ -9,13 +9,13 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/runs/live"
+	"selvedge/internal/live"
 )
 
 // Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that session, any other into that
 // of its own session.
 func (Live) Export(ctx context.Context, d *db.DB, scope, dir string, o Options) (Report, error) {
-	x := &liveImport{d: d, store: live.NewStore(d, live.Options{Scope: scope}), scope: scope, o: o}
+	x := &liveImport{d: d, store: live.Table{Scope: scope}, scope: scope, o: o}
 	dir, err := filepath.Abs(dir)
 	x.root, x.report = dir, newReport("live", scope, dir)
 	if err != nil {

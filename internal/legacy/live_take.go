@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/runs/live"
+	"selvedge/internal/live"
 )
 
 const (

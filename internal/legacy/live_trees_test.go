@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	files "selvedge/internal/live"
 	"selvedge/internal/replay"
 	"selvedge/runs/live"
 )
@@ -164,7 +165,7 @@ func compareBytes(t *testing.T, dir, out string) {
 		if err != nil {
 			return err
 		}
-		elements, damage := live.ReadFile(text)
+		elements, damage := files.ReadFile(text)
 		if damage != nil {
 			t.Errorf("the export has damage in %q: %s", path, damage)
 		}

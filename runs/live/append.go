@@ -2,155 +2,207 @@ package live
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"strconv"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
 
-// RecordEvent adds an event to a run and moves the run on. The snapshot is the run's after it; found is false, and nothing
-// is stored, for a run that is not here.
+// A Batch is what one Append records: all of its events, or none.
+type Batch struct {
+	Events []Event
+	// Key makes the append repeatable: the same key for the same run again, with the same events, does nothing, and with
+	// others it is db.ErrConflict. "" is no key. Keys go when the run does.
+	Key string
+}
+
+// Appended is what became of a batch.
+type Appended struct {
+	// First is the sequence of the batch's first event; the others follow it. With no events it is the next one's.
+	First uint64
+	// Status is where the run stands after it.
+	Status RunStatus
+	// Repeated is true where the batch was there already.
+	Repeated bool
+}
+
+const opAppend = "record live events"
+
+// Append records events on a run and moves the run on. Its cost depends on the events alone: what the run says in words is
+// not read.
 //
-// db.ErrInvalid: the event was not made by NewEvent, or the run has no sequence left.
-func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run RunSnapshot, found bool, err error) {
-	err = s.write(ctx, "record live event", runID, func(tx *db.Tx, scope int64) error {
-		run, found, err = s.recordEvent(tx, scope, runID, event)
+// db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was not made by NewEvent, or
+// the run has no sequence left.
+func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
+	err = s.write(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
+		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
-	return run, found && err == nil, err
+	if err != nil {
+		return Appended{}, err
+	}
+	return a, nil
 }
 
-// RecordEvents is RecordEvent for several events of a run: all are stored or none.
-func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool, err error) {
-	err = s.write(ctx, "record live events", runID, func(tx *db.Tx, scope int64) error {
-		for _, event := range events {
-			if run, found, err = s.recordEvent(tx, scope, runID, event); err != nil || !found {
-				return err
-			}
-		}
-		if len(events) > 0 {
-			return nil
-		}
-		row, ok, err := findRun(&tx.Rx, scope, runID)
-		run, found = row.snapshot(), ok
+// AppendTx is Append inside a transaction of the caller's, beside what else it holds.
+func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err error) {
+	err = s.inside(tx, opAppend, runID, func(scope int64) error {
+		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
-	return run, found && err == nil, err
+	if err != nil {
+		return Appended{}, err
+	}
+	return a, nil
 }
 
-// recordEvent takes the next sequence and stores the event. The run's row is the lock: here the one writer holds it, on a
-// database with several it is read for update.
-func (s *Store) recordEvent(tx *db.Tx, scope int64, runID string, event Event) (RunSnapshot, bool, error) {
-	if err := event.check(); err != nil {
-		return RunSnapshot{}, false, err
+// append gives the run's row as it leaves it. The row is the lock: here the one writer holds it, on a database with several
+// it is read for update.
+func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row, Appended, error) {
+	if err := b.check(); err != nil {
+		return nil, Appended{}, err
 	}
-	row, found, err := findRun(&tx.Rx, scope, runID)
-	if err != nil || !found {
-		return RunSnapshot{}, false, err
+	row, found, err := live.FindRow(&tx.Rx, scope, runID)
+	if err == nil && !found {
+		err = notFound(opAppend, runID)
 	}
-	record := RunEventRecord{Sequence: row.count(), TimestampMs: nowMillis(&tx.Rx), Event: event}
-	place := row.nextPlace()
-	if uint64(place) > maxPlace || record.Sequence+1 == 0 {
-		return RunSnapshot{}, false, fmt.Errorf("%w: the run has no sequence left", db.ErrInvalid)
+	if err != nil {
+		return nil, Appended{}, err
 	}
-	if err := row.insertEvent(tx, place, &record); err != nil {
-		return RunSnapshot{}, false, err
-	}
-	words := row.apply(event)
-	row.setCount(record.Sequence + 1)
-	row.setUpdated(record.TimestampMs)
-	if row.Places != nil {
-		*row.Places++
-	}
-	row.KeptEvents++
-	row.KeptBytes += record.size()
-	if err := row.move(tx); err != nil {
-		return RunSnapshot{}, false, err
-	}
-	if words {
-		if err := row.setTexts(tx); err != nil {
-			return RunSnapshot{}, false, err
+	a := Appended{First: row.Count(), Status: RunStatus(row.Status)}
+	var digest []byte
+	if b.Key != "" {
+		digest = b.digest()
+		first, done, err := repeated(&tx.Rx, row.Key, b.Key, digest)
+		if err != nil || done {
+			a.First, a.Repeated = first, true
+			return row, a, err
+		}
+		if err := keep(tx, row, b.Key, digest); err != nil {
+			return nil, a, err
 		}
 	}
-	return row.snapshot(), true, s.caps.trim(tx, row)
+	if len(b.Events) == 0 {
+		return row, a, nil
+	}
+	now := nowMillis(&tx.Rx)
+	for _, event := range b.Events {
+		record := live.EventRecord{Sequence: row.Count(), TimestampMs: now, Event: event.stored}
+		if err := row.AddEvent(tx, &record, 0); err != nil {
+			return nil, a, err
+		}
+		if err := apply(tx, row, event.stored); err != nil {
+			return nil, a, err
+		}
+	}
+	if _, err := row.Trim(tx, trimmed+int64(len(b.Events)), s.caps.full); err != nil {
+		return nil, a, err
+	}
+	a.Status = RunStatus(row.Status)
+	return row, a, row.Move(tx)
 }
 
-// nextPlace is the lower half of the next event's id.
-func (w *runRow) nextPlace() int64 {
-	if w.Places != nil {
-		return *w.Places
+func (b *Batch) check() error {
+	if err := db.CheckID("append key", b.Key); err != nil {
+		return err
 	}
-	return w.EventCount
+	for i := range b.Events {
+		if err := b.Events[i].stored.Check(); err != nil {
+			return fmt.Errorf("event %d of %d: %w", i+1, len(b.Events), err)
+		}
+	}
+	return nil
 }
 
-// apply moves the run's status and texts on; words is true when a text changed.
-func (w *runRow) apply(event Event) (words bool) {
-	if w.Status == Cancelled {
-		return false
+func (b *Batch) digest() []byte {
+	sum := sha256.New()
+	for i := range b.Events {
+		sum.Write(b.Events[i].stored.Text)
+		sum.Write([]byte{'\n'})
 	}
-	switch event.kind {
-	case "agent_start":
-		w.Status = Executing
-		if w.Prompt == "" && event.field != "" {
-			w.Prompt = event.field
-			return true
-		}
-	case "planning_start":
-		w.Status = Planning
-	case "step_start", "tool_start", "turn_start":
-		if w.Status != Planning {
-			w.Status = Executing
-		}
-	case "agent_end":
-		w.Status = Completed
-		w.ResultText, w.Error = &event.field, nil
-		return true
-	case "error":
-		w.Status = Failed
-		w.Error = &event.field
-		return true
-	}
-	return false
+	return sum.Sum(nil)
 }
 
 const (
-	sqlOldestEvents = `SELECT e.id, CASE WHEN e.raw IS NOT NULL THEN length(e.raw)
-	ELSE 38 + length(coalesce(e.sequence, e.id & 4294967295)) + length(e.recorded_at / 1000000) + length(e.event) END AS size
-FROM live_events AS e WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ?`
-	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
-	sqlSetKept    = `UPDATE live_runs SET kept_events = ?, kept_bytes = ? WHERE key = ?`
+	sqlFindKey = `SELECT sequence, digest FROM live_append_keys WHERE run = ? AND append_key = ?`
+	sqlAddKey  = `INSERT INTO live_append_keys (run, append_key, sequence, digest) VALUES (?, ?, ?, ?)`
 )
 
-// trim takes the oldest events out until the caps hold.
-func (c caps) trim(tx *db.Tx, w *runRow) error {
-	before := w.KeptEvents
-	for w.KeptEvents > 0 && (c.events.over(w.KeptEvents) > 0 || c.bytes.over(w.KeptBytes) > 0) {
-		var oldest []struct {
-			ID   int64 `db:"id"`
-			Size int64 `db:"size"`
-		}
-		const some = 256
-		if err := tx.Select(&oldest, sqlOldestEvents, w.first(), w.end(), min(some, max(1, c.events.over(w.KeptEvents)))); err != nil {
-			return err
-		}
-		if len(oldest) == 0 {
-			return fmt.Errorf("%w: live run %q counts events that are not there", db.ErrCorrupt, w.RunID)
-		}
-		last := w.first()
-		for _, e := range oldest {
-			if c.events.over(w.KeptEvents) == 0 && c.bytes.over(w.KeptBytes) == 0 {
-				break
-			}
-			last = e.ID
-			w.KeptEvents--
-			w.KeptBytes -= e.Size
-		}
-		if _, err := tx.Exec(sqlDropEvents, w.first(), last); err != nil {
-			return err
+// repeated tells whether a batch of that key is there already, and where it begins.
+func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, done bool, err error) {
+	var row struct {
+		Sequence string `db:"sequence"`
+		Digest   []byte `db:"digest"`
+	}
+	if done, err = rx.Find(&row, sqlFindKey, run, key); err != nil || !done {
+		return 0, false, err
+	}
+	if string(row.Digest) != string(digest) {
+		return 0, false, &db.Error{
+			Op: opAppend, Entity: "append key", ID: key, Hint: "use a new key for other events",
+			Err: fmt.Errorf("%w: the run has other events under this key", db.ErrConflict),
 		}
 	}
-	if w.KeptEvents == before {
+	first, err = strconv.ParseUint(row.Sequence, 10, 64)
+	return first, true, err
+}
+
+func keep(tx *db.Tx, row *live.Row, key string, digest []byte) error {
+	_, err := tx.Exec(sqlAddKey, row.Key, key, strconv.FormatUint(row.Count(), 10), digest)
+	return err
+}
+
+// apply moves the run's status and texts on.
+func apply(tx *db.Tx, w *live.Row, event live.Event) error {
+	if RunStatus(w.Status) == Cancelled {
 		return nil
 	}
-	_, err := tx.Exec(sqlSetKept, w.KeptEvents, w.KeptBytes, w.Key)
-	return err
+	to := RunStatus(w.Status)
+	var change func(*live.Texts)
+	switch event.Kind {
+	case "agent_start":
+		to = Executing
+		if event.Field != "" {
+			change = func(t *live.Texts) {
+				if t.Prompt == "" {
+					t.Prompt = event.Field
+				}
+			}
+		}
+	case "planning_start":
+		to = Planning
+	case "step_start", "tool_start", "turn_start":
+		if to != Planning {
+			to = Executing
+		}
+	case "agent_end":
+		to = Completed
+		change = func(t *live.Texts) { t.ResultText, t.Error = &event.Field, nil }
+	case "error":
+		to = Failed
+		change = func(t *live.Texts) { t.Error = &event.Field }
+	}
+	w.Status = string(to)
+	if change == nil {
+		return nil
+	}
+	return changeTexts(tx, w, change)
+}
+
+func changeTexts(tx *db.Tx, w *live.Row, change func(*live.Texts)) error {
+	texts, err := w.Texts(&tx.Rx)
+	if err != nil {
+		return err
+	}
+	change(&texts)
+	return w.SetTexts(tx, texts)
+}
+
+func notFound(why, runID string) error {
+	return &db.Error{
+		Op: why, Entity: "live run", ID: runID, Err: db.ErrNotFound,
+		Hint: "look at the scope; a cap on runs takes those that were added first, whatever their status",
+	}
 }

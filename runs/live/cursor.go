@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
 
 // A place is where a reader of a run's events stands: which run, and the id behind the last event that it has. It never
@@ -54,7 +55,7 @@ func (s *Store) eventsBehind(ctx context.Context, runID string, at *place, limit
 	var next place
 	err = s.read(ctx, "read live events", runID, func(rx *db.Rx, scope int64) error {
 		next, events = *at, nil
-		row, ok, err := findRun(rx, scope, runID)
+		row, ok, err := live.FindRow(rx, scope, runID)
 		found = ok
 		if err != nil {
 			return err
@@ -65,21 +66,21 @@ func (s *Store) eventsBehind(ctx context.Context, runID string, at *place, limit
 		if !ok {
 			return nil
 		}
-		var rows []eventRow
-		if err := rx.Select(&rows, sqlEvents, row.first()+next.next, row.end(), limit); err != nil {
-			return err
+		if at.run != 0 && at.next < row.FirstPlace {
+			return errExpired("events that come next were removed by a cap")
 		}
-		if err := row.checkGap(rx, at, rows); err != nil {
+		rows, err := row.EventRows(rx, next.next, int64(limit))
+		if err != nil {
 			return err
 		}
 		next.run = row.Key
 		for i := range rows {
-			record, err := rows[i].record()
+			record, err := rows[i].Record()
 			if err != nil {
 				return err
 			}
-			next.next = rows[i].ID - row.first() + 1
-			events = append(events, FollowedEvent{RunID: runID, RunEventRecord: record, Cursor: next.cursor()})
+			next.next = rows[i].Place() + 1
+			events = append(events, FollowedEvent{RunID: runID, RunEventRecord: eventRecordOf(record), Cursor: next.cursor()})
 		}
 		return nil
 	})
@@ -89,32 +90,6 @@ func (s *Store) eventsBehind(ctx context.Context, runID string, at *place, limit
 	return events, found && err == nil, err
 }
 
-const sqlEventsBefore = `SELECT EXISTS (SELECT 1 FROM live_events WHERE id >= ? AND id < ?)`
-
-// checkGap reports that events behind the place were removed. Caps take the oldest: while one before the place is left,
-// nothing behind it has gone. Else there is a gap when the next one that is there is not the very next one. A reader that
-// has not begun begins with what there is.
-func (w *runRow) checkGap(rx *db.Rx, at *place, rows []eventRow) error {
-	if at.run == 0 {
-		return nil
-	}
-	if len(rows) > 0 && rows[0].ID == w.first()+at.next {
-		return nil
-	}
-	var before bool
-	if err := rx.Get(&before, sqlEventsBefore, w.first(), w.first()+at.next); err != nil || before {
-		return err
-	}
-	if len(rows) == 0 && w.nextPlace() <= at.next {
-		return nil
-	}
-	return errExpired("events that come next were removed by a cap")
-}
+const maxPlace = 1<<32 - 1 // of an event
 
 func errExpired(why string) error { return fmt.Errorf("%w: %s", db.ErrCursorExpired, why) }
-
-func errDamaged(id int64, reason string) error {
-	return fmt.Errorf("%w: event %d of live run %d: %s", db.ErrCorrupt, uint64(id)&maxPlace, id>>placeBits, reason)
-}
-
-func errLimit(limit int) error { return fmt.Errorf("%w: the limit is %d", db.ErrInvalid, limit) }

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
 
 // Follow gives the events of a run as they are recorded, by whichever process, without gaps or repeats, until ctx ends: the
@@ -60,7 +61,7 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 	}
 }
 
-const sqlFirstOfLast = `SELECT min(id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?)`
+const sqlFirstOfLast = `SELECT min(last.id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?) AS last`
 
 // CursorBefore gives the cursor with which the last events of a run come first, at most that many of those that are kept; 0
 // events is the end, for what is yet to come. db.ErrNotFound: there is no such run. db.ErrInvalid: events is negative.
@@ -71,17 +72,17 @@ func (s *Store) CursorBefore(ctx context.Context, runID string, events int) (cur
 	}
 	found := false
 	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
-		row, ok, err := findRun(rx, scope, runID)
+		row, ok, err := live.FindRow(rx, scope, runID)
 		if found = ok; err != nil || !ok {
 			return err
 		}
 		var first *int64
-		if err := rx.Get(&first, sqlFirstOfLast, row.first(), row.end(), events); err != nil {
+		if err := rx.Get(&first, sqlFirstOfLast, row.First(), row.End(), events); err != nil {
 			return err
 		}
-		at := place{run: row.Key, next: row.nextPlace()}
+		at := place{run: row.Key, next: row.NextPlace()}
 		if first != nil {
-			at.next = *first - row.first()
+			at.next = *first - row.First()
 		}
 		cursor = at.cursor()
 		return nil

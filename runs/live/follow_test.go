@@ -138,3 +138,37 @@ func TestACursorBeforeTheLastEvents(t *testing.T) {
 		t.Errorf("no such run gave %v", err)
 	}
 }
+
+// The gaps between restored events are nobody's loss: a cap that takes what was delivered expires no cursor.
+func TestACapBehindTheCursorExpiresNothing(t *testing.T) {
+	store := newStore(t, live.Options{MaxEventsPerRun: live.AtMost(2)})
+	restore := func(id string, sequences ...uint64) (list []live.RunRecord) {
+		r := live.RunRecord{Snapshot: live.RunSnapshot{ID: id, Status: live.Executing}}
+		for _, n := range sequences {
+			r.Events = append(r.Events, live.RunEventRecord{Sequence: n, TimestampMs: 1, Event: live.TextDelta(fmt.Sprint(n))})
+		}
+		return append(list, r)
+	}
+	if err := store.ReplaceRecords(t.Context(), restore("r", 0, 5)); err != nil {
+		t.Fatal(err)
+	}
+	cursor := ""
+	for e, err := range store.Follow(t.Context(), "r", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		cursor = e.Cursor
+		break
+	}
+	record(t, store, "r", live.TextDelta("6")) // takes event 0 out, which was delivered
+	for e, err := range store.Follow(t.Context(), "r", cursor) {
+		if err != nil || e.Sequence != 5 {
+			t.Fatalf("event %d came, %v", e.Sequence, err)
+		}
+		break
+	}
+	record(t, store, "r", live.TextDelta("7")) // takes event 5 out, which was not
+	if err := lastError(t, store, "r", cursor); !errors.Is(err, db.ErrCursorExpired) {
+		t.Errorf("a cursor before what a cap took gave %v", err)
+	}
+}

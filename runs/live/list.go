@@ -1,16 +1,17 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
 
 // A Filter says which runs a page shows. The zero value is all of them.
@@ -41,13 +42,6 @@ type ListPage struct {
 
 const opList = "list live runs"
 
-// List gives all runs of the scope in the order of their creation, from one snapshot. Runs of the same millisecond are in
-// the order in which they were added.
-func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
-	items, _, err := s.list(ctx, Filter{}, listPlace{-1, -1}, -1)
-	return items, err
-}
-
 // ListPage gives a page of the runs that pass the filter. Its cost depends on the runs that it looks at, not on how many
 // there are: a page begins where the one before ended, and at Since.
 func (s *Store) ListPage(ctx context.Context, filter Filter, page Page) (ListPage, error) {
@@ -62,7 +56,7 @@ func (s *Store) ListPage(ctx context.Context, filter Filter, page Page) (ListPag
 	if err != nil {
 		return ListPage{}, &db.Error{Op: opList, Err: err}
 	}
-	items, places, err := s.list(ctx, filter, after, limit+1)
+	items, places, err := s.list(ctx, filter, after, int64(limit)+1)
 	if err != nil {
 		return ListPage{}, err
 	}
@@ -97,55 +91,75 @@ func (s *Store) Runs(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, 
 	}
 }
 
-// list gives at most limit runs behind a place; a negative limit is none.
-func (s *Store) list(ctx context.Context, filter Filter, after listPlace, limit int) (items []RunSnapshot, places []listPlace, err error) {
-	where, args, err := filter.where()
+// list gives at most limit runs behind a place.
+func (s *Store) list(ctx context.Context, filter Filter, after listPlace, limit int64) (items []RunSnapshot, places []listPlace, err error) {
+	wanted, err := filter.statements()
 	if err != nil {
 		return nil, nil, &db.Error{Op: opList, Err: err}
 	}
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
 		after = listPlace{since, -1}
 	}
-	query := strings.Replace(sqlRuns, " ORDER BY", where+" ORDER BY", 1)
 	err = s.readScope(ctx, opList, func(rx *db.Rx, scope int64) error {
-		items, places = nil, nil
-		var rows []runRow
-		all := append(append([]any{scope, after.createdAt, after.key}, args...), limit)
-		if err := rx.Select(&rows, query, all...); err != nil {
-			return err
+		var rows []live.WholeRow
+		for _, w := range wanted {
+			var part []live.WholeRow
+			all := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
+			if err := rx.Select(&part, w.text, all...); err != nil {
+				return err
+			}
+			rows = append(rows, part...)
 		}
+		if len(wanted) > 1 {
+			slices.SortFunc(rows, func(a, b live.WholeRow) int {
+				return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
+			})
+			rows = rows[:min(int64(len(rows)), limit)]
+		}
+		items, places = make([]RunSnapshot, len(rows)), make([]listPlace, len(rows))
 		for i := range rows {
-			items = append(items, rows[i].snapshot())
-			places = append(places, listPlace{rows[i].CreatedAt, rows[i].Key})
+			items[i], places[i] = snapshotOf(rows[i].Snapshot()), listPlace{rows[i].CreatedAt, rows[i].Key}
 		}
 		return nil
 	})
 	return items, places, err
 }
 
-func (f Filter) where() (sql string, args []any, err error) {
-	var b strings.Builder
+// A statement is a text with its arguments behind the scope and before the place.
+type statement struct {
+	text string
+	args []any
+}
+
+// statements gives what answers a filter: one for each status, so that each finds its rows by an index, in the list's order.
+func (f Filter) statements() ([]statement, error) {
+	var where statement
 	if f.Session != nil {
-		b.WriteString(" AND r.session_id = ?")
-		args = append(args, *f.Session)
+		where.text, where.args = " AND r.session_id = ?", []any{*f.Session}
 	}
 	if !f.Until.IsZero() {
-		b.WriteString(" AND r.created_at < ?")
-		args = append(args, db.Nanos(f.Until))
+		where.text += " AND r.created_at < ?"
+		where.args = append(where.args, db.Nanos(f.Until))
 	}
-	// Sorted, so that one choice of statuses is one prepared statement.
-	chosen := slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
-	for i, status := range chosen {
+	finish := func(w statement) statement {
+		w.text = live.SelectWhole + "WHERE r.scope = ?" + w.text + " AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ?"
+		return w
+	}
+	if len(f.Statuses) == 0 {
+		return []statement{finish(where)}, nil
+	}
+	var list []statement
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
 		if !status.Known() {
-			return "", nil, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
+			return nil, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
 		}
-		b.WriteString(map[bool]string{true: " AND r.status IN (?", false: ", ?"}[i == 0])
-		args = append(args, string(status))
+		is := " AND r.status = ?"
+		if f.Session != nil {
+			is = " AND r.status || '' = ?" // by the index of sessions: a status may have most runs of a scope
+		}
+		list = append(list, finish(statement{where.text + is, append(slices.Clip(where.args), string(status))}))
 	}
-	if len(chosen) > 0 {
-		b.WriteByte(')')
-	}
-	return b.String(), args, nil
+	return list, nil
 }
 
 // A listPlace is where a list goes on.
@@ -176,18 +190,18 @@ func parseListPlace(text string) (listPlace, error) {
 	return listPlace{createdAt, int64(key)}, nil
 }
 
-const sqlFindRuns = sqlSelectRun + `WHERE r.scope = ? AND r.run_id >= ? AND r.run_id < ? ORDER BY r.run_id LIMIT ?`
+const sqlFindRuns = live.SelectWhole + `WHERE r.scope = ? AND r.run_id >= ? AND r.run_id < ? ORDER BY r.run_id LIMIT ?`
 
 // Find gives the runs whose ids begin with a text, by id, at most limit of them.
 func (s *Store) Find(ctx context.Context, beginning string, limit int) (runs []RunSnapshot, err error) {
 	err = s.read(ctx, "find live runs", beginning, func(rx *db.Rx, scope int64) error {
 		runs = nil
-		var rows []runRow
+		var rows []live.WholeRow
 		if err := rx.Select(&rows, sqlFindRuns, scope, beginning, beginning+"\U0010FFFF", limit); err != nil {
 			return err
 		}
 		for i := range rows {
-			runs = append(runs, rows[i].snapshot())
+			runs = append(runs, snapshotOf(rows[i].Snapshot()))
 		}
 		return nil
 	})

@@ -15,6 +15,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	files "selvedge/internal/live"
 	"selvedge/internal/replay"
 	"selvedge/runs/live"
 )
@@ -395,8 +396,8 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 // files are the calls of the session layer.
 func (p *player) files(c *replay.Call) replay.Answer {
 	session := c.Text("session_id")
-	file := filepath.Join(p.folder, "runs", live.SafeName(session)+".json")
-	document := filepath.Join(p.folder, live.SafeName(session)+".json")
+	file := filepath.Join(p.folder, "runs", files.SafeName(session)+".json")
+	document := filepath.Join(p.folder, files.SafeName(session)+".json")
 	switch c.Op {
 	case "save":
 		records, err := p.records()
@@ -404,7 +405,7 @@ func (p *player) files(c *replay.Call) replay.Answer {
 			return result[any](nil, err)
 		}
 		var out []byte
-		var w live.FileWriter
+		var w files.FileWriter
 		for _, r := range records {
 			out = w.Record(out, r.AppendJSON(nil), false)
 		}
@@ -492,11 +493,16 @@ func (p *player) load(file string) (records []live.RunRecord, there bool, err er
 	if os.IsNotExist(err) {
 		return nil, false, nil
 	}
-	elements, _ := live.ReadFile(text)
+	elements, _ := files.ReadFile(text)
 	for _, e := range elements {
-		if e.Reason == "" {
-			records = append(records, e.Record)
+		if e.Reason != "" {
+			continue
 		}
+		var record live.RunRecord
+		if err := record.UnmarshalJSON(e.Text); err != nil {
+			return nil, true, err
+		}
+		records = append(records, record)
 	}
 	return records, true, err
 }

@@ -1,41 +1,17 @@
 package live
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
-
-const sqlDropRuns = `DELETE FROM live_runs WHERE scope = ?`
-
-// Records gives all runs of the scope with the events that are kept, in the order of List, from one snapshot.
-func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
-	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
-		records = nil
-		var rows []runRow
-		if err := rx.Select(&rows, sqlRuns, scope, -1, -1, -1); err != nil {
-			return err
-		}
-		for i := range rows {
-			record, err := rows[i].record(rx)
-			if err != nil {
-				return err
-			}
-			records = append(records, record)
-		}
-		return nil
-	})
-	return records, err
-}
-
-func (w *runRow) record(rx *db.Rx) (RunRecord, error) {
-	events, err := w.events(rx, w.first(), -1)
-	return RunRecord{Snapshot: w.snapshot(), Events: events}, err
-}
 
 // EachRecord gives the runs of the scope with their events one by one, each from a snapshot of its own: no transaction is
 // open while the caller's loop runs, and runs that come or go meanwhile may or may not be seen, none twice. After an error
@@ -47,12 +23,13 @@ func (s *Store) EachRecord(ctx context.Context) iter.Seq2[RunRecord, error] {
 			var record RunRecord
 			found := false
 			err := s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) (err error) {
-				var row runRow
+				var row live.WholeRow
 				if found, err = rx.Find(&row, sqlRuns, scope, created, key, 1); err != nil || !found {
 					return err
 				}
 				created, key = row.CreatedAt, row.Key
-				record, err = row.record(rx)
+				stored, err := row.Record(rx)
+				record = recordOf(stored)
 				return err
 			})
 			if err != nil {
@@ -76,26 +53,72 @@ func (s *Store) EachRecord(ctx context.Context) iter.Seq2[RunRecord, error] {
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 	const why = "replace live records"
 	for i := range records {
-		if err := records[i].check(); err != nil {
+		stored := records[i].stored()
+		if err := stored.Check(); err != nil {
 			return &db.Error{Op: why, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
 		}
 	}
-	list := lastOfEach(records)
+	list := s.caps.kept(lastOfEach(records))
 	return s.db.Write(ctx, why, func(tx *db.Tx) error {
 		scope, err := tx.Scope(s.scope)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(sqlDropRuns, scope); err != nil {
+		same, err := s.keepSame(tx, scope, list)
+		if err != nil {
 			return err
 		}
-		for _, r := range list {
+		for _, r := range list[same:] {
 			if err := s.add(tx, scope, r); err != nil {
 				return fmt.Errorf("live run %q: %w", r.Snapshot.ID, err)
 			}
 		}
 		return nil
 	})
+}
+
+const sqlRuns = live.SelectWhole + `WHERE r.scope = ? AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ?`
+
+const sqlRowsByKey = live.SelectWhole + `WHERE r.scope = ? ORDER BY r.key`
+
+// keepSame leaves the runs alone that are here as the first records have them, in their order, and takes all others out. A
+// restore of what is here is then no change, to followers, too.
+func (s *Store) keepSame(tx *db.Tx, scope int64, list []*RunRecord) (same int, err error) {
+	var rows []live.WholeRow
+	if err := tx.Select(&rows, sqlRowsByKey, scope); err != nil {
+		return 0, err
+	}
+	for i := range rows {
+		row := &rows[i]
+		if same < len(list) && row.RunID == list[same].Snapshot.ID {
+			holds, err := s.holds(tx, row, list[same])
+			if err != nil {
+				return 0, err
+			}
+			if holds {
+				same++
+				continue
+			}
+		}
+		if err := row.Remove(tx); err != nil {
+			return 0, err
+		}
+	}
+	return same, nil
+}
+
+// holds reports whether a run that is here is what a record says, and within the caps.
+func (s *Store) holds(tx *db.Tx, row *live.WholeRow, r *RunRecord) (bool, error) {
+	theirs := r.stored()
+	theirs.Snapshot.EventCount = theirs.NextSequence()
+	if int64(len(r.Events)) != row.KeptEvents || s.caps.full(row.KeptEvents, row.KeptBytes) {
+		return false, nil
+	}
+	ours, err := row.Record(&tx.Rx)
+	if err != nil && !errors.Is(err, db.ErrCorrupt) {
+		return false, err
+	}
+	return err == nil && bytes.Equal(ours.AppendJSON(nil), theirs.AppendJSON(nil)), nil
 }
 
 // lastOfEach gives the records in the order of creation, the last one of each id.
@@ -112,50 +135,4 @@ func lastOfEach(records []RunRecord) []*RunRecord {
 	}
 	slices.SortStableFunc(list, func(a, b *RunRecord) int { return cmp.Compare(a.Snapshot.CreatedAtMs, b.Snapshot.CreatedAtMs) })
 	return list
-}
-
-func (r *RunRecord) check() error {
-	s := &r.Snapshot
-	if err := db.CheckID("run", s.ID); err != nil {
-		return err
-	}
-	if err := db.CheckID("session", s.SessionID); err != nil {
-		return err
-	}
-	if !s.Status.Known() {
-		return fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, s.Status)
-	}
-	for what, text := range map[string]*string{"prompt": &s.Prompt, "result text": s.ResultText, "error": s.Error} {
-		if text != nil {
-			if err := checkText(what, *text); err != nil {
-				return err
-			}
-		}
-	}
-	if err := checkFurther(s.Further); err != nil {
-		return err
-	}
-	for i := range r.Events {
-		if err := r.Events[i].Event.check(); err != nil {
-			return fmt.Errorf("event %d: %w", i, err)
-		}
-		if err := checkFurther(r.Events[i].Further); err != nil {
-			return fmt.Errorf("event %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func checkFurther(text []byte) error {
-	if text == nil {
-		return nil
-	}
-	m, reason := wholeMembers(text, 0)
-	if reason == "" && m.array {
-		reason = "it is an array"
-	}
-	if reason != "" {
-		return fmt.Errorf("%w: the further members can't be read: %s", db.ErrInvalid, reason)
-	}
-	return nil
 }

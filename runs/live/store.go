@@ -3,13 +3,11 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"selvedge/db"
+	"selvedge/internal/live"
 )
 
 // A Store keeps the live runs of one scope. Its methods are safe for concurrent use, by many processes too.
@@ -21,13 +19,16 @@ type Store struct {
 
 // Options are the choices of NewStore. The zero value is the default: no caps.
 type Options struct {
-	// Scope is the name of the scope; what one session's memory was to the original. "" is the default scope.
+	// Scope is the name of the scope: what ids are unique in, and what the whole-store calls are about. "" is the default scope.
 	Scope string
 	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their status.
 	MaxRuns Cap
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their records as compact JSON.
 	// When an event is added, the oldest go until both hold. An event larger than the bytes goes at once: status, count
 	// and sequence move on all the same.
+	//
+	// One call takes at most 4,000 events out, so that none holds the writer for long: where a cap is far below what is kept,
+	// several calls bring it there.
 	MaxEventsPerRun     Cap
 	MaxEventBytesPerRun Cap
 }
@@ -54,6 +55,19 @@ func (c Cap) over(n int64) int64 {
 
 type caps struct{ runs, events, bytes Cap }
 
+// full reports whether a run keeps more than the caps allow.
+func (c *caps) full(events, bytes int64) bool {
+	return c.events.over(events) > 0 || c.bytes.over(bytes) > 0
+}
+
+// kept leaves those records out that a cap on runs would take at once.
+func (c *caps) kept(list []*RunRecord) []*RunRecord {
+	if over := c.runs.over(int64(len(list))); over > 0 {
+		return list[over:]
+	}
+	return list
+}
+
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
 func NewStore(d *db.DB, o Options) *Store {
 	return &Store{db: d, scope: o.Scope, caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}}
@@ -73,11 +87,18 @@ func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt strin
 }
 
 func (s *Store) create(ctx context.Context, why, id, sessionID, prompt string) (run RunSnapshot, err error) {
+	if err := s.shrink(ctx, why, id); err != nil {
+		return RunSnapshot{}, err
+	}
 	err = s.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
 		if run, err = newRun(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(sqlDropRun, scope, id); err != nil {
+		there, found, err := live.FindRow(&tx.Rx, scope, id)
+		if err == nil && found {
+			err = there.Remove(tx)
+		}
+		if err != nil {
 			return err
 		}
 		return s.add(tx, scope, &RunRecord{Snapshot: run})
@@ -99,15 +120,10 @@ func (r Reservation) Replayed() bool { return r.Existing }
 // callers at the same time, in any process, one adds it and all get it.
 func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation, err error) {
 	err = s.write(ctx, "reserve live run", id, func(tx *db.Tx, scope int64) error {
-		run, found, err := findRun(&tx.Rx, scope, id)
-		if err != nil {
+		r.Existing, r.Snapshot, err = s.snapshot(&tx.Rx, scope, id)
+		if err != nil || r.Existing {
 			return err
 		}
-		if found {
-			r.Existing, r.Snapshot = true, run.snapshot()
-			return nil
-		}
-		r.Existing = false
 		if r.Snapshot, err = newRun(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
@@ -119,75 +135,124 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 	return r, nil
 }
 
-// Snapshot is what the run sums up to; found is false for a run that is not here.
-func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	err = s.read(ctx, "read live run", runID, func(rx *db.Rx, scope int64) error {
-		r, ok, err := findRun(rx, scope, runID)
-		if ok {
-			run, found = r.snapshot(), true
-		}
-		return err
-	})
-	return run, found, err
+func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run RunSnapshot, err error) {
+	row, found, err := live.FindRow(rx, scope, runID)
+	if err != nil || !found {
+		return false, RunSnapshot{}, err
+	}
+	whole, err := row.Whole(rx)
+	if err != nil {
+		return false, RunSnapshot{}, err
+	}
+	return true, snapshotOf(whole.Snapshot()), nil
 }
 
 func newRun(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
-	if err := errors.Join(db.CheckID("session", sessionID), checkText("prompt", prompt)); err != nil {
+	if err := errors.Join(db.CheckID("session", sessionID), live.CheckText("prompt", prompt)); err != nil {
 		return RunSnapshot{}, err
 	}
 	now := nowMillis(&tx.Rx)
 	return RunSnapshot{ID: id, SessionID: sessionID, Status: Created, Prompt: prompt, CreatedAtMs: now, UpdatedAtMs: now}, nil
 }
 
-// nowMillis is the transaction's time as the original's clock gives it: 0 before 1970.
+// nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.
 func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
-
-func checkText(what, text string) error {
-	if !utf8.ValidString(text) {
-		return fmt.Errorf("%w: the %s is not valid UTF-8", db.ErrInvalid, what)
-	}
-	return nil
-}
 
 // add writes a run that is not there, with its events, and holds the caps.
 func (s *Store) add(tx *db.Tx, scope int64, r *RunRecord) error {
 	if s.caps.runs.set && s.caps.runs.limit == 0 {
 		return nil // it would go at once
 	}
-	row := newRow(r)
-	if err := row.insert(tx, scope); err != nil {
+	stored := r.stored()
+	row, err := live.AddRun(tx, scope, &stored)
+	if err != nil {
 		return err
 	}
-	for i := range r.Events {
-		place := int64(i)
-		if row.Places == nil {
-			place = int64(r.Events[i].Sequence)
-		}
-		if err := row.insertEvent(tx, place, &r.Events[i]); err != nil {
-			return err
-		}
+	gone, err := row.Trim(tx, trimmed, s.caps.full)
+	if err == nil && gone > 0 {
+		err = row.Move(tx)
 	}
-	if err := s.caps.trim(tx, row); err != nil {
+	if err != nil || !s.caps.runs.set {
 		return err
 	}
 	return s.dropOldest(tx, scope)
 }
 
-// dropOldest holds the cap on runs: those added first go first.
+// trimmed is how many events one transaction takes out: less than 50 ms of the writer's time.
+const trimmed = 4000
+
+// dropOldest holds the cap on runs: those added first go first. What is left to do when a transaction has taken its share
+// of events out is left to the next.
 func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
-	if !s.caps.runs.set {
-		return nil
-	}
-	var count int64
-	if err := tx.Get(&count, sqlCountRuns, scope); err != nil {
+	counts, err := live.CountsOf(&tx.Rx, scope)
+	if err != nil {
 		return err
 	}
-	over := s.caps.runs.over(count)
-	if over == 0 {
-		return nil
+	share := int64(trimmed)
+	for over := s.caps.runs.over(counts.Runs); over > 0 && share > 0; over-- {
+		row, found, err := live.OldestRun(tx, scope, counts)
+		if err != nil || !found {
+			return err
+		}
+		left, err := remove(tx, row, share)
+		if err != nil {
+			return err
+		}
+		share = left - 1
+		counts.Oldest = row.Key
 	}
-	_, err := tx.Exec(sqlDropOldest, scope, over)
-	return err
+	return nil
+}
+
+// remove takes a run out, or where it has more events than the share the oldest of them. left is what the share has left;
+// it is negative where the run is still there.
+func remove(tx *db.Tx, row *live.Row, share int64) (left int64, err error) {
+	if row.KeptEvents <= share {
+		return share - row.KeptEvents, row.Remove(tx)
+	}
+	if _, err := row.Trim(tx, share, func(int64, int64) bool { return true }); err != nil {
+		return 0, err
+	}
+	return -1, row.Move(tx)
+}
+
+// shrink takes events out of a run that is about to be removed, a share in each transaction, until it is small enough to go
+// in one.
+func (s *Store) shrink(ctx context.Context, why, runID string) error {
+	for more := true; more; {
+		err := s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
+			row, found, err := live.FindRow(rx, scope, runID)
+			more = found && row.KeptEvents > trimmed
+			return err
+		})
+		if err != nil || !more {
+			return err
+		}
+		err = s.write(ctx, why, runID, func(tx *db.Tx, scope int64) error {
+			row, found, err := live.FindRow(&tx.Rx, scope, runID)
+			if err != nil || !found || row.KeptEvents <= trimmed {
+				return err
+			}
+			_, err = remove(tx, row, trimmed)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside runs fn in a transaction of the caller's.
+func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error) error {
+	if err := db.CheckID("run", runID); err != nil {
+		return &db.Error{Op: why, Entity: "live run", Err: err}
+	}
+	scope, err := tx.Scope(s.scope)
+	if err == nil {
+		err = fn(scope)
+	}
+	return named(why, runID, err)
 }
 
 // write runs fn in a write transaction of the store's scope, for one run.
@@ -235,9 +300,4 @@ func named(why, runID string, err error) error {
 	about := *e
 	about.Entity, about.ID = "live run", runID
 	return &about
-}
-
-func decimal(n uint64) *string {
-	text := strconv.FormatUint(n, 10)
-	return &text
 }

@@ -30,6 +30,7 @@ SELECT
     strftime('%Y-%m-%dT%H:%M:%S', e.recorded_at / 1000000000, 'unixepoch') || printf('.%03dZ', e.recorded_at / 1000000 % 1000) AS recorded_at, -- UTC
     CAST(e.event AS TEXT) AS event, -- the event as JSON
     r.key        AS run         -- the run's number, for joins with v_live_runs
-FROM live_events AS e
-JOIN live_runs AS r ON r.key = e.id >> 32
-JOIN scopes AS s ON s.id = r.scope;
+FROM live_runs AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN live_events AS e -- in this order: the ids of a run's events are one range
+WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32;

@@ -3,15 +3,14 @@ package live
 import (
 	"bytes"
 	"crypto/sha256"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"selvedge/db"
 )
 
-// The import door: what is here keeps ids, times and counters as they are given, and takes the caller's transaction, so
-// that the ledger's row is written with the runs. Nothing but internal/legacy uses it.
+// A Table is the live runs of one scope as an import and an export need them: ids, times and counters are kept as they are
+// given, and the caller's transaction holds the ledger's row, too.
+type Table struct{ Scope string }
 
 // An Origin is the place in an old tree that a run came from.
 type Origin struct {
@@ -33,7 +32,6 @@ const (
 	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlImport    = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
 	sqlSetPlace  = `UPDATE live_imports SET position = ? WHERE run = ?`
-	sqlDropKey   = `DELETE FROM live_runs WHERE key = ?`
 	sqlOrigins   = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT JOIN live_imports AS i ON i.run = r.key
 WHERE r.scope = ? ORDER BY r.created_at, r.key`
 )
@@ -48,18 +46,14 @@ type importRow struct {
 }
 
 // ImportRun adds a run whose id is not here. No caps hold.
-func (s *Store) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
-	scope, err := tx.Scope(s.scope)
+func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
+	scope, err := tx.Scope(t.Scope)
 	if err != nil {
 		return err
 	}
-	open := &Store{db: s.db, scope: s.scope}
-	if err := open.add(tx, scope, &e.Record); err != nil {
+	row, err := AddRun(tx, scope, &e.Record)
+	if err != nil {
 		return fmt.Errorf("live run %q: %w", e.Record.Snapshot.ID, err)
-	}
-	row, _, err := findRun(&tx.Rx, scope, e.Record.Snapshot.ID)
-	if err != nil {
-		return err
 	}
 	var text []byte
 	if !e.regular() {
@@ -70,12 +64,12 @@ func (s *Store) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
 }
 
 // FindImported tells whether a run is here, and where it came from.
-func (s *Store) FindImported(rx *db.Rx, runID string) (i Imported, found bool, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+func (t Table) FindImported(rx *db.Rx, runID string) (i Imported, found bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return i, false, err
 	}
-	row, ok, err := findRun(rx, scope, runID)
+	row, ok, err := FindRow(rx, scope, runID)
 	if err != nil || !ok {
 		return i, false, err
 	}
@@ -84,32 +78,35 @@ func (s *Store) FindImported(rx *db.Rx, runID string) (i Imported, found bool, e
 	if ok, err := rx.Find(&from, sqlImport, row.Key); err != nil || !ok {
 		return i, err == nil, err
 	}
+	whole, err := row.Whole(rx)
+	if err != nil {
+		return i, false, err
+	}
 	i.Origin, i.Digest = Origin{from.Source, from.Path, from.Position}, from.Digest
-	i.Touched = !bytes.Equal(from.Stamp, row.stamp())
+	i.Touched = !bytes.Equal(from.Stamp, whole.stamp())
 	return i, true, nil
 }
 
 // SetPosition notes that a run's record stands elsewhere among those of its file.
-func (s *Store) SetPosition(tx *db.Tx, key int64, position int) error {
+func (Table) SetPosition(tx *db.Tx, key int64, position int) error {
 	_, err := tx.Exec(sqlSetPlace, position, key)
 	return err
 }
 
 // RemoveImported takes a run out.
-func (s *Store) RemoveImported(tx *db.Tx, key int64) error {
-	_, err := tx.Exec(sqlDropKey, key)
-	return err
+func (Table) RemoveImported(tx *db.Tx, key int64) error {
+	row, found, err := RowByKey(&tx.Rx, key)
+	if err != nil || !found {
+		return err
+	}
+	return row.Remove(tx)
 }
 
 // RecordText is a run's record for a file: as it came, where it was not written to since and this program would write other
 // bytes (verbatim), else as compact JSON. found is false for a run that is gone.
-func (s *Store) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
-	var row runRow
-	err = rx.Get(&row, sqlRunByKey, key)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, false, nil
-	}
-	if err != nil {
+func (Table) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
+	row, found, err := wholeByKey(rx, key)
+	if err != nil || !found {
 		return nil, false, false, err
 	}
 	var from importRow
@@ -118,11 +115,20 @@ func (s *Store) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found b
 	} else if ok && from.Text != nil && bytes.Equal(from.Stamp, row.stamp()) {
 		return from.Text, true, true, nil
 	}
-	record, err := row.record(rx)
+	record, err := row.Record(rx)
 	if err != nil {
 		return nil, false, false, err
 	}
 	return record.AppendJSON(nil), false, true, nil
+}
+
+func wholeByKey(rx *db.Rx, key int64) (*WholeRow, bool, error) {
+	row, found, err := RowByKey(rx, key)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	whole, err := row.Whole(rx)
+	return whole, err == nil, err
 }
 
 // A Placed is a run and where its record belongs in a tree.
@@ -133,8 +139,8 @@ type Placed struct {
 }
 
 // Placed gives all runs of the scope, oldest first.
-func (s *Store) Placed(rx *db.Rx) (list []Placed, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -159,8 +165,8 @@ func (s *Store) Placed(rx *db.Rx) (list []Placed, err error) {
 }
 
 // stamp stands for everything that a call on the run can change.
-func (w *runRow) stamp() []byte {
-	text := w.snapshot().AppendJSON(nil)
+func (w *WholeRow) stamp() []byte {
+	text := w.Snapshot().AppendJSON(nil)
 	return sumOf(fmt.Appendf(text, " %d %d", w.KeptEvents, w.KeptBytes))
 }
 
@@ -170,16 +176,16 @@ func sumOf(text []byte) []byte {
 }
 
 // Holds reports whether a run is what an element of a file says, whatever their bytes.
-func (s *Store) Holds(rx *db.Rx, key int64, e *FileElement) (bool, error) {
-	var row runRow
-	if err := rx.Get(&row, sqlRunByKey, key); err != nil {
+func (Table) Holds(rx *db.Rx, key int64, e *FileElement) (bool, error) {
+	row, found, err := wholeByKey(rx, key)
+	if err != nil || !found {
 		return false, err
 	}
-	ours, err := row.record(rx)
+	ours, err := row.Record(rx)
 	if err != nil {
 		return false, err
 	}
 	theirs := e.Record
-	theirs.Snapshot.EventCount = theirs.nextSequence()
+	theirs.Snapshot.EventCount = theirs.NextSequence()
 	return bytes.Equal(ours.AppendJSON(nil), theirs.AppendJSON(nil)), nil
 }

@@ -8,12 +8,12 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A FileElement is an element of the array of records in a file of the old layout. Only internal/legacy uses it.
+// A FileElement is an element of the array of records in a file of the old layout.
 type FileElement struct {
 	Text   []byte // as it stands in the file
 	Offset int    // in the file
 	Level  int    // of indentation, where the element begins on a line of its own; else -1
-	Record RunRecord
+	Record Record
 	Reason string // why it can't be read; "" if it can
 }
 
@@ -26,7 +26,7 @@ type Damage struct {
 
 // ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with one leaves the others
 // alone: an array of records, a session's document with run_records in it, or bare records one after the other. The damage
-// is what can't be read, and everything behind it. Only internal/legacy uses it.
+// is what can't be read, and everything behind it.
 func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
 	at := skipBlanks(text, 0)
 	fail := func(offset int, reason string) ([]FileElement, *Damage) {
@@ -133,7 +133,7 @@ func readElement(text []byte, at, length, above int) FileElement {
 	e := FileElement{Text: text[at : at+length], Offset: at, Level: level(text, at)}
 	e.Record, e.Reason = readRecord(e.Text, above, true)
 	if e.Reason == "" {
-		if err := e.Record.check(); err != nil {
+		if err := e.Record.Check(); err != nil {
 			e.Reason = err.Error()
 		}
 	}
@@ -192,7 +192,7 @@ func skipBlanks(text []byte, at int) int {
 }
 
 // A FileWriter writes the beginning of a file of the old layout, its first record, a further one, and its end, as the
-// original does: pretty JSON without a line feed at the end. Only internal/legacy uses it.
+// original does: pretty JSON without a line feed at the end.
 type FileWriter struct{ records int }
 
 // Record appends a record, given as compact JSON, or verbatim as an element that a file had.
@@ -219,7 +219,7 @@ func (w *FileWriter) End(dst []byte) []byte {
 
 // regular reports whether an export writes the element's own bytes from what the tables keep of it.
 func (e *FileElement) regular() bool {
-	return e.Level >= 0 && e.Record.nextSequence() == e.Record.Snapshot.EventCount &&
+	return e.Level >= 0 && e.Record.NextSequence() == e.Record.Snapshot.EventCount &&
 		bytes.Equal(appendIndented(nil, e.Record.AppendJSON(nil), e.Level), e.Text)
 }
 
@@ -227,7 +227,7 @@ func (e *FileElement) regular() bool {
 func (d *Damage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
 
 // SafeName is the name, without its end, of the file that the original keeps a session's runs in. Several ids can have one
-// name. Only internal/legacy uses it.
+// name.
 func SafeName(sessionID string) string {
 	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
 	return strings.ReplaceAll(one, "..", "_")

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"selvedge/internal/live"
 	"selvedge/internal/replay"
-	"selvedge/runs/live"
 )
 
 // What the original made of these events when it was asked: its own text of them, or "" where it read none.
@@ -54,9 +54,9 @@ var decodings = []struct{ event, text string }{
 
 func TestEventsAreReadAsTheOriginalReadsThem(t *testing.T) {
 	for _, d := range decodings {
-		_, err := live.NewEvent([]byte(d.event))
-		if isObject := d.event[0] == '{'; (err == nil) != (isObject && d.text != "") {
-			t.Errorf("NewEvent of %s gave %v", d.event, err)
+		_, refused := live.ReadEvent([]byte(d.event))
+		if isObject := d.event[0] == '{'; (refused == "") != (isObject && d.text != "") {
+			t.Errorf("%s was read as %q", d.event, refused)
 		}
 		file := fmt.Sprintf(`[{"snapshot":["r","s","created","p",1,1,null,null,1],"events":[[0,1,%s]]}]`, d.event)
 		elements, damage := live.ReadFile([]byte(file))
@@ -84,7 +84,7 @@ func TestEventsAreReadAsTheOriginalReadsThem(t *testing.T) {
 func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
 	for status, read := range map[string]bool{`{"failed":null}`: true, `{"failed":{}}`: false, `{"nope":null}`: false, `"failed"`: true} {
 		elements, _ := live.ReadFile(fmt.Appendf(nil, `[{"snapshot":["r","s",%s,"p",1,1,null,null,0],"events":[]}]`, status))
-		if e := elements[0]; (e.Reason == "") != read || read && e.Record.Snapshot.Status != live.Failed {
+		if e := elements[0]; (e.Reason == "") != read || read && e.Record.Snapshot.Status != "failed" {
 			t.Errorf("%s was read as %+v", status, e)
 		}
 	}

@@ -1,0 +1,58 @@
+package live
+
+import "selvedge/db"
+
+const (
+	sqlCountIn = `INSERT INTO live_scopes (scope, runs, removed, oldest) VALUES (?, 1, 0, ?)
+ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + 1`
+	sqlCountOut = `UPDATE live_scopes SET runs = runs - 1, removed = removed + 1 WHERE scope = ?`
+	sqlCounts   = `SELECT runs, removed, oldest FROM live_scopes WHERE scope = ?`
+	sqlOldest   = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
+	sqlMoveUp   = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
+	sqlDropRun  = `DELETE FROM live_runs WHERE key = ?`
+)
+
+// Counts are what is kept of a scope as a whole.
+type Counts struct {
+	Runs    int64 `db:"runs"`    // that are here
+	Removed int64 `db:"removed"` // that are not here any more
+	Oldest  int64 `db:"oldest"`  // no run has a lower key
+}
+
+// CountsOf reads them. A scope in which no run ever was has none.
+func CountsOf(rx *db.Rx, scope int64) (c Counts, err error) {
+	_, err = rx.Find(&c, sqlCounts, scope)
+	return c, err
+}
+
+// AddRun writes a run that is not there, with its events.
+func AddRun(tx *db.Tx, scope int64, r *Record) (*WholeRow, error) {
+	w := NewRow(scope, r)
+	if err := w.Add(tx); err != nil {
+		return nil, err
+	}
+	if err := w.AddEvents(tx, r.Events); err != nil {
+		return nil, err
+	}
+	_, err := tx.Exec(sqlCountIn, scope, w.Key)
+	return w, err
+}
+
+// Remove takes a run out, with all that belongs to it.
+func (w *Row) Remove(tx *db.Tx) error {
+	if _, err := tx.Exec(sqlDropRun, w.Key); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlCountOut, w.Scope)
+	return err
+}
+
+// OldestRun reads the run of the scope that was added first. It notes how far it had to look, so that a scope beside large
+// ones does not look at their runs each time.
+func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error) {
+	w, found, err = findRow(&tx.Rx, sqlOldest, c.Oldest, scope)
+	if err == nil && found && w.Key > c.Oldest {
+		_, err = tx.Exec(sqlMoveUp, w.Key, scope)
+	}
+	return w, found, err
+}
