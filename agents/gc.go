@@ -30,7 +30,7 @@ func (r *Registry) GC(ctx context.Context, until time.Time) (removed int, err er
 	for {
 		var n int64
 		err := r.write(ctx, "remove stale agents", "", func(tx *db.Tx, scope int64) (err error) {
-			n, err = tx.ExecAffected(sqlGC, scope, db.Nanos(until), gcBatch)
+			n, err = tx.Exec(sqlGC, scope, db.Nanos(until), gcBatch)
 			return err
 		})
 		if err != nil {

@@ -79,7 +79,7 @@ func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err e
 		return e, ok, err
 	}
 	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		n, err := tx.ExecAffected(sqlPutAsideOne, db.Nanos(tx.Now()), scope, staleBefore(tx.Now()), id)
+		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), scope, staleBefore(tx.Now()), id)
 		ok = n == 0 // somebody brought it back meanwhile, or was faster
 		return err
 	})

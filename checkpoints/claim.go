@@ -132,7 +132,7 @@ func (c *Claim) Complete(ctx context.Context) error {
 // CompleteTx is Complete in a transaction of the caller's: what else that holds is undone when the claim is lost.
 func (c *Claim) CompleteTx(tx *db.Tx) error {
 	return c.store.change(tx, "complete checkpoint", c.RunID, func(scope int64) error {
-		n, err := tx.ExecAffected(sqlComplete, scope, c.RunID, c.Epoch)
+		n, err := tx.Exec(sqlComplete, scope, c.RunID, c.Epoch)
 		return c.lost(n, err)
 	})
 }
@@ -143,7 +143,7 @@ func (c *Claim) Renew(ctx context.Context) error {
 	return failed(op, c.RunID, c.store.db.Write(ctx, op, func(tx *db.Tx) error {
 		return c.store.change(tx, op, c.RunID, func(scope int64) error {
 			if l := c.store.lease(); l.ttl != nil {
-				n, err := tx.ExecAffected(sqlRenew, l.until, l.boot, scope, c.RunID, c.Epoch)
+				n, err := tx.Exec(sqlRenew, l.until, l.boot, scope, c.RunID, c.Epoch)
 				return c.lost(n, err)
 			}
 			var n int64

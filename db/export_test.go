@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"testing"
 
+	"selvedge/db/internal/machine"
+	"selvedge/db/internal/sqlite"
 	"selvedge/migrations"
 )
 
@@ -13,15 +15,15 @@ import (
 
 // Limits of the writer.
 const (
-	MaxGroup        = maxGroup
-	WALRestartPages = walRestartPages
+	MaxGroup        = sqlite.MaxGroup
+	WALRestartPages = sqlite.WALRestartPages
 )
 
 // PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.
 func PretendFilesystem(t *testing.T, kind int64) {
-	real := statfsType
-	statfsType = func(string) (int64, error) { return kind, nil }
-	t.Cleanup(func() { statfsType = real })
+	real := machine.StatfsType
+	machine.StatfsType = func(string) (int64, error) { return kind, nil }
+	t.Cleanup(func() { machine.StatfsType = real })
 }
 
 // WriterPragma runs a pragma on the writing connection, between transactions.
@@ -34,45 +36,28 @@ func (d *DB) WriterPragma(t *testing.T, text string) string {
 	return got
 }
 
+func (d *DB) file() *sqlite.Engine { return d.engine.(*sqlite.Engine) }
+
 // Waiting is the number of callers in the writer's queue.
-func (d *DB) Waiting() int {
-	d.writer.mu.Lock()
-	defer d.writer.mu.Unlock()
-	return len(d.writer.pending)
-}
+func (d *DB) Waiting() int { return d.file().Waiting() }
 
 // ReaderPragmas reads the settings of a reading connection.
 func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
-	got := map[string]string{}
-	err := d.Read(ctx, "pragmas", func(rx *Rx) error {
-		for _, p := range pragmas(roleReader, d.options.Synchronous) {
-			var v string
-			if err := rx.Get(&v, "PRAGMA "+p.name); err != nil {
-				return err
-			}
-			got[p.name] = v
-		}
-		return nil
-	})
-	return got, err
+	return d.file().ReaderPragmas(ctx)
 }
 
 // WithLadder replaces the program's schema versions.
 func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string, viewsVersion int64) Options {
-	o.ladder = &ladder{files: files, steps: steps, views: views, viewsVersion: viewsVersion}
+	o.ladder = &sqlite.Ladder{Files: files, Steps: steps, Views: views, ViewsVersion: viewsVersion}
 	return o
 }
 
 // Closing reports whether the writer refuses new calls.
-func (d *DB) Closing() bool {
-	d.writer.mu.Lock()
-	defer d.writer.mu.Unlock()
-	return d.writer.closing
-}
+func (d *DB) Closing() bool { return d.file().Closing() }
 
 // WithoutWriteNotices makes the system tell nothing of writes, as macOS does, until the test has ended.
 func WithoutWriteNotices(t testing.TB) {
-	before := watchWrites
-	watchWrites = func(string) (*fileWrites, error) { return nil, errors.ErrUnsupported }
-	t.Cleanup(func() { watchWrites = before })
+	before := machine.WatchWrites
+	machine.WatchWrites = func(string) (*machine.Writes, error) { return nil, errors.ErrUnsupported }
+	t.Cleanup(func() { machine.WatchWrites = before })
 }

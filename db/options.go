@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/sqlite"
 )
 
 // Synchronous says how much of a commit the disk must hold before Write returns.
@@ -16,13 +19,6 @@ const (
 	// SyncNormal waits at checkpoints only: a power cut may take the last commits, a killed process none.
 	SyncNormal
 )
-
-func (s Synchronous) pragma() string {
-	if s == SyncNormal {
-		return "NORMAL"
-	}
-	return "FULL"
-}
 
 // Options are the choices of Open. The zero value is the default.
 type Options struct {
@@ -50,7 +46,7 @@ type Options struct {
 	Observe func(Observation)
 
 	// ladder replaces the program's own ladder of schema versions; tests only.
-	ladder *ladder
+	ladder *sqlite.Ladder
 }
 
 // Observation is what Options.Observe gets.
@@ -62,8 +58,10 @@ type Observation struct {
 	Err   error         // what the caller got
 }
 
-func (o Options) check() error {
+func (o Options) check(path string) error {
 	switch {
+	case o.ReadOnly && path == memoryPath:
+		return invalid("open", "a database in memory can't be read-only")
 	case o.Synchronous != SyncFull && o.Synchronous != SyncNormal:
 		return invalid("open", fmt.Sprintf("synchronous %d is neither SyncFull nor SyncNormal", o.Synchronous))
 	case o.Readers < 0:
@@ -84,7 +82,25 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.ladder == nil {
+		o.ladder = sqlite.ProgramLadder()
+	}
+	if o.SchemaVersion == 0 {
+		o.SchemaVersion = o.ladder.Last().Version
+	}
 	return o
+}
+
+func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
+	synchronous := sqlite.Full
+	if o.Synchronous == SyncNormal {
+		synchronous = sqlite.Normal
+	}
+	return sqlite.Config{
+		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema,
+		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, LockTimeout: o.LockTimeout, Now: o.Now,
+		Ladder: o.ladder, Callbacks: callbacks,
+	}
 }
 
 func invalid(op, why string) error {

@@ -46,7 +46,7 @@ func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
 	if ok, err = rx.Find(&id, sqlFindScope, name); err != nil || !ok {
 		return 0, false, err
 	}
-	if rx.writes == nil {
+	if !rx.writes {
 		rx.db.scopes.Store(name, id) // rows of scopes are never deleted, and a read sees committed ones only
 	}
 	return id, true, nil

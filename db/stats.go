@@ -2,9 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"time"
 )
 
@@ -39,73 +36,19 @@ type Schema struct {
 
 // Schema reads the schema version of the file.
 func (d *DB) Schema(ctx context.Context) (Schema, error) {
-	var have versions
-	err := d.Read(ctx, "read the schema version", func(rx *Rx) (err error) {
-		have, err = readVersions(rx)
-		return err
-	})
-	return Schema{have.Schema, have.MinReader, have.MinWriter}, err
+	have, err := d.engine.Versions(ctx)
+	return Schema{have.Schema, have.MinReader, have.MinWriter}, wrap("read the schema version", err)
 }
 
 // Stats reads the sizes and counts the rows of every table.
 func (d *DB) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Path: d.path}
-	err := d.Read(ctx, "stats", func(rx *Rx) error { return rx.stats(&s) })
-	if err != nil || d.memory {
-		return s, err
+	got, err := d.engine.Stats(ctx)
+	s := Stats{
+		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, SQLite: got.Engine, CreatedAt: got.CreatedAt,
+		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages, FreePages: got.FreePages,
 	}
-	if s.FileBytes, err = sizeOf(d.path); err != nil {
-		return s, wrap("stats", err)
+	for _, t := range got.Tables {
+		s.Tables = append(s.Tables, TableStats(t))
 	}
-	s.WALBytes, err = sizeOf(d.path + "-wal")
 	return s, wrap("stats", err)
-}
-
-func (rx *Rx) stats(s *Stats) error {
-	have, err := readVersions(rx)
-	if err != nil {
-		return err
-	}
-	s.Schema, s.MinReader, s.MinWriter = have.Schema, have.MinReader, have.MinWriter
-	var created int64
-	for dest, query := range map[any]string{
-		&s.SQLite:    "SELECT sqlite_version()",
-		&s.PageSize:  "PRAGMA page_size",
-		&s.Pages:     "PRAGMA page_count",
-		&s.FreePages: "PRAGMA freelist_count",
-	} {
-		if err := rx.Get(dest, query); err != nil {
-			return err
-		}
-	}
-	if have.Schema > 0 {
-		if err := rx.Get(&created, "SELECT created_at FROM selvedge_file"); err != nil {
-			return err
-		}
-		s.CreatedAt = Time(created)
-	}
-	var tables []string
-	if err := rx.Select(&tables, sqlTables); err != nil {
-		return err
-	}
-	s.Tables = nil
-	for _, name := range tables {
-		t := TableStats{Name: name}
-		if err := rx.Get(&t.Rows, `SELECT count(*) FROM "`+name+`"`); err != nil {
-			return err
-		}
-		s.Tables = append(s.Tables, t)
-	}
-	return nil
-}
-
-func sizeOf(path string) (int64, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }

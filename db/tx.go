@@ -2,54 +2,63 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
-	"github.com/jmoiron/sqlx"
+	"selvedge/db/internal/engine"
 )
 
 // Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it.
 type Rx struct {
-	db      *DB
-	session *session
-	now     time.Time
-	ended   bool
-	// dead is set when SQLite ended the transaction under the caller. Every later statement would run on its own, outside
-	// any transaction, so none is let through.
-	dead error
-	// writes is nil in a read.
-	writes *Tx
+	db     *DB
+	engine engine.Rx
+	now    time.Time
+	ended  bool
+	writes bool
 }
 
 // Tx is a write transaction. Everything done through it is committed together, or not at all.
 type Tx struct {
 	Rx
-	depth      int
-	afterwards []func()
-	undone     []func()
+	engine engine.Tx
 }
 
 // errEnded is what a transaction answers that is used after its function returned.
 var errEnded = fmt.Errorf("%w: the transaction has ended", ErrInvalid)
 
+func (rx *Rx) end() { rx.ended = true }
+
 // Now is the time of this transaction, in UTC, the same at every call.
 func (rx *Rx) Now() time.Time { return rx.now }
 
-// Get reads one row into dest, a struct with db tags or a scalar. No row is sql.ErrNoRows.
+// usable reports why a statement can't be run.
+func (rx *Rx) usable(args []any) error {
+	if rx.ended {
+		return errEnded
+	}
+	for i, arg := range args {
+		switch arg.(type) {
+		case time.Time, *time.Time:
+			return fmt.Errorf("%w: argument %d is a time.Time; tables keep Unix nanoseconds: give db.Nanos(t)", ErrInvalid, i+1)
+		}
+	}
+	return nil
+}
+
+// Get reads one row into dest, a struct with db tags or a scalar. No row is ErrNotFound.
 func (rx *Rx) Get(dest any, query string, args ...any) error {
-	st, err := rx.prepare(query)
-	if err != nil {
+	if err := rx.usable(args); err != nil {
 		return err
 	}
-	return rx.after(st.GetContext(background, dest, args...))
+	return rx.engine.Get(dest, query, args)
 }
 
 // Find is Get for a row that may be missing: it reports whether there was one.
 func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 	err := rx.Get(dest, query, args...)
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
@@ -57,132 +66,105 @@ func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 
 // Select reads all rows into dest, a pointer to a slice of structs with db tags or of scalars.
 func (rx *Rx) Select(dest any, query string, args ...any) error {
-	st, err := rx.prepare(query)
-	if err != nil {
+	if err := rx.usable(args); err != nil {
 		return err
 	}
-	return rx.after(st.SelectContext(background, dest, args...))
+	return rx.engine.Select(dest, query, args)
 }
 
-// Query reads rows one by one; the caller closes them before the transaction ends.
-func (rx *Rx) Query(query string, args ...any) (*sqlx.Rows, error) {
-	st, err := rx.prepare(query)
+// Query reads rows one by one. The rows are closed when the loop over them ends, however it ends; each is valid until the
+// next one comes. An error ends them.
+func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) {
+		if err := rx.usable(args); err != nil {
+			yield(nil, err)
+			return
+		}
+		rows, err := rx.engine.Query(query, args)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		each(rows, yield)
+	}
+}
+
+// QueryContext is Query for statements that people write: it is not kept prepared, it is interrupted when ctx ends, and
+// its columns can be asked for before the first row.
+func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {
+	if err := rx.usable(args); err != nil {
+		return nil, err
+	}
+	rows, err := rx.engine.QueryContext(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryxContext(background, args...)
-	return rows, rx.after(err)
+	return &Rows{rows: rows}, nil
 }
 
-// QueryContext is Query for statements that people write: it is not kept prepared, and it is interrupted when ctx ends.
-func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*sqlx.Rows, error) {
-	if rx.ended {
-		return nil, errEnded
-	}
-	return rx.session.conn.QueryxContext(ctx, query, args...)
+// Rows are the rows of QueryContext. They are closed at the end of All, or else with the transaction.
+type Rows struct{ rows engine.Rows }
+
+// Columns are the names of the columns.
+func (r *Rows) Columns() ([]string, error) { return r.rows.Columns() }
+
+// All reads the rows once, one by one, as Query does.
+func (r *Rows) All() iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) { each(r.rows, yield) }
 }
 
-func (rx *Rx) prepare(query string) (*sqlx.Stmt, error) {
-	switch {
-	case rx.ended:
-		return nil, errEnded
-	case rx.dead != nil:
-		return nil, rx.dead
+func each(rows engine.Rows, yield func(*Row, error) bool) {
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	row := &Row{rows: rows}
+	for rows.Next() {
+		if !yield(row, nil) {
+			return
+		}
 	}
-	st, err := rx.session.prepare(query)
-	return st, rx.after(err)
+	if err := rows.Err(); err != nil {
+		yield(nil, err)
+	}
 }
 
-// after looks, when a statement of a write failed, whether SQLite ended the whole transaction with it, as it does when
-// the disk is full, on an I/O error and for OR ROLLBACK. BEGIN tells: it fails inside a transaction and changes nothing.
-func (rx *Rx) after(err error) error {
-	if err == nil || rx.writes == nil || code(err) == 0 {
-		return err
-	}
-	if _, probe := rx.session.exec(sqlBegin); probe != nil {
-		return err
-	}
-	if _, undo := rx.session.exec(sqlRollback); undo != nil {
-		err = fmt.Errorf("%w (and ending the probe: %w)", err, undo)
-	}
-	rx.dead = fmt.Errorf("SQLite ended the transaction: %w", err)
-	return rx.dead
-}
+// A Row is one row of a query, valid until the next one comes.
+type Row struct{ rows engine.Rows }
 
-// Exec changes rows.
-func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	st, err := tx.prepare(query)
-	if err != nil {
-		return nil, err
-	}
-	result, err := st.ExecContext(background, args...)
-	return result, tx.after(err)
-}
+// Scan reads the row's columns in their order.
+func (r *Row) Scan(dest ...any) error { return r.rows.Scan(dest...) }
 
-// ExecAffected is Exec that gives the number of rows changed.
-func (tx *Tx) ExecAffected(query string, args ...any) (int64, error) {
-	result, err := tx.Exec(query, args...)
-	if err != nil {
+// ScanStruct reads the row into a struct with db tags.
+func (r *Row) ScanStruct(dest any) error { return r.rows.ScanStruct(dest) }
+
+// Exec changes rows and gives their number.
+func (tx *Tx) Exec(query string, args ...any) (int64, error) {
+	if err := tx.usable(args); err != nil {
 		return 0, err
 	}
-	return result.RowsAffected()
+	return tx.engine.Exec(query, args)
 }
 
 // Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the transaction did before it stays.
 // It returns fn's error.
 func (tx *Tx) Savepoint(fn func() error) error {
-	tx.depth++
-	name := fmt.Sprintf("inner_%d", tx.depth)
-	hooks, undone := len(tx.afterwards), len(tx.undone)
-	returned := false
-	defer func() {
-		tx.depth--
-		if !returned { // fn panicked or left by Goexit: the whole transaction is about to be undone
-			tx.afterwards = tx.afterwards[:hooks]
-		}
-	}()
-	if _, err := tx.Exec("SAVEPOINT " + name); err != nil {
-		returned = true
-		return err
+	if tx.ended {
+		return errEnded
 	}
-	err := fn()
-	returned = true
-	if err == nil {
-		_, err = tx.Exec("RELEASE " + name)
-		return err
-	}
-	if tx.dead != nil {
-		return err
-	}
-	tx.afterwards = tx.afterwards[:hooks]
-	for _, f := range tx.undone[undone:] {
-		f()
-	}
-	tx.undone = tx.undone[:undone]
-	if _, undo := tx.Exec("ROLLBACK TO " + name); undo != nil {
-		return errors.Join(err, undo)
-	}
-	if _, undo := tx.Exec("RELEASE " + name); undo != nil {
-		return errors.Join(err, undo)
-	}
-	return err
+	return tx.engine.Savepoint(fn)
 }
 
 // AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
 // and must not use the database (an error at once).
-func (tx *Tx) AfterCommit(fn func()) { tx.afterwards = append(tx.afterwards, fn) }
+func (tx *Tx) AfterCommit(fn func()) { tx.engine.OnCommit(fn) }
 
-// afterRollback has fn run when the transaction, or the savepoint it is in, is undone.
-func (tx *Tx) afterRollback(fn func()) { tx.undone = append(tx.undone, fn) }
+// Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
+// call.
+func (tx *Tx) Owner() (int64, error) { return tx.engine.Owner() }
 
-func (tx *Tx) committed() {
-	for _, f := range tx.afterwards {
-		f()
-	}
-}
+// Owns reports whether id is this process.
+func (rx *Rx) Owns(id int64) (bool, error) { return rx.engine.Owns(id) }
 
-func (tx *Tx) rolledBack() {
-	for _, f := range tx.undone {
-		f()
-	}
-}
+// OwnerAlive reports whether the process with this number still runs. A stopped process is alive.
+func (rx *Rx) OwnerAlive(id int64) (bool, error) { return rx.engine.OwnerAlive(id) }
+
+// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
+func (tx *Tx) ForgetDeadOwners() error { return tx.engine.ForgetDeadOwners() }

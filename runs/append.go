@@ -127,18 +127,18 @@ const sqlAppendRow = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES
 // appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
 	args := p.rows[0].args(append(make([]any, 0, 16), key, owner)...)
-	result, err := tx.Exec(sqlAppendTurn, args...)
+	_, err = tx.Exec(sqlAppendTurn, args...)
 	if db.IsConstraint(err) {
 		return false, nil
 	}
+	if err != nil || len(p.rows) == 1 {
+		return err == nil, err
+	}
+	last, err := lastSequence(tx, key)
 	if err != nil {
 		return false, err
 	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		return false, err
-	}
-	return true, appendRows(tx, p.ref, id, p.rows[1:])
+	return true, appendRows(tx, p.ref, key<<24|last, p.rows[1:])
 }
 
 // appendRows writes rows behind the one with this id.

@@ -114,7 +114,7 @@ func (c RetentionConfig) sweepCount(tx *db.Tx, scope int64) (removed int, err er
 		if err != nil || !found {
 			return removed, err
 		}
-		n, err := tx.ExecAffected(sqlSweepAgent, scope, agent.ID, min(agent.Ended-keep, int64(gcBatch-removed)))
+		n, err := tx.Exec(sqlSweepAgent, scope, agent.ID, min(agent.Ended-keep, int64(gcBatch-removed)))
 		if err != nil {
 			return removed, err
 		}
@@ -128,7 +128,7 @@ func (c RetentionConfig) sweepCount(tx *db.Tx, scope int64) (removed int, err er
 
 // sweepAge removes at most a batch of runs that ended before the cutoff.
 func sweepAge(tx *db.Tx, scope int64, cutoff time.Time) (int, error) {
-	n, err := tx.ExecAffected(sqlSweepAge, scope, db.Nanos(cutoff), gcBatch)
+	n, err := tx.Exec(sqlSweepAge, scope, db.Nanos(cutoff), gcBatch)
 	if err != nil || n > 0 || holdsNanos(cutoff) {
 		return int(n), err
 	}

@@ -36,7 +36,7 @@ func (s *Store) DeleteImported(tx *db.Tx, run RunRef) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	n, err := tx.ExecAffected(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID, run.AgentID)
+	n, err := tx.Exec(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID, run.AgentID)
 	return n > 0, err
 }
 

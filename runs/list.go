@@ -295,12 +295,6 @@ FROM runs WHERE 1 = 1`
 // summaries gives the runs for which the conditions hold, as they are read.
 func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[RunSummary, error] {
 	return func(yield func(RunSummary, error) bool) {
-		rows, err := rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...)
-		if err != nil {
-			yield(RunSummary{}, err)
-			return
-		}
-		defer rows.Close()
 		var (
 			s      RunSummary
 			state  runState
@@ -310,9 +304,11 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 			&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &state.StartedAt,
 			&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount,
 		} // one set for all rows
-		for rows.Next() {
+		for row, err := range rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...) {
 			s = RunSummary{}
-			err := rows.Scan(targets...)
+			if err == nil {
+				err = row.Scan(targets...)
+			}
 			s.Status = RunStatus(status)
 			if err == nil {
 				err = s.fill(state)
@@ -320,9 +316,6 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 			if !yield(s, err) || err != nil {
 				return
 			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(RunSummary{}, err)
 		}
 	}
 }

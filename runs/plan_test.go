@@ -86,21 +86,19 @@ func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
 	for _, query := range []string{sqlAppendTurn, sqlAppendRow} {
 		args := make([]any, strings.Count(query, "?"))
 		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-			rows, err := rx.Query("EXPLAIN "+query, args...)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				step, err := rows.SliceScan()
+			for row, err := range rx.Query("EXPLAIN "+query, args...) {
 				if err != nil {
+					return err
+				}
+				step := make([]any, 8)
+				if err := row.Scan(&step[0], &step[1], &step[2], &step[3], &step[4], &step[5], &step[6], &step[7]); err != nil {
 					return err
 				}
 				if step[1] == "OpenEphemeral" || step[1] == "OpenAutoindex" || step[1] == "SorterOpen" {
 					t.Errorf("%s: step %v", query, step)
 				}
 			}
-			return rows.Err()
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -75,16 +74,14 @@ type placedRow struct {
 
 // eachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is used again for the next
 // one: what it points at may be kept, the row itself not.
-func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on bool, err error)) (err error) {
-	rows, err := rx.Query(sqlRecords, key<<24|after, (key+1)<<24, limit)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
+func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on bool, err error)) error {
 	var row placedRow
 	targets := row.targets(&row.sequence)
-	for rows.Next() {
-		if err := rows.Scan(targets...); err != nil {
+	for found, err := range rx.Query(sqlRecords, key<<24|after, (key+1)<<24, limit) {
+		if err != nil {
+			return err
+		}
+		if err := found.Scan(targets...); err != nil {
 			return err
 		}
 		on, err := visit(&row)
@@ -95,5 +92,5 @@ func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on 
 			return nil
 		}
 	}
-	return rows.Err()
+	return nil
 }

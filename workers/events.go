@@ -197,16 +197,14 @@ func (r *Runtime) event(row *eventRow) (RuntimeEvent, error) {
 // is not below the cursor's id.
 func (r *Runtime) searchEvents(rx *db.Rx, batch RuntimeEventBatch, limit uint64) (RuntimeEventBatch, error) {
 	base := r.key << logBits
-	rows, err := rx.Query(sqlEventsFrom, base, base+1<<logBits, noLimit)
-	if err != nil {
-		return batch, err
-	}
-	defer rows.Close()
 	next := batch.Cursor.NextEventID
 	var past []uint64 // ids behind the page or before the cursor
-	for rows.Next() {
+	for found, err := range rx.Query(sqlEventsFrom, base, base+1<<logBits, noLimit) {
+		if err != nil {
+			return batch, err
+		}
 		var row eventRow
-		if err := rows.StructScan(&row); err != nil {
+		if err := found.ScanStruct(&row); err != nil {
 			return batch, err
 		}
 		if row.number() < next || uint64(len(batch.Events)) == limit {
@@ -228,7 +226,7 @@ func (r *Runtime) searchEvents(rx *db.Rx, batch RuntimeEventBatch, limit uint64)
 	for _, e := range batch.Events {
 		batch.HasMore = batch.HasMore || e.ID >= batch.Cursor.NextEventID
 	}
-	return batch, rows.Err()
+	return batch, nil
 }
 
 // Diagnostics gives all diagnostics, oldest first.

@@ -156,14 +156,12 @@ func (r *Runtime) rawDiagnostics(rx *db.Rx, n int) ([][]byte, error) {
 }
 
 func (r *Runtime) eventLines(rx *db.Rx) (lines [][]byte, err error) {
-	rows, err := rx.Query(sqlEventLines, r.key<<logBits, (r.key+1)<<logBits)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	for found, err := range rx.Query(sqlEventLines, r.key<<logBits, (r.key+1)<<logBits) {
+		if err != nil {
+			return nil, err
+		}
 		var row eventRow
-		if err := rows.StructScan(&row); err != nil {
+		if err := found.ScanStruct(&row); err != nil {
 			return nil, err
 		}
 		if row.Raw != nil {
@@ -176,7 +174,7 @@ func (r *Runtime) eventLines(rx *db.Rx) (lines [][]byte, err error) {
 		}
 		lines = append(lines, appendEvent(nil, e))
 	}
-	return lines, rows.Err()
+	return lines, nil
 }
 
 func (r *Runtime) exportWorkers(rx *db.Rx) (list []ExportedWorker, err error) {
@@ -245,17 +243,15 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 }
 
 func entryLines(rx *db.Rx, ref WorkerRef, key int64) (lines [][]byte, err error) {
-	rows, err := rx.Query(sqlEntryLines, key<<transcriptPos, (key+1)<<transcriptPos)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	for found, err := range rx.Query(sqlEntryLines, key<<transcriptPos, (key+1)<<transcriptPos) {
+		if err != nil {
+			return nil, err
+		}
 		var row struct {
 			entryRow
 			Raw []byte `db:"raw"`
 		}
-		if err := rows.StructScan(&row); err != nil {
+		if err := found.ScanStruct(&row); err != nil {
 			return nil, err
 		}
 		if row.Raw == nil {
@@ -263,7 +259,7 @@ func entryLines(rx *db.Rx, ref WorkerRef, key int64) (lines [][]byte, err error)
 		}
 		lines = append(lines, row.Raw)
 	}
-	return lines, rows.Err()
+	return lines, nil
 }
 
 // compact is a text that check has accepted without the blanks around its parts.

@@ -181,7 +181,7 @@ func (r *Runtime) prune(tx *db.Tx, before EventCursor) (removed int64, more bool
 	if more {
 		stop = next
 	}
-	if removed, err = tx.ExecAffected(sqlPruneEvents, base, stop); err != nil {
+	if removed, err = tx.Exec(sqlPruneEvents, base, stop); err != nil {
 		return 0, false, err
 	}
 	_, err = tx.Exec(sqlPruned, stop&(1<<logBits-1), r.key)

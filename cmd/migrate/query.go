@@ -8,7 +8,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -100,16 +99,12 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 	return err
 }
 
-// answer runs the statement. The connection can't write; query_only keeps temporary tables out, too.
-func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, args []any) (err error) {
-	if err := drain(rx.QueryContext(ctx, "PRAGMA query_only = 1")); err != nil {
-		return err
-	}
+// answer runs the statement.
+func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, args []any) error {
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	columns, err := rows.Columns()
 	if err != nil {
 		return err
@@ -162,33 +157,29 @@ func (f queryFlags) drawn(a *app) bool {
 	return f.table || !f.nl && !f.csv && !a.json && isTerminal(a.stdout)
 }
 
-func drain(rows *sqlx.Rows, err error) error {
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-	}
-	return errors.Join(rows.Err(), rows.Close())
-}
-
-func copyRows(rows *sqlx.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
+func copyRows(rows *db.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {
 	values := make([]any, columns)
 	cells := make([]any, columns)
 	for i := range values {
 		cells[i] = &values[i]
 	}
-	for n := 0; rows.Next(); n++ {
+	n := 0
+	for row, err := range rows.All() {
+		if err != nil {
+			return false, err
+		}
 		if limit > 0 && n == limit {
 			return true, nil
 		}
-		if err := rows.Scan(cells...); err != nil {
+		n++
+		if err := row.Scan(cells...); err != nil {
 			return false, err
 		}
 		if err := w.row(values); err != nil {
 			return false, err
 		}
 	}
-	return false, rows.Err()
+	return false, nil
 }
 
 // Primary result codes of SQLite (sqlite.org/rescode.html) that are about the SQL, not about the file.

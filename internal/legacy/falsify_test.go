@@ -152,7 +152,7 @@ func TestADamagedImportIsNoticed(t *testing.T) {
 			mirror := readTree(t, filepath.Join(dir, "runs"), modelRules{ours: true}, treeNow)
 			mirror.holders = x.holders()
 			err := x.d.Write(context.Background(), "damage", func(tx *db.Tx) error {
-				n, err := tx.ExecAffected(damage)
+				n, err := tx.Exec(damage)
 				if err == nil && n == 0 {
 					err = fmt.Errorf("%s changed nothing", damage)
 				}

@@ -1,6 +1,0 @@
-package db
-
-import "os"
-
-// holders can't be told on macOS.
-func holders(*os.File) string { return "" }

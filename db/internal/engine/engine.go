@@ -1,0 +1,107 @@
+// Package engine is the seam between package db and a database: what db asks of one, and the types that both sides use.
+// Everything that only one database does stays behind it.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"selvedge/db/internal/callback"
+)
+
+// An Engine is an open database. Its methods are safe for concurrent use.
+type Engine interface {
+	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than once. A caller whose
+	// context ends before fn began is told so at once; later the context counts no more.
+	Write(ctx context.Context, fn func(Tx) error) callback.Outcome
+	// Read runs fn in a read transaction: one snapshot.
+	Read(ctx context.Context, fn func(Rx) error) callback.Outcome
+	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
+	Changes(ctx context.Context) (<-chan struct{}, error)
+
+	Versions(ctx context.Context) (Versions, error)
+	Check(ctx context.Context) ([]Problem, error)
+	Stats(ctx context.Context) (Stats, error)
+	Backup(ctx context.Context, dest string) error
+
+	// Close waits for the calls under way, refuses new ones, and closes the database.
+	Close() error
+}
+
+// Rx is a read transaction. It is used by one goroutine, inside the function that got it.
+type Rx interface {
+	// Get reads one row into dest, a struct with db tags or a scalar; no row is ErrNotFound.
+	Get(dest any, query string, args []any) error
+	// Select reads all rows into dest, a pointer to a slice.
+	Select(dest any, query string, args []any) error
+	// Query reads rows one by one.
+	Query(query string, args []any) (Rows, error)
+	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
+	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
+
+	// Owns reports whether id is this process, and OwnerAlive whether the process of that number still runs.
+	Owns(id int64) (bool, error)
+	OwnerAlive(id int64) (bool, error)
+}
+
+// Tx is a write transaction.
+type Tx interface {
+	Rx
+	// Exec changes rows and gives their number.
+	Exec(query string, args []any) (int64, error)
+	// Savepoint runs fn; what fn did is undone when it fails.
+	Savepoint(fn func() error) error
+	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction, or the savepoint
+	// it is in, is undone.
+	OnCommit(fn func())
+	OnRollback(fn func())
+
+	// Owner is the number of this process, which is made at the first call.
+	Owner() (int64, error)
+	// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to.
+	ForgetDeadOwners() error
+}
+
+// Rows are the rows of a query. They are closed at the latest when the transaction ends.
+type Rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	ScanStruct(dest any) error
+	Columns() ([]string, error)
+	// Err is what ended the rows early.
+	Err() error
+	Close() error
+}
+
+// Versions are what a database says of itself. All are 0 where there is no schema yet.
+type Versions struct {
+	Schema    int64 `db:"schema"`
+	MinReader int64 `db:"min_reader"` // lowest schema version of a program that may read it
+	MinWriter int64 `db:"min_writer"` // lowest schema version of a program that may write it
+	Views     int64 `db:"views_version"`
+}
+
+// A Problem is one thing that a check found.
+type Problem struct {
+	Check  string
+	Detail string
+}
+
+// Stats are the sizes of a database.
+type Stats struct {
+	Versions
+	Engine    string // the database's own version
+	CreatedAt time.Time
+	FileBytes int64
+	WALBytes  int64
+	PageSize  int64
+	Pages     int64
+	FreePages int64
+	Tables    []TableStats
+}
+
+// TableStats is the number of rows in one table.
+type TableStats struct {
+	Name string
+	Rows int64
+}

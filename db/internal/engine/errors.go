@@ -1,0 +1,55 @@
+package engine
+
+import "errors"
+
+// The sentinels that every layer wraps. Package db names them for its users, with what they mean.
+var (
+	ErrNotFound       = errors.New("not found")
+	ErrConflict       = errors.New("conflict")
+	ErrInvalid        = errors.New("invalid argument")
+	ErrBusy           = errors.New("busy")
+	ErrLeaseLost      = errors.New("lease lost")
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+	ErrCursorExpired  = errors.New("cursor expired")
+	ErrCorrupt        = errors.New("corrupt")
+	ErrFull           = errors.New("disk full")
+	ErrSchemaTooNew   = errors.New("schema too new")
+	ErrNotADatabase   = errors.New("not a selvedge database")
+	ErrUnsupported    = errors.New("unsupported file system")
+	ErrClosed         = errors.New("closed")
+)
+
+// Constraint tells which rule a change would have broken.
+type Constraint int
+
+// The rules.
+const (
+	NoConstraint    Constraint = iota
+	OtherConstraint            // CHECK, NOT NULL, a foreign key or a trigger
+	Unique                     // UNIQUE or PRIMARY KEY
+)
+
+// A Failure is an error of the database itself, or of the wait for it.
+type Failure struct {
+	Kind       error      // the sentinel that it belongs to; nil where none fits
+	Constraint Constraint // the rule that a change would have broken
+	Code       int        // the database's own code; 0 when it did not fail
+	Hint       string     // what a person can do about it; may be empty
+	Err        error      // the cause
+}
+
+// Error names the kind and the cause.
+func (f *Failure) Error() string {
+	if f.Kind == nil {
+		return f.Err.Error()
+	}
+	return f.Kind.Error() + ": " + f.Err.Error()
+}
+
+// Unwrap gives errors.Is and errors.As the kind and the cause.
+func (f *Failure) Unwrap() []error {
+	if f.Kind == nil {
+		return []error{f.Err}
+	}
+	return []error{f.Kind, f.Err}
+}

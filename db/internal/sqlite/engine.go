@@ -1,0 +1,96 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
+)
+
+// memoryPath is the path that means a database in memory: the same code on a single connection, gone at Close.
+const memoryPath = ":memory:"
+
+// Config is what Open needs to know. Nothing in it has a default.
+type Config struct {
+	Synchronous    Synchronous
+	Readers        int // largest number of reading connections
+	ReadOnly       bool
+	MustExist      bool
+	AnySchema      bool
+	SchemaVersion  int64 // where a migration stops
+	AllowNetworkFS bool
+	LockTimeout    time.Duration
+	Now            func() time.Time
+	Ladder         *Ladder
+	Callbacks      *callback.Callbacks
+}
+
+// Synchronous says how much of a commit the disk must hold before Write returns.
+type Synchronous int
+
+// The levels of PRAGMA synchronous that are used.
+const (
+	Full Synchronous = iota
+	Normal
+)
+
+// An Engine is an open file.
+type Engine struct {
+	path   string
+	key    fileKey
+	memory bool
+	config Config
+
+	hold    *lock.Hold // nil in memory
+	writer  *writer    // nil when read-only
+	readers *readers   // nil in memory
+	owner   *ownership
+
+	watch watch
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Path is the file's absolute path, links resolved, or ":memory:".
+func (e *Engine) Path() string { return e.path }
+
+// Close ends the readers before the writer: the last connection to close removes the WAL, and a reading one can't.
+func (e *Engine) Close() error {
+	failed := e.watch.close()
+	if e.writer != nil {
+		failed = errors.Join(failed, e.resign())
+	}
+	if e.readers != nil {
+		failed = errors.Join(failed, e.readers.close())
+	}
+	if e.writer != nil {
+		failed = errors.Join(failed, e.writer.close())
+		if e.writer.turns != nil {
+			failed = errors.Join(failed, e.writer.turns.Close())
+		}
+	}
+	if e.owner != nil {
+		failed = errors.Join(failed, e.owner.release())
+	}
+	if e.hold != nil {
+		failed = errors.Join(failed, e.hold.Close())
+		dropFile(e.key)
+	}
+	return failed
+}
+
+// Write runs fn in a write transaction.
+func (e *Engine) Write(ctx context.Context, fn func(engine.Tx) error) callback.Outcome {
+	return e.writer.submit(ctx, &request{write: fn})
+}
+
+// Read runs fn in a read transaction.
+func (e *Engine) Read(ctx context.Context, fn func(engine.Rx) error) callback.Outcome {
+	if e.readers == nil {
+		return e.writer.submit(ctx, &request{read: fn})
+	}
+	return e.readers.read(ctx, fn)
+}

@@ -1,0 +1,37 @@
+package sqlite
+
+import (
+	"context"
+
+	"selvedge/db/internal/engine"
+)
+
+// Waiting is the number of callers in the writer's queue.
+func (e *Engine) Waiting() int {
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	return len(e.writer.pending)
+}
+
+// Closing reports whether the writer refuses new calls.
+func (e *Engine) Closing() bool {
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	return e.writer.closing
+}
+
+// ReaderPragmas reads the settings of a reading connection.
+func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
+	got := map[string]string{}
+	err := e.Read(ctx, func(x engine.Rx) error {
+		for _, p := range pragmas(roleReader, e.config.Synchronous) {
+			var v string
+			if err := x.Get(&v, "PRAGMA "+p.name, nil); err != nil {
+				return err
+			}
+			got[p.name] = v
+		}
+		return nil
+	}).Err
+	return got, err
+}

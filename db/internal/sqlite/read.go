@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+)
+
+// readers is a pool of reading connections, opened as they are needed.
+type readers struct {
+	engine *Engine
+	pool   *sqlx.DB
+	idle   chan *session
+
+	mu     sync.Mutex
+	opened int
+	max    int
+	closed chan struct{}
+}
+
+func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
+	return &readers{engine: e, pool: pool, idle: make(chan *session, size), max: size, closed: make(chan struct{})}
+}
+
+func (p *readers) read(ctx context.Context, fn func(engine.Rx) error) callback.Outcome {
+	for {
+		s, err := p.acquire(ctx)
+		if err != nil {
+			return callback.Outcome{Err: failure(err)}
+		}
+		var out callback.Outcome
+		p.serve(s, fn, &out)
+		if isBusy(out.Err) && ctx.Err() == nil {
+			continue // another process is recovering the WAL
+		}
+		out.Err = failure(out.Err)
+		return out
+	}
+}
+
+// serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit.
+func (p *readers) serve(s *session, fn func(engine.Rx) error, out *callback.Outcome) {
+	defer func() { p.idle <- s }()
+	if _, out.Err = s.exec(sqlBegin); out.Err != nil {
+		return
+	}
+	x := &rx{engine: p.engine, session: s}
+	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
+		if err := x.end(); err != nil && !o.Failed() {
+			o.Err = err
+		}
+		if _, err := s.exec(sqlRollback); err != nil && !o.Failed() {
+			o.Err = err
+		}
+		*out = o
+	})
+}
+
+// acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else the next that comes
+// back.
+func (p *readers) acquire(ctx context.Context) (*session, error) {
+	if ctx.Err() != nil {
+		return nil, waitEnded(ctx, "a reading connection")
+	}
+	select {
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	default:
+	}
+	select {
+	case s := <-p.idle:
+		return s, nil
+	default:
+	}
+	if s, err := p.open(ctx); s != nil || err != nil {
+		return s, err
+	}
+	select {
+	case s := <-p.idle:
+		return s, nil
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	case <-ctx.Done():
+		return nil, waitEnded(ctx, "a reading connection")
+	}
+}
+
+func (p *readers) open(ctx context.Context) (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return nil, engine.ErrClosed
+	default:
+	}
+	if p.opened == p.max {
+		return nil, nil
+	}
+	s, err := retrySession(ctx, p.pool, roleReader, p.engine.config)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []pragma{patience, queryOnly} {
+		if err := setPragma(ctx, s.conn, p); err != nil {
+			return nil, closeAfter(s, err)
+		}
+	}
+	p.opened++
+	return s, nil
+}
+
+// close waits for the reads under way and closes their connections.
+func (p *readers) close() error {
+	p.mu.Lock()
+	close(p.closed)
+	opened := p.opened
+	p.mu.Unlock()
+	var failed error
+	for range opened {
+		s := <-p.idle
+		failed = errors.Join(failed, s.Close())
+	}
+	return errors.Join(failed, p.pool.Close())
+}

@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"context"
+	"sync/atomic"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+)
+
+// A request is one caller's call, from the queue to its answer.
+type request struct {
+	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
+	read  func(engine.Rx) error
+
+	state atomic.Int32          // waiting, taken or left
+	done  chan callback.Outcome // gets one value; nil while the caller serves itself
+
+	// Used by the writer alone.
+	tx     tx
+	called bool
+	result callback.Outcome
+}
+
+const (
+	waiting int32 = iota
+	taken         // the writer has it: its caller waits for the answer
+	left          // its caller has gone
+)
+
+func (w *writer) submit(ctx context.Context, r *request) callback.Outcome {
+	if ctx.Err() != nil {
+		return callback.Outcome{Err: waitEnded(ctx, "the writer")}
+	}
+	alone, err := w.enter(r)
+	if err != nil {
+		return callback.Outcome{Err: err}
+	}
+	if alone && w.serveAlone(r) {
+		return r.result
+	}
+	select {
+	case out := <-r.done:
+		return out
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(waiting, left) {
+			return callback.Outcome{Err: waitEnded(ctx, "the writer")}
+		}
+		return <-r.done
+	}
+}

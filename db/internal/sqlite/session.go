@@ -1,0 +1,169 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+
+	"selvedge/db/internal/lock"
+)
+
+// background is the context of every statement inside a transaction: a context that can end costs a goroutine a
+// statement, and ending it in the middle would roll the transaction back under the caller.
+var background = context.Background()
+
+// walCheckpointPages is the size, in pages, at which SQLite moves the WAL into the file: 16 MB at 4096-byte pages.
+const walCheckpointPages = 4000
+
+// A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
+type session struct {
+	conn       *sqlx.Conn
+	statements map[string]*statement
+}
+
+type role int
+
+const (
+	roleWriter role = iota
+	roleReader
+	roleMigration // like the writer, with foreign keys off: a rebuilt parent table would cascade
+)
+
+func (s Synchronous) pragma() string {
+	if s == Normal {
+		return "NORMAL"
+	}
+	return "FULL"
+}
+
+// A pragma is a setting of a connection and the value that reads back when it took.
+type pragma struct{ name, value, reads string }
+
+// readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of memory, since the driver's
+// allocator rounds up to a power of two, and a connection whose cache is full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
+const readerCache = "-1600"
+
+// pragmas are the settings of a connection.
+func pragmas(r role, s Synchronous) []pragma {
+	list := []pragma{
+		{"trusted_schema", "0", "0"},
+		{"cell_size_check", "1", "1"},
+	}
+	if r == roleReader {
+		return append(list, pragma{"foreign_keys", "1", "1"}, pragma{"cache_size", readerCache, readerCache})
+	}
+	foreignKeys := "1"
+	if r == roleMigration {
+		foreignKeys = "0"
+	}
+	list = append(list, pragma{"foreign_keys", foreignKeys, foreignKeys})
+	level := map[Synchronous]string{Full: "2", Normal: "1"}[s]
+	list = append(list,
+		pragma{"journal_mode", "wal", "wal"},
+		pragma{"synchronous", s.pragma(), level},
+		pragma{"wal_autocheckpoint", fmt.Sprint(walCheckpointPages), fmt.Sprint(walCheckpointPages)},
+	)
+	if runtime.GOOS == "darwin" { // fsync alone leaves the data in the drive's cache there
+		list = append(list, pragma{"fullfsync", "1", "1"}, pragma{"checkpoint_fullfsync", "1", "1"})
+	}
+	return list
+}
+
+// dataSource is the driver's name for a connection to path. Without the "file:" prefix mode=ro would be dropped
+// silently.
+func dataSource(path string, r role) string {
+	if path == memoryPath {
+		return "file::memory:"
+	}
+	mode := "rw"
+	if r == roleReader {
+		mode = "ro"
+	}
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode + "&_dqs=0&_busy_timeout=10000"
+}
+
+// openPool gives a pool of at most size connections to path. Nothing is opened yet.
+func openPool(path string, r role, size int) (*sqlx.DB, error) {
+	pool, err := sqlx.Open("sqlite", dataSource(path, r))
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
+	return pool, nil
+}
+
+// newSession opens a connection, sets its pragmas and reads each one back: several are ignored without an error when
+// they come at the wrong moment.
+func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pragmas(r, s) {
+		if err := setPragma(ctx, conn, p); err != nil {
+			return nil, closeAfter(conn, err)
+		}
+	}
+	return &session{conn: conn, statements: map[string]*statement{}}, nil
+}
+
+// retrySession is newSession for a file that others are opening or closing at this moment: some of what SQLite does then
+// ignores busy_timeout.
+func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.LockTimeout)
+	defer cancel()
+	for {
+		s, err := newSession(ctx, pool, r, o.Synchronous)
+		if !isBusy(err) || ctx.Err() != nil {
+			return s, err
+		}
+		time.Sleep(lock.Retry)
+	}
+}
+
+func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
+	if _, err := conn.ExecContext(ctx, "PRAGMA "+p.name+"="+p.value); err != nil {
+		return fmt.Errorf("set %s to %s: %w", p.name, p.value, err)
+	}
+	var got string
+	if err := conn.GetContext(ctx, &got, "PRAGMA "+p.name); err != nil {
+		return fmt.Errorf("read %s: %w", p.name, err)
+	}
+	memory := p.name == "journal_mode" && got == "memory" // an in-memory database has no WAL
+	if !strings.EqualFold(got, p.reads) && !memory {
+		return fmt.Errorf("%s is %s after setting it to %s", p.name, got, p.value)
+	}
+	return nil
+}
+
+// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another process is recovering,
+// the writer for readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
+// outside SQLite, so that callers can leave. While a file is opened or migrated a connection waits as dataSource says.
+var (
+	patience   = pragma{"busy_timeout", "250", "250"}
+	noPatience = pragma{"busy_timeout", "0", "0"}
+)
+
+// queryOnly keeps temporary tables out too, which mode=ro lets through.
+var queryOnly = pragma{"query_only", "1", "1"}
+
+// closeAfter closes c after err, which may be nil, ended its use.
+func closeAfter(c interface{ Close() error }, err error) error { return errors.Join(err, c.Close()) }
+
+// Get reads one row outside any transaction.
+func (s *session) Get(dest any, query string, args ...any) error { return s.get(dest, query, args) }
+
+func (s *session) Close() error {
+	if err := s.forget(); err != nil {
+		return closeAfter(s.conn, err)
+	}
+	return s.conn.Close()
+}
