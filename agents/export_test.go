@@ -28,3 +28,10 @@ func SetMember(e *Entry, name string, raw json.RawMessage) error {
 
 // SetIDs replaces the generator of ids.
 func SetIDs(r *Registry, next func() string) { r.newID = next }
+
+// InSmallTurns has reaping look at two agents at once and write about one, for the rest of a test.
+func InSmallTurns(t interface{ Cleanup(func()) }) {
+	turn, at := longestTurn, judgedAtOnce
+	longestTurn, judgedAtOnce = 0, 2
+	t.Cleanup(func() { longestTurn, judgedAtOnce = turn, at })
+}

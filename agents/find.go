@@ -18,7 +18,10 @@ const (
 	sqlByClient        = registry.SQLRow + `WHERE a.scope = ? AND a.client_instance_id = ?` + sqlNewest
 	sqlByActor         = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ?` + sqlNewest
 
-	sqlPaths    = `SELECT session_id, path, native_instance_key FROM agents WHERE scope = ? AND status = 'active' AND path IS NOT NULL ORDER BY started_at DESC, session_id`
+	sqlPaths = `SELECT session_id, started_at, path, native_instance_key FROM agents
+WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL
+	AND started_at <= ? AND (started_at < ? OR session_id > ?)
+ORDER BY started_at DESC, session_id LIMIT ?`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
 	sqlParentOf = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
@@ -63,43 +66,63 @@ func (r *Registry) FindActiveByNativeInstanceKeyAtPath(ctx context.Context, nati
 }
 
 type pathOf struct {
-	ID       string  `db:"session_id"`
-	Path     string  `db:"path"`
-	Instance *string `db:"native_instance_key"`
+	ID        string  `db:"session_id"`
+	StartedAt int64   `db:"started_at"`
+	Path      string  `db:"path"`
+	Instance  *string `db:"native_instance_key"`
 }
 
-// atPath resolves the paths outside any transaction: they may lie on a file system that hangs.
+// pathsAtOnce is how many paths are read before they are resolved, outside any transaction: they may lie on a file system
+// that hangs.
+const pathsAtOnce = 1000
+
 func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool, err error) {
-	var candidates []pathOf
-	err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
-		candidates = nil
-		return rx.Select(&candidates, sqlPaths, scope)
-	})
-	if err != nil {
-		return Entry{}, false, err
-	}
-	canonical := resolve(root)
-	for _, c := range candidates {
-		if instance != nil && (c.Instance == nil || *c.Instance != *instance) || resolve(c.Path) != canonical {
-			continue
-		}
-		err := r.read(ctx, why, c.ID, func(rx *db.Rx, scope int64) error {
-			s, err := registry.Find(rx, sqlBySession, scope, c.ID)
-			if err == nil && s != nil && s.Row.Status == registry.Active {
-				e, ok = entryOf(&s.Record), true
-			}
-			return err
+	paths := resolver{folders: map[string]string{}}
+	canonical := paths.resolve(root)
+	for after := start; ; {
+		var candidates []pathOf
+		err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
+			candidates = nil
+			return rx.Select(&candidates, sqlPaths, scope, after.startedAt, after.startedAt, after.id, pathsAtOnce)
 		})
-		if ok || err != nil {
-			return e, ok, err
+		if err != nil {
+			return Entry{}, false, err
+		}
+		for _, c := range candidates {
+			after = cursor{c.StartedAt, c.ID}
+			if instance != nil && (c.Instance == nil || *c.Instance != *instance) || paths.resolve(c.Path) != canonical {
+				continue
+			}
+			if e, ok, err = r.active(ctx, why, c.ID); ok || err != nil {
+				return e, ok, err
+			}
+		}
+		if len(candidates) < pathsAtOnce {
+			return Entry{}, false, nil
 		}
 	}
-	return Entry{}, false, nil
+}
+
+// active gives the entry with the id if it is active.
+func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool, err error) {
+	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
+		s, err := registry.Find(rx, sqlBySession, scope, id)
+		if err == nil && s != nil && s.Row.Status == registry.Active {
+			e, ok = entryOf(&s.Record), true
+		}
+		return err
+	})
+	return e, ok, err
+}
+
+// A resolver follows the links of many paths, of which most lie in few folders: those are resolved once.
+type resolver struct {
+	folders map[string]string // resolved, by absolute path; "" for one that is not there
 }
 
 // resolve gives the path without links where it exists. Where it does not, it is taken as the original compares paths:
 // component by component, so that doubled and trailing slashes do not count, while ".." does.
-func resolve(path string) string {
+func (r resolver) resolve(path string) string {
 	absolute := path
 	if path == "" {
 		return "" // is nowhere, not the working directory
@@ -107,7 +130,7 @@ func resolve(path string) string {
 	if here, err := os.Getwd(); err == nil && !filepath.IsAbs(path) {
 		absolute = here + "/" + path // not Join: it would take ".." away before links are followed
 	}
-	if resolved, err := filepath.EvalSymlinks(absolute); err == nil {
+	if resolved, ok := r.follow(absolute); ok {
 		return resolved
 	}
 	parts := strings.Split(path, "/")
@@ -118,6 +141,27 @@ func resolve(path string) string {
 		}
 	}
 	return strings.Join(kept, "/")
+}
+
+func (r resolver) follow(absolute string) (resolved string, ok bool) {
+	slash := strings.LastIndexByte(absolute, '/')
+	folder, name := absolute[:slash+1], absolute[slash+1:]
+	if name != "" && name != "." && name != ".." {
+		parent, known := r.folders[folder]
+		if !known {
+			parent, _ = filepath.EvalSymlinks(folder)
+			r.folders[folder] = parent
+		}
+		if parent == "" {
+			return "", false
+		}
+		resolved = filepath.Join(parent, name)
+		if info, err := os.Lstat(resolved); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			return resolved, err == nil
+		}
+	}
+	resolved, err := filepath.EvalSymlinks(absolute)
+	return resolved, err == nil
 }
 
 // ActorChainForSession gives the actors from the first one down to the entry with the id, each the parent of the next by

@@ -7,8 +7,8 @@ import (
 	"selvedge/db"
 )
 
-// gcBatch bounds the rows that one transaction of GC removes, and so how long other writers wait.
-const gcBatch = 500
+// gcBatch is how many entries one statement of GC removes; see longestTurn.
+const gcBatch = 50
 
 const (
 	sqlCountAside = `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ?`
@@ -27,18 +27,25 @@ func (r *Registry) CountAside(ctx context.Context, until time.Time) (n int, err 
 // GC removes the entries that were put aside at until or before, in short transactions, and counts them. When ctx ends
 // in between, what was removed stays removed.
 func (r *Registry) GC(ctx context.Context, until time.Time) (removed int, err error) {
-	for {
-		var n int64
-		err := r.write(ctx, "remove stale agents", "", func(tx *db.Tx, scope int64) (err error) {
-			n, err = tx.Exec(sqlGC, scope, db.Nanos(until), gcBatch)
-			return err
+	for more := true; more; {
+		turn := 0
+		err := r.write(ctx, "remove stale agents", "", func(tx *db.Tx, scope int64) error {
+			turn = 0
+			for began := time.Now(); ; {
+				n, err := tx.Exec(sqlGC, scope, db.Nanos(until), gcBatch)
+				if err != nil {
+					return err
+				}
+				turn += int(n)
+				if more = n == gcBatch; !more || time.Since(began) >= longestTurn {
+					return nil
+				}
+			}
 		})
 		if err != nil {
 			return removed, err
 		}
-		removed += int(n)
-		if n < gcBatch {
-			return removed, nil
-		}
+		removed += turn
 	}
+	return removed, nil
 }

@@ -160,7 +160,7 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 		held, ok = Reservation{
 			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.LeaseUntil != nil,
 		}, true
-		held.Live, err = r.liveness(rx, s)
+		held.Live, err = r.liveness(rx, &s.Row)
 		return err
 	})
 	return held, ok, err

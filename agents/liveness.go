@@ -62,8 +62,7 @@ func CurrentBootID() *string {
 
 // liveness judges a row: by its lease where it has one, else as LivenessFor. A lease ends when its time is over, when the
 // process that it is tied to is gone, and when the entry's own process is. Each of these is for ever.
-func (r *Registry) liveness(rx *db.Rx, s *registry.Stored) (Liveness, error) {
-	w := &s.Row
+func (r *Registry) liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
 	judged := judge(Status(w.Status), w.PID, w.BootID)
 	if w.LeaseUntil == nil || judged == Dead {
 		return judged, nil

@@ -48,8 +48,9 @@ const (
 	sqlList        = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` ORDER BY a.started_at DESC, a.session_id`
 	sqlFresh       = `(a.status = 'active' OR coalesce(a.completed_at, a.started_at) > ?)`
 	sqlStaleThere  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
-	sqlPutAside    = `UPDATE agents SET put_aside_at = ? WHERE scope = ? AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
-	sqlPutAsideOne = sqlPutAside + ` AND session_id = ?`
+	sqlPutAside    = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
+	sqlPutAsideOne = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND scope = ? AND session_id = ?`
+	sqlStale       = `put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
 	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 )
 
@@ -79,7 +80,7 @@ func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err e
 		return e, ok, err
 	}
 	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), scope, staleBefore(tx.Now()), id)
+		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), staleBefore(tx.Now()), scope, id)
 		ok = n == 0 // somebody brought it back meanwhile, or was faster
 		return err
 	})
@@ -140,16 +141,34 @@ func (r *Registry) look(ctx context.Context, why, id string, fn func(rx *db.Rx, 
 		}
 		return fn(rx, scope)
 	})
-	if err != nil || !met {
+	if err != nil {
 		return err
 	}
-	return r.write(ctx, why, id, putAside)
+	return r.putAsideRest(ctx, why, met)
 }
 
-// putAside takes the stale entries out of the registry; their rows stay until GC.
-func putAside(tx *db.Tx, scope int64) error {
-	_, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), scope, staleBefore(tx.Now()))
-	return err
+// asideAtOnce is how many entries one transaction puts aside, so that other writers don't wait long.
+const asideAtOnce = 500
+
+// putAside takes stale entries out of the registry; their rows stay until GC. more reports whether there may be others.
+func putAside(tx *db.Tx, scope int64) (more bool, err error) {
+	before := staleBefore(tx.Now())
+	n, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), before, scope, before, asideAtOnce)
+	return n == asideAtOnce, err
+}
+
+// putAsideRest goes on for as long as there is more.
+func (r *Registry) putAsideRest(ctx context.Context, why string, more bool) error {
+	for more {
+		err := r.write(ctx, why, "", func(tx *db.Tx, scope int64) (err error) {
+			more, err = putAside(tx, scope)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // named says in an error which agent it is about. The error may be the caller's own, so it is copied, not changed.

@@ -75,10 +75,12 @@ func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e E
 func (r *Registry) FindOrCreateActiveEntry(
 	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {
+	const why = "find or create agent"
 	var failed error
-	err = r.write(ctx, "find or create agent", "", func(tx *db.Tx, scope int64) error {
+	more := false
+	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		e, created, failed = Entry{}, false, nil
-		if err := putAside(tx, scope); err != nil {
+		if more, err = putAside(tx, scope); err != nil {
 			return err
 		}
 		failed, err = inSavepoint(tx, func() error {
@@ -88,12 +90,12 @@ func (r *Registry) FindOrCreateActiveEntry(
 		return err
 	})
 	if err == nil && failed != nil {
-		err = named("find or create agent", "", failed)
+		err = named(why, "", failed)
 	}
 	if err != nil {
 		return Entry{}, false, err
 	}
-	return e, created, nil
+	return e, created, r.putAsideRest(ctx, why, more)
 }
 
 func (r *Registry) findOrCreate(
@@ -125,9 +127,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 // reserve is TryReserveThread, with a lease where one is wanted.
 func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOptions, build Builder) (out ReserveOutcome, l *Lease, err error) {
 	var failed error // the builder's: what was done before it is kept
+	more := false
 	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		out, l, failed = ReserveOutcome{}, nil, nil
-		if err := putAside(tx, scope); err != nil {
+		if more, err = putAside(tx, scope); err != nil {
 			return err
 		}
 		owner, err := r.liveOwner(tx, scope, thread)
@@ -156,7 +159,7 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOpti
 	if err != nil {
 		return ReserveOutcome{}, nil, err
 	}
-	return out, l, nil
+	return out, l, r.putAsideRest(ctx, why, more)
 }
 
 var (
@@ -187,7 +190,7 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	}
 	for i := range active {
 		one := &active[i]
-		judged, err := r.liveness(&tx.Rx, one)
+		judged, err := r.liveness(&tx.Rx, &one.Row)
 		if err != nil {
 			return nil, err
 		}

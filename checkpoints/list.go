@@ -166,6 +166,9 @@ WHERE c.scope = ?`
 	sqlPageOrder = ` ORDER BY c.run_id, c.state LIMIT ?`
 )
 
+// sqlInState spells the state out: only so is the index of the claims taken.
+var sqlInState = map[State]string{"": "", Paused: ` AND c.state = 'paused'`, Claimed: ` AND c.state = 'claimed'`}
+
 type summaryRow struct {
 	documents.Row
 	ClaimedAt   *int64  `db:"claimed_at"`
@@ -184,10 +187,7 @@ func (s *Store) page(rx *db.Rx, scope int64, q PageQuery, after *cursor) (Page, 
 		query += ` AND (c.run_id, c.state) > (?, ?)`
 		args = append(args, after.RunID, after.State)
 	}
-	if q.State != "" {
-		query += ` AND c.state = ?`
-		args = append(args, string(q.State))
-	}
+	query += sqlInState[q.State]
 	var rows []summaryRow
 	if err := rx.Select(&rows, query+sqlPageOrder, append(args, q.Limit+1)...); err != nil {
 		return Page{}, err

@@ -35,6 +35,8 @@ var Steps = []Step{
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
 	{Version: 11, MinReader: 1, MinWriter: 11},
+	{Version: 12, MinReader: 1, MinWriter: 12},
+	{Version: 13, MinReader: 1, MinWriter: 13},
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.

@@ -1,0 +1,76 @@
+package agents
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// Every statement finds its rows by an index, and the one that was made for it; see migrations/sqlite/00012_agents.sql.
+func TestEveryStatementTakesItsIndex(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for name, c := range map[string]struct{ query, index string }{
+		"sqlByHeddleSession": {sqlByHeddleSession, "agents_by_heddle_session"},
+		"sqlByClient":        {sqlByClient, "agents_by_client"},
+		"sqlByActor":         {sqlByActor, "agents_by_actor"},
+		"sqlParentOf":        {sqlParentOf, "agents_by_actor"},
+		"sqlPaths":           {sqlPaths, "agents_by_start"},
+		"sqlIsFresh":         {sqlIsFresh, "agents_by_session"},
+		"sqlBySession":       {sqlBySession, "agents_by_session"},
+		"sqlList":            {sqlList, "agents_by_start"},
+		"sqlPage":            {sqlPage + sqlPageEnd, "agents_by_start"},
+		"sqlPageStatus":      {sqlPage + sqlPageStatus + sqlPageEnd, "agents_by_start"},
+		"sqlPageThread":      {sqlPage + sqlPageThread + sqlPageEnd, "agents_by_thread_start"},
+		"sqlStaleThere":      {sqlStaleThere, "agents_by_end"},
+		"sqlPutAside":        {sqlPutAside, "agents_by_end"},
+		"sqlPutAsideOne":     {sqlPutAsideOne, "agents_by_session"},
+		"sqlDelete":          {sqlDelete, "agents_by_session"},
+		"sqlOnThread":        {sqlOnThread, "agents_by_thread"},
+		"sqlIDTaken":         {sqlIDTaken, "agents_by_session"},
+		"sqlJudgeAll":        {sqlJudgeAll, "agents_by_start"},
+		"sqlJudgeThread":     {sqlJudgeThread, "agents_by_thread"},
+		"sqlForQuery":        {sqlForQuery, "agents_by_session"},
+		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
+		"sqlGC":              {sqlGC, "agents_aside"},
+		"sqlCountAside":      {sqlCountAside, "agents_aside"},
+	} {
+		plan := planOf(t, d, c.query)
+		if !strings.Contains(plan, "INDEX "+c.index+" ") || scans(plan) || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s takes another way than %s:\n%s", name, c.index, plan)
+		}
+	}
+	// What looks at all active agents has to sort them: the first match by id is the one.
+	if plan := planOf(t, d, sqlActive); scans(plan) {
+		t.Errorf("sqlActive:\n%s", plan)
+	}
+}
+
+// planOf gives the steps of a statement's plan.
+func planOf(t *testing.T, d *db.DB, query string) string {
+	t.Helper()
+	var plan []struct {
+		ID      int64  `db:"id"`
+		Parent  int64  `db:"parent"`
+		NotUsed int64  `db:"notused"`
+		Detail  string `db:"detail"`
+	}
+	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+		return rx.Select(&plan, "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var b strings.Builder
+	for _, step := range plan {
+		fmt.Fprintln(&b, step.Detail)
+	}
+	return b.String()
+}
+
+// scans reports whether a plan goes through a whole table or index.
+func scans(plan string) bool {
+	return strings.Contains(strings.ReplaceAll(plan, "SCAN CONSTANT ROW", ""), "SCAN")
+}

@@ -1,0 +1,115 @@
+package agents
+
+import (
+	"context"
+	"time"
+
+	"selvedge/db"
+	registry "selvedge/internal/agents"
+)
+
+// Reaping looks in reads, where it is in nobody's way, and writes only about those it found dead: judged again under the
+// writer, a few at a time.
+var judgedAtOnce = 1000 // a variable for tests
+
+// longestTurn is after how long a transaction of many changes ends and lets other writers in.
+var longestTurn = 20 * time.Millisecond // a variable for tests
+
+const (
+	sqlJudged = `SELECT a.id, a.session_id, a.started_at, a.status, a.pid, a.boot_id,
+	r.epoch, r.lease_until, r.lease_boot_id, r.owner_id, r.pid_born_at
+FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
+WHERE a.scope = ? AND a.status = 'active'`
+	// By start: what began together lies together.
+	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)
+ORDER BY a.started_at DESC, a.session_id LIMIT ?`
+	sqlJudgeThread = sqlJudged + ` AND a.thread = ? AND a.session_id > ? ORDER BY a.session_id LIMIT ?`
+)
+
+// ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in
+// short transactions: when ctx ends in between, what was abandoned stays so.
+func (r *Registry) ReapDead(ctx context.Context) (int, error) {
+	return r.reap(ctx, "reap dead agents", func(rx *db.Rx, scope int64, after cursor) (rows []registry.Row, err error) {
+		return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
+	})
+}
+
+// ReapDeadForThread is ReapDead for the agents of one thread.
+func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
+	return r.reap(ctx, "reap dead agents of a thread", func(rx *db.Rx, scope int64, after cursor) (rows []registry.Row, err error) {
+		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
+	})
+}
+
+func (r *Registry) reap(
+	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after cursor) ([]registry.Row, error),
+) (reaped int, err error) {
+	for after, more := start, true; more; {
+		var dead []string
+		err := r.read(ctx, why, "", func(rx *db.Rx, scope int64) error {
+			dead, more = nil, false
+			rows, err := page(rx, scope, after)
+			if err != nil {
+				return err
+			}
+			for i := range rows {
+				judged, err := r.liveness(rx, &rows[i])
+				if err != nil {
+					return err
+				}
+				if judged == Dead {
+					dead = append(dead, rows[i].SessionID)
+				}
+				after = cursor{rows[i].StartedAt, rows[i].SessionID}
+			}
+			more = len(rows) == judgedAtOnce
+			return nil
+		})
+		for err == nil && len(dead) > 0 {
+			var abandoned, looked int
+			abandoned, looked, err = r.abandonDead(ctx, why, dead)
+			reaped, dead = reaped+abandoned, dead[looked:]
+		}
+		if err != nil {
+			return reaped, err
+		}
+	}
+	return reaped, nil
+}
+
+// abandonDead abandons those of ids that are still dead, and tells how many it looked at before its turn was over.
+func (r *Registry) abandonDead(ctx context.Context, why string, ids []string) (abandoned, looked int, err error) {
+	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
+		abandoned, looked = 0, 0
+		for began := time.Now(); ; {
+			done, err := r.abandonIfDead(tx, scope, ids[looked])
+			if err != nil {
+				return err
+			}
+			if done {
+				abandoned++
+			}
+			if looked++; looked == len(ids) || time.Since(began) >= longestTurn {
+				break
+			}
+		}
+		if abandoned == 0 {
+			return nil
+		}
+		return tx.ForgetDeadOwners()
+	})
+	return abandoned, looked, err
+}
+
+// abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
+func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string) (abandoned bool, err error) {
+	s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
+	if err != nil || s == nil || s.Row.Status != registry.Active {
+		return false, err
+	}
+	judged, err := r.liveness(&tx.Rx, &s.Row)
+	if err != nil || judged != Dead {
+		return false, err
+	}
+	return true, abandon(tx, s)
+}

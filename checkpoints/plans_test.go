@@ -1,0 +1,51 @@
+package checkpoints
+
+import (
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
+	"selvedge/internal/dbtest"
+)
+
+// Every statement finds its rows by an index, and the one that was made for it.
+func TestEveryStatementTakesItsIndex(t *testing.T) {
+	const byRun = "sqlite_autoindex_checkpoints_1"
+	d := dbtest.Open(t, db.Options{})
+	for name, c := range map[string]struct{ query, index string }{
+		"sqlFindPaused": {sqlFindPaused, byRun},
+		"sqlComplete":   {sqlComplete, byRun},
+		"sqlRenew":      {sqlRenew, byRun},
+		"sqlHeld":       {sqlHeld, byRun},
+		"sqlFindClaim":  {sqlFindClaim, byRun},
+		"sqlRemove":     {sqlRemove, byRun},
+		"sqlList":       {sqlList, byRun},
+		"SQLStored":     {documents.SQLStored, byRun},
+		"sqlClaims":     {sqlClaims, "checkpoints_claimed"},
+		"page":          {sqlSummaries + sqlPageOrder, byRun},
+		"next page":     {sqlSummaries + ` AND (c.run_id, c.state) > (?, ?)` + sqlPageOrder, byRun},
+		"paused page":   {sqlSummaries + sqlInState[Paused] + sqlPageOrder, byRun},
+		"claimed page":  {sqlSummaries + sqlInState[Claimed] + sqlPageOrder, "checkpoints_claimed"},
+	} {
+		var plan []struct {
+			ID      int64  `db:"id"`
+			Parent  int64  `db:"parent"`
+			NotUsed int64  `db:"notused"`
+			Detail  string `db:"detail"`
+		}
+		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+			return rx.Select(&plan, "EXPLAIN QUERY PLAN "+c.query, make([]any, strings.Count(c.query, "?"))...)
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		steps := ""
+		for _, step := range plan {
+			steps += step.Detail + "\n"
+		}
+		if !strings.Contains(steps, "INDEX "+c.index+" ") || strings.Contains(steps, "SCAN") || strings.Contains(steps, "TEMP B-TREE") {
+			t.Errorf("%s takes another way than %s:\n%s", name, c.index, steps)
+		}
+	}
+}
