@@ -18,7 +18,7 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 	}
 	call := d.observed(why)
 	call.seen.Write = false
-	return call.end(d.engine.Read(ctx, func(x engine.Rx) error {
+	return call.end(d.engine.Read(ctx, why, func(x engine.Rx) error {
 		call.begin()
 		rx := &Rx{db: d, engine: x, now: d.now()}
 		defer rx.end()

@@ -26,7 +26,7 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 		return nested(why)
 	}
 	call := d.observed(why)
-	return call.end(d.engine.Write(ctx, func(x engine.Tx) error {
+	return call.end(d.engine.Write(ctx, why, func(x engine.Tx) error {
 		call.begin()
 		tx := &Tx{Rx: Rx{db: d, engine: x, now: d.now(), writes: true}, engine: x}
 		defer tx.end()

@@ -12,10 +12,10 @@ import (
 // An Engine is an open database. Its methods are safe for concurrent use.
 type Engine interface {
 	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than once. A caller whose
-	// context ends before fn began is told so at once; later the context counts no more.
-	Write(ctx context.Context, fn func(Tx) error) callback.Outcome
+	// context ends before fn began is told so at once; later the context counts no more. why is for people.
+	Write(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
-	Read(ctx context.Context, fn func(Rx) error) callback.Outcome
+	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 

@@ -15,7 +15,7 @@ const maxProblems = 100
 // Check reads the whole file: SQLite's integrity_check, the foreign keys, and the invariants of the schema.
 func (e *Engine) Check(ctx context.Context) ([]engine.Problem, error) {
 	var found []engine.Problem
-	err := e.Read(ctx, func(r engine.Rx) error {
+	err := e.Read(ctx, "check", func(r engine.Rx) error {
 		x := r.(interface{ checked() *rx }).checked()
 		found = nil
 		for _, look := range []func(*rx) ([]engine.Problem, error){checkIntegrity, checkForeignKeys, checkInvariants} {

@@ -83,14 +83,14 @@ func (e *Engine) Close() error {
 }
 
 // Write runs fn in a write transaction.
-func (e *Engine) Write(ctx context.Context, fn func(engine.Tx) error) callback.Outcome {
-	return e.writer.submit(ctx, &request{write: fn})
+func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.writer.submit(ctx, &request{why: why, write: fn})
 }
 
 // Read runs fn in a read transaction.
-func (e *Engine) Read(ctx context.Context, fn func(engine.Rx) error) callback.Outcome {
+func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	if e.readers == nil {
-		return e.writer.submit(ctx, &request{read: fn})
+		return e.writer.submit(ctx, &request{why: why, read: fn})
 	}
-	return e.readers.read(ctx, fn)
+	return e.readers.read(ctx, why, fn)
 }

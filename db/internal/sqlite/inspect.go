@@ -23,7 +23,7 @@ func (e *Engine) Closing() bool {
 // ReaderPragmas reads the settings of a reading connection.
 func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 	got := map[string]string{}
-	err := e.Read(ctx, func(x engine.Rx) error {
+	err := e.Read(ctx, "read the settings", func(x engine.Rx) error {
 		for _, p := range pragmas(roleReader, e.config.Synchronous) {
 			var v string
 			if err := x.Get(&v, "PRAGMA "+p.name, nil); err != nil {

@@ -162,7 +162,7 @@ func (e *Engine) openReaders(ctx context.Context) error {
 	if !e.config.ReadOnly {
 		return nil
 	}
-	err = e.Read(ctx, func(x engine.Rx) error {
+	err = e.Read(ctx, "open", func(x engine.Rx) error {
 		have, err := readVersions(getter{x})
 		if err != nil {
 			return err

@@ -232,7 +232,7 @@ func (e *Engine) resign() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := e.Write(ctx, func(x engine.Tx) error { return x.(*tx).forgetOwner(e.owner.known()) }).Err
+	err := e.Write(ctx, "close", func(x engine.Tx) error { return x.(*tx).forgetOwner(e.owner.known()) }).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}

@@ -27,7 +27,7 @@ func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
 	return &readers{engine: e, pool: pool, idle: make(chan *session, size), max: size, closed: make(chan struct{})}
 }
 
-func (p *readers) read(ctx context.Context, fn func(engine.Rx) error) callback.Outcome {
+func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	for {
 		s, err := p.acquire(ctx)
 		if err != nil {

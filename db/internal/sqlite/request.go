@@ -10,6 +10,7 @@ import (
 
 // A request is one caller's call, from the queue to its answer.
 type request struct {
+	why   string
 	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
 	read  func(engine.Rx) error
 

@@ -13,7 +13,7 @@ import (
 // Versions reads what the file says of itself.
 func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	var have engine.Versions
-	err := e.Read(ctx, func(x engine.Rx) (err error) {
+	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
 		have, err = readVersions(getter{x})
 		return err
 	}).Err
@@ -23,7 +23,7 @@ func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 // Stats reads the sizes and counts the rows of every table.
 func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
-	err := e.Read(ctx, func(x engine.Rx) error { return stats(x, &s) }).Err
+	err := e.Read(ctx, "stats", func(x engine.Rx) error { return stats(x, &s) }).Err
 	if err != nil || e.memory {
 		return s, err
 	}
