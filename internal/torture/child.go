@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"selvedge/db"
 )
@@ -35,7 +36,7 @@ func (sc *script) child(folder string, end ending) error {
 	}
 	ctx := context.Background()
 	options := db.Options{Synchronous: sc.sync}
-	s := &session{folder: folder, kept: map[string]any{}}
+	s := &session{folder: folder, traced: true, kept: map[string]any{}}
 	if !sc.closed {
 		if err := s.open(ctx, options); err != nil {
 			return err
@@ -47,9 +48,15 @@ func (sc *script) child(folder string, end ending) error {
 		}
 	}
 	say("armed")
+	var crowd sync.WaitGroup
 	for i := range sc.ops {
+		if sc.crowd {
+			crowd.Go(func() { sc.perform(ctx, s, i, say) })
+			continue
+		}
 		sc.perform(ctx, s, i, say)
 	}
+	crowd.Wait()
 	say("looking")
 	for i := range sc.ops {
 		sc.see(ctx, s, i, say)
@@ -88,7 +95,7 @@ func (sc *script) perform(ctx context.Context, s *session, i int, say func(strin
 
 // see says what the handle shows of an operation. A handle that refuses says nothing wrong.
 func (sc *script) see(ctx context.Context, s *session, i int, say func(string, ...any)) {
-	if s.db == nil {
+	if s.db == nil || sc.ops[i].look == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -11,7 +11,8 @@ import (
 )
 
 // judge opens what is left in the folder and holds it against the story. It gives everything that is wrong.
-func (sc *script) judge(folder string, st *story) (problems []string) {
+func (sc *script) judge(folder string, st *story, powerCut bool) (problems []string) {
+	loose := powerCut && sc.sync == db.SyncNormal // which may lose what was acknowledged last
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
@@ -22,6 +23,11 @@ func (sc *script) judge(folder string, st *story) (problems []string) {
 			wrong("the judge panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if sc.first != nil {
+		if err := sc.first(ctx, folder); err != nil {
+			wrong("%v", err)
+		}
+	}
 	s, err := openSession(ctx, folder, db.Options{})
 	if err != nil {
 		wrong("open: %v", err)
@@ -32,22 +38,29 @@ func (sc *script) judge(folder string, st *story) (problems []string) {
 			wrong("close: %v", err)
 		}
 	}()
-	for _, p := range sc.check(ctx, s) {
+	for _, p := range s.check(ctx) {
 		wrong("%s", p)
 	}
 	found := make([]trace, len(sc.ops))
 	for i, o := range sc.ops {
-		if found[i], err = o.look(ctx, s); err != nil {
-			wrong("%s: look: %v", o.name, err)
+		if o.look == nil {
 			continue
 		}
-		if !st.answers[i].allows(found[i]) {
+		if found[i], err = o.look(ctx, s); err != nil {
+			wrong("%s: look: %v", o.name, err)
+		} else if !o.allows(st.answers[i], found[i]) && !(loose && found[i] == absent) {
 			wrong("%s: answered %q and it is %s", o.name, st.answers[i], found[i])
 		}
 	}
+	if loose {
+		if i := st.gap(found); i > 0 {
+			wrong("%s is there, and %s, which came before, is lost", sc.ops[i].name, sc.ops[i-1].name)
+		}
+	}
 	for _, saw := range st.seen {
-		if found[saw.op] != saw.what && found[saw.op] != "" {
-			wrong("%s: the handle read %s and it is %s", sc.ops[saw.op].name, saw.what, found[saw.op])
+		now := found[saw.op]
+		if now != saw.what && now != "" && !(loose && now == absent) {
+			wrong("%s: the handle read %s and it is %s", sc.ops[saw.op].name, saw.what, now)
 		}
 	}
 	if sc.whole != nil {
@@ -58,14 +71,24 @@ func (sc *script) judge(folder string, st *story) (problems []string) {
 	if err := goesOn(ctx, s); err != nil {
 		wrong("the file does not go on working: %v", err)
 	}
-	for _, p := range sc.check(ctx, s) {
+	for _, p := range s.check(ctx) {
 		wrong("after more writing: %s", p)
 	}
 	return problems
 }
 
+// gap gives the first operation that is there although the one before it, which was done, is lost.
+func (s *story) gap(found []trace) int {
+	for i := 1; i < len(found); i++ {
+		if found[i] == done && found[i-1] == absent && s.answers[i-1] == finished {
+			return i
+		}
+	}
+	return 0
+}
+
 // check is db.Check, and what SQLite says itself.
-func (sc *script) check(ctx context.Context, s *session) (problems []string) {
+func (s *session) check(ctx context.Context) (problems []string) {
 	list, err := s.db.Check(ctx)
 	if err != nil {
 		return []string{fmt.Sprintf("check: %v", err)}

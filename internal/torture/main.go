@@ -40,11 +40,11 @@ func traced(args []string) error {
 		return nil
 	}
 	ctx := context.Background()
-	s, err := openSession(ctx, args[2], db.Options{})
+	s, err := openSession(ctx, args[2], db.Options{SchemaVersion: sc.schema})
 	if err != nil {
 		return err
 	}
-	if err := sc.prepare(ctx, s); err != nil {
+	if err := sc.prepare(ctx, s); err != nil || sc.abandoned {
 		return err
 	}
 	return s.close()

@@ -63,7 +63,7 @@ func (r *runner) census(p *point) (e episode, rec *record, problems []string, er
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, e.notes)
 		}
-		return p.script.judge(folder, e.story), nil
+		return p.script.judge(folder, e.story, false), nil
 	})
 	return e, rec, problems, err
 }
@@ -81,7 +81,7 @@ func (r *runner) try(p *point) (e episode, problems []string, err error) {
 		if p.fault != kill && p.killAt == 0 && e.spared == 0 {
 			problems = append(problems, e.story.lingering(p.script, e.last, e.late)...)
 		}
-		return append(problems, p.script.judge(folder, e.story)...), nil
+		return append(problems, p.script.judge(folder, e.story, false)...), nil
 	})
 	return e, problems, err
 }
@@ -108,6 +108,6 @@ func (r *runner) powerCut(p *point, rec *record) ([]string, error) {
 		if err := im.build(folder); err != nil {
 			return nil, err
 		}
-		return p.script.judge(folder, im.story(p.script)), nil
+		return p.script.judge(folder, im.story(p.script), true), nil
 	})
 }

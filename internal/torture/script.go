@@ -13,23 +13,31 @@ import (
 // be looked for alone. All of it is deterministic: the tracer counts calls.
 type script struct {
 	name string
-	// prepare fills the folder that every process of the script begins with. It runs once, and nothing stops it.
+	// prepare fills the file that every process of the script begins with. It runs once, and nothing stops it.
 	prepare func(context.Context, *session) error
 	// setup runs in the process before the first operation, and nothing happens to it.
 	setup func(context.Context, *session) error
 	ops   []op
-	// whole looks, after the fact, at what holds whatever became of the operations.
-	whole  func(context.Context, *session) error
-	closed bool           // the process begins without a handle: an operation opens one
-	crowd  bool           // operations run side by side and share commits and faults
-	sync   db.Synchronous // of the handle
+	// first looks, after the fact, at the folder before it is opened for writing, and whole at what holds whatever became of
+	// the operations.
+	first func(ctx context.Context, folder string) error
+	whole func(context.Context, *session) error
+
+	schema    int64          // of the file that is prepared; 0 is the program's own
+	abandoned bool           // the prepared file was left by a killed process
+	closed    bool           // the process begins without a handle: an operation opens one
+	crowd     bool           // operations run side by side and share commits and faults
+	sync      db.Synchronous // of the handle
 }
 
 // An op is one public call.
 type op struct {
 	name string
 	do   func(context.Context, *session) error
-	look func(context.Context, *session) (trace, error)
+	look func(context.Context, *session) (trace, error) // nil where there is nothing to be seen
+	// gradual is an operation in several transactions, as its documentation says: a part of it may be there when it was not
+	// acknowledged.
+	gradual bool
 }
 
 // A trace is what is seen of an operation in the file.
@@ -44,6 +52,7 @@ const (
 // A session is what operations work with: the handle, and what earlier ones left in memory.
 type session struct {
 	folder string
+	traced bool // this is the process under test
 	db     *db.DB
 	kept   map[string]any
 }

@@ -50,6 +50,27 @@ func runsScript() script {
 	return sc
 }
 
+// normalScript is runsScript on a handle that waits for the disk at checkpoints alone.
+func normalScript() script {
+	sc := runsScript()
+	sc.name, sc.sync = "normal", db.SyncNormal
+	return sc
+}
+
+// crowdScript has many callers at once, who share commits.
+func crowdScript() script {
+	sc := runsScript()
+	sc.name, sc.crowd = "crowd", true
+	sc.prepare = func(ctx context.Context, s *session) error {
+		_, err := liveRuns(s).CreateRunWithID(ctx, "live-1", "session", "be tortured")
+		return errors.Join(err, start(ctx, s, "run-1"), start(ctx, s, "run-2"))
+	}
+	for i := range 4 {
+		sc.ops = append(sc.ops, turnsOp("run-1", fmt.Sprint("side by side ", i), 2, 500), eventsOp("live-1", fmt.Sprint("event", i), 2, 100))
+	}
+	return sc
+}
+
 func start(ctx context.Context, s *session, run string) error {
 	return traces(s).WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured", StartedAt: theClock()})
 }

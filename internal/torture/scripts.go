@@ -2,5 +2,6 @@ package main
 
 // scripts are all there are; the names are those of -script.
 var scripts = []script{
-	runsScript(),
+	runsScript(), normalScript(), crowdScript(), liveScript(), agentsScript(), checkpointsScript(), workersScript(),
+	openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), backupScript(), importScript(),
 }

@@ -71,15 +71,18 @@ func (s *story) hear(line string) {
 }
 
 // allows reports whether the operation may be seen as what after the process ended.
-func (a answer) allows(what trace) bool {
-	switch a {
-	case finished:
+func (o op) allows(a answer, what trace) bool {
+	switch {
+	case a == finished:
 		return what == done
-	case refused, unbegun:
+	case a == unbegun:
 		return what == absent
-	default:
-		return what == done || what == absent
+	case o.gradual:
+		return true
+	case a == refused:
+		return what == absent
 	}
+	return what == done || what == absent
 }
 
 // lingering gives what failed although the last fault was over. An outcome that is unknown may make a handle refuse.

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/legacy"
+	"selvedge/runs"
+)
+
+// openScript makes the file, closes it and opens it again.
+func openScript() script {
+	open := op{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{}) }}
+	return script{
+		name: "open", closed: true,
+		ops: []op{
+			open,
+			whenOpen(startOp("run-1")),
+			{name: "close", do: func(_ context.Context, s *session) error { return s.close() }},
+			open,
+			whenOpen(turnsOp("run-1", "one", 1, 100)),
+		},
+	}
+}
+
+// whenOpen opens the file once more where that has failed.
+func whenOpen(o op) op {
+	do := o.do
+	o.do = func(ctx context.Context, s *session) error {
+		if s.db == nil {
+			if err := s.open(ctx, db.Options{}); err != nil {
+				return err
+			}
+		}
+		return do(ctx, s)
+	}
+	return o
+}
+
+// recoverScript opens a file that a killed process left, with a WAL that holds everything.
+func recoverScript() script {
+	sc := openScript()
+	sc.name, sc.abandoned = "recover", true
+	sc.prepare = func(ctx context.Context, s *session) error {
+		return errors.Join(start(ctx, s, "run-0"), traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
+	}
+	sc.whole = func(ctx context.Context, s *session) error {
+		what, err := lookForTurns("run-0", "old", 3, 5000)(ctx, s)
+		if err == nil && what != done {
+			err = fmt.Errorf("what was there before is %s", what)
+		}
+		return err
+	}
+	return sc
+}
+
+// walScript appends to a WAL that is about to be moved into the file and begun again.
+func walScript() script {
+	sc := script{
+		name: "wal", abandoned: true,
+		prepare: func(ctx context.Context, s *session) error {
+			if err := start(ctx, s, "run-0"); err != nil {
+				return err
+			}
+			for i := range 3 {
+				if err := traces(s).AppendTurns(ctx, agent, "run-0", turns(fmt.Sprint("old", i), 1, 5_300_000)); err != nil {
+					return err
+				}
+			}
+			return start(ctx, s, "run-1")
+		},
+	}
+	for i := range 4 {
+		sc.ops = append(sc.ops, turnsOp("run-1", fmt.Sprint("new", i), 1, 200_000))
+	}
+	return sc
+}
+
+// retentionScript removes the runs that are too many. It does so in batches, and a part of it may have been done.
+func retentionScript() script {
+	const have, kept = 30, 5
+	limits := runs.RetentionConfig{MaxPerAgent: kept, MaxAgeDays: 10_000}
+	return script{
+		name: "retention",
+		prepare: func(ctx context.Context, s *session) error {
+			for i := range have {
+				run := fmt.Sprintf("run-%02d", i)
+				if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 3, 1000)), endOp(run).do(ctx, s)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		ops: []op{
+			{
+				name: "gc", gradual: true,
+				do: func(ctx context.Context, s *session) error {
+					_, err := runs.NewStore(s.db, runs.Options{Retention: &limits}).GC(ctx)
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					list, err := traces(s).ListRuns(ctx, agent)
+					if err != nil {
+						return "", err
+					}
+					list = slices.DeleteFunc(list, func(r runs.RunSummary) bool { return !strings.HasPrefix(r.RunID, "run-") })
+					return parts(have-len(list), have-kept), wholeRuns(ctx, s, list)
+				},
+			},
+			startOp("next"),
+		},
+	}
+}
+
+func wholeRuns(ctx context.Context, s *session, list []runs.RunSummary) error {
+	for _, run := range list {
+		if what, err := lookForTurns(run.RunID, "old", 3, 1000)(ctx, s); err != nil || what != done {
+			return fmt.Errorf("the turns of %s are %s: %w", run.RunID, what, err)
+		}
+	}
+	return nil
+}
+
+// backupScript copies the file while it is in use.
+func backupScript() script {
+	copyOf := func(s *session) string { return filepath.Join(s.folder, "copy.db") }
+	return script{
+		name: "backup",
+		prepare: func(ctx context.Context, s *session) error {
+			return errors.Join(start(ctx, s, "run-0"), traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
+		},
+		ops: []op{
+			startOp("run-1"),
+			{
+				name: "backup",
+				do:   func(ctx context.Context, s *session) error { return s.db.Backup(ctx, copyOf(s)) },
+				look: func(ctx context.Context, s *session) (trace, error) { return lookForCopy(ctx, s, copyOf(s)) },
+			},
+			startOp("run-2"),
+		},
+	}
+}
+
+// lookForCopy opens a backup as one does who needs it. A process that failed, and was not killed, leaves nothing behind.
+func lookForCopy(ctx context.Context, s *session, path string) (_ trace, err error) {
+	if s.traced {
+		names, err := filepath.Glob(filepath.Join(s.folder, "*copy.db*"))
+		hidden, errHidden := filepath.Glob(filepath.Join(s.folder, ".*copy.db*"))
+		if list := append(names, hidden...); len(list) > 1 || len(list) == 1 && list[0] != path {
+			return trace(fmt.Sprintf("left in %q", list)), errors.Join(err, errHidden)
+		}
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return absent, nil
+	}
+	c := &session{folder: s.folder}
+	if c.db, err = db.Open(ctx, path, db.Options{ReadOnly: true}); err != nil {
+		return trace(fmt.Sprintf("a copy that can't be opened: %v", err)), nil
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	what, err := lookForTurns("run-0", "old", 3, 5000)(ctx, c)
+	if problems := c.check(ctx); err == nil && len(problems) > 0 {
+		return trace(strings.Join(problems, "; ")), nil
+	}
+	return what, err
+}
+
+// importScript brings an old tree of run traces into the file. It may be done in part, and is finished when it is repeated.
+func importScript() script {
+	const have = 12
+	tree := func(s *session) string { return filepath.Join(s.folder, "tree") }
+	kind := legacy.Runs{}
+	bring := func(ctx context.Context, s *session) error {
+		_, err := kind.Import(ctx, s.db, "new", tree(s), legacy.Options{BatchBytes: 4000})
+		return err
+	}
+	return script{
+		name: "import",
+		prepare: func(ctx context.Context, s *session) error {
+			for i := range have {
+				run := fmt.Sprintf("run-%02d", i)
+				if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 2, 1000))); err != nil {
+					return err
+				}
+			}
+			_, err := kind.Export(ctx, s.db, "", tree(s), legacy.Options{})
+			return err
+		},
+		ops: []op{
+			{
+				name: "import", gradual: true,
+				do: bring,
+				look: func(ctx context.Context, s *session) (trace, error) {
+					list, err := runs.NewStore(s.db, runs.Options{Scope: "new"}).ListRuns(ctx, agent)
+					return parts(len(list), have), err
+				},
+			},
+			startOp("next"),
+		},
+		whole: func(ctx context.Context, s *session) error {
+			if err := bring(ctx, s); err != nil {
+				return fmt.Errorf("import again: %w", err)
+			}
+			report, err := kind.Verify(ctx, s.db, "new", tree(s), legacy.Options{})
+			if err == nil && len(report.Differs) > 0 {
+				err = fmt.Errorf("tree and file differ: %+v", report.Differs)
+			}
+			return err
+		},
+	}
+}
+
+// oldSchema is the version of the file that migrateScript begins with.
+const oldSchema = 3
+
+// migrateScript opens a file of an older schema.
+func migrateScript() script {
+	const insert = `
+INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) VALUES (?, ?, ?, 'be tortured', ?, 'in_progress', 0)`
+	return script{
+		name: "migrate", closed: true, schema: oldSchema,
+		prepare: func(ctx context.Context, s *session) error {
+			return s.db.Write(ctx, "prepare", func(tx *db.Tx) error {
+				scope, err := tx.Scope("")
+				if err != nil {
+					return err
+				}
+				for i := range 40 {
+					if _, err := tx.Exec(insert, scope, agent, fmt.Sprintf("old-%02d", i), db.Nanos(theClock())); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+		ops: []op{
+			{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{LockTimeout: time.Second}) }},
+			whenOpen(startOp("run-1")),
+		},
+		first: wholeSchema,
+		whole: func(ctx context.Context, s *session) error {
+			list, err := traces(s).ListRuns(ctx, agent)
+			n := 0
+			for _, run := range list {
+				if strings.HasPrefix(run.RunID, "old-") {
+					n++
+				}
+			}
+			if err == nil && n != 40 {
+				err = fmt.Errorf("of 40 old runs %d are there", n)
+			}
+			return err
+		},
+	}
+}
+
+// wholeSchema looks at a file before anybody migrates it: all of an upgrade has happened, or nothing.
+func wholeSchema(ctx context.Context, folder string) (err error) {
+	s := &session{folder: folder}
+	if s.db, err = db.Open(ctx, s.path(), db.Options{ReadOnly: true, AnySchema: true}); err != nil {
+		return fmt.Errorf("open without migrating: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	have, err := s.db.Schema(ctx)
+	if err == nil && have.Version != oldSchema && have.Version != db.SchemaVersion() {
+		err = fmt.Errorf("the file has schema %d, between %d and %d", have.Version, oldSchema, db.SchemaVersion())
+	}
+	return err
+}
