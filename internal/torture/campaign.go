@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -183,16 +183,20 @@ func (c *campaign) do(j job) error {
 	anywhere := j.record == nil
 	if anywhere {
 		var err error
-		if j.record, err = c.faulty(&p); err != nil {
+		var problems []string
+		if _, j.record, problems, err = c.faulty(&p); err != nil {
 			return fmt.Errorf("%s: %w", &p, err)
 		}
+		p.cut = nil
+		c.note(&p, problems)
 	}
 	draw := rand.New(rand.NewPCG(j.draw, 0)) //nolint:gosec // a draw that can be repeated
 	for i := range j.images {
 		p := p
-		at := cut{at: p.cut.at, draw: uint64(draw.Uint32()) | 1}
+		at := cut{at: j.cut.at, draw: uint64(draw.Uint32()) | 1}
 		if anywhere {
-			at.at = j.record.hit + draw.IntN(len(j.record.events)-j.record.hit+1)
+			from := max(j.record.hit, j.record.armed()) // a process with another end makes fewer calls, and may not be hit
+			at.at = from + draw.IntN(len(j.record.events)-from+1)
 		}
 		if i == 0 {
 			at.draw = 0
@@ -207,32 +211,35 @@ func (c *campaign) do(j job) error {
 	return nil
 }
 
-// repeat does one point again.
-func (c *campaign) repeat(ctx context.Context, p *point) error {
+// repeat does one point again and tells how it went.
+func (c *campaign) repeat(ctx context.Context, p *point) (err error) {
 	if err := c.prepare(ctx, p.script); err != nil {
 		return err
 	}
+	var e episode
+	var rec *record
+	var wrong, problems []string
 	if p.cut == nil {
-		e, problems, err := c.try(p)
-		if err != nil {
-			return err
-		}
-		if e.hit != nil {
-			c.printf("call %d: %s of %s\n", p.at, e.hit.name, e.hit.path)
-		}
-		for i, o := range p.script.ops {
-			c.printf("%3d %-7s %s %s\n", i, e.story.answers[i], o.name, e.story.errors[i])
-		}
-		c.note(p, problems)
-		return c.report()
+		e, problems, err = c.try(p)
+	} else if e, rec, wrong, err = c.faulty(p); err == nil {
+		problems, err = c.powerCut(p, rec)
 	}
-	rec, err := c.faulty(p)
 	if err != nil {
 		return err
 	}
-	problems, err := c.powerCut(p, rec)
-	c.note(p, problems)
-	return errors.Join(err, c.report())
+	for i, call := range e.calls {
+		if e.hit != nil && i >= p.at-4 && i < p.at+4 {
+			c.printf("%6d %-10s %-40s %d bytes at %d\n", i+1, call.name, filepath.Base(call.path), call.size, call.offset)
+		}
+	}
+	for i, o := range p.script.ops {
+		c.printf("%6d %-10s %s %s\n", i, e.story.answers[i], o.name, e.story.errors[i])
+	}
+	if e.notes != "" {
+		c.printf("the process wrote:\n%s\n", e.notes)
+	}
+	c.note(p, append(wrong, problems...))
+	return c.report()
 }
 
 // shown bounds the failures of a script and mode that are printed in full.

@@ -36,7 +36,7 @@ func (sc *script) child(folder string, end ending) error {
 	}
 	ctx := context.Background()
 	options := db.Options{Synchronous: sc.sync}
-	s := &session{folder: folder, traced: true, kept: map[string]any{}}
+	s := &session{folder: folder, kept: map[string]any{}}
 	if !sc.closed {
 		if err := s.open(ctx, options); err != nil {
 			return err
@@ -88,8 +88,14 @@ func (sc *script) perform(ctx context.Context, s *session, i int, say func(strin
 	default:
 		say("no %d %v", i, err)
 	}
-	if err != nil {
-		sc.see(ctx, s, i, say)
+	if err == nil {
+		return
+	}
+	sc.see(ctx, s, i, say)
+	if o := sc.ops[i]; o.left != nil {
+		for _, name := range o.left(s) {
+			say("left behind by %s: %s", o.name, name)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (im *image) settle() {
 			switch {
 			case im.durable[i] || !s.covers(e):
 			case !s.ok:
-				doomed[i] = true
+				doomed[i] = s.kind == evSync // the names are in the file system's journal still
 			default:
 				im.durable[i] = !doomed[i]
 			}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // longest is how long a process may take before it counts as hung. Each of its operations has patience.
@@ -55,7 +56,7 @@ func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string,
 
 // census runs the script without a fault, and gives its calls and what the disk was told.
 func (r *runner) census(p *point) (e episode, rec *record, problems []string, err error) {
-	problems, err = r.within(p.script, false, func(folder string) (problems []string, err error) {
+	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
 		if rec, err = newRecord(folder); err != nil {
 			return nil, err
 		}
@@ -70,35 +71,40 @@ func (r *runner) census(p *point) (e episode, rec *record, problems []string, er
 
 // try runs a point that needs a process of its own, and judges it.
 func (r *runner) try(p *point) (e episode, problems []string, err error) {
-	problems, err = r.within(p.script, false, func(folder string) (problems []string, err error) {
+	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
 		e, err = p.run(folder, nil)
-		switch {
-		case errors.Is(err, errHung):
-			problems = append(problems, fmt.Sprintf("the process hung for %v after %v", longest, e.story.answers))
-		case err != nil:
-			problems = append(problems, fmt.Sprintf("%v: %s", err, e.notes))
-		}
-		if p.fault != kill && p.killAt == 0 && e.spared == 0 {
-			problems = append(problems, e.story.lingering(p.script, e.last, e.late)...)
-		}
-		return append(problems, p.script.judge(folder, e.story, false)...), nil
+		return slices.Concat(p.wrong(e, err), p.script.judge(folder, e.story, false)), nil
 	})
 	return e, problems, err
 }
 
-// faulty runs a point's process and gives what the disk was told. What the process says is judged with the images.
-func (r *runner) faulty(p *point) (rec *record, err error) {
-	_, err = r.within(p.script, false, func(folder string) (_ []string, err error) {
+// wrong is what can be said of the process itself, whose end err is.
+func (p *point) wrong(e episode, err error) (problems []string) {
+	switch {
+	case errors.Is(err, errHung):
+		problems = append(problems, fmt.Sprintf("the process hung for %v after %q", longest, e.story.answers))
+	case err != nil:
+		problems = append(problems, fmt.Sprintf("%v: %s", err, e.notes))
+	}
+	if p.fault != kill && p.killAt == 0 && e.spared == 0 {
+		problems = append(problems, e.story.lingering(p.script, e.last, e.late)...)
+	}
+	if e.hit != nil && e.hit.class != names { // what can't be removed stays
+		problems = append(problems, e.story.left...)
+	}
+	return problems
+}
+
+// faulty runs a point's process and gives what the disk was told.
+func (r *runner) faulty(p *point) (e episode, rec *record, problems []string, err error) {
+	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
 		if rec, err = newRecord(folder); err != nil {
 			return nil, err
 		}
-		e, err := p.run(folder, rec)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s", err, e.notes)
-		}
-		return nil, nil
+		e, err = p.run(folder, rec)
+		return p.wrong(e, err), nil
 	})
-	return rec, err
+	return e, rec, problems, err
 }
 
 // powerCut builds an image of the record and judges it.

@@ -38,6 +38,7 @@ type op struct {
 	// gradual is an operation in several transactions, as its documentation says: a part of it may be there when it was not
 	// acknowledged.
 	gradual bool
+	left    func(*session) []string // what is in the folder and should not be, after it failed
 }
 
 // A trace is what is seen of an operation in the file.
@@ -52,7 +53,6 @@ const (
 // A session is what operations work with: the handle, and what earlier ones left in memory.
 type session struct {
 	folder string
-	traced bool // this is the process under test
 	db     *db.DB
 	kept   map[string]any
 }

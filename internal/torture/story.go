@@ -14,6 +14,7 @@ type story struct {
 	current               int      // the operation that began last
 	seen                  []seen
 	blind                 []string // what it could not read at its end
+	left                  []string // what a failed operation left behind
 }
 
 // An answer is how far an operation came, as its caller was told.
@@ -49,6 +50,9 @@ func (s *story) hear(line string) {
 		return
 	case "end":
 		s.ended = true
+		return
+	case "left":
+		s.left = append(s.left, line)
 		return
 	}
 	number, text, _ := strings.Cut(rest, " ")

@@ -127,8 +127,10 @@ func (t *tracer) run(limit time.Duration, args ...string) (stderr string, err er
 	}
 	t.pid, t.known, t.inside = cmd.Process.Pid, map[int]bool{}, map[int]*call{}
 	var hung atomic.Bool
-	timer := time.AfterFunc(limit, func() { hung.Store(true); _ = unix.Kill(t.pid, unix.SIGKILL) })
-	defer timer.Stop()
+	asked := time.AfterFunc(limit, func() { hung.Store(true); _ = unix.Kill(t.pid, unix.SIGQUIT) }) // Go says where it stands
+	defer asked.Stop()
+	forced := time.AfterFunc(limit+3*time.Second, func() { _ = unix.Kill(t.pid, unix.SIGKILL) })
+	defer forced.Stop()
 	status, err := t.follow()
 	text := make([]byte, 64<<10)
 	n, _ := notes.ReadAt(text, 0)
