@@ -34,6 +34,7 @@ var Steps = []Step{
 	{Version: 5, MinReader: 1, MinWriter: 1},
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
+	{Version: 10, MinReader: 1, MinWriter: 10},
 	{Version: 11, MinReader: 1, MinWriter: 11},
 	{Version: 12, MinReader: 1, MinWriter: 12},
 	{Version: 13, MinReader: 1, MinWriter: 13},

@@ -19,13 +19,16 @@ type Batch struct {
 	// Key makes the append repeatable: the same key for the same run again, with the same records, does nothing, and with
 	// others it is ErrConflict. "" is no key. Keys go when the run does.
 	Key string
+	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
+	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.
+	Repeat int64
 }
 
 // Append adds records to a run and makes the run where it is missing. An open run that it writes to belongs to this
 // process from then on, which is what [Store.AdoptOrphans] looks at. No records change nothing.
 //
-// A record that the original could not read back is ErrInvalid, and so is an id that is no UTF-8, holds a NUL or is longer
-// than db.MaxID. A run holds 16,777,215 lines; more is ErrFull.
+// A record that could not be read back is ErrInvalid, and so is an id that is no UTF-8, holds a NUL or is longer than
+// db.MaxID. A run holds 16,777,215 lines, the last of them an end; more is ErrInvalid.
 func (s *Store) Append(ctx context.Context, b Batch) error {
 	p, err := prepare(b)
 	if err != nil || len(p.rows) == 0 {
@@ -53,10 +56,14 @@ type prepared struct {
 	turns   bool // nothing but turns: the run's own row stays as it is
 	key     string
 	digest  []byte
+	repeat  int64
 }
 
 func prepare(b Batch) (prepared, error) {
-	p := prepared{ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, records: b.Records, key: b.Key, turns: b.Key == ""}
+	p := prepared{
+		ref: RunRef{AgentID: b.AgentID, RunID: b.RunID}, records: b.Records, key: b.Key, repeat: b.Repeat,
+		turns: b.Key == "" && b.Repeat == 0,
+	}
 	if err := p.ref.check(); err != nil {
 		return p, p.ref.failed(opAppend, err)
 	}
@@ -97,6 +104,7 @@ func (s *Store) append(tx *db.Tx, p prepared) error {
 	if err != nil {
 		return err
 	}
+	p.stamp(tx)
 	if key, known := s.keys.find(p.ref); known && p.turns {
 		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
 			return err
@@ -114,39 +122,52 @@ func (s *Store) append(tx *db.Tx, p prepared) error {
 	return nil
 }
 
-// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
-// provided that the run is open and belongs to this process already. Else its id is 0, and behind the last sequence it is
-// the next run's sequence 0: a CHECK refuses both. (An INSERT … SELECT that changes nothing then would go through a
-// temporary table, because it reads the table it writes to.)
-const sqlAppendTurn = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES (coalesce((
-    SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1
-    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// stamp notes what the transaction knows of the rows.
+func (p *prepared) stamp(tx *db.Tx) {
+	var now any = db.Nanos(tx.Now())
+	for i := range p.rows {
+		p.rows[i].recordedAt = now
+	}
+	p.rows[0].batch = tx.Batch()
+}
 
-const sqlAppendRow = `INSERT INTO run_records (id, ` + recordColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
+// provided that the run is open, belongs to this process already and has more than one line to go. Else the id is one that
+// is there already, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
+// because it reads the table it writes to.)
+const sqlAppendTurn = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
+    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING`
+
+const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p prepared) (done bool, err error) {
-	args := p.rows[0].args(append(make([]any, 0, 16), key, owner)...)
-	_, err = tx.Exec(sqlAppendTurn, args...)
-	if db.IsConstraint(err) {
+	args := p.rows[0].args(append(make([]any, 0, 20), key, owner)...)
+	written, err := tx.Exec(sqlAppendTurn, args...)
+	if db.IsConstraint(err) { // there is no record of any run, and so none whose id is taken
 		return false, nil
 	}
-	if err != nil || len(p.rows) == 1 {
-		return err == nil, err
+	if err != nil || written == 0 {
+		return false, err
+	}
+	if len(p.rows) == 1 {
+		return true, nil
 	}
 	last, err := lastSequence(tx, key)
 	if err != nil {
 		return false, err
 	}
-	return true, appendRows(tx, p.ref, key<<24|last, p.rows[1:])
+	return true, appendRows(tx, p, key<<24|last, p.rows[1:])
 }
 
 // appendRows writes rows behind the one with this id.
-func appendRows(tx *db.Tx, ref RunRef, id int64, rows []recordRow) error {
-	if id&maxSequence+int64(len(rows)) > maxSequence {
-		return ref.failed(opAppend, fmt.Errorf("%w: a run holds at most %d lines", db.ErrFull, maxSequence))
+func appendRows(tx *db.Tx, p prepared, id int64, rows []recordRow) error {
+	if err := p.fits(id&maxSequence + int64(len(rows))); err != nil {
+		return err
 	}
-	var few [15]any
+	var few [18]any
 	for i := range rows {
 		id++
 		if _, err := tx.Exec(sqlAppendRow, rows[i].args(append(few[:0], id)...)...); err != nil {
@@ -154,6 +175,27 @@ func appendRows(tx *db.Tx, ref RunRef, id int64, rows []recordRow) error {
 		}
 	}
 	return nil
+}
+
+// fits judges how long a trace would be. Its last line is kept for an end: else nobody could close the run.
+func (p *prepared) fits(lines int64) error {
+	if lines < maxSequence {
+		return nil
+	}
+	if lines == maxSequence {
+		switch last := p.records[len(p.records)-1].(type) {
+		case nil, Ended: // nil: an imported line
+			return nil
+		case Unknown:
+			if last.status().word == laterCancelled {
+				return nil
+			}
+		}
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "run", ID: p.ref.RunID, Hint: "end this run, and go on in a new one",
+		Err: fmt.Errorf("%w: a run holds at most %d lines, the last of them its end", db.ErrInvalid, maxSequence),
+	}
 }
 
 // runRow is a run as an append needs it.
@@ -168,11 +210,12 @@ const (
     ended_at, ended_at_text, turn_count, others
 FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlAddRun = `INSERT INTO runs (shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
-    ended_at, ended_at_text, turn_count, others, owner_id, scope, agent_id, run_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+    ended_at, ended_at_text, turn_count, others, owner_id, checksum, scope, agent_id, run_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlChangeRun = `UPDATE runs SET shown_agent_id = ?, shown_run_id = ?, intent = ?, started_at = ?, started_at_text = ?,
-    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, owner_id = ? WHERE key = ?`
+    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, owner_id = ?, checksum = ? WHERE key = ?`
 	sqlLastRecord = `SELECT max(id) FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24`
+	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
 )
@@ -183,6 +226,11 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, e
 	found, err := tx.Find(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
 	if err != nil {
 		return 0, err
+	}
+	if found && p.repeat != 0 {
+		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key, run.Key, p.repeat); kept || err != nil {
+			return run.Key, err
+		}
 	}
 	if found && p.key != "" {
 		var digest []byte
@@ -210,16 +258,16 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, e
 		owner = nil
 	}
 	if !found {
-		args := append(run.runState.args(owner), scope, p.ref.AgentID, p.ref.RunID)
+		args := append(run.runState.args(scope, p.ref, owner), scope, p.ref.AgentID, p.ref.RunID)
 		if err := tx.Get(&run.Key, sqlAddRun, args...); err != nil {
 			return 0, err
 		}
 	}
-	if err := appendRows(tx, p.ref, run.Key<<24|last, p.rows); err != nil {
+	if err := appendRows(tx, p, run.Key<<24|last, p.rows); err != nil {
 		return 0, err
 	}
 	if found && (!before.same(run.runState) || !same(run.OwnerID, owner)) {
-		if _, err := tx.Exec(sqlChangeRun, append(run.runState.args(owner), run.Key)...); err != nil {
+		if _, err := tx.Exec(sqlChangeRun, append(run.runState.args(scope, p.ref, owner), run.Key)...); err != nil {
 			return 0, err
 		}
 	}
@@ -252,12 +300,15 @@ func lastSequence(rx interface {
 	return *id & maxSequence, nil
 }
 
-// args are the values of the state's columns and the owner.
-func (s *runState) args(owner *int64) []any {
-	return []any{
+// args are the values of the state's columns, the owner and the checksum.
+func (s *runState) args(scope int64, ref RunRef, owner *int64) []any {
+	all := []any{
+		scope, ref.AgentID, ref.RunID,
 		text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
-		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, integer(owner),
+		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others,
 	}
+	sum := db.Checksum(all...)
+	return append(all[3:], integer(owner), sum)
 }
 
 func (s *runState) same(other runState) bool {

@@ -199,13 +199,18 @@ func TestAFullTraceSaysSo(t *testing.T) {
 	batch := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn(0, "p")}}
 	err := d.Write(t.Context(), "test", func(tx *db.Tx) error {
 		// A trace with a hole, for as long as this transaction lasts.
-		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact) VALUES ((1 << 24) + 16777214, 'turn', 0, 'pass', 1)`)
+		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact) VALUES ((1 << 24) + 16777213, 'turn', 0, 'pass', 1)`)
 		must(t, err)
 		must(t, s.AppendTx(tx, batch))
 		for range 2 {
-			if err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrFull) {
-				t.Errorf("the line behind the last gave %v", err)
+			if err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+				t.Errorf("a turn in the last line gave %v", err)
 			}
+		}
+		batch.Records = []runs.Record{ended("r", "a", runs.OutcomeSuccess, start)}
+		must(t, s.AppendTx(tx, batch))
+		if err := s.AppendTx(tx, batch); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("the line behind the last gave %v", err)
 		}
 		return errUndo
 	})

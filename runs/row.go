@@ -34,20 +34,48 @@ type recordRow struct {
 	policyParam *string
 	raw         []byte
 	exact       bool
+	// What is not of the record, as arguments: all rows of a call share them. A reader does without.
+	batch      any
+	recordedAt any
 }
 
 const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param, raw, exact`
 
-// args are the values of recordColumns.
+// writtenColumns are all but the id, the checksum last.
+const writtenColumns = recordColumns + `, batch, recorded_at, checksum`
+
+// args are the values of writtenColumns.
 func (r *recordRow) args(before ...any) []any {
-	return append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
-		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule), text(r.policyParam), blob(r.raw), r.exact)
+	all := append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
+		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule), text(r.policyParam), blob(r.raw),
+		oneOrZero(r.exact), r.batch, r.recordedAt)
+	return append(all, db.Checksum(all[len(before):]...))
+}
+
+func oneOrZero(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A bit is a boolean that is kept as 0 or 1.
+type bit bool
+
+// Scan reads the column.
+func (b *bit) Scan(value any) error {
+	n, ok := value.(int64)
+	if !ok {
+		return fmt.Errorf("%w: %v is neither 0 nor 1", db.ErrCorrupt, value)
+	}
+	*b = n != 0
+	return nil
 }
 
 // targets are where recordColumns are scanned to.
 func (r *recordRow) targets(before ...any) []any {
 	return append(before, &r.kind, &r.unknownKind, &r.turnIndex, &r.prompt, &r.tool, &r.parameters,
-		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, &r.exact)
+		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, (*bit)(&r.exact))
 }
 
 // size is how many bytes a row takes, about.

@@ -1,0 +1,94 @@
+package runs_test
+
+import (
+	"testing"
+
+	"selvedge/db"
+	"selvedge/migrations"
+	"selvedge/runs"
+)
+
+// batchOf is the number that the last append left in a run.
+func batchOf(t *testing.T, s *runs.Store, ref runs.RunRef) int64 {
+	t.Helper()
+	var batch int64
+	must(t, handle(s).Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Get(&batch, `SELECT t.batch FROM runs AS r JOIN run_records AS t ON t.id > r.key << 24 AND t.id < (r.key + 1) << 24
+WHERE r.agent_id = ? AND r.run_id = ? AND t.batch IS NOT NULL ORDER BY t.id DESC LIMIT 1`, ref.AgentID, ref.RunID)
+	}))
+	return batch
+}
+
+func TestARepeatDoesNothingWhereTheFirstTryWasKept(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn(0, "p"), turn(1, "q")}}
+	for _, open := range []bool{true, false} { // in a run of ours, and in one that has ended
+		must(t, s.Append(t.Context(), batch))
+		lines := len(kinds(t, s, "a", "r"))
+		again := batch
+		again.Repeat = batchOf(t, s, ref)
+		must(t, s.Append(t.Context(), again))
+		if got := len(kinds(t, s, "a", "r")); got != lines {
+			t.Errorf("open %v: the repeat of an append that was kept made %d lines of %d", open, got, lines)
+		}
+		again.Repeat++
+		must(t, s.Append(t.Context(), again))
+		if got := len(kinds(t, s, "a", "r")); got != lines+2 {
+			t.Errorf("open %v: the repeat of an append that was not kept made %d lines of %d", open, got, lines)
+		}
+		must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeSuccess, start)))
+	}
+}
+
+// What is written in Go is what the declaration says, in every row of every kind, also after changes.
+func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
+	s, d := openStore(t, runs.Options{Scope: "s"})
+	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "old"}, "garbage\n\n"+`{"record":"turn","index":1,"parameters":{"b": 1.10},"verifier_verdict":"not_run"}`+"\n")
+	full := turn(1, "prompt")
+	full.Tool, full.Parameters, full.Output = new("shell"), []byte(`{"a":1}`), []byte(`[1, 2]`)
+	full.CliOutcome, full.PolicyRejected = &runs.CliOutcome{Kind: runs.CliExited, Code: 3}, &runs.PolicyRejection{Rule: "r", Param: new("p")}
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("shown", "other", start), full, laterRecord("x")}))
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{full, turn(2, "q")}))
+	must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeSuccess, start)))
+	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(3, "late")}))
+	checked := 0
+	for _, sum := range migrations.Checksums {
+		if sum.Table != "runs" && sum.Table != "run_records" {
+			continue
+		}
+		query := "SELECT " + sum.Column
+		for _, name := range sum.Covered {
+			query += ", " + name
+		}
+		for _, row := range rowsOf(t, d, query+" FROM "+sum.Table, 1+len(sum.Covered)) {
+			if checked++; row[0] != db.Checksum(row[1:]...) {
+				t.Errorf("%s: the checksum of %q is %v", sum.Table, row[1:], row[0])
+			}
+		}
+	}
+	if checked != 2+3+7 {
+		t.Errorf("%d rows were checked", checked)
+	}
+}
+
+func rowsOf(t *testing.T, d *db.DB, query string, columns int) (list [][]any) {
+	t.Helper()
+	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		for row, err := range rx.Query(query) {
+			if err != nil {
+				return err
+			}
+			values, targets := make([]any, columns), make([]any, columns)
+			for i := range values {
+				targets[i] = &values[i]
+			}
+			if err := row.Scan(targets...); err != nil {
+				return err
+			}
+			list = append(list, values)
+		}
+		return nil
+	}))
+	return list
+}
