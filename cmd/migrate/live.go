@@ -75,7 +75,7 @@ func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) err
 		store := live.NewStore(d, live.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[live.RunSnapshot]{
 			page: func(ctx context.Context, after string, limit int) ([]live.RunSnapshot, string, error) {
-				page, err := store.ListPage(ctx, filter, live.Page{After: after, Limit: limit})
+				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
 			grid: grid{header: []string{"run", "session", "created", "took", "status", "events", "prompt"}, right: []int{3, 5}},
@@ -136,11 +136,15 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 	if len(found) == 0 {
 		return live.RunSnapshot{}, &db.Error{Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound, Hint: "see what there is: migrate live list"}
 	}
-	var candidates []candidate[live.RunSnapshot]
+	var candidates []candidate[string]
 	for _, run := range found {
-		candidates = append(candidates, candidate[live.RunSnapshot]{id: run.ID, name: shellWord(run.ID), item: run})
+		candidates = append(candidates, candidate[string]{id: run, name: shellWord(run), item: run})
 	}
-	return unique("live run", id, candidates)
+	run, err := unique("live run", id, candidates)
+	if err != nil {
+		return live.RunSnapshot{}, err
+	}
+	return store.Get(ctx, run)
 }
 
 // liveJSON writes the events as they were recorded: a JSON encoder would take out blanks.

@@ -67,31 +67,50 @@ func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tail
 	}
 	cursor := f.from
 	if cursor == "" && !f.all {
-		if cursor, err = store.CursorBefore(ctx, run.ID, f.lines); err != nil {
+		if cursor, err = store.CursorBefore(ctx, run.ID, int64(f.lines)); err != nil {
 			return err
 		}
 	}
-	return tail(ctx, a, tailing[live.FollowedEvent]{
-		follow: func(ctx context.Context) (iter.Seq2[live.FollowedEvent, error], error) {
-			return store.Follow(ctx, run.ID, cursor), nil
+	return tail(ctx, a, tailing[live.Followed]{
+		follow: func(ctx context.Context) (iter.Seq2[live.Followed, error], error) {
+			return followedLive(store.Follow(ctx, run.ID, cursor), f.all), nil
 		},
 		columns: eventColumns,
-		row:     func(e live.FollowedEvent) []string { return eventCells(e.RunEventRecord) },
+		row:     func(e live.Followed) []string { return eventCells(e.Item) },
 		json:    liveItemJSON,
 		words:   []string{"live", "tail", run.ID},
 		begin:   cursor,
-		cursor:  func(e live.FollowedEvent) string { return e.Cursor },
+		cursor:  func(e live.Followed) string { return e.Cursor },
 		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " + a.commandLine("live", "tail", run.ID, "--all"),
 	})
 }
 
+// followedLive leaves out what is no event: a status is told by the event that brought it. Events that went unread end it,
+// but for those before the first, where all that are there are wanted.
+func followedLive(items iter.Seq2[live.Followed, error], fromStart bool) iter.Seq2[live.Followed, error] {
+	return func(yield func(live.Followed, error) bool) {
+		for item, err := range items {
+			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
+				err = db.CursorExpired(item.Reason)
+			}
+			fromStart = false
+			if err == nil && item.What != db.Written {
+				continue
+			}
+			if !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *string) error {
-	return tail(ctx, a, tailing[live.FollowedEvent]{
-		follow: func(ctx context.Context) (iter.Seq2[live.FollowedEvent, error], error) {
-			return store.FollowAll(ctx, session)
+	return tail(ctx, a, tailing[live.Followed]{
+		follow: func(ctx context.Context) (iter.Seq2[live.Followed, error], error) {
+			return followedLive(store.FollowAll(ctx, live.Filter{Session: session}), false), nil
 		},
 		columns: append([]column{{"run", 40}}, eventColumns...),
-		row:     func(e live.FollowedEvent) []string { return append([]string{e.RunID}, eventCells(e.RunEventRecord)...) },
+		row:     func(e live.Followed) []string { return append([]string{e.Of}, eventCells(e.Item)...) },
 		json:    liveItemJSON,
 		expired: "events were removed before they were printed; start again to follow those that come",
 	})
@@ -103,8 +122,8 @@ func eventCells(e live.RunEventRecord) []string {
 	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth)}
 }
 
-func liveItemJSON(e live.FollowedEvent) ([]byte, error) {
-	line := appendJSON([]byte(`{"run_id":`), e.RunID)
-	line = e.AppendJSON(append(line, `,"record":`...))
+func liveItemJSON(e live.Followed) ([]byte, error) {
+	line := appendJSON([]byte(`{"run_id":`), e.Of)
+	line = e.Item.AppendJSON(append(line, `,"record":`...))
 	return append(appendJSON(append(line, `,"cursor":`...), e.Cursor), '}'), nil
 }

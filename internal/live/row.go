@@ -15,8 +15,12 @@ const (
 	maxPlace  = uint64(1)<<placeBits - 1 // the lower half of an event's id
 )
 
-// NoLimit is the limit of a statement that gives all rows.
-const NoLimit = math.MaxInt64
+// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
+const NoLimit = math.MaxInt32
+
+// BoundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares it
+// anew each time that it is bound; it does not look into a sum.
+const BoundLimit = `(? + 0)`
 
 // A Row is a run's row. What the run says in words is in Texts: an event writes the one, and seldom the other.
 type Row struct {

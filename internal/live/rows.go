@@ -8,9 +8,9 @@ import (
 
 const (
 	sqlAddEvent   = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`
-	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ?`
-	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`
+	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
+	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ` + BoundLimit
+	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
 	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
 )
 
@@ -213,4 +213,32 @@ func (w *Row) Trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) (
 		w.FirstPlace = last - w.First() + 1
 	}
 	return gone, nil
+}
+
+// Weight is about how many bytes the event takes.
+func (w *EventRow) Weight() int { return 64 + len(w.Event) + len(w.Raw) }
+
+const sqlLastPlaces = `SELECT min(last.id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ` + BoundLimit + `) AS last`
+
+// LastPlaces gives the place of the first of the last events that are kept; found is false where none is.
+func (w *Row) LastPlaces(rx *db.Rx, events int64) (place int64, found bool, err error) {
+	var first *int64
+	if err := rx.Get(&first, sqlLastPlaces, w.First(), w.End(), min(events, NoLimit)); err != nil || first == nil {
+		return 0, false, err
+	}
+	return *first - w.First(), true, nil
+}
+
+// EachEvent visits at most limit events from a place on, until visit has enough.
+func (w *Row) EachEvent(rx *db.Rx, place, limit int64, visit func(*EventRow) (on bool, err error)) error {
+	rows, err := w.EventRows(rx, place, limit)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if on, err := visit(&rows[i]); err != nil || !on {
+			return err
+		}
+	}
+	return nil
 }

@@ -104,12 +104,15 @@ func ExampleStore_Follow() {
 			}
 		}
 	}()
-	for event, err := range store.Follow(ctx, run.ID, "") {
+	for item, err := range store.Follow(ctx, run.ID, "") {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(event.Sequence, event.Event.Type())
-		if event.Event.Type() == "agent_end" {
+		if item.What == db.Written {
+			fmt.Println(item.Item.Sequence, item.Item.Event.Type())
+		}
+		if item.What == db.StatusChanged && live.RunStatus(item.Status).Ended() {
+			fmt.Println(item.Status)
 			break
 		}
 	}
@@ -117,4 +120,5 @@ func ExampleStore_Follow() {
 	// 0 agent_start
 	// 1 text_delta
 	// 2 agent_end
+	// completed
 }

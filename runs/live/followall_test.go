@@ -20,15 +20,9 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	writer, elsewhere := live.NewStore(d, live.Options{}), live.NewStore(d, live.Options{Scope: "other"})
 	old := create(t, writer, "there before")
 	record(t, writer, old.ID, live.TextDelta("not delivered"), live.AgentEnd("over"))
-	all, err := reader.FollowAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := reader.FollowAll(t.Context(), live.Filter{})
 	one := "one"
-	oneSession, err := reader.FollowAll(t.Context(), &one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	oneSession := reader.FollowAll(t.Context(), live.Filter{Session: &one})
 	done := make(chan error, 1)
 	go func() { done <- recordMany(t.Context(), writer, elsewhere, old.ID) }()
 	next := map[string]uint64{old.ID: 2}
@@ -36,15 +30,15 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	for i := range 20 {
 		want[fmt.Sprint("one-", i)], want[fmt.Sprint("two-", i)] = 3, 3
 	}
-	for e, err := range all {
+	for e, err := range written(all) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Sequence != next[e.RunID] {
-			t.Fatalf("event %d of %s came, and not %d", e.Sequence, e.RunID, next[e.RunID])
+		if e.Item.Sequence != next[e.Of] {
+			t.Fatalf("event %d of %s came, and not %d", e.Item.Sequence, e.Of, next[e.Of])
 		}
-		if next[e.RunID]++; next[e.RunID] == want[e.RunID] {
-			if delete(want, e.RunID); len(want) == 0 {
+		if next[e.Of]++; next[e.Of] == want[e.Of] {
+			if delete(want, e.Of); len(want) == 0 {
 				break
 			}
 		}
@@ -52,15 +46,17 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	seen := 0
-	for e, err := range oneSession {
+	seen := map[string]uint64{}
+	total := 0
+	for e, err := range written(oneSession) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprint("one-", seen/3); e.RunID != want || e.Sequence != uint64(seen%3) {
-			t.Fatalf("event %d of %s came, and not one of %s", e.Sequence, e.RunID, want)
+		if e.Item.Sequence != seen[e.Of] || e.Of[:4] != "one-" {
+			t.Fatalf("event %d of %s came", e.Item.Sequence, e.Of)
 		}
-		if seen++; seen == 60 {
+		seen[e.Of]++
+		if total++; total == 60 {
 			break
 		}
 	}
@@ -91,100 +87,113 @@ func recordMany(ctx context.Context, s, elsewhere *live.Store, old string) error
 	return err
 }
 
-func TestFollowAllTellsOfWhatWasRemovedUnread(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		known bool                    // the runs were there when it began
-		cut   func(*live.Store) error // after the first event was delivered
-		want  []string
-	}{
-		{"nothing is cut", true, func(*live.Store) error { return nil }, []string{"a", "a", "b", "b", "c"}},
-		{"a run is replaced", true, func(s *live.Store) error {
+// Whatever takes a run away: who follows all is told, and follows the others on.
+func TestFollowAllTellsOfEveryRemovalAndGoesOn(t *testing.T) {
+	for name, remove := range map[string]func(*live.Store) error{
+		"deleted": func(s *live.Store) error { return s.Delete(context.Background(), "b") },
+		"replaced": func(s *live.Store) error {
 			_, err := s.CreateRunWithID(context.Background(), "b", "s", "again")
 			return err
-		}, []string{"a", "a", "expired"}},
-		{"a new run is replaced", false, func(s *live.Store) error {
-			_, err := s.CreateRunWithID(context.Background(), "b", "s", "again")
-			return err
-		}, []string{"a", "a", "expired"}},
-		{"a cap takes events", true, func(s *live.Store) error {
-			for range 3 {
-				if _, _, err := s.RecordEvent(context.Background(), "b", live.TextDelta("more")); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, []string{"a", "a", "expired"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			ctx, d := t.Context(), dbtest.Open(t, db.Options{})
-			store := live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(3)})
-			all, err := store.FollowAll(ctx, nil)
+		},
+		"restored away": func(s *live.Store) error {
+			records, err := s.Records(context.Background())
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
+			return s.ReplaceRecords(context.Background(), records[:1])
+		},
+		"restored otherwise": func(s *live.Store) error {
+			records, err := s.Records(context.Background())
+			if err != nil {
+				return err
+			}
+			records[1].Events = records[1].Events[:1]
+			return s.ReplaceRecords(context.Background(), records)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore(t, live.Options{})
 			for _, id := range []string{"a", "b"} {
-				if _, err := store.CreateRunWithID(ctx, id, "s", "p"); err != nil {
+				if _, err := store.CreateRunWithID(t.Context(), id, "s", "p"); err != nil {
 					t.Fatal(err)
 				}
-				if c.known {
-					if all, err = store.FollowAll(ctx, nil); err != nil {
-						t.Fatal(err)
-					}
-				}
 			}
-			for _, id := range []string{"a", "b"} {
-				record(t, store, id, live.TextDelta("0"), live.TextDelta("1"))
-			}
+			all := store.FollowAll(t.Context(), live.Filter{})
+			record(t, store, "a", live.TextDelta("0"))
 			var got []string
-			for e, err := range all {
-				if errors.Is(err, db.ErrCursorExpired) {
-					got = append(got, "expired")
-					break
-				}
+			for item, err := range all {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got = append(got, e.RunID); e.RunID == "c" {
+				if item.What == db.StatusChanged {
+					continue
+				}
+				if got = append(got, item.Of+" "+told(item)); len(got) == 1 {
+					// The follower does not look now: two events that nobody will read, and the run goes.
+					record(t, store, "b", live.TextDelta("0"), live.TextDelta("1"))
+					if err := remove(store); err != nil {
+						t.Fatal(err)
+					}
+					record(t, store, "a", live.TextDelta("1"))
+				}
+				if item.Gone || len(got) == 3 {
 					break
 				}
-				if len(got) == 1 {
-					if err := c.cut(store); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := store.CreateRunWithID(ctx, "c", "s", "p"); err != nil {
-						t.Fatal(err)
-					}
-					record(t, store, "c", live.TextDelta("0"))
-				}
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("it delivered %v, not %v", got, c.want)
+			if want := []string{"a 0", "a 1", "b gone"}; !slices.Equal(got, want) {
+				t.Errorf("it heard %q, not %q", got, want)
 			}
 		})
 	}
 }
 
-func TestFollowAllEndsWithItsContextAndWithTheFile(t *testing.T) {
+func TestFollowAllRepeatsNothingAfterARestoreOfWhatIsHere(t *testing.T) {
+	store := newStore(t, live.Options{})
+	if _, err := store.CreateRunWithID(t.Context(), "r", "s", "p"); err != nil {
+		t.Fatal(err)
+	}
+	record(t, store, "r", live.TextDelta("0"), live.TextDelta("1"))
+	all := store.FollowAll(t.Context(), live.Filter{})
+	records, err := store.Records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.ReplaceRecords(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	record(t, store, "r", live.TextDelta("2"))
+	if got, _ := toldUntil(t, all, "2"); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("it heard %v", got)
+	}
+}
+
+func TestAFilterOfFollowAllTakesRunsFromWhenTheyPass(t *testing.T) {
+	store := newStore(t, live.Options{})
+	run := create(t, store, "p")
+	failed := store.FollowAll(t.Context(), live.Filter{Statuses: []live.RunStatus{live.Failed}})
+	record(t, store, run.ID, live.TextDelta("not told"), live.ErrorEvent("told or not"))
+	for item, err := range failed {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.What == db.StatusChanged && item.Status == "failed" {
+			break
+		}
+	}
+	for _, err := range store.FollowAll(t.Context(), live.Filter{Statuses: []live.RunStatus{"paused"}}) {
+		if !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("an unknown status gave %v", err)
+		}
+	}
+}
+
+func TestFollowAllEndsWithTheFile(t *testing.T) {
 	d, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := live.NewStore(d, live.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	stopped, err := store.FollowAll(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	for _, err := range stopped {
-		t.Errorf("its context ended, and it gave %v", err)
-	}
-	all, err := store.FollowAll(t.Context(), nil)
-	if err == nil {
-		err = d.Close()
-	}
-	if err != nil {
+	all := live.NewStore(d, live.Options{}).FollowAll(t.Context(), live.Filter{})
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range all {

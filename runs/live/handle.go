@@ -65,15 +65,13 @@ func (s *Session) SetToken(t *CancellationToken) {
 	s.token = t
 }
 
-func (s *Session) isCurrent(runID string) bool {
+// cancellation is the token of a run, if that is the current one and there is a token.
+func (s *Session) cancellation(runID string) *CancellationToken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current != nil && *s.current == runID
-}
-
-func (s *Session) cancellation() *CancellationToken {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if s.current == nil || *s.current != runID {
+		return nil
+	}
 	return s.token
 }
 
@@ -126,10 +124,7 @@ func (h *RunHandle) Status(ctx context.Context) (status RunStatus, found bool, e
 // that the store doesn't have is stopped all the same. With an error the token has fired and the hook knows, but the mark
 // is not known to be stored.
 func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
-	if !h.session.isCurrent(h.id) {
-		return false, nil
-	}
-	token := h.session.cancellation()
+	token := h.session.cancellation(h.id)
 	if token == nil {
 		return false, nil
 	}

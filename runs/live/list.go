@@ -3,8 +3,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -14,7 +12,7 @@ import (
 	"selvedge/internal/live"
 )
 
-// A Filter says which runs a page shows. The zero value is all of them.
+// A Filter says which runs a list shows. The zero value is all of them.
 type Filter struct {
 	// Session is the session that the runs belong to; nil is any. ("" is a session like any other.)
 	Session *string
@@ -24,131 +22,181 @@ type Filter struct {
 	Since, Until time.Time
 }
 
-// A Page says which part of a list is wanted.
-type Page struct {
-	// After is the Next of the page before; "" is the beginning.
-	After string
-	// Limit is the most items; 0 means 50.
-	Limit int
+const (
+	opList = "list live runs"
+	opGet  = "get live run"
+	opFind = "find live runs"
+
+	listName = "live runs" // in cursors
+)
+
+// Get is what a run sums up to. db.ErrNotFound: there is no such run.
+func (s *Store) Get(ctx context.Context, runID string) (run RunSnapshot, err error) {
+	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
+		run, err = s.GetTx(rx, runID)
+		return err
+	})
+	return run, err
 }
 
-const defaultLimit = 50
-
-// A ListPage is a part of a list, oldest first.
-type ListPage struct {
-	Items []RunSnapshot
-	Next  string // for the next page; "" when this is the last
+// GetTx is Get inside a transaction.
+func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
+	found := false
+	err = s.look(rx, opGet, runID, func(scope int64) error {
+		found, run, err = s.snapshot(rx, scope, runID)
+		return err
+	})
+	if err == nil && !found {
+		err = notFound(opGet, runID)
+	}
+	return run, err
 }
 
-const opList = "list live runs"
+// Page gives a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs of the same millisecond
+// are in the order in which they were added. Its cost depends on the page: the filter's session, or its statuses, are found in
+// an index, and so are its times.
+func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
+	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
+		page, err = s.PageTx(rx, filter, at)
+		return err
+	})
+	return page, err
+}
 
-// ListPage gives a page of the runs that pass the filter. Its cost depends on the runs that it looks at, not on how many
-// there are: a page begins where the one before ended, and at Since.
-func (s *Store) ListPage(ctx context.Context, filter Filter, page Page) (ListPage, error) {
-	if page.Limit < 0 {
-		return ListPage{}, &db.Error{Op: opList, Err: errLimit(page.Limit)}
-	}
-	limit := page.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
-	after, err := parseListPlace(page.After)
+// PageTx is Page inside a transaction.
+func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
+	page, err = s.page(rx, filter, at)
 	if err != nil {
-		return ListPage{}, &db.Error{Op: opList, Err: err}
+		return page, &db.Error{Op: opList, Hint: db.Hint(err), Err: err}
 	}
-	items, places, err := s.list(ctx, filter, after, int64(limit)+1)
-	if err != nil {
-		return ListPage{}, err
-	}
-	if len(items) <= limit {
-		return ListPage{Items: items}, nil
-	}
-	return ListPage{Items: items[:limit], Next: places[limit-1].cursor()}, nil
+	return page, nil
 }
 
-// Runs gives the runs that pass the filter one by one, read in pages: no transaction is open while the caller's loop runs,
-// and runs that come or go meanwhile may or may not be seen, none twice. After an error there is nothing more.
-func (s *Store) Runs(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
-	return func(yield func(RunSnapshot, error) bool) {
-		const pageSize = 200
-		after := listPlace{-1, -1}
-		for {
-			items, places, err := s.list(ctx, filter, after, pageSize)
-			if err != nil {
-				yield(RunSnapshot{}, err)
-				return
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if len(items) < pageSize {
-				return
-			}
-			after = places[len(places)-1]
+func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	after := beginning
+	if at.After != "" {
+		var place [2]int64
+		if err := rx.ReadCursor(listName, at.After, place[:]); err != nil {
+			return page, err
+		}
+		after = listPlace{place[0], place[1]}
+	}
+	rows, err := s.list(rx, filter, after, int64(room.Items)+1)
+	if err != nil {
+		return page, err
+	}
+	for i := range rows {
+		run := snapshotOf(rows[i].Snapshot())
+		if !room.Take(run.weight()) {
+			last := &rows[i-1]
+			page.Next = rx.Cursor(listName, []int64{last.CreatedAt, last.Key})
+			break
+		}
+		page.Items = append(page.Items, run)
+	}
+	return page, nil
+}
+
+func (s *RunSnapshot) weight() int {
+	n := 200 + len(s.Prompt) + len(s.Further)
+	for _, text := range []*string{s.ResultText, s.Error} {
+		if text != nil {
+			n += len(*text)
 		}
 	}
+	return n
 }
 
+// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A run keeps its place in that
+// order.
+func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
+	return db.AllPages(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
+}
+
+// Find gives the ids that begin with prefix, in their order; at most limit of them, with the rules of a page.
+func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []string, err error) {
+	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
+		found, err = s.FindTx(rx, prefix, limit)
+		return err
+	})
+	return found, err
+}
+
+const (
+	sqlIDsFrom = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ?`
+	sqlByID    = ` ORDER BY run_id LIMIT ` + live.BoundLimit
+)
+
+// FindTx is Find inside a transaction.
+func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
+	room, err := db.At{Limit: limit}.Room()
+	if err != nil {
+		return nil, err
+	}
+	err = s.look(rx, opFind, prefix, func(scope int64) error {
+		if end, bounded := db.AfterPrefix(prefix); bounded {
+			return rx.Select(&found, sqlIDsFrom+` AND run_id < ?`+sqlByID, scope, prefix, end, room.Items)
+		}
+		return rx.Select(&found, sqlIDsFrom+sqlByID, scope, prefix, room.Items)
+	})
+	return found, err
+}
+
+// A listPlace is where a list goes on.
+type listPlace struct{ createdAt, key int64 }
+
+var beginning = listPlace{-1, -1}
+
 // list gives at most limit runs behind a place.
-func (s *Store) list(ctx context.Context, filter Filter, after listPlace, limit int64) (items []RunSnapshot, places []listPlace, err error) {
+func (s *Store) list(rx *db.Rx, filter Filter, after listPlace, limit int64) (rows []live.WholeRow, err error) {
 	wanted, err := filter.statements()
 	if err != nil {
-		return nil, nil, &db.Error{Op: opList, Err: err}
+		return nil, err
+	}
+	scope, ok, err := rx.Scope(s.scope)
+	if err != nil || !ok {
+		return nil, err
 	}
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
 		after = listPlace{since, -1}
 	}
-	err = s.readScope(ctx, opList, func(rx *db.Rx, scope int64) error {
-		var rows []live.WholeRow
-		for _, w := range wanted {
-			var part []live.WholeRow
-			all := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-			if err := rx.Select(&part, w.text, all...); err != nil {
-				return err
-			}
-			rows = append(rows, part...)
+	for _, w := range wanted {
+		var part []live.WholeRow
+		all := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
+		if err := rx.Select(&part, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder, all...); err != nil {
+			return nil, err
 		}
-		if len(wanted) > 1 {
-			slices.SortFunc(rows, func(a, b live.WholeRow) int {
-				return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
-			})
-			rows = rows[:min(int64(len(rows)), limit)]
-		}
-		items, places = make([]RunSnapshot, len(rows)), make([]listPlace, len(rows))
-		for i := range rows {
-			items[i], places[i] = snapshotOf(rows[i].Snapshot()), listPlace{rows[i].CreatedAt, rows[i].Key}
-		}
-		return nil
-	})
-	return items, places, err
+		rows = append(rows, part...)
+	}
+	if len(wanted) > 1 {
+		slices.SortFunc(rows, func(a, b live.WholeRow) int {
+			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
+		})
+		rows = rows[:min(int64(len(rows)), limit)]
+	}
+	return rows, nil
 }
 
-// A statement is a text with its arguments behind the scope and before the place.
-type statement struct {
+const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + live.BoundLimit
+
+// conditions are a part of a statement, with its arguments.
+type conditions struct {
 	text string
 	args []any
 }
 
-// statements gives what answers a filter: one for each status, so that each finds its rows by an index, in the list's order.
-func (f Filter) statements() ([]statement, error) {
-	var where statement
-	if f.Session != nil {
-		where.text, where.args = " AND r.session_id = ?", []any{*f.Session}
-	}
-	if !f.Until.IsZero() {
-		where.text += " AND r.created_at < ?"
-		where.args = append(where.args, db.Nanos(f.Until))
-	}
-	finish := func(w statement) statement {
-		w.text = live.SelectWhole + "WHERE r.scope = ?" + w.text + " AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ?"
-		return w
-	}
+// statements gives the conditions that answer a filter: one for each status, so that each finds its rows by an index, in the
+// list's order.
+func (f Filter) statements() ([]conditions, error) {
+	where := f.bounds()
 	if len(f.Statuses) == 0 {
-		return []statement{finish(where)}, nil
+		return []conditions{where}, nil
 	}
-	var list []statement
+	var list []conditions
 	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
 		if !status.Known() {
 			return nil, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
@@ -157,53 +205,38 @@ func (f Filter) statements() ([]statement, error) {
 		if f.Session != nil {
 			is = " AND r.status || '' = ?" // by the index of sessions: a status may have most runs of a scope
 		}
-		list = append(list, finish(statement{where.text + is, append(slices.Clip(where.args), string(status))}))
+		list = append(list, conditions{where.text + is, append(slices.Clip(where.args), string(status))})
 	}
 	return list, nil
 }
 
-// A listPlace is where a list goes on.
-type listPlace struct{ createdAt, key int64 }
-
-func (p listPlace) cursor() string {
-	raw := binary.AppendUvarint(binary.AppendVarint([]byte{'l'}, p.createdAt), uint64(p.key))
-	return base64.RawURLEncoding.EncodeToString(raw)
+func (f Filter) bounds() (where conditions) {
+	if f.Session != nil {
+		where.text, where.args = " AND r.session_id = ?", []any{*f.Session}
+	}
+	if !f.Until.IsZero() {
+		where.text += " AND r.created_at < ?"
+		where.args = append(where.args, db.Nanos(f.Until))
+	}
+	return where
 }
 
-func parseListPlace(text string) (listPlace, error) {
-	if text == "" {
-		return listPlace{-1, -1}, nil
+// passes gives the conditions of the filter as one, for who looks at all rows.
+func (f Filter) passes() (where conditions, err error) {
+	where = f.bounds()
+	if !f.Since.IsZero() {
+		where.text += " AND r.created_at >= ?"
+		where.args = append(where.args, db.Nanos(f.Since))
 	}
-	bad := fmt.Errorf("%w: %q is no cursor of a list of live runs", db.ErrInvalid, text)
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) < 3 || raw[0] != 'l' {
-		return listPlace{}, bad
-	}
-	createdAt, n := binary.Varint(raw[1:])
-	if n <= 0 {
-		return listPlace{}, bad
-	}
-	key, m := binary.Uvarint(raw[1+n:])
-	if m <= 0 || 1+n+m != len(raw) || key > 1<<31 {
-		return listPlace{}, bad
-	}
-	return listPlace{createdAt, int64(key)}, nil
-}
-
-const sqlFindRuns = live.SelectWhole + `WHERE r.scope = ? AND r.run_id >= ? AND r.run_id < ? ORDER BY r.run_id LIMIT ?`
-
-// Find gives the runs whose ids begin with a text, by id, at most limit of them.
-func (s *Store) Find(ctx context.Context, beginning string, limit int) (runs []RunSnapshot, err error) {
-	err = s.read(ctx, "find live runs", beginning, func(rx *db.Rx, scope int64) error {
-		runs = nil
-		var rows []live.WholeRow
-		if err := rx.Select(&rows, sqlFindRuns, scope, beginning, beginning+"\U0010FFFF", limit); err != nil {
-			return err
+	for i, status := range f.Statuses {
+		if !status.Known() {
+			return where, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
 		}
-		for i := range rows {
-			runs = append(runs, snapshotOf(rows[i].Snapshot()))
-		}
-		return nil
-	})
-	return runs, err
+		where.text += map[bool]string{true: " AND r.status IN (?", false: ", ?"}[i == 0]
+		where.args = append(where.args, string(status))
+	}
+	if len(f.Statuses) > 0 {
+		where.text += ")"
+	}
+	return where, nil
 }

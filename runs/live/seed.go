@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"selvedge/db"
 	"selvedge/internal/live"
@@ -10,6 +11,27 @@ import (
 
 // The calls of the session store that this package took over, by their names and with their meaning. A run that is not here
 // is found false, and no error; new programs are better served by the calls that each names.
+
+// CreateRun adds a run under a new id, "run-" and a UUID.
+func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSnapshot, error) {
+	return s.create(ctx, newID(), sessionID, prompt)
+}
+
+// CreateRunWithID adds a run under an id of the caller's. A run of that id that is there goes, with its events.
+// [Store.ReserveRunWithID] leaves it.
+func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
+	return s.create(ctx, id, sessionID, prompt)
+}
+
+// ReserveRunWithID adds a run under an id of the caller's unless there is one, so that a start can be repeated safely. Of
+// callers at the same time, in any process, one adds it and all get it.
+func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation, err error) {
+	err = s.db.Write(ctx, opReserve, func(tx *db.Tx) error {
+		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
+		return err
+	})
+	return r, err
+}
 
 // RecordEvent adds an event to a run and moves the run on. The snapshot is the run's after it; found is false, and nothing
 // is stored, for a run that is not here. [Store.Append] tells that as an error, can be repeated, and does not read the run's
@@ -46,27 +68,20 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 }
 
 // MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found is false for a run that
-// is not here.
+// is not here. Followers are told of the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool, err error) {
-	return s.mark(ctx, "mark live run failed", runID, func(tx *db.Tx, row *live.Row) error { return fail(tx, row, message) })
+	err = s.db.Write(ctx, opFail, func(tx *db.Tx) error {
+		run, found, err = s.MarkFailedTx(tx, runID, message)
+		return err
+	})
+	return foundOrNot(run, found, err)
 }
 
-// MarkCancelled cancels a run, whatever its status. found is false for a run that is not here.
+// MarkCancelled cancels a run, whatever its status. found is false for a run that is not here. Followers are told of the new
+// status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	return s.mark(ctx, "mark live run cancelled", runID, cancel)
-}
-
-func (s *Store) mark(ctx context.Context, why, runID string, change func(*db.Tx, *live.Row) error) (run RunSnapshot, found bool, err error) {
-	err = s.write(ctx, why, runID, func(tx *db.Tx, scope int64) error {
-		row, ok, err := live.FindRow(&tx.Rx, scope, runID)
-		if found = ok; err != nil || !ok {
-			return err
-		}
-		if err := change(tx, row); err != nil {
-			return err
-		}
-		whole, err := row.Whole(&tx.Rx)
-		run = snapshotOf(whole.Snapshot())
+	err = s.db.Write(ctx, opCancel, func(tx *db.Tx) error {
+		run, found, err = s.MarkCancelledTx(tx, runID)
 		return err
 	})
 	return foundOrNot(run, found, err)
@@ -97,18 +112,26 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 }
 
 // List gives all runs of the scope in the order of their creation, from one snapshot. Runs of the same millisecond are in
-// the order in which they were added.
+// the order in which they were added. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
-	items, _, err := s.list(ctx, Filter{}, listPlace{-1, -1}, live.NoLimit)
-	return items, err
+	var rows []live.WholeRow
+	err := s.db.Read(ctx, opList, func(rx *db.Rx) (err error) {
+		rows, err = s.list(rx, Filter{}, beginning, live.NoLimit)
+		return err
+	})
+	list := make([]RunSnapshot, len(rows))
+	for i := range rows {
+		list[i] = snapshotOf(rows[i].Snapshot())
+	}
+	return list, err
 }
 
 // Records gives all runs of the scope with the events that are kept, in the order of List, from one snapshot.
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
 		records = nil
-		var rows []live.WholeRow
-		if err := rx.Select(&rows, sqlRuns, scope, -1, -1, int64(live.NoLimit)); err != nil {
+		rows, err := s.list(rx, Filter{}, beginning, live.NoLimit)
+		if err != nil {
 			return err
 		}
 		for i := range rows {
@@ -121,4 +144,98 @@ func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 		return nil
 	})
 	return records, err
+}
+
+// A RunEventPage is a part of a run's events, and how it lies among them.
+type RunEventPage struct {
+	Events                  []RunEventRecord
+	FirstAvailableSequence  *uint64 // of the oldest event that is kept; nil: none is
+	LatestSequenceExclusive uint64  // the run's event count
+	NextAfterSequence       *uint64 // of the last event in the page, else the cursor that was given
+	RetentionGap            bool    // events behind the cursor were removed: the page does not begin where it was asked to
+	HasMore                 bool
+}
+
+// EventPage gives at most limit events behind the sequence after, nil for the beginning; found is false for a run that is
+// not here. A limit of 0 gives none and says how the run stands. Its cost depends on the page alone.
+//
+// db.ErrInvalid: the limit is negative.
+func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limit int) (page RunEventPage, found bool, err error) {
+	const why = "page live events"
+	if limit < 0 {
+		return page, false, &db.Error{Op: why, Err: errLimit(limit)}
+	}
+	err = s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
+		row, ok, err := live.FindRow(rx, scope, runID)
+		found = ok
+		if err != nil || !ok {
+			return err
+		}
+		page, err = pageOf(rx, row, after, int64(limit))
+		return err
+	})
+	return page, found && err == nil, err
+}
+
+func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPage, err error) {
+	page = RunEventPage{LatestSequenceExclusive: w.Count(), NextAfterSequence: after}
+	oldest, err := w.Events(rx, 0, 1)
+	if err != nil {
+		return page, err
+	}
+	start := uint64(0)
+	if after != nil {
+		start = *after + 1
+	}
+	if len(oldest) > 0 {
+		page.FirstAvailableSequence = &oldest[0].Sequence
+	}
+	past := after != nil && start == 0 // behind the largest number there is: nothing can be
+	page.RetentionGap = !past && start < w.Count() && (len(oldest) == 0 || start < oldest[0].Sequence)
+	events, err := w.EventsBehind(rx, after, limit+1)
+	if err != nil {
+		return page, err
+	}
+	if page.HasMore = int64(len(events)) > limit; page.HasMore {
+		events = events[:limit]
+	}
+	page.Events = eventRecordsOf(events)
+	if n := len(page.Events); n > 0 {
+		page.NextAfterSequence = &page.Events[n-1].Sequence
+	}
+	return page, nil
+}
+
+// ReplaceRecords replaces all runs of the scope, those that are running too, in one transaction; no records clear it. Of
+// records with one id the last wins, with its events. A run's count becomes what the next event's sequence has to be: the
+// largest of the count it names, its last sequence and 1, and the number of its events. Caps hold: runs that were created
+// first go first.
+//
+// db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not UTF-8, an event was not
+// made by NewEvent.
+func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
+	const why = "replace live records"
+	for i := range records {
+		stored := records[i].stored()
+		if err := stored.Check(); err != nil {
+			return &db.Error{Op: why, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
+		}
+	}
+	list := s.caps.kept(lastOfEach(records))
+	return s.db.Write(ctx, why, func(tx *db.Tx) error {
+		scope, err := tx.Scope(s.scope)
+		if err != nil {
+			return err
+		}
+		same, err := s.keepSame(tx, scope, list)
+		if err != nil {
+			return err
+		}
+		for _, r := range list[same:] {
+			if err := s.add(tx, scope, r); err != nil {
+				return fmt.Errorf("live run %q: %w", r.Snapshot.ID, err)
+			}
+		}
+		return nil
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -293,15 +294,15 @@ func TestListPagesMeetEveryRunOnce(t *testing.T) {
 		}
 	}
 	var got []string
-	for page := (live.Page{Limit: 5}); ; {
-		list, err := store.ListPage(ctx, live.Filter{}, page)
+	for at := (db.At{Limit: 5}); ; {
+		page, err := store.Page(ctx, live.Filter{}, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, run := range list.Items {
+		for _, run := range page.Items {
 			got = append(got, run.ID)
 		}
-		if page.After = list.Next; page.After == "" {
+		if at.After = page.Next; at.After == "" {
 			break
 		}
 	}
@@ -312,7 +313,7 @@ func TestListPagesMeetEveryRunOnce(t *testing.T) {
 	if _, _, err := store.MarkCancelled(ctx, want[1]); err != nil {
 		t.Fatal(err)
 	}
-	for run, err := range store.Runs(ctx, live.Filter{Session: &session, Statuses: []live.RunStatus{live.Cancelled}, Since: clockBase}) {
+	for run, err := range store.All(ctx, live.Filter{Session: &session, Statuses: []live.RunStatus{live.Cancelled}, Since: clockBase}) {
 		if err != nil || run.ID != want[1] {
 			t.Fatalf("%q, %v", run.ID, err)
 		}
@@ -322,8 +323,168 @@ func TestListPagesMeetEveryRunOnce(t *testing.T) {
 		t.Errorf("%d runs pass the filter", cancelled)
 	}
 	for _, cursor := range []string{"x", "bA", "ZQAA"} {
-		if _, err := store.ListPage(ctx, live.Filter{}, live.Page{After: cursor}); !errors.Is(err, db.ErrInvalid) {
+		if _, err := store.Page(ctx, live.Filter{}, db.At{After: cursor}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("the cursor %q gave %v", cursor, err)
 		}
+	}
+}
+
+// A filter, its bounds to the millisecond, and several statuses at once: always what a look at all runs would give, in order.
+func TestPagesShowWhatPassesTheFilter(t *testing.T) {
+	ctx := t.Context()
+	clock := dbtest.NewClock(clockBase)
+	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}), live.Options{})
+	var all []live.RunSnapshot
+	for i := range 24 {
+		run, err := store.CreateRun(ctx, fmt.Sprint("session ", i%2), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch i % 4 {
+		case 1:
+			run = record(t, store, run.ID, live.AgentStart("p"))
+		case 2:
+			run = record(t, store, run.ID, live.AgentEnd("t"))
+		}
+		all = append(all, run)
+		if i%3 == 0 {
+			clock.Advance(time.Millisecond)
+		}
+	}
+	session := "session 1"
+	third := time.UnixMilli(int64(all[3].CreatedAtMs))
+	for _, f := range []live.Filter{
+		{},
+		{Session: &session},
+		{Statuses: []live.RunStatus{live.Executing}},
+		{Statuses: []live.RunStatus{live.Executing, live.Completed, live.Executing}},
+		{Session: &session, Statuses: []live.RunStatus{live.Executing, live.Created}},
+		{Since: third},
+		{Since: third.Add(time.Nanosecond)},
+		{Until: third},
+		{Since: third, Until: third.Add(2 * time.Millisecond), Statuses: []live.RunStatus{live.Created, live.Completed}},
+	} {
+		var want, got []string
+		for _, run := range all {
+			created := time.UnixMilli(int64(run.CreatedAtMs))
+			if (f.Session == nil || run.SessionID == *f.Session) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Status)) &&
+				!created.Before(f.Since) && (f.Until.IsZero() || created.Before(f.Until)) {
+				want = append(want, run.ID)
+			}
+		}
+		at := db.At{Limit: 3}
+		for page, err := store.Page(ctx, f, at); ; page, err = store.Page(ctx, f, at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, run := range page.Items {
+				got = append(got, run.ID)
+			}
+			if at.After = page.Next; at.After == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%+v shows %d runs, not %d", f, len(got), len(want))
+		}
+		got = nil
+		for run, err := range store.All(ctx, f) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, run.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("all of %+v are %d runs, not %d", f, len(got), len(want))
+		}
+	}
+	for _, limit := range []int{-1, 1001} {
+		if _, err := store.Page(ctx, live.Filter{}, db.At{Limit: limit}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("the limit %d gave %v", limit, err)
+		}
+	}
+}
+
+// More runs than an iterator reads at a time.
+func TestAllGivesEveryRun(t *testing.T) {
+	store := newStore(t, live.Options{})
+	records := make([]live.RunRecord, 450)
+	for i := range records {
+		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprintf("r%03d", i), Status: live.Created, CreatedAtMs: uint64(i / 7)}
+	}
+	if err := store.ReplaceRecords(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for run, err := range store.All(t.Context(), live.Filter{}) {
+		if err != nil || run.ID != records[n].Snapshot.ID {
+			t.Fatalf("run %d is %q: %v", n, run.ID, err)
+		}
+		n++
+	}
+	if n != len(records) {
+		t.Errorf("%d runs came", n)
+	}
+}
+
+func TestFindGivesWhatBeginsWithAPrefix(t *testing.T) {
+	store := newStore(t, live.Options{})
+	for _, id := range []string{"a", "a\U0010FFFFb", "ab", "b", "aé"} {
+		if _, err := store.CreateRunWithID(t.Context(), id, "s", "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for prefix, want := range map[string][]string{"": {"a", "ab", "aé", "a\U0010FFFFb", "b"}, "a": {"a", "ab", "aé", "a\U0010FFFFb"}, "a\U0010FFFF": {"a\U0010FFFFb"}, "c": nil} {
+		if got, err := store.Find(t.Context(), prefix, 0); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, not %q: %v", prefix, got, want, err)
+		}
+	}
+	if got, err := store.Find(t.Context(), "a", 2); err != nil || len(got) != 2 {
+		t.Errorf("two of them are %q: %v", got, err)
+	}
+	if _, err := store.Find(t.Context(), "\xff", 1); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("what is no text gave %v", err)
+	}
+}
+
+func TestAMissingRunIsNotFound(t *testing.T) {
+	for _, scope := range []string{"", "never written"} {
+		store := live.NewStore(dbtest.Open(t, db.Options{}), live.Options{Scope: scope})
+		_, get := store.Get(t.Context(), "no such run")
+		_, page := store.EventsPage(t.Context(), "no such run", db.At{})
+		for what, err := range map[string]error{"get": get, "page": page, "delete": store.Delete(t.Context(), "no such run")} {
+			if !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
+				t.Errorf("%s gave %v", what, err)
+			}
+		}
+	}
+}
+
+func TestDeleteTakesEverythingThatBelongsToARun(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{})
+	run, stays := create(t, store, "p"), create(t, store, "q")
+	record(t, store, stays.ID, live.TextDelta("x"))
+	const events = 9_000 // more than go in one transaction
+	if _, err := store.Append(t.Context(), run.ID, live.Batch{Key: "k", Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Read(t.Context(), "count", func(rx *db.Rx) error {
+		for table, want := range map[string]int{"live_runs": 1, "live_texts": 1, "live_events": 1, "live_append_keys": 0} {
+			var n int
+			if err := rx.Get(&n, `SELECT count(*) FROM `+table); err != nil {
+				return err
+			}
+			if n != want {
+				t.Errorf("%s has %d rows left", table, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

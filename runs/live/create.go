@@ -1,0 +1,125 @@
+package live
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"selvedge/db"
+	"selvedge/internal/live"
+)
+
+// A Reservation is what ReserveRunWithID gives.
+type Reservation struct {
+	Snapshot RunSnapshot
+	// Existing is true when the run was there before; the call's session and prompt were not looked at then.
+	Existing bool
+}
+
+// Replayed reports whether the reservation repeats an earlier one.
+func (r Reservation) Replayed() bool { return r.Existing }
+
+const (
+	opCreate  = "create live run"
+	opReserve = "reserve live run"
+)
+
+// create adds a run; one of that id that is here goes.
+func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot, err error) {
+	if err := s.shrink(ctx, opCreate, id); err != nil {
+		return RunSnapshot{}, err
+	}
+	err = s.db.Write(ctx, opCreate, func(tx *db.Tx) error {
+		run, err = s.CreateRunWithIDTx(tx, id, sessionID, prompt)
+		return err
+	})
+	return run, err
+}
+
+// CreateRunTx is CreateRun inside a transaction of the caller's.
+func (s *Store) CreateRunTx(tx *db.Tx, sessionID, prompt string) (RunSnapshot, error) {
+	return s.CreateRunWithIDTx(tx, newID(), sessionID, prompt)
+}
+
+// CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's. A run of that id goes whole in it, however many
+// events it has.
+func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run RunSnapshot, err error) {
+	err = s.inside(tx, opCreate, id, func(scope int64) error {
+		if run, err = newRun(tx, id, sessionID, prompt); err != nil {
+			return err
+		}
+		there, found, err := live.FindRow(&tx.Rx, scope, id)
+		if err == nil && found {
+			err = there.Remove(tx)
+		}
+		if err != nil {
+			return err
+		}
+		return s.add(tx, scope, &RunRecord{Snapshot: run})
+	})
+	return run, err
+}
+
+// ReserveRunWithIDTx is ReserveRunWithID inside a transaction of the caller's.
+func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r Reservation, err error) {
+	err = s.inside(tx, opReserve, id, func(scope int64) error {
+		r.Existing, r.Snapshot, err = s.snapshot(&tx.Rx, scope, id)
+		if err != nil || r.Existing {
+			return err
+		}
+		if r.Snapshot, err = newRun(tx, id, sessionID, prompt); err != nil {
+			return err
+		}
+		return s.add(tx, scope, &RunRecord{Snapshot: r.Snapshot})
+	})
+	if err != nil {
+		return Reservation{}, err
+	}
+	return r, nil
+}
+
+func (s *Store) snapshot(rx *db.Rx, scope int64, runID string) (found bool, run RunSnapshot, err error) {
+	row, found, err := live.FindRow(rx, scope, runID)
+	if err != nil || !found {
+		return false, RunSnapshot{}, err
+	}
+	whole, err := row.Whole(rx)
+	if err != nil {
+		return false, RunSnapshot{}, err
+	}
+	return true, snapshotOf(whole.Snapshot()), nil
+}
+
+func newRun(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
+	if err := errors.Join(db.CheckID("session", sessionID), live.CheckText("prompt", prompt)); err != nil {
+		return RunSnapshot{}, err
+	}
+	now := nowMillis(&tx.Rx)
+	return RunSnapshot{ID: id, SessionID: sessionID, Status: Created, Prompt: prompt, CreatedAtMs: now, UpdatedAtMs: now}, nil
+}
+
+// nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.
+func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
+
+// add writes a run that is not there, with its events, and holds the caps.
+func (s *Store) add(tx *db.Tx, scope int64, r *RunRecord) error {
+	if s.caps.runs.set && s.caps.runs.limit == 0 {
+		return nil // it would go at once
+	}
+	stored := r.stored()
+	row, err := live.AddRun(tx, scope, &stored)
+	if err != nil {
+		return err
+	}
+	gone, err := row.Trim(tx, trimmed, s.caps.full)
+	if err == nil && gone > 0 {
+		err = row.Move(tx)
+	}
+	if err != nil || !s.caps.runs.set {
+		return err
+	}
+	return s.dropOldest(tx, scope)
+}
+
+func newID() string { return "run-" + uuid.NewString() }

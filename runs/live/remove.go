@@ -1,0 +1,98 @@
+package live
+
+import (
+	"context"
+
+	"selvedge/db"
+	"selvedge/internal/live"
+)
+
+const opDelete = "delete live run"
+
+// Delete takes a run away, with all that belongs to it. One with more than 4,000 events goes in several transactions, so that
+// none holds the writer for long: its oldest events first. db.ErrNotFound: there is no such run.
+func (s *Store) Delete(ctx context.Context, runID string) error {
+	if err := s.shrink(ctx, opDelete, runID); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
+}
+
+// DeleteTx is Delete inside a transaction of the caller's, which is as long as the run is.
+func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
+	return s.inside(tx, opDelete, runID, func(scope int64) error {
+		row, found, err := live.FindRow(&tx.Rx, scope, runID)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return notFound(opDelete, runID)
+		}
+		return row.Remove(tx)
+	})
+}
+
+// trimmed is how many events one transaction takes out: less than 50 ms of the writer's time.
+const trimmed = 4000
+
+// dropOldest holds the cap on runs: those added first go first. What is left to do when a transaction has taken its share
+// of events out is left to the next.
+func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
+	counts, err := live.CountsOf(&tx.Rx, scope)
+	if err != nil {
+		return err
+	}
+	share := int64(trimmed)
+	for over := s.caps.runs.over(counts.Runs); over > 0 && share > 0; over-- {
+		row, found, err := live.OldestRun(tx, scope, counts)
+		if err != nil || !found {
+			return err
+		}
+		left, err := remove(tx, row, share)
+		if err != nil {
+			return err
+		}
+		share = left - 1
+		counts.Oldest = row.Key
+	}
+	return nil
+}
+
+// remove takes a run out, or where it has more events than the share the oldest of them. left is what the share has left;
+// it is negative where the run is still there.
+func remove(tx *db.Tx, row *live.Row, share int64) (left int64, err error) {
+	if row.KeptEvents <= share {
+		return share - row.KeptEvents, row.Remove(tx)
+	}
+	if _, err := row.Trim(tx, share, func(int64, int64) bool { return true }); err != nil {
+		return 0, err
+	}
+	return -1, row.Move(tx)
+}
+
+// shrink takes events out of a run that is about to be removed, a share in each transaction, until it is small enough to go
+// in one.
+func (s *Store) shrink(ctx context.Context, why, runID string) error {
+	for more := true; more; {
+		err := s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
+			row, found, err := live.FindRow(rx, scope, runID)
+			more = found && row.KeptEvents > trimmed
+			return err
+		})
+		if err != nil || !more {
+			return err
+		}
+		err = s.write(ctx, why, runID, func(tx *db.Tx, scope int64) error {
+			row, found, err := live.FindRow(&tx.Rx, scope, runID)
+			if err != nil || !found || row.KeptEvents <= trimmed {
+				return err
+			}
+			_, err = remove(tx, row, trimmed)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
