@@ -15,9 +15,10 @@ import (
 	"selvedge/db"
 )
 
-// resident is the memory that a process holds for itself, in bytes: pages of the program's own file are shared with
-// every other copy of it and do not count.
+// resident is the memory of a process, in bytes: all of it (VmRSS), and what it holds for itself (RssAnon), without the
+// pages of the program's own file, which every copy of it shares.
 type resident struct {
+	IdleRSS int64 `json:"idle_rss"`
 	Idle    int64 `json:"idle"`
 	Full    int64 `json:"full"`
 	Readers int64 `json:"readers"`
@@ -35,13 +36,13 @@ func childMemory(ctx context.Context, path string) error {
 		return err
 	}
 	r := resident{Readers: int64(readers)}
-	if r.Idle, err = residentNow(); err != nil {
+	if r.IdleRSS, r.Idle, err = residentNow(); err != nil {
 		return err
 	}
 	if err := readAll(ctx, d, readers); err != nil {
 		return err
 	}
-	if r.Full, err = residentNow(); err != nil {
+	if _, r.Full, err = residentNow(); err != nil {
 		return err
 	}
 	return errors.Join(reply(r), d.Close())
@@ -66,19 +67,31 @@ func readAll(ctx context.Context, d *db.DB, readers int) error {
 	return errors.Join(failed...)
 }
 
-func residentNow() (int64, error) {
+// residentNow is the memory of this process, once Go has given back what it does not use.
+func residentNow() (all, own int64, err error) {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for line := range bytes.Lines(status) {
-		if value, ok := bytes.CutPrefix(line, []byte("RssAnon:")); ok {
-			kb, err := strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(value), []byte("kB")))), 10, 64)
-			return kb << 10, err
+	return residentOf(status)
+}
+
+// residentOf reads /proc/PID/status.
+func residentOf(status []byte) (all, own int64, err error) {
+	for name, into := range map[string]*int64{"VmRSS:": &all, "RssAnon:": &own} {
+		_, behind, found := bytes.Cut(status, []byte("\n"+name))
+		value, _, whole := bytes.Cut(behind, []byte(" kB\n"))
+		if !found || !whole {
+			return 0, 0, fmt.Errorf("/proc/self/status has no %s", name)
 		}
+		kb, err := strconv.ParseInt(string(bytes.TrimSpace(value)), 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		*into = kb << 10
 	}
-	return 0, errors.New("/proc/self/status has no RssAnon")
+	return all, own, nil
 }
 
 // memory measures a process that has a file of 40 MB open.
@@ -90,7 +103,7 @@ func memory(ctx context.Context, b *bench) ([]result, error) {
 	if err := s.close(s.fillWAL(ctx)); err != nil {
 		return nil, err
 	}
-	var idle, each []float64
+	var all, idle, each []float64
 	for range b.rounds {
 		c, err := startChild(ctx, "memory", filepath.Join(s.dir, "selvedge.db"))
 		if err != nil {
@@ -100,11 +113,13 @@ func memory(ctx context.Context, b *bench) ([]result, error) {
 		if err := errors.Join(c.tell("go"), c.finish(&r)); err != nil {
 			return nil, err
 		}
+		all = append(all, float64(r.IdleRSS))
 		idle = append(idle, float64(r.Idle))
 		each = append(each, float64(r.Full-r.Idle)/float64(r.Readers))
 	}
 	return []result{
-		megabytes("memory of a process with an open file, idle", median(idle), 12),
+		megabytes("memory of a process with an open file, idle, all of it (VmRSS)", median(all), 12),
+		megabytes("the same, its own pages alone (RssAnon)", median(idle), 12),
 		megabytes("memory of each connection whose cache is full", median(each), 5),
 	}, nil
 }

@@ -60,9 +60,9 @@ func lists(ctx context.Context, b *bench) ([]result, error) {
 		return nil, err
 	}
 	return []result{
-		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs", firstPage, n), calls(p50), 1000),
+		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs, against a scan as fast as Rust's", firstPage, n), calls(p50), 1000),
 		flat.atMost(fmt.Sprintf("the same, %d runs against %d", b.n(flatUpTo), b.n(flatUpTo/100)), calls(p50), flatness),
-		all.faster(fmt.Sprintf("list all %d runs", n), calls(p50), 25),
+		all.faster(fmt.Sprintf("list all %d runs, against the same scan", n), calls(p50), 25),
 	}, nil
 }
 
@@ -106,14 +106,18 @@ func traces(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.traceDuel(ctx, b)
+	inGo, inRust, err := s.traceDuels(ctx, b)
 	if err := s.close(err); err != nil {
 		return nil, err
 	}
-	return []result{d.atMost(fmt.Sprintf("read a trace of %d turns of 2 KB, decoded", traceLen), calls(p50), 0.4)}, nil
+	row := fmt.Sprintf("read a trace of %d turns of 2 KB, decoded", traceLen)
+	return []result{
+		inGo.atMost(row+", against encoding/json", calls(p50), 0.4),
+		inRust.reported(row+", against a reader as fast as Rust's", calls(p50)),
+	}, nil
 }
 
-func (s *stage) traceDuel(ctx context.Context, b *bench) (duel, error) {
+func (s *stage) traceDuels(ctx context.Context, b *bench) (inGo, inRust duel, err error) {
 	const id = "run"
 	records := []runs.Record{started(agent, id, 0)}
 	for i := range traceLen {
@@ -122,22 +126,28 @@ func (s *stage) traceDuel(ctx context.Context, b *bench) (duel, error) {
 	records = append(records, ended(agent, id, 0))
 	line, err := lines(records...)
 	if err != nil {
-		return duel{}, err
+		return inGo, inRust, err
 	}
 	if err := s.files.Append(agent, id, line, original.NoSync); err != nil {
-		return duel{}, err
+		return inGo, inRust, err
 	}
 	if err := s.store.AppendRecords(ctx, agent, id, records); err != nil {
-		return duel{}, err
+		return inGo, inRust, err
 	}
 	n := b.n(2000)
-	return run(b.rounds,
-		each(n, func(int, int) error {
-			got, err := s.files.Trace(agent, id)
+	theirs := func(read func(agentID, runID string) ([]original.Record, error)) side {
+		return each(n, func(int, int) error {
+			got, err := read(agent, id)
 			return expect(len(got), len(records), err)
-		}),
-		each(n, func(int, int) error {
-			got, _, err := s.store.GetRunTraceFor(ctx, agent, id)
-			return expect(len(got), len(records), err)
-		}))
+		})
+	}
+	ours := each(n, func(int, int) error {
+		got, _, err := s.store.GetRunTraceFor(ctx, agent, id)
+		return expect(len(got), len(records), err)
+	})
+	if inGo, err = run(b.rounds, theirs(s.files.TraceInGo), ours); err != nil {
+		return inGo, inRust, err
+	}
+	inRust, err = run(b.rounds, theirs(s.files.Trace), ours)
+	return inGo, inRust, err
 }

@@ -40,6 +40,13 @@ func (d duel) atMost(row string, number func(round) float64, target float64) res
 	}
 }
 
+// reported is a line for a ratio without a target.
+func (d duel) reported(row string, number func(round) float64) result {
+	r := d.atMost(row, number, 0)
+	r.target, r.met = "", metUnknown
+	return r
+}
+
 // faster is a line for how many times as fast ours must be.
 func (d duel) faster(row string, number func(round) float64, target float64) result {
 	times := 1 / d.ratio(number)

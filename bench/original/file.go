@@ -2,27 +2,31 @@ package original
 
 import (
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // readToString reads a file as Rust's read_to_string does: its size is asked for, and a read at the end says that there
 // is no more.
-func readToString(path string) ([]byte, error) {
+func readToString(path string) ([]byte, error) { return readInto(nil, path) }
+
+// readInto is readToString behind what content holds already.
+func readInto(content []byte, path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	content, err := readAll(fd)
+	content, err = readAll(content, fd)
 	return content, errors.Join(err, unix.Close(fd))
 }
 
-func readAll(fd int) ([]byte, error) {
+func readAll(content []byte, fd int) ([]byte, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, err
 	}
-	content := make([]byte, 0, stat.Size+1)
+	content = slices.Grow(content, int(stat.Size)+1)
 	for {
 		n, err := unix.Read(fd, content[len(content):cap(content)])
 		if err != nil || n == 0 {

@@ -13,8 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Record is any line of a trace. One type for the three kinds lets encoding/json decode a line in one pass, which is
-// the fastest that it can.
+// A Record is any line of a trace. One type for the three kinds lets a line be decoded in one pass.
 type Record struct {
 	Record string `json:"record"`
 
@@ -58,14 +57,10 @@ type Termination struct {
 
 // Outcome is an agent's account of its run.
 type Outcome struct {
-	Status   string `json:"status"`
-	Summary  string `json:"summary"`
-	Evidence []struct {
-		Kind        string          `json:"kind"`
-		Description string          `json:"description"`
-		Data        json.RawMessage `json:"data"`
-	} `json:"evidence"`
-	Metrics struct {
+	Status   string     `json:"status"`
+	Summary  string     `json:"summary"`
+	Evidence []Evidence `json:"evidence"`
+	Metrics  struct {
 		Turns            uint32  `json:"turns"`
 		ToolCalls        uint32  `json:"tool_calls"`
 		DurationMs       float64 `json:"duration_ms"`
@@ -74,6 +69,13 @@ type Outcome struct {
 		ActionsFailed    uint32  `json:"actions_failed"`
 	} `json:"metrics"`
 	Timestamp time.Time `json:"timestamp"`
+}
+
+// Evidence is what an outcome rests on.
+type Evidence struct {
+	Kind        string          `json:"kind"`
+	Description string          `json:"description"`
+	Data        json.RawMessage `json:"data"`
 }
 
 // A Summary is a line of a list.
@@ -85,7 +87,21 @@ type Summary struct {
 
 // Trace reads all records of a run.
 func (s *RunStore) Trace(agentID, runID string) ([]Record, error) {
-	return loadRecords(filepath.Join(s.root, sanitize(agentID), sanitize(runID)+".jsonl"))
+	return new(traceReader).read(s.path(agentID, runID))
+}
+
+// TraceInGo reads all records of a run as a Go program would: with encoding/json.
+func (s *RunStore) TraceInGo(agentID, runID string) ([]Record, error) {
+	file, err := os.Open(s.path(agentID, runID))
+	if err != nil {
+		return nil, err
+	}
+	records, err := decodeLines(bufio.NewReaderSize(file, 8192))
+	return records, errors.Join(err, file.Close())
+}
+
+func (s *RunStore) path(agentID, runID string) string {
+	return filepath.Join(s.root, sanitize(agentID), sanitize(runID)+".jsonl")
 }
 
 // List reads every file of the agent and lists its runs, newest first.
@@ -100,11 +116,12 @@ func (s *RunStore) List(agentID string) ([]Summary, error) {
 		return nil, err
 	}
 	var list []Summary
+	var reader traceReader
 	for _, name := range names {
 		if filepath.Ext(name) != ".jsonl" {
 			continue
 		}
-		records, err := loadRecords(filepath.Join(dir, name))
+		records, err := reader.read(dir + "/" + name)
 		if err != nil {
 			return nil, err
 		}
@@ -114,15 +131,6 @@ func (s *RunStore) List(agentID string) ([]Summary, error) {
 	}
 	slices.SortStableFunc(list, func(a, b Summary) int { return b.StartedAt.Compare(a.StartedAt) })
 	return list, nil
-}
-
-func loadRecords(path string) ([]Record, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	records, err := decodeLines(bufio.NewReaderSize(file, 8192))
-	return records, errors.Join(err, file.Close())
 }
 
 func decodeLines(r *bufio.Reader) (list []Record, failed error) {
@@ -161,8 +169,8 @@ func summarize(records []Record) (Summary, bool) {
 	if started == nil {
 		return Summary{}, false
 	}
-	s := Summary{
-		RunID: started.RunID, AgentID: started.AgentID, Intent: started.Intent, Status: "in_progress",
+	s := Summary{ // copies, since the reader goes on with another file
+		RunID: strings.Clone(started.RunID), AgentID: strings.Clone(started.AgentID), Intent: strings.Clone(started.Intent), Status: "in_progress",
 		StartedAt: started.StartedAt, TurnCount: turns,
 	}
 	if ended != nil {

@@ -7,27 +7,25 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"selvedge/internal/agents"
 )
 
-// A Registry is the original's folder of TOML entries. Documents are read and written with our own codec on both sides of
-// a comparison, so that only what the stores do with them differs.
+// A Registry is the original's folder of TOML entries.
 type Registry struct {
 	dir     string
-	writing int // counts temporary files
+	sync    Sync // the original syncs the file and, after the rename, the folder
+	writing int  // counts temporary files
 }
 
 // NewRegistry gives the registry in the folder dir.
-func NewRegistry(dir string) *Registry { return &Registry{dir: dir} }
+func NewRegistry(dir string, sync Sync) *Registry { return &Registry{dir: dir, sync: sync} }
 
-// Save writes an entry, as every change of one does: under the lock, beside the file, and renamed over it. No fsync.
-func (r *Registry) Save(e agents.Record) error {
+// Save writes an entry, as every change of one does: under the lock, beside the file, and renamed over it.
+func (r *Registry) Save(e Entry) error {
 	return r.locked(func() error { return r.write(e) })
 }
 
 // Reserve reads every entry, as the original does while it looks for who holds the thread, and writes a new one.
-func (r *Registry) Reserve(e agents.Record) error {
+func (r *Registry) Reserve(e Entry) error {
 	return r.locked(func() error {
 		if err := createDirAll(r.dir); err != nil {
 			return err
@@ -60,7 +58,7 @@ func (r *Registry) held(thread string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if e.Status == agents.Active && e.Thread == thread {
+		if e.Status == "active" && e.Thread == thread {
 			return true, nil
 		}
 	}
@@ -68,7 +66,7 @@ func (r *Registry) held(thread string) (bool, error) {
 }
 
 // Update reads an entry, changes it and writes it back, all under the lock.
-func (r *Registry) Update(id string, change func(*agents.Record)) error {
+func (r *Registry) Update(id string, change func(*Entry)) error {
 	return r.locked(func() error {
 		e, err := r.load(r.path(id))
 		if err != nil {
@@ -81,27 +79,30 @@ func (r *Registry) Update(id string, change func(*agents.Record)) error {
 
 func (r *Registry) path(id string) string { return filepath.Join(r.dir, id+".toml") }
 
-func (r *Registry) load(path string) (agents.Record, error) {
+func (r *Registry) load(path string) (Entry, error) {
 	if !exists(path) {
-		return agents.Record{}, fmt.Errorf("%s is not there", path)
+		return Entry{}, fmt.Errorf("%s is not there", path)
 	}
 	document, err := readToString(path)
 	if err != nil {
-		return agents.Record{}, err
+		return Entry{}, err
 	}
-	return agents.DecodeTOML(document)
+	return DecodeEntry(document)
 }
 
-func (r *Registry) write(e agents.Record) error {
+func (r *Registry) write(e Entry) error {
 	if err := createDirAll(r.dir); err != nil {
 		return err
 	}
 	r.writing++
 	beside := filepath.Join(r.dir, fmt.Sprintf(".%s.toml.tmp-%d", e.SessionID, r.writing))
-	if err := writeFile(beside, e.TOML(), NoSync); err != nil {
+	if err := writeFile(beside, e.TOML(), r.sync); err != nil {
 		return err
 	}
-	return unix.Rename(beside, r.path(e.SessionID))
+	if err := unix.Rename(beside, r.path(e.SessionID)); err != nil || !bool(r.sync) {
+		return err
+	}
+	return syncFolder(r.dir)
 }
 
 // locked runs fn under the exclusive lock of the registry, whose file is opened for each call.
