@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"selvedge/agents"
+	"selvedge/db"
 )
 
 const (
@@ -272,8 +273,8 @@ queried_at = "+262142-12-31T23:59:59Z"
 	if got := string(load(t, r, "agent-a").TOML()); got != text {
 		t.Errorf("stored and read it is\n%s", got)
 	}
-	page, err := r.Page(ctx, agents.Filter{}, "", 1)
-	if err != nil || len(page.Entries) != 1 || string(page.Entries[0].TOML()) != text {
+	page, err := r.Page(ctx, agents.Filter{}, db.At{Limit: 1})
+	if err != nil || len(page.Items) != 1 || string(page.Items[0].TOML()) != text {
 		t.Errorf("as a page it is %+v, %v", page, err)
 	}
 	moved, _, err := r.UpdateEntry(ctx, "agent-a", func(e *agents.Entry) { e.StartedAt = e.StartedAt.Add(time.Minute) })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	registry "selvedge/internal/agents"
+	"selvedge/internal/chrono"
 )
 
 // A Status is where an agent stands.
@@ -17,6 +18,8 @@ const (
 	Complete  Status = "complete"
 	Merged    Status = "merged"
 )
+
+var statuses = []Status{Active, Abandoned, Complete, Merged}
 
 // An Entry is one agent session in the registry. Nil pointers are values that nobody gave.
 //
@@ -65,6 +68,7 @@ type kept struct {
 	exact      map[string]string
 	document   []byte
 	documentOf string
+	yearOne    bool // the start was read, and is the zero time
 }
 
 // A UsageSummary counts what an agent used; nil where nobody counted.
@@ -136,7 +140,7 @@ func entryOf(r *registry.Record) Entry {
 		UsageSummary: UsageSummary(r.Usage), LastProgressAt: r.LastProgressAt, ReportFlushState: r.ReportFlushState,
 		AttachReason: r.AttachReason, AttachPrecedence: slices.Clone(r.AttachPrecedence), WinningAttachRule: r.WinningAttachRule,
 		ProbeSource: r.ProbeSource, ProbeConfidence: r.ProbeConfidence, Status: Status(r.Status),
-		CompletedAt: r.CompletedAt, kept: kept{r.Exact, r.Document, r.DocumentOf},
+		CompletedAt: r.CompletedAt, kept: kept{r.Exact, r.Document, r.DocumentOf, r.StartedAt.IsZero()},
 	}
 	for _, q := range r.ContextQueries {
 		e.ContextQueries = append(e.ContextQueries, ContextQuery{q.Path, q.Scope, q.QueriedAt, q.Exact})
@@ -179,5 +183,8 @@ func (q *ContextQuery) UnmarshalJSON(data []byte) error {
 	var read registry.Query
 	err := read.UnmarshalJSON(data)
 	*q = ContextQuery{read.Path, read.Scope, read.QueriedAt, read.Exact}
+	if err == nil && q.QueriedAt.IsZero() {
+		q.exact = chrono.Format(q.QueriedAt) // was given, and so is not now
+	}
 	return err
 }

@@ -98,7 +98,7 @@ func ExampleRegistry_All() {
 			log.Fatal(err)
 		}
 	}
-	for e, err := range registry.All(ctx, agents.Filter{Status: []agents.Status{agents.Active}}) {
+	for e, err := range registry.All(ctx, agents.Filter{Statuses: []agents.Status{agents.Active}}) {
 		if err != nil {
 			log.Fatal(err)
 		}

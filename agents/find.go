@@ -79,7 +79,7 @@ const pathsAtOnce = 1000
 func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool, err error) {
 	paths := resolver{folders: map[string]string{}}
 	canonical := paths.resolve(root)
-	for after := start; ; {
+	for after := first; ; {
 		var candidates []pathOf
 		err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
 			candidates = nil
@@ -89,7 +89,7 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 			return Entry{}, false, err
 		}
 		for _, c := range candidates {
-			after = cursor{c.StartedAt, c.ID}
+			after = place{c.StartedAt, c.ID}
 			if instance != nil && (c.Instance == nil || *c.Instance != *instance) || paths.resolve(c.Path) != canonical {
 				continue
 			}

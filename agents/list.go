@@ -2,109 +2,181 @@ package agents
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"selvedge/db"
 	registry "selvedge/internal/agents"
 )
 
-// A Filter says which entries a page has. The zero value takes all; set fields must all agree.
+// A Filter says which entries a list shows. The zero value is all of them; set fields must all agree.
 type Filter struct {
-	Status []Status  // one of these
-	Thread *string   // on this thread
-	Since  time.Time // started at this time or later
+	// Statuses are those to show; none means any.
+	Statuses []Status
+	// Thread is the thread that the agents are on; nil is any.
+	Thread *string
+	// Since and Until bound the start: not before Since, before Until. Zero is no bound. Starts outside 1677 to 2262 count
+	// as the nearest of these years.
+	Since, Until time.Time
 }
 
-// A Page is a part of a list, the newest start first.
-type Page struct {
-	Entries []Entry
-	// Next is the cursor of the page behind this one; "" when there is none.
-	Next string
-}
+const (
+	opList = "list agents"
+	opGet  = "get agent"
+	opFind = "find agents"
+	// listName is that of the list in its cursors.
+	listName = "agents"
+)
 
-// maxPage is the most entries of one page.
-const maxPage = 1000
-
-// Page gives at most limit entries (0: 50, at most 1000) behind the cursor of an earlier page, "" being the beginning. It
-// only looks: stale entries are left out and nothing is put aside. Entries that are added while a caller goes from page
-// to page appear or not, by their start; none comes twice.
-func (r *Registry) Page(ctx context.Context, f Filter, after string, limit int) (page Page, err error) {
-	const why = "list agents"
-	if limit == 0 {
-		limit = 50
-	}
-	if limit < 0 || limit > maxPage {
-		return Page{}, named(why, "", registry.Invalid("a page has 1 to %d entries, not %d", maxPage, limit))
-	}
-	position, err := parseCursor(after)
-	if err != nil {
-		return Page{}, named(why, "", err)
-	}
-	err = r.read(ctx, why, "", func(rx *db.Rx, scope int64) error {
-		page, err = r.page(rx, scope, f, position, limit)
+// Page gives a page of the entries that pass the filter, the newest start first; entries that started at the same nanosecond
+// go by id. It only looks: stale entries are left out and nothing is put aside.
+func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Entry], err error) {
+	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
+		page, err = r.PageTx(rx, f, at)
 		return err
 	})
 	return page, err
 }
 
-// All goes through the entries of a filter, the newest start first, as Page does, a page at a time: no transaction is
-// open while the caller has an entry.
+// PageTx is Page inside a transaction.
+func (r *Registry) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
+	if page, err = r.page(rx, f, at); err != nil {
+		return db.Page[Entry]{}, &db.Error{Op: opList, Hint: db.Hint(err), Err: err}
+	}
+	return page, nil
+}
+
+// All gives the entries that pass the filter one by one, in the order of Page: see [db.AllPages].
 func (r *Registry) All(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		for after := ""; ; {
-			page, err := r.Page(ctx, f, after, 200)
+	return db.AllPages(func(at db.At) (db.Page[Entry], error) { return r.Page(ctx, f, at) })
+}
+
+// Get gives the entry with the id. ErrNotFound: there is none, or it is stale. It only looks, as Page does.
+func (r *Registry) Get(ctx context.Context, id string) (e Entry, err error) {
+	err = r.db.Read(ctx, opGet, func(rx *db.Rx) error {
+		e, err = r.GetTx(rx, id)
+		return err
+	})
+	return e, err
+}
+
+// GetTx is Get inside a transaction.
+func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
+	if err := registry.CheckID(id); err != nil {
+		return Entry{}, named(opGet, id, err)
+	}
+	found := false
+	err = r.readTx(rx, opGet, id, func(scope int64) error {
+		s, err := registry.Find(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
+		if err == nil && s != nil {
+			e, found = entryOf(&s.Record), true
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = named(opGet, id, db.ErrNotFound)
+	}
+	return e, err
+}
+
+// Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of them, with the rules of a
+// page.
+func (r *Registry) Find(ctx context.Context, prefix string, limit int) (ids []string, err error) {
+	err = r.db.Read(ctx, opFind, func(rx *db.Rx) error {
+		ids, err = r.FindTx(rx, prefix, limit)
+		return err
+	})
+	return ids, err
+}
+
+// FindTx is Find inside a transaction.
+func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, err error) {
+	err = r.readTx(rx, opFind, "", func(scope int64) error {
+		room, err := db.At{Limit: limit}.Room()
+		if err == nil {
+			err = db.CheckID("agent", prefix)
+		}
+		if err != nil {
+			return err
+		}
+		fresh := staleBefore(rx.Now())
+		if end, bounded := db.AfterPrefix(prefix); bounded {
+			return rx.Select(&ids, sqlIDsFrom+` AND a.session_id < ?`+sqlByID, scope, fresh, prefix, end, room.Items)
+		}
+		return rx.Select(&ids, sqlIDsFrom+sqlByID, scope, fresh, prefix, room.Items)
+	})
+	return ids, err
+}
+
+const (
+	sqlIDsFrom = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` AND a.session_id >= ?`
+	sqlByID    = ` ORDER BY a.session_id LIMIT ?`
+
+	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?) AND a.started_at >= ?`
+	sqlPageUntil  = ` AND a.started_at < ?`
+	sqlPageThread = ` AND a.thread = ?`
+	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
+	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
+)
+
+func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	scope, ok, err := rx.Scope(r.scope)
+	if err != nil || !ok && at.After == "" {
+		return page, err
+	}
+	after := first
+	if at.After != "" {
+		if after, err = readPlace(rx, scope, at.After); err != nil {
+			return page, err
+		}
+	}
+	query, args := sqlPage, []any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id, f.since()}
+	if !f.Until.IsZero() {
+		query, args = query+sqlPageUntil, append(args, db.Nanos(f.Until))
+	}
+	if f.Thread != nil {
+		query, args = query+sqlPageThread, append(args, *f.Thread)
+	}
+	if len(f.Statuses) > 0 {
+		query += sqlPageStatus
+		for i := range 4 { // one statement for any number of them, of which there are four
+			status := f.Statuses[min(i, len(f.Statuses)-1)]
+			if !slices.Contains(statuses, status) {
+				return page, fmt.Errorf("%w: %q is no status of an agent", db.ErrInvalid, status)
+			}
+			args = append(args, string(status))
+		}
+	}
+	items := func(yield func(Entry, error) bool) {
+		for s, err := range registry.Each(rx, query+sqlPageOrder, append(args, room.Items+1)...) {
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			for _, e := range page.Entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if after = page.Next; after == "" {
+			if !yield(entryOf(&s.Record), nil) {
 				return
 			}
 		}
 	}
+	return db.FillPage(room, items, (*Entry).size, func(e *Entry) string {
+		return rx.Cursor(listName, []int64{scope, db.Nanos(e.StartedAt)}, e.SessionID)
+	})
 }
 
-const (
-	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
-	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?) AND a.started_at >= ?`
-	sqlPageThread = ` AND a.thread = ?`
-	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
-	sqlPageEnd    = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
-)
-
-func (r *Registry) page(rx *db.Rx, scope int64, f Filter, after cursor, limit int) (Page, error) {
-	query, args := sqlPage, []any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id, f.since()}
-	if f.Thread != nil {
-		query, args = query+sqlPageThread, append(args, *f.Thread)
+// size is how many bytes an entry takes, about.
+func (e *Entry) size() int {
+	size := 500 + len(e.kept.document)
+	for _, q := range e.ContextQueries {
+		size += 60 + len(q.Path)
 	}
-	if len(f.Status) > 0 {
-		query += sqlPageStatus
-		for i := range 4 { // one statement for any number of them, of which there are four
-			args = append(args, string(f.Status[min(i, len(f.Status)-1)]))
-		}
-	}
-	all, err := registry.FindAll(rx, query+sqlPageEnd, append(args, limit+1)...)
-	if err != nil {
-		return Page{}, err
-	}
-	var page Page
-	if len(all) > limit {
-		last := all[limit-1]
-		all, page.Next = all[:limit], cursor{last.Row.StartedAt, last.Row.SessionID}.String()
-	}
-	for _, s := range all {
-		page.Entries = append(page.Entries, entryOf(&s.Record))
-	}
-	return page, nil
+	return size
 }
 
 func (f Filter) since() int64 {
@@ -114,54 +186,24 @@ func (f Filter) since() int64 {
 	return db.Nanos(f.Since)
 }
 
-// A cursor is the place of an entry in the list: what comes behind it started earlier, or at the same time with a greater
-// id.
-type cursor struct {
+// A place is where a list ended: what comes behind it started earlier, or at the same time with a greater id. The entry need
+// not be there any more.
+type place struct {
 	startedAt int64
 	id        string
 }
 
-// start is the place before all entries.
-var start = cursor{startedAt: 1<<63 - 1}
+// first is the place before all entries.
+var first = place{startedAt: 1<<63 - 1}
 
-func (c cursor) String() string {
-	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, uint64(c.startedAt)), c.id...))
-}
-
-func parseCursor(text string) (cursor, error) {
-	if text == "" {
-		return start, nil
+func readPlace(rx *db.Rx, scope int64, cursor string) (p place, err error) {
+	var numbers [2]int64
+	if err := rx.ReadCursor(listName, cursor, numbers[:], &p.id); err != nil {
+		return p, err
 	}
-	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(data) < 9 {
-		return cursor{}, fmt.Errorf("%w: %q is no cursor of a list of agents", db.ErrInvalid, text)
+	if numbers[0] != scope {
+		return p, db.NotThisCursor(cursor)
 	}
-	return cursor{int64(binary.BigEndian.Uint64(data)), string(data[8:])}, nil
-}
-
-// A Reservation says who has a thread.
-type Reservation struct {
-	Thread string
-	Holder Entry
-	Since  time.Time // when it was reserved
-	Epoch  int64     // greater than that of every earlier reservation
-	Leased bool      // it ends with its lease; see Lease
-	Live   Liveness  // Dead: the next who tries gets the thread
-}
-
-// Reservation tells who has reserved the thread; ok is false when nobody has. An agent that is active on a thread without
-// having reserved it (see Save) is not named here, but holds it against TryReserveThread all the same.
-func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
-	err = r.read(ctx, "look up reservation", "", func(rx *db.Rx, scope int64) error {
-		s, err := registry.Find(rx, sqlHolder, scope, thread)
-		if err != nil || s == nil {
-			return err
-		}
-		held, ok = Reservation{
-			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.LeaseUntil != nil,
-		}, true
-		held.Live, err = r.liveness(rx, &s.Row)
-		return err
-	})
-	return held, ok, err
+	p.startedAt = numbers[1]
+	return p, nil
 }

@@ -29,22 +29,22 @@ ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in
 // short transactions: when ctx ends in between, what was abandoned stays so.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
-	return r.reap(ctx, "reap dead agents", func(rx *db.Rx, scope int64, after cursor) (rows []registry.Row, err error) {
+	return r.reap(ctx, "reap dead agents", func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
 		return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 	})
 }
 
 // ReapDeadForThread is ReapDead for the agents of one thread.
 func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
-	return r.reap(ctx, "reap dead agents of a thread", func(rx *db.Rx, scope int64, after cursor) (rows []registry.Row, err error) {
+	return r.reap(ctx, "reap dead agents of a thread", func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
 		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
 	})
 }
 
 func (r *Registry) reap(
-	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after cursor) ([]registry.Row, error),
+	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error),
 ) (reaped int, err error) {
-	for after, more := start, true; more; {
+	for after, more := first, true; more; {
 		var dead []string
 		err := r.read(ctx, why, "", func(rx *db.Rx, scope int64) error {
 			dead, more = nil, false
@@ -60,7 +60,7 @@ func (r *Registry) reap(
 				if judged == Dead {
 					dead = append(dead, rows[i].SessionID)
 				}
-				after = cursor{rows[i].StartedAt, rows[i].SessionID}
+				after = place{rows[i].StartedAt, rows[i].SessionID}
 			}
 			more = len(rows) == judgedAtOnce
 			return nil

@@ -54,85 +54,36 @@ const (
 	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 )
 
-// Save puts an entry into the registry, in place of one with the same id. Nothing else is looked at: neither whether
-// another agent is active on the thread, nor who wrote the entry before.
-func (r *Registry) Save(ctx context.Context, e Entry) error {
-	return r.write(ctx, "save agent", e.SessionID, func(tx *db.Tx, scope int64) error { return save(tx, scope, e.record()) })
+// readTx runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
+func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
+	scope, ok, err := rx.Scope(r.scope)
+	if err == nil && ok {
+		err = fn(scope)
+	}
+	return named(why, id, err)
 }
 
-// Load gives the entry with the id; ok is false when there is none. An entry that ended seven days ago or earlier is put
-// aside in this call: no later one sees it.
-func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err error) {
-	const why = "load agent"
-	if err := registry.CheckID(id); err != nil {
-		return Entry{}, false, named(why, id, err)
+func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
+	scope, err := tx.Scope(r.scope)
+	if err == nil {
+		err = fn(scope)
 	}
-	old := false
-	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
-		found, err := registry.Find(rx, sqlBySession, scope, id)
-		if err != nil || found == nil {
-			return err
-		}
-		e, ok, old = entryOf(&found.Record), true, stale(found, rx.Now())
-		return nil
-	})
-	if err != nil || !old {
-		return e, ok, err
-	}
-	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), staleBefore(tx.Now()), scope, id)
-		ok = n == 0 // somebody brought it back meanwhile, or was faster
-		return err
-	})
-	if err != nil || !ok {
-		return Entry{}, false, err
-	}
-	return e, true, nil
+	return named(why, id, err)
 }
 
-// List gives all entries, the newest start first. Stale ones are put aside, as by Load.
-func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
-	err = r.look(ctx, "list agents", "", func(rx *db.Rx, scope int64) error {
-		list, err = entries(rx, sqlList, scope, staleBefore(rx.Now()))
-		return err
-	})
-	return list, err
-}
-
-// Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A missing one is fine.
-func (r *Registry) Delete(ctx context.Context, id string) error {
-	const why = "delete agent"
-	if err := registry.CheckID(id); err != nil {
-		return named(why, id, err)
-	}
-	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		_, err := tx.Exec(sqlDelete, scope, id)
-		return err
-	})
-}
-
-// read runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
 func (r *Registry) read(ctx context.Context, why, id string, fn func(rx *db.Rx, scope int64) error) error {
-	return named(why, id, r.db.Read(ctx, why, func(rx *db.Rx) error {
-		scope, ok, err := rx.Scope(r.scope)
-		if err != nil || !ok {
-			return err
-		}
-		return fn(rx, scope)
-	}))
+	return r.db.Read(ctx, why, func(rx *db.Rx) error {
+		return r.readTx(rx, why, id, func(scope int64) error { return fn(rx, scope) })
+	})
 }
 
 func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx, scope int64) error) error {
-	return named(why, id, r.db.Write(ctx, why, func(tx *db.Tx) error {
-		scope, err := tx.Scope(r.scope)
-		if err != nil {
-			return err
-		}
-		return fn(tx, scope)
-	}))
+	return r.db.Write(ctx, why, func(tx *db.Tx) error {
+		return r.writeTx(tx, why, id, func(scope int64) error { return fn(tx, scope) })
+	})
 }
 
-// look is a read that, as the original's, puts aside the stale entries that it met.
+// look is a read that puts aside the stale entries that it met.
 func (r *Registry) look(ctx context.Context, why, id string, fn func(rx *db.Rx, scope int64) error) error {
 	met := false
 	err := r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {

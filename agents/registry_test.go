@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,14 +27,14 @@ func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
 			want[e.SessionID] = true
 		}
 	}
-	filter := agents.Filter{Status: []agents.Status{agents.Active}, Thread: p("t/1"), Since: start.Add(time.Hour)}
+	filter := agents.Filter{Statuses: []agents.Status{agents.Active}, Thread: p("t/1"), Since: start.Add(time.Hour)}
 	var last agents.Entry
 	for after, pages := "", 0; ; pages++ {
-		page, err := r.Page(ctx, filter, after, 3)
-		if err != nil || len(page.Entries) > 3 || pages > 10 {
-			t.Fatalf("page %d: %d entries, %v", pages, len(page.Entries), err)
+		page, err := r.Page(ctx, filter, db.At{After: after, Limit: 3})
+		if err != nil || len(page.Items) > 3 || pages > 10 {
+			t.Fatalf("page %d: %d entries, %v", pages, len(page.Items), err)
 		}
-		for _, e := range page.Entries {
+		for _, e := range page.Items {
 			if !want[e.SessionID] {
 				t.Errorf("%s comes twice, or should not", e.SessionID)
 			}
@@ -54,11 +55,11 @@ func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
 
 func TestACursorOrLimitThatIsNoneIsRefused(t *testing.T) {
 	r := newRegistry(t)
-	if _, err := r.Page(ctx, agents.Filter{}, "nonsense", 0); !errors.Is(err, db.ErrInvalid) {
+	if _, err := r.Page(ctx, agents.Filter{}, db.At{After: "nonsense"}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a cursor of nonsense: %v", err)
 	}
 	for _, limit := range []int{-1, 1001} {
-		if _, err := r.Page(ctx, agents.Filter{}, "", limit); !errors.Is(err, db.ErrInvalid) {
+		if _, err := r.Page(ctx, agents.Filter{}, db.At{Limit: limit}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("a limit of %d: %v", limit, err)
 		}
 	}
@@ -179,5 +180,112 @@ func TestManyAgentsDoNotMakeReservingLookAtMore(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestATimeThatNobodyGaveIsNow(t *testing.T) {
+	f := newFixture(t)
+	e := entry("agent-a", agents.Active)
+	e.StartedAt = time.Time{}
+	save(t, f.Registry, e)
+	if err := f.LogContextQuery(ctx, "agent-a", agents.ContextQuery{Path: "a.go"}); err != nil {
+		t.Fatal(err)
+	}
+	got := load(t, f.Registry, "agent-a")
+	if !got.StartedAt.Equal(f.wall.Now()) || !got.ContextQueries[0].QueriedAt.Equal(f.wall.Now()) {
+		t.Errorf("saved as %s", got.TOML())
+	}
+	made, err := f.CreateGeneratedEntry(ctx, func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Status: agents.Active}, nil
+	})
+	if err != nil || !made.StartedAt.Equal(f.wall.Now()) {
+		t.Errorf("made as %s, %v", made.TOML(), err)
+	}
+}
+
+func TestFindGivesWhatBeginsSo(t *testing.T) {
+	f := newFixture(t)
+	old := entry("agent-a-old", agents.Complete)
+	old.CompletedAt = p(f.wall.Now().Add(-8 * 24 * time.Hour))
+	save(t, f.Registry, entry("agent-a", agents.Active), entry("agent-a-b", agents.Merged), entry("agent-b", agents.Active), entry("b", agents.Active), old)
+	for prefix, want := range map[string][]string{
+		"": {"agent-a", "agent-a-b", "agent-b", "b"}, "agent-a": {"agent-a", "agent-a-b"}, "agent-a-": {"agent-a-b"}, "c": nil,
+	} {
+		got, err := f.Find(ctx, prefix, 0)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v; want %q", prefix, got, err, want)
+		}
+	}
+	if got, err := f.Find(ctx, "", 2); err != nil || len(got) != 2 {
+		t.Errorf("at most two: %q, %v", got, err)
+	}
+	if _, err := f.Find(ctx, "", 1001); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+		t.Errorf("1001 at once: %v", err)
+	}
+}
+
+func TestGetOnlyLooksAndMissesWhatIsNotThere(t *testing.T) {
+	f := newFixture(t)
+	old := entry("agent-old", agents.Complete)
+	old.CompletedAt = p(f.wall.Now().Add(-8 * 24 * time.Hour))
+	save(t, f.Registry, entry("agent-a", agents.Active), old)
+	if e, err := f.Get(ctx, "agent-a"); err != nil || e.SessionID != "agent-a" {
+		t.Errorf("got %s, %v", e.SessionID, err)
+	}
+	for _, id := range []string{"agent-old", "agent-none"} {
+		if _, err := f.Get(ctx, id); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if n, err := f.CountAside(ctx, f.wall.Now()); n != 0 || err != nil {
+		t.Errorf("a look put %d aside, %v", n, err)
+	}
+	if _, err := f.Get(ctx, "Agent"); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("no id: %v", err)
+	}
+}
+
+func TestChangesOfAgentsAreOneTransaction(t *testing.T) {
+	f := newFixture(t)
+	undo := errors.New("undo")
+	work := func(tx *db.Tx) error {
+		if err := f.SaveTx(tx, entry("agent-a", agents.Active)); err != nil {
+			return err
+		}
+		if _, ok, err := f.UpdateEntryTx(tx, "agent-a", func(e *agents.Entry) { e.Model = p("m") }); err != nil || !ok {
+			return fmt.Errorf("update: %v, %w", ok, err)
+		}
+		if err := f.LogContextQueryTx(tx, "agent-a", agents.ContextQuery{Path: "a.go"}); err != nil {
+			return err
+		}
+		out, err := f.TryReserveThreadTx(tx, "main", onThread("main", os.Getpid()))
+		if err != nil || out.Reserved == nil {
+			return fmt.Errorf("reserve: %+v, %w", out, err)
+		}
+		held, ok, err := f.ReservationTx(&tx.Rx, "main")
+		if err != nil || !ok || held.Holder.SessionID != out.Reserved.SessionID {
+			return fmt.Errorf("the thread is %+v's, %v, %w", held, ok, err)
+		}
+		if err := f.UpdateStatusTx(tx, "agent-a", agents.Merged); err != nil {
+			return err
+		}
+		e, err := f.GetTx(&tx.Rx, "agent-a")
+		if err != nil || *e.Model != "m" || len(e.ContextQueries) != 1 || e.Status != agents.Merged {
+			return fmt.Errorf("it is %+v, %w", e, err)
+		}
+		return nil
+	}
+	err := f.db.Write(ctx, "work", func(tx *db.Tx) error { return errors.Join(work(tx), undo) })
+	if !errors.Is(err, undo) || errors.Is(err, db.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if list, err := f.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("undone it left %d entries, %v", len(list), err)
+	}
+	if err := f.db.Write(ctx, "work", work); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := f.Page(ctx, agents.Filter{}, db.At{}); err != nil || len(page.Items) != 2 {
+		t.Errorf("done it left %d entries, %v", len(page.Items), err)
 	}
 }

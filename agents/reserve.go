@@ -34,132 +34,75 @@ func (e *ReservedError) Error() string {
 // Unwrap makes it a db.ErrConflict.
 func (e *ReservedError) Unwrap() error { return db.ErrConflict }
 
-// TryReserveThread gives the thread to a new agent, unless one that is active on it lives, or may live (see LivenessFor
-// and Lease): that one is the answer, and build is not called. Those that are met before it, by id, and are dead are
-// abandoned; that stays so when build fails. An id of build's own that another agent has is a db.ErrConflict, and nothing
-// is built.
-//
-// However many processes try at once, one gets the thread and each of the others is told whose it is.
-func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome, error) {
-	out, _, err := r.reserve(ctx, "reserve thread", thread, nil, build)
-	return out, err
+const opReserve = "reserve thread"
+
+// TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons stays so where build fails
+// and the caller commits all the same.
+func (r *Registry) TryReserveThreadTx(tx *db.Tx, thread string, build Builder) (ReserveOutcome, error) {
+	a, err := r.attempt(tx, opReserve, thread, nil, build)
+	err = a.end(opReserve, err)
+	return a.outcome, err
 }
 
-// CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a *ReservedError.
-func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry, error) {
-	out, err := r.TryReserveThread(ctx, thread, build)
-	if err == nil && out.LiveOwner != nil {
-		err = &db.Error{
-			Op: "reserve thread", Entity: "thread", ID: thread, Hint: "wait for agent " + out.LiveOwner.SessionID + ", or release it",
-			Err: &ReservedError{Thread: thread, Owner: *out.LiveOwner},
-		}
+// An attempt is what became of one at a thread.
+type attempt struct {
+	outcome ReserveOutcome
+	lease   *Lease
+	failed  error // the builder's: what was done before it is kept
+	more    bool  // there are more stale entries to put aside
+}
+
+// end is the error of the attempt.
+func (a *attempt) end(why string, err error) error {
+	if err == nil && a.failed != nil {
+		err = named(why, "", a.failed)
 	}
 	if err != nil {
-		return Entry{}, err
+		a.outcome, a.lease = ReserveOutcome{}, nil
 	}
-	return *out.Reserved, nil
+	return err
 }
 
-// CreateGeneratedEntry adds what build makes for a new id. Nobody is asked about its thread.
-func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e Entry, err error) {
-	err = r.write(ctx, "create agent", "", func(tx *db.Tx, scope int64) error {
-		e, _, err = r.build(tx, scope, build)
+// reserve is an attempt in a transaction of its own.
+func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOptions, build Builder) (ReserveOutcome, *Lease, error) {
+	var a attempt
+	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
+		a, err = r.attempt(tx, why, thread, o, build)
 		return err
 	})
-	return e, err
+	if err := a.end(why, err); err != nil {
+		return ReserveOutcome{}, nil, err
+	}
+	return a.outcome, a.lease, r.putAsideRest(ctx, why, a.more)
 }
 
-// FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what it makes of it;
-// nobody asks whether the agent lives. If none matches, what build makes for a new id is added, and created is true. Stale
-// entries are put aside, also when build fails. The three functions run inside the transaction, as a Builder does.
-func (r *Registry) FindOrCreateActiveEntry(
-	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
-) (e Entry, created bool, err error) {
-	const why = "find or create agent"
-	var failed error
-	more := false
-	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
-		e, created, failed = Entry{}, false, nil
-		if more, err = putAside(tx, scope); err != nil {
-			return err
-		}
-		failed, err = inSavepoint(tx, func() error {
-			e, created, err = r.findOrCreate(tx, scope, matches, update, build)
-			return err
-		})
-		return err
-	})
-	if err == nil && failed != nil {
-		err = named(why, "", failed)
-	}
-	if err != nil {
-		return Entry{}, false, err
-	}
-	return e, created, r.putAsideRest(ctx, why, more)
-}
-
-func (r *Registry) findOrCreate(
-	tx *db.Tx, scope int64, matches func(Entry) bool, update func(*Entry), build Builder,
-) (Entry, bool, error) {
-	active, err := registry.FindAll(&tx.Rx, sqlActive, scope)
-	if err != nil {
-		return Entry{}, false, err
-	}
-	for i := range active {
-		if matches(entryOf(&active[i].Record)) {
-			e, err := change(tx, scope, &active[i], update)
-			return e, false, err
-		}
-	}
-	e, _, err := r.build(tx, scope, build)
-	return e, true, err
-}
-
-const (
-	sqlActive   = registry.SQLRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = registry.SQLRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
-
-	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, lease_ttl, lease_until, lease_boot_id, owner_id, pid_born_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
-)
-
-// reserve is TryReserveThread, with a lease where one is wanted.
-func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOptions, build Builder) (out ReserveOutcome, l *Lease, err error) {
-	var failed error // the builder's: what was done before it is kept
-	more := false
-	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
-		out, l, failed = ReserveOutcome{}, nil, nil
-		if more, err = putAside(tx, scope); err != nil {
+// attempt is TryReserveThread, with a lease where one is wanted.
+func (r *Registry) attempt(tx *db.Tx, why, thread string, o *LeaseOptions, build Builder) (a attempt, err error) {
+	err = r.writeTx(tx, why, "", func(scope int64) error {
+		if a.more, err = putAside(tx, scope); err != nil {
 			return err
 		}
 		owner, err := r.liveOwner(tx, scope, thread)
 		if err != nil || owner != nil {
-			out.LiveOwner = owner
+			a.outcome.LiveOwner = owner
 			return err
 		}
-		failed, err = inSavepoint(tx, func() error {
+		a.failed, err = inSavepoint(tx, func() error {
 			e, id, err := r.build(tx, scope, build)
 			if err != nil {
 				return err
 			}
-			l, err = r.claim(tx, scope, thread, &e, id, o)
-			out.Reserved = &e
+			a.lease, err = r.claim(tx, scope, thread, &e, id, o)
+			a.outcome.Reserved = &e
 			return err
 		})
-		if errors.Is(failed, errTaken) {
-			out.Reserved, l, failed = nil, nil, nil
-			out.LiveOwner, err = r.holder(tx, scope, thread)
+		if errors.Is(a.failed, errTaken) {
+			a.outcome.Reserved, a.lease, a.failed = nil, nil, nil
+			a.outcome.LiveOwner, err = r.holder(tx, scope, thread)
 		}
 		return err
 	})
-	if err == nil && failed != nil {
-		err = named(why, "", failed)
-	}
-	if err != nil {
-		return ReserveOutcome{}, nil, err
-	}
-	return out, l, r.putAsideRest(ctx, why, more)
+	return a, err
 }
 
 var (
@@ -205,6 +148,17 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	return nil, nil
 }
 
+const opCreate = "create agent"
+
+// CreateGeneratedEntryTx is CreateGeneratedEntry inside a transaction.
+func (r *Registry) CreateGeneratedEntryTx(tx *db.Tx, build Builder) (e Entry, err error) {
+	err = r.writeTx(tx, opCreate, "", func(scope int64) error {
+		e, _, err = r.build(tx, scope, build)
+		return err
+	})
+	return e, err
+}
+
 // build adds what the builder makes for an id that nobody has.
 func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, error) {
 	id, err := r.freeID(tx, scope)
@@ -215,7 +169,8 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	if err != nil {
 		return Entry{}, 0, err
 	}
-	made := e.record()
+	made := e.started(tx)
+	e.StartedAt = made.StartedAt
 	if err := made.Check(); err != nil {
 		return Entry{}, 0, err
 	}
@@ -274,3 +229,54 @@ func (r *Registry) holder(tx *db.Tx, scope int64, thread string) (*Entry, error)
 	owner := entryOf(&s.Record)
 	return &owner, nil
 }
+
+const opFindOrCreate = "find or create agent"
+
+// FindOrCreateActiveEntryTx is FindOrCreateActiveEntry inside a transaction.
+func (r *Registry) FindOrCreateActiveEntryTx(
+	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
+) (e Entry, created bool, err error) {
+	e, created, failed, _, err := r.findOrCreate(tx, matches, update, build)
+	if err == nil && failed != nil {
+		err = named(opFindOrCreate, "", failed)
+	}
+	return e, created, err
+}
+
+// findOrCreate keeps apart the error of the caller's functions, failed: what was done before them is kept. more reports
+// whether there are stale entries left to put aside.
+func (r *Registry) findOrCreate(
+	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
+) (e Entry, created bool, failed error, more bool, err error) {
+	err = r.writeTx(tx, opFindOrCreate, "", func(scope int64) error {
+		if more, err = putAside(tx, scope); err != nil {
+			return err
+		}
+		failed, err = inSavepoint(tx, func() error {
+			active, err := registry.FindAll(&tx.Rx, sqlActive, scope)
+			if err != nil {
+				return err
+			}
+			for i := range active {
+				if matches(entryOf(&active[i].Record)) {
+					e, err = change(tx, scope, &active[i], update)
+					return err
+				}
+			}
+			created = true
+			e, _, err = r.build(tx, scope, build)
+			return err
+		})
+		return err
+	})
+	return e, created, failed, more, err
+}
+
+const (
+	sqlActive   = registry.SQLRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlOnThread = registry.SQLRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
+
+	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, lease_ttl, lease_until, lease_boot_id, owner_id, pid_born_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+)

@@ -84,7 +84,7 @@ func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Fil
 	if c.Flags().Changed("thread") {
 		filter.Thread = &f.thread
 	}
-	if filter.Status, err = someOf("status", f.statuses, agentStatuses); err != nil {
+	if filter.Statuses, err = someOf("status", f.statuses, agentStatuses); err != nil {
 		return filter, err
 	}
 	filter.Since, err = parseSince(f.since, now)
@@ -96,8 +96,8 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 		registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[agents.Entry]{
 			page: func(ctx context.Context, after string, limit int) ([]agents.Entry, string, error) {
-				page, err := registry.Page(ctx, filter, after, limit)
-				return page.Entries, page.Next, err
+				page, err := registry.Page(ctx, filter, db.At{After: after, Limit: limit})
+				return page.Items, page.Next, err
 			},
 			grid: grid{header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5}},
 			row: func(e agents.Entry) []string {
@@ -152,16 +152,19 @@ machine.`,
 
 // findAgent finds the agent that an id on the command line means. It only looks.
 func findAgent(ctx context.Context, registry *agents.Registry, id string) (agents.Entry, error) {
-	var candidates []candidate[agents.Entry]
-	for e, err := range registry.All(ctx, agents.Filter{}) {
-		if err != nil {
-			return agents.Entry{}, err
-		}
-		if strings.HasPrefix(e.SessionID, id) {
-			candidates = append(candidates, candidate[agents.Entry]{id: e.SessionID, name: e.SessionID, item: e})
-		}
+	found, err := registry.Find(ctx, id, 0)
+	if err != nil {
+		return agents.Entry{}, err
 	}
-	return unique("agent", id, candidates)
+	var candidates []candidate[string]
+	for _, one := range found {
+		candidates = append(candidates, candidate[string]{id: one, name: one, item: one})
+	}
+	one, err := unique("agent", id, candidates)
+	if err != nil {
+		return agents.Entry{}, err
+	}
+	return registry.Get(ctx, one)
 }
 
 func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"selvedge/db"
@@ -36,6 +37,24 @@ func FindAll(rx *db.Rx, query string, args ...any) ([]Stored, error) {
 		}
 	}
 	return all, nil
+}
+
+// Each gives the records of a query that begins with SQLRow one by one.
+func Each(rx *db.Rx, query string, args ...any) iter.Seq2[*Stored, error] {
+	return func(yield func(*Stored, error) bool) {
+		for row, err := range rx.Query(query, args...) {
+			var s Stored
+			if err == nil {
+				err = row.ScanStruct(&s.Row)
+			}
+			if err == nil {
+				err = s.complete(rx)
+			}
+			if !yield(&s, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // complete makes the record of the row, context queries included.

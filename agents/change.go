@@ -1,24 +1,52 @@
 package agents
 
 import (
-	"context"
 	"time"
 
 	"selvedge/db"
 	registry "selvedge/internal/agents"
 )
 
-// UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is
-// fine. Stale entries that no call met yet can be brought back by it.
-func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
-	const why = "update agent status"
-	if err := registry.CheckID(id); err != nil {
-		return named(why, id, err)
+const opSave = "save agent"
+
+// SaveTx is Save inside a transaction.
+func (r *Registry) SaveTx(tx *db.Tx, e Entry) error {
+	return r.writeTx(tx, opSave, e.SessionID, func(scope int64) error { return save(tx, scope, e.started(tx)) })
+}
+
+// started is the record of an entry; one that nobody gave a start begins now.
+func (e *Entry) started(tx *db.Tx) *registry.Record {
+	r := e.record()
+	if r.StartedAt.IsZero() && !e.kept.yearOne {
+		r.StartedAt = tx.Now()
 	}
-	if err := registry.Status(status).Check(id); err != nil {
-		return named(why, id, err)
-	}
-	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
+	return r
+}
+
+const opDelete = "delete agent"
+
+// DeleteTx is Delete inside a transaction.
+func (r *Registry) DeleteTx(tx *db.Tx, id string) error {
+	return r.writeTx(tx, opDelete, id, func(scope int64) error {
+		if err := registry.CheckID(id); err != nil {
+			return err
+		}
+		_, err := tx.Exec(sqlDelete, scope, id)
+		return err
+	})
+}
+
+const opStatus = "update agent status"
+
+// UpdateStatusTx is UpdateStatus inside a transaction.
+func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
+	return r.writeTx(tx, opStatus, id, func(scope int64) error {
+		if err := registry.CheckID(id); err != nil {
+			return err
+		}
+		if err := registry.Status(status).Check(id); err != nil {
+			return err
+		}
 		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil || s == nil {
 			return err
@@ -49,16 +77,14 @@ func now(tx *db.Tx) *time.Time {
 // abandon is what reaping does to a dead agent.
 func abandon(tx *db.Tx, s *registry.Stored) error { return end(tx, s, Abandoned) }
 
-// UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is none. If update changes
-// the id, the entry with the old id stays as it was, and one with the new id is saved. update runs inside the transaction,
-// as a Builder does. Heartbeats of programs without a lease are such updates, of HeartbeatAt and LastProgressAt.
-func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool, err error) {
-	const why = "update agent"
-	if err := registry.CheckID(id); err != nil {
-		return Entry{}, false, named(why, id, err)
-	}
-	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
-		e, ok = Entry{}, false
+const opUpdate = "update agent"
+
+// UpdateEntryTx is UpdateEntry inside a transaction.
+func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e Entry, ok bool, err error) {
+	err = r.writeTx(tx, opUpdate, id, func(scope int64) error {
+		if err := registry.CheckID(id); err != nil {
+			return err
+		}
 		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 		if err != nil || s == nil {
 			return err
@@ -84,13 +110,16 @@ func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry)) (En
 	return e, replace(tx, s, changed)
 }
 
-// LogContextQuery adds a query to an active entry. For an entry that is not active, or missing, nothing is done.
-func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
-	const why = "log context query"
-	if err := registry.CheckID(id); err != nil {
-		return named(why, id, err)
-	}
-	return r.write(ctx, why, id, func(tx *db.Tx, scope int64) error { return logQuery(tx, scope, id, q) })
+const opLogQuery = "log context query"
+
+// LogContextQueryTx is LogContextQuery inside a transaction.
+func (r *Registry) LogContextQueryTx(tx *db.Tx, id string, q ContextQuery) error {
+	return r.writeTx(tx, opLogQuery, id, func(scope int64) error {
+		if err := registry.CheckID(id); err != nil {
+			return err
+		}
+		return logQuery(tx, scope, id, q)
+	})
 }
 
 const sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
@@ -101,6 +130,9 @@ func logQuery(tx *db.Tx, scope int64, id string, q ContextQuery) error {
 	var w registry.Row
 	if ok, err := tx.Find(&w, sqlForQuery, scope, id); err != nil || !ok || w.Status != registry.Active {
 		return err
+	}
+	if q.QueriedAt.IsZero() && q.exact == "" {
+		q.QueriedAt = tx.Now()
 	}
 	if w.Document != nil {
 		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
