@@ -5,6 +5,7 @@
 //
 // Each task is a paused workflow (checkpoints), so that it has one worker at a time however many processes run. Whoever
 // claims it leases the task's thread (agents), tells its worker about it (workers), shows it as a live run (runs/live) and
-// writes its trace (runs). Ending the run, completing the checkpoint and releasing the thread are one transaction: there is
-// no moment at which only some of the three have happened.
+// writes its trace (runs). A step's turn and what the live run shows of it are one transaction, and so are the ends of trace
+// and live run, the checkpoint's completion and the release of the thread: there is no moment at which only some of them have
+// happened. A task that fails is given back at once.
 package main

@@ -17,8 +17,8 @@ import (
 
 const (
 	agentID = "example"
-	// steps is how many turns a task takes.
-	steps = 5
+	// turns is how many a task takes.
+	turns = 5
 	// leaseTime is how long a thread stays with a process that hangs; one that dies loses it at once.
 	leaseTime = time.Minute
 )
@@ -115,17 +115,58 @@ func (r *Runtime) Work(ctx context.Context) error {
 	return nil
 }
 
-// do does a task from where its trace ends.
+// do does a task from where its trace ends. Where it can't go on, it gives the task back: others need not wait until this
+// process is gone.
 func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim) error {
+	lease, err := r.reserve(ctx, task)
+	if err == nil {
+		if err = r.steps(ctx, task, claim, lease); err != nil {
+			err = errors.Join(err, held(lease.Release(context.WithoutCancel(ctx), agents.Abandoned)))
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, r.pause(context.WithoutCancel(ctx), claim))
+	}
+	return err
+}
+
+// pause lets the task wait again, for whoever claims it next.
+func (r *Runtime) pause(ctx context.Context, claim *checkpoints.Claim) error {
+	paused, err := claim.Paused()
+	if err != nil {
+		return err
+	}
+	return held(r.file.Write(ctx, "give task back", func(tx *db.Tx) error {
+		if err := claim.CompleteTx(tx); err != nil {
+			return err
+		}
+		return r.paused.SaveTx(tx, paused)
+	}))
+}
+
+// held leaves out that something is no longer ours: then there is nothing to give back.
+func held(err error) error {
+	if errors.Is(err, db.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// reserve leases the task's thread.
+func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, error) {
 	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, agents.LeaseOptions{TTL: leaseTime}, func(id string) (agents.Entry, error) {
 		return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if lease == nil {
-		return fmt.Errorf("the thread belongs to %s", reserved.LiveOwner.SessionID)
+		return nil, fmt.Errorf("the thread belongs to %s", reserved.LiveOwner.SessionID)
 	}
+	return lease, nil
+}
+
+func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Claim, lease *agents.Lease) error {
 	if _, err := r.crew.SendInput(ctx, r.worker, workers.UserInput("do "+task)); err != nil {
 		return err
 	}
@@ -136,18 +177,18 @@ func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim)
 	if err != nil {
 		return err
 	}
-	for step := summary.TurnCount; step < steps; step++ {
+	for step := summary.TurnCount; step < turns; step++ {
 		if err := r.step(ctx, task, lease, step); err != nil {
 			return err
 		}
-	}
-	if _, _, err := r.live.RecordEvent(ctx, task, live.AgentEnd("done")); err != nil {
-		return err
 	}
 	return lease.Hold(ctx, "end task", func(tx *db.Tx) error {
 		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done", Timestamp: tx.Now()}
 		ended := runs.Ended{RunID: task, AgentID: agentID, EndedAt: tx.Now(), Termination: runs.Termination{Outcome: &outcome}}
 		if err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{ended}}); err != nil {
+			return err
+		}
+		if _, err := r.live.AppendTx(tx, task, live.Batch{Events: []live.Event{live.AgentEnd("done")}}); err != nil {
 			return err
 		}
 		if err := claim.CompleteTx(tx); err != nil {
@@ -157,18 +198,25 @@ func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim)
 	})
 }
 
-// step does one step, under the lease and under a key: a holder that was stopped too long writes nothing, and a step
-// whose acknowledgement was lost is not written twice.
+// step does one step, under the lease: a holder that was stopped too long writes nothing. The turn and what the live run
+// shows of it are one transaction, so that no kill parts them. Both have a key, so that a step whose acknowledgement was lost
+// is not written twice.
 func (r *Runtime) step(ctx context.Context, task string, lease *agents.Lease, step int) error {
-	tool := "think"
+	tool, key := "think", fmt.Sprint("step ", step)
 	turn := runs.Turn{Index: uint64(step), Tool: &tool}
 	err := lease.Hold(ctx, "step", func(tx *db.Tx) error {
-		return r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn}, Key: fmt.Sprint("step ", step)})
-	})
-	if err != nil {
+		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn}, Key: key})
+		if err != nil {
+			return err
+		}
+		_, err = r.live.AppendTx(tx, task, live.Batch{Events: []live.Event{live.TextDelta(said(step))}, Key: key})
 		return err
+	})
+	if err == nil {
+		r.stepDone(task, step)
 	}
-	r.stepDone(task, step)
-	_, _, err = r.live.RecordEvent(ctx, task, live.TextDelta(fmt.Sprint("step ", step, "\n")))
 	return err
 }
+
+// said is what a live run shows of a step.
+func said(step int) string { return fmt.Sprint("step ", step, "\n") }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"selvedge/agents"
@@ -49,6 +51,32 @@ func TestWhatAKilledRuntimeDidIsNeitherLostNorRepeated(t *testing.T) {
 	lookAt(t, dbtest.OpenAt(t, path, db.Options{}), args[1:])
 }
 
+func TestATaskThatFailsIsGivenBackAtOnce(t *testing.T) {
+	path := dbtest.Path(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck, err := Open(ctx, path, func(_ string, step int) {
+		if step == 2 {
+			cancel()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close() // alive until the end: nothing is free because its process is gone
+	if err := stuck.Submit(ctx, "task"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stuck.Work(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+	next := dbtest.Start(t, "runtime", path)
+	for step := 3; step < turns; step++ {
+		next.Expect(fmt.Sprint("task ", step))
+	}
+	next.Wait()
+	lookAt(t, stuck.file, []string{"task"})
+}
+
 func TestTwoRuntimesShareTheTasks(t *testing.T) {
 	path := dbtest.Path(t)
 	args := []string{path}
@@ -82,24 +110,39 @@ func lookAt(t *testing.T, d *db.DB, tasks []string) {
 		if err != nil || !found {
 			t.Fatalf("%s: %v, %v", task, found, err)
 		}
-		var turns, ends int
+		var made, ends int
 		for _, record := range trace {
 			switch r := record.(type) {
 			case runs.Turn:
-				if r.Index != uint64(turns) {
-					t.Errorf("%s: turn %d stands at %d", task, r.Index, turns)
+				if r.Index != uint64(made) {
+					t.Errorf("%s: turn %d stands at %d", task, r.Index, made)
 				}
-				turns++
+				made++
 			case runs.Ended:
 				ends++
 			}
 		}
-		if turns != steps || ends != 1 {
-			t.Errorf("%s has %d turns and %d ends", task, turns, ends)
+		if made != turns || ends != 1 {
+			t.Errorf("%s has %d turns and %d ends", task, made, ends)
 		}
 		run, found, err := live.NewStore(d, live.Options{}).Snapshot(ctx, task)
 		if err != nil || !found || run.Status != live.Completed {
 			t.Errorf("%s is shown as %v (%v, %v)", task, run.Status, found, err)
+		}
+		events, err := live.NewStore(d, live.Options{}).Events(ctx, task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, e := range events {
+			shown = append(shown, string(e.Event.JSON()))
+		}
+		var should []string
+		for step := range turns {
+			should = append(should, string(live.TextDelta(said(step)).JSON()))
+		}
+		if should = append(should, string(live.AgentEnd("done").JSON())); !slices.Equal(shown, should) {
+			t.Errorf("%s shows %q, not %q", task, shown, should)
 		}
 		if held, ok, err := agents.NewRegistry(d, agents.Options{}).Reservation(ctx, task); err != nil || ok {
 			t.Errorf("%s is still held: %+v, %v", task, held, err)
