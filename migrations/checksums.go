@@ -19,4 +19,11 @@ var Checksums = []Checksum{
 		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code", "verdict",
 		"policy_rule", "policy_param", "raw", "exact", "batch", "recorded_at",
 	}},
+	{Table: "live_runs", Column: "checksum", Covered: []string{
+		"scope", "run_id", "session_id", "status", "created_at", "created_at_ms", "updated_at", "updated_at_ms", "event_count",
+		"event_count_exact", "kept_events", "kept_bytes", "places", "first_place",
+	}},
+	{Table: "live_texts", Column: "checksum", Covered: []string{"run", "prompt", "result_text", "error", "further"}},
+	{Table: "live_events", Column: "checksum", Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
+	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
 }

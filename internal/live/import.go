@@ -29,7 +29,7 @@ type Imported struct {
 }
 
 const (
-	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlImport    = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
 	sqlSetPlace  = `UPDATE live_imports SET position = ? WHERE run = ?`
 	sqlOrigins   = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT JOIN live_imports AS i ON i.run = r.key
@@ -59,7 +59,9 @@ func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
 	if !e.regular() {
 		text = e.Text
 	}
-	_, err = tx.Exec(sqlAddImport, row.Key, from.Source, from.Path, from.Position, sumOf(e.Text), row.stamp(), text)
+	digest, stamp := sumOf(e.Text), row.stamp()
+	sum := db.Checksum(from.Path, digest, stamp, bytesOrNull(text))
+	_, err = tx.Exec(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
 	return err
 }
 

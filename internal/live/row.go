@@ -65,14 +65,14 @@ const (
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
 	sqlAddRow = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
-	event_count, event_count_exact, kept_events, kept_bytes, places, first_place)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
-	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further) VALUES (?, ?, ?, ?, ?)`
+	event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further, checksum) VALUES (?, ?, ?, ?, ?, ?)`
 
-	setMoved      = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?, kept_bytes = ?, places = ?, first_place = ?`
+	setMoved      = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?, kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
 	sqlMoveRow    = `UPDATE live_runs SET ` + setMoved + ` WHERE key = ?`
 	sqlMoveStatus = `UPDATE live_runs SET ` + setMoved + `, status = ? WHERE key = ?` // alone touches the index of statuses
-	sqlSetTexts   = `UPDATE live_texts SET prompt = ?, result_text = ?, error = ? WHERE run = ?`
+	sqlSetTexts   = `UPDATE live_texts SET prompt = ?, result_text = ?, error = ?, checksum = ? WHERE run = ?`
 )
 
 // SelectWhole begins a statement that reads whole rows.
@@ -171,21 +171,49 @@ func (w *Row) First() int64 { return w.Key << placeBits }
 // End is described beside First.
 func (w *Row) End() int64 { return (w.Key + 1) << placeBits }
 
+// columns are the values of a row's columns from scope to first_place.
+func (w *Row) columns() []any {
+	return []any{
+		w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, orNull(w.CreatedAtMs), w.UpdatedAt, orNull(w.UpdatedAtMs),
+		w.EventCount, orNull(w.EventCountExact), w.KeptEvents, w.KeptBytes, orNull(w.Places), w.FirstPlace,
+	}
+}
+
+// orNull is what a pointer points at as a column has it.
+func orNull[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+// bytesOrNull is a blob as a column has it.
+func bytesOrNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
 // Add writes a run that is not there, without its events.
 func (w *WholeRow) Add(tx *db.Tx) error {
-	err := tx.Get(&w.Key, sqlAddRow, w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, w.CreatedAtMs, w.UpdatedAt, w.UpdatedAtMs,
-		w.EventCount, w.EventCountExact, w.KeptEvents, w.KeptBytes, w.Places, w.FirstPlace)
-	if err != nil {
+	columns := w.Row.columns()
+	if err := tx.Get(&w.Key, sqlAddRow, append(columns, db.Checksum(columns...))...); err != nil {
 		return err
 	}
 	w.indexed = w.Status
-	_, err = tx.Exec(sqlAddTexts, w.Key, w.Prompt, w.ResultText, w.Error, w.Further)
+	texts := w.Texts.columns(w.Key)
+	_, err := tx.Exec(sqlAddTexts, append(texts, db.Checksum(texts...))...)
 	return err
 }
 
+// moved is where the columns begin that Move writes.
+const moved = 6
+
 // Move writes what an event, a mark or a cap changed.
 func (w *Row) Move(tx *db.Tx) error {
-	args := []any{w.UpdatedAt, w.UpdatedAtMs, w.EventCount, w.EventCountExact, w.KeptEvents, w.KeptBytes, w.Places, w.FirstPlace}
+	columns := w.columns()
+	args := append(columns[moved:], db.Checksum(columns...))
 	query := sqlMoveRow
 	if w.Status != w.indexed {
 		query, args = sqlMoveStatus, append(args, w.Status)
@@ -197,9 +225,14 @@ func (w *Row) Move(tx *db.Tx) error {
 	return err
 }
 
+func (t *Texts) columns(run int64) []any {
+	return []any{run, t.Prompt, orNull(t.ResultText), orNull(t.Error), bytesOrNull(t.Further)}
+}
+
 // SetTexts writes other texts.
 func (w *Row) SetTexts(tx *db.Tx, t Texts) error {
-	_, err := tx.Exec(sqlSetTexts, t.Prompt, t.ResultText, t.Error, w.Key)
+	columns := t.columns(w.Key)
+	_, err := tx.Exec(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
 	return err
 }
 

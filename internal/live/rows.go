@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	sqlAddEvent   = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlAddEvent   = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
 	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ` + BoundLimit
 	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
@@ -50,19 +50,20 @@ func (w *Row) AddEvents(tx *db.Tx, events []EventRecord) error {
 }
 
 func (w *Row) putEvent(tx *db.Tx, place int64, e *EventRecord, batch int64) error {
-	var sequence, of any
+	var sequence, number any
 	if w.Places != nil {
 		sequence = int64(min(e.Sequence, maxInt64))
 	}
 	if batch != 0 {
-		of = batch
+		number = batch
 	}
-	var raw []byte
+	var raw any
 	if !e.plain() {
 		raw = e.AppendJSON(nil)
 	}
 	at, _ := timeColumn(e.TimestampMs)
-	_, err := tx.Exec(sqlAddEvent, w.First()|place, sequence, e.Event.Kind, at, e.Event.Text, raw, of)
+	columns := []any{w.First() | place, sequence, e.Event.Kind, at, e.Event.Text, raw, number}
+	_, err := tx.Exec(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 	return err
 }
 
@@ -213,6 +214,16 @@ func (w *Row) Trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) (
 		w.FirstPlace = last - w.First() + 1
 	}
 	return gone, nil
+}
+
+const sqlFindBatch = `SELECT id, sequence FROM live_events WHERE id >= ? AND id < ? AND batch = ? ORDER BY id LIMIT 1`
+
+// FindBatch gives the sequence of the first event of a batch that is kept; found is false where none is. It looks at all
+// events of the run, from the oldest on.
+func (w *Row) FindBatch(rx *db.Rx, batch int64) (first uint64, found bool, err error) {
+	var e EventRow
+	found, err = rx.Find(&e, sqlFindBatch, w.First(), w.End(), batch)
+	return e.sequence(), found, err
 }
 
 // Weight is about how many bytes the event takes.

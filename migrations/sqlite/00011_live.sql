@@ -5,7 +5,12 @@
 -- Caps take the oldest events. A cursor before this place has missed some; between restored events there may be gaps that
 -- nobody missed.
 ALTER TABLE live_runs ADD COLUMN first_place INTEGER NOT NULL DEFAULT 0 CHECK (first_place >= 0); -- events in places below this one were removed by a cap; 0: none was
-ALTER TABLE live_events ADD COLUMN batch INTEGER; -- number of the call that recorded the event, by which a repeat of it is known; NULL: imported or restored, or recorded before there were such numbers
+ALTER TABLE live_events ADD COLUMN batch INTEGER; -- number of the call that recorded the event, by which a repeat of it is known; NULL: not the first of its call, imported, restored, or from before there were such numbers
+
+ALTER TABLE live_runs ADD COLUMN checksum INTEGER; -- CRC-32C of scope and of the columns from run_id to first_place; NULL: not written to since there are checksums
+ALTER TABLE live_texts ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in live_runs
+ALTER TABLE live_events ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
+ALTER TABLE live_imports ADD COLUMN checksum INTEGER; -- CRC-32C of path, digest, stamp and text; NULL: from before there were checksums
 
 UPDATE live_runs SET first_place = coalesce(
     (SELECT min(e.id) & 4294967295 FROM live_events AS e WHERE e.id >= live_runs.key << 32 AND e.id < (live_runs.key + 1) << 32),
@@ -46,5 +51,9 @@ DROP TABLE live_scopes;
 DROP TABLE live_append_keys;
 DROP INDEX live_runs_by_status;
 DROP INDEX live_runs_by_session;
+ALTER TABLE live_imports DROP COLUMN checksum;
+ALTER TABLE live_events DROP COLUMN checksum;
+ALTER TABLE live_texts DROP COLUMN checksum;
+ALTER TABLE live_runs DROP COLUMN checksum;
 ALTER TABLE live_events DROP COLUMN batch;
 ALTER TABLE live_runs DROP COLUMN first_place;

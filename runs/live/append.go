@@ -16,6 +16,9 @@ type Batch struct {
 	// Key makes the append repeatable: the same key for the same run again, with the same events, does nothing, and with
 	// others it is db.ErrConflict. "" is no key. Keys go when the run does.
 	Key string
+	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
+	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.
+	Repeat int64
 }
 
 // Appended is what became of a batch.
@@ -72,9 +75,15 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row
 		return nil, Appended{}, err
 	}
 	a := Appended{First: row.Count(), Status: RunStatus(row.Status)}
-	var digest []byte
+	if b.Repeat != 0 {
+		first, done, err := row.FindBatch(&tx.Rx, b.Repeat)
+		if err != nil || done {
+			a.First, a.Repeated = first, true
+			return row, a, err
+		}
+	}
 	if b.Key != "" {
-		digest = b.digest()
+		digest := b.digest()
 		first, done, err := repeated(&tx.Rx, row.Key, b.Key, digest)
 		if err != nil || done {
 			a.First, a.Repeated = first, true
@@ -87,15 +96,16 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row
 	if len(b.Events) == 0 {
 		return row, a, nil
 	}
-	now := nowMillis(&tx.Rx)
+	now, batch := nowMillis(&tx.Rx), tx.Batch()
 	for _, event := range b.Events {
 		record := live.EventRecord{Sequence: row.Count(), TimestampMs: now, Event: event.stored}
-		if err := row.AddEvent(tx, &record, 0); err != nil {
+		if err := row.AddEvent(tx, &record, batch); err != nil {
 			return nil, a, err
 		}
 		if err := apply(tx, row, event.stored); err != nil {
 			return nil, a, err
 		}
+		batch = 0 // the first event has it for all
 	}
 	if _, err := row.Trim(tx, trimmed+int64(len(b.Events)), s.caps.full); err != nil {
 		return nil, a, err

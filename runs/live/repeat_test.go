@@ -1,0 +1,96 @@
+package live_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/migrations"
+	"selvedge/runs/live"
+)
+
+func TestARepeatDoesNothingWhereTheFirstTryWasKept(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{})
+	run := create(t, store, "p")
+	batch := live.Batch{Events: []live.Event{live.TextDelta("a"), live.AgentEnd("b")}}
+	for range 2 {
+		if _, err := store.Append(t.Context(), run.ID, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var numbers []int64
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Select(&numbers, `SELECT batch FROM live_events WHERE batch IS NOT NULL ORDER BY id`)
+	})
+	if err != nil || len(numbers) != 2 || numbers[0] == numbers[1] {
+		t.Fatalf("two appends left the numbers %d: %v", numbers, err)
+	}
+	again := batch
+	again.Repeat = numbers[1]
+	if a, err := store.Append(t.Context(), run.ID, again); err != nil || !a.Repeated || a.First != 2 {
+		t.Errorf("the repeat of an append that was kept gave %+v, %v", a, err)
+	}
+	again.Repeat = numbers[1] + 1<<40
+	if a, err := store.Append(t.Context(), run.ID, again); err != nil || a.Repeated || a.First != 4 {
+		t.Errorf("the repeat of an append that was not kept gave %+v, %v", a, err)
+	}
+	if n := len(eventsOf(t, store, run.ID)); n != 6 {
+		t.Errorf("the run has %d events", n)
+	}
+}
+
+// Every row's checksum is that of what the declaration says, also after changes and a restore.
+func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{Scope: "s", MaxEventsPerRun: live.AtMost(3)})
+	run := create(t, store, "")
+	record(t, store, run.ID, live.AgentStart("p"), live.TextDelta("1"), live.TextDelta("2"), live.AgentEnd("t"), live.ErrorEvent("e"))
+	if _, _, err := store.MarkCancelled(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	other := live.NewStore(d, live.Options{})
+	odd := fmt.Sprintf(restoredRun, 1, uint64(18446744073709551615), uint64(18446744073709551614), `{"sequence":9223372036854775808,"timestamp_ms":5,"event":{"type":"x"},"note":1}`)
+	if err := other.ReplaceRecords(t.Context(), restored(t, odd)); err != nil {
+		t.Fatal(err)
+	}
+	for table, rows := range map[string]int{"live_runs": 2, "live_texts": 2, "live_events": 4} {
+		if n := checkSums(t, d, table); n != rows {
+			t.Errorf("%d rows of %s were checked", n, table)
+		}
+	}
+}
+
+// checkSums computes the checksums of a table again.
+func checkSums(t *testing.T, d *db.DB, table string) (rows int) {
+	t.Helper()
+	for _, sum := range migrations.Checksums {
+		if sum.Table != table {
+			continue
+		}
+		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+			for row, err := range rx.Query("SELECT " + strings.Join(append([]string{sum.Column}, sum.Covered...), ", ") + " FROM " + table) {
+				if err != nil {
+					return err
+				}
+				values, targets := make([]any, 1+len(sum.Covered)), make([]any, 1+len(sum.Covered))
+				for i := range values {
+					targets[i] = &values[i]
+				}
+				if err := row.Scan(targets...); err != nil {
+					return err
+				}
+				if rows++; values[0] != db.Checksum(values[1:]...) {
+					t.Errorf("%s: the checksum of %v is %v", table, values[1:], values[0])
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
