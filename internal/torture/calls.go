@@ -13,7 +13,7 @@ const (
 	looks                // at names, sizes, modes
 	opens                // an existing file
 	locks                // fcntl, flock
-	maps                 // the -shm file into memory
+	mmaps                // the -shm file into memory
 	writes               // content
 	resizes              // truncates or allocates
 	syncs                // fsync and fdatasync
@@ -37,7 +37,7 @@ func (c class) faults() []fault {
 		return []fault{{"EIO", syscall.EIO}, {"EMFILE", syscall.EMFILE}, {"EINTR", syscall.EINTR}}
 	case locks:
 		return []fault{{"EIO", syscall.EIO}, {"ENOLCK", syscall.ENOLCK}, {"EINTR", syscall.EINTR}}
-	case maps:
+	case mmaps:
 		return []fault{{"ENOMEM", syscall.ENOMEM}}
 	case writes:
 		return []fault{{"EIO", syscall.EIO}, {"ENOSPC", syscall.ENOSPC}, {"EINTR", syscall.EINTR}, short}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -114,10 +115,7 @@ func (im *image) there(i int) bool { return im.durable[i] || im.keep(i) }
 
 // build writes the image into an empty folder.
 func (im *image) build(folder string) error {
-	names := map[string]int{}
-	for name, object := range im.base {
-		names[name] = object
-	}
+	names := maps.Clone(im.base)
 	content := make([][]byte, len(im.objects))
 	for i, data := range im.objects {
 		content[i] = slices.Clone(data)

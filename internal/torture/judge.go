@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"selvedge/db"
@@ -12,32 +11,38 @@ import (
 
 // judge opens what is left in the folder and holds it against the story. It gives everything that is wrong.
 func (sc *script) judge(folder string, st *story, powerCut bool) (problems []string) {
-	loose := powerCut && sc.sync == db.SyncNormal // which may lose what was acknowledged last
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	defer cancel()
-	var s *session
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	defer func() {
-		if p := recover(); p != nil {
-			wrong("the judge panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
 	if sc.first != nil {
 		if err := sc.first(ctx, folder); err != nil {
-			wrong("%v", err)
+			problems = append(problems, err.Error())
 		}
 	}
 	s, err := openSession(ctx, folder, db.Options{})
 	if err != nil {
-		wrong("open: %v", err)
-		return problems
+		return append(problems, fmt.Sprintf("open: %v", err))
 	}
-	defer func() {
-		if err := s.close(); err != nil {
-			wrong("close: %v", err)
+	problems = append(problems, sc.hold(ctx, s, st, powerCut && sc.sync == db.SyncNormal)...)
+	if sc.whole != nil {
+		if err := sc.whole(ctx, s); err != nil {
+			problems = append(problems, err.Error())
 		}
-	}()
+	}
+	if err := goesOn(ctx, s); err != nil {
+		problems = append(problems, fmt.Sprintf("the file does not go on working: %v", err))
+	}
+	for _, p := range s.check(ctx) {
+		problems = append(problems, "after more writing: "+p)
+	}
+	if err := s.close(); err != nil {
+		problems = append(problems, fmt.Sprintf("close: %v", err))
+	}
+	return problems
+}
+
+// hold compares the file with the story. Where that is loose, what was acknowledged last may be lost.
+func (sc *script) hold(ctx context.Context, s *session, st *story, loose bool) (problems []string) {
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	for _, p := range s.check(ctx) {
 		wrong("%s", p)
 	}
@@ -46,6 +51,7 @@ func (sc *script) judge(folder string, st *story, powerCut bool) (problems []str
 		if o.look == nil {
 			continue
 		}
+		var err error
 		if found[i], err = o.look(ctx, s); err != nil {
 			wrong("%s: look: %v", o.name, err)
 		} else if !o.allows(st.answers[i], found[i]) && !(loose && found[i] == absent) {
@@ -62,17 +68,6 @@ func (sc *script) judge(folder string, st *story, powerCut bool) (problems []str
 		if now != saw.what && now != "" && !(loose && now == absent) {
 			wrong("%s: the handle read %s and it is %s", sc.ops[saw.op].name, saw.what, now)
 		}
-	}
-	if sc.whole != nil {
-		if err := sc.whole(ctx, s); err != nil {
-			wrong("%v", err)
-		}
-	}
-	if err := goesOn(ctx, s); err != nil {
-		wrong("the file does not go on working: %v", err)
-	}
-	for _, p := range s.check(ctx) {
-		wrong("after more writing: %s", p)
 	}
 	return problems
 }
@@ -120,7 +115,7 @@ func problem(rows []string) error {
 
 // goesOn writes, as the next user of the file would.
 func goesOn(ctx context.Context, s *session) error {
-	const run = "after-the-fault"
+	run := fmt.Sprintf("after-the-fault-%p", s)
 	if err := start(ctx, s, run); err != nil {
 		return err
 	}

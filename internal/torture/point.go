@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -156,10 +157,8 @@ func (f fault) fit(c class) fault {
 	if f == kill || f == lost {
 		return f
 	}
-	for _, g := range c.faults() {
-		if g == f {
-			return f
-		}
+	if slices.Contains(c.faults(), f) {
+		return f
 	}
 	if list := c.faults(); len(list) > 0 {
 		return list[0]

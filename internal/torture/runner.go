@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+
+	"selvedge/db"
 )
 
 // longest is how long a process may take before it counts as hung. Each of its operations has patience.
@@ -72,10 +74,38 @@ func (r *runner) census(p *point) (e episode, rec *record, problems []string, er
 // try runs a point that needs a process of its own, and judges it.
 func (r *runner) try(p *point) (e episode, problems []string, err error) {
 	problems, err = r.within(p.script, false, func(folder string) ([]string, error) {
+		beside, errOpen := p.neighbour(folder)
+		if errOpen != nil {
+			return nil, errOpen
+		}
 		e, err = p.run(folder, nil)
-		return slices.Concat(p.wrong(e, err), p.script.judge(folder, e.story, false)), nil
+		return slices.Concat(p.wrong(e, err), p.ask(beside, e.story), p.script.judge(folder, e.story, false)), nil
 	})
 	return e, problems, err
+}
+
+// neighbour opens the file in this process before the traced one does, where the script wants that.
+func (p *point) neighbour(folder string) (*session, error) {
+	if !p.script.neighbour {
+		return nil, nil
+	}
+	return openSession(context.Background(), folder, db.Options{})
+}
+
+// ask holds what a neighbour reads against the story, while it alone has the file open.
+func (p *point) ask(beside *session, st *story) (problems []string) {
+	if beside == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
+	defer cancel()
+	for _, problem := range p.script.hold(ctx, beside, st, false) {
+		problems = append(problems, "in another process: "+problem)
+	}
+	if err := errors.Join(goesOn(ctx, beside), beside.close()); err != nil {
+		problems = append(problems, fmt.Sprintf("another process can't go on: %v", err))
+	}
+	return problems
 }
 
 // wrong is what can be said of the process itself, whose end err is.

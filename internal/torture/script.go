@@ -27,6 +27,7 @@ type script struct {
 	abandoned bool           // the prepared file was left by a killed process
 	closed    bool           // the process begins without a handle: an operation opens one
 	crowd     bool           // operations run side by side and share commits and faults
+	neighbour bool           // another process has the file open meanwhile, and goes on when this one is gone
 	sync      db.Synchronous // of the handle
 }
 

@@ -21,6 +21,7 @@ func openScript() script {
 	open := op{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{}) }}
 	return script{
 		name: "open", closed: true,
+		first: wholeBirth,
 		ops: []op{
 			open,
 			whenOpen(startOp("run-1")),
@@ -29,6 +30,23 @@ func openScript() script {
 			whenOpen(turnsOp("run-1", "one", 1, 100)),
 		},
 	}
+}
+
+// wholeBirth looks at a file that nobody has opened for writing since: it is there, or it is not, or it has no schema yet.
+func wholeBirth(ctx context.Context, folder string) error {
+	s := &session{folder: folder}
+	err := s.open(ctx, db.Options{ReadOnly: true, AnySchema: true})
+	if errors.Is(err, db.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open to read: %w", err)
+	}
+	have, err := s.db.Schema(ctx)
+	if err == nil && have.Version != 0 && have.Version != db.SchemaVersion() {
+		err = fmt.Errorf("the new file has schema %d", have.Version)
+	}
+	return errors.Join(err, s.close())
 }
 
 // whenOpen opens the file once more where that has failed.
@@ -48,7 +66,7 @@ func whenOpen(o op) op {
 // recoverScript opens a file that a killed process left, with a WAL that holds everything.
 func recoverScript() script {
 	sc := openScript()
-	sc.name, sc.abandoned = "recover", true
+	sc.name, sc.abandoned, sc.first = "recover", true, nil
 	sc.prepare = func(ctx context.Context, s *session) error {
 		return errors.Join(start(ctx, s, "run-0"), traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
 	}
@@ -169,11 +187,10 @@ func lookForCopy(ctx context.Context, s *session, path string) (_ trace, err err
 		return "", fmt.Errorf("open the copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	what, err := lookForTurns("run-0", "old", 3, 5000)(ctx, c)
-	if problems := c.check(ctx); err == nil && len(problems) > 0 {
-		return trace(strings.Join(problems, "; ")), nil
+	if problems := c.check(ctx); len(problems) > 0 {
+		return "", errors.New(strings.Join(problems, "; "))
 	}
-	return what, err
+	return lookForTurns("run-0", "old", 3, 5000)(ctx, c)
 }
 
 // importScript brings an old tree of run traces into the file. It may be done in part, and is finished when it is repeated.

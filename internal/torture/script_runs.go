@@ -57,6 +57,13 @@ func normalScript() script {
 	return sc
 }
 
+// neighbourScript is runsScript beside another process, so that what the killed one left in shared memory counts.
+func neighbourScript() script {
+	sc := runsScript()
+	sc.name, sc.neighbour = "neighbour", true
+	return sc
+}
+
 // crowdScript has many callers at once, who share commits.
 func crowdScript() script {
 	sc := runsScript()

@@ -41,7 +41,7 @@ var shapes = map[uint64]shape{
 	unix.SYS_FALLOCATE:       {"fallocate", resizes, 0, -1, false, 0},
 	unix.SYS_FCNTL:           {"fcntl", locks, 0, -1, false, 0},
 	unix.SYS_FLOCK:           {"flock", locks, 0, -1, false, 0},
-	unix.SYS_MMAP:            {"mmap", maps, 4, -1, false, 0},
+	unix.SYS_MMAP:            {"mmap", mmaps, 4, -1, false, 0},
 	unix.SYS_FSTAT:           {"fstat", looks, 0, -1, false, 0},
 	unix.SYS_CLOSE:           {"close", closes, 0, -1, false, 0},
 	unix.SYS_FCHMOD:          {"fchmod", names, 0, -1, false, 0},
@@ -415,10 +415,11 @@ func (t *tracer) text(address uint64) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if end := bytes.IndexByte(part, 0); end >= 0 {
-			return string(append(text, part[:end]...)), nil
+		before, _, ended := bytes.Cut(part, []byte{0})
+		if text = append(text, before...); ended {
+			return string(text), nil
 		}
-		text, address = append(text, part...), address+uint64(len(part))
+		address += uint64(len(part))
 	}
 	return string(text), nil
 }
