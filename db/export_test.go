@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
+	"sync"
 	"testing"
 
 	"selvedge/db/internal/machine"
@@ -60,4 +62,26 @@ func WithoutWriteNotices(t testing.TB) {
 	before := machine.WatchWrites
 	machine.WatchWrites = func(string) (*machine.Writes, error) { return nil, errors.ErrUnsupported }
 	t.Cleanup(func() { machine.WatchWrites = before })
+}
+
+// WriteNotices gives the channels on which the system has told watchers of writes since, until the test has ended.
+func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
+	before := machine.WatchWrites
+	var mu sync.Mutex
+	var list []<-chan struct{}
+	machine.WatchWrites = func(path string) (*machine.Writes, error) {
+		w, err := before(path)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			list = append(list, w.Seen)
+		}
+		return w, err
+	}
+	t.Cleanup(func() { machine.WatchWrites = before })
+	return func() []<-chan struct{} {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(list)
+	}
 }
