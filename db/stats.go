@@ -17,7 +17,7 @@ type Stats struct {
 	WALBytes  int64 // size of the -wal file, which stays allocated while the file is in use
 	PageSize  int64 // bytes
 	Pages     int64
-	FreePages int64 // given back by compaction
+	FreePages int64 // freed by deletions, taken again by what is written next; the file keeps them
 	Tables    []TableStats
 }
 
