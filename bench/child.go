@@ -31,6 +31,8 @@ func child(ctx context.Context, args []string) error {
 		return childAppend(ctx, path)
 	case "memory":
 		return childMemory(ctx, path)
+	case "follow", "poll":
+		return childFollow(ctx, path, part == "poll")
 	}
 	return fmt.Errorf("no part %q", part)
 }

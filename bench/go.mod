@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	golang.org/x/sys v0.49.0
+	modernc.org/sqlite v1.60.0
 	selvedge v0.0.0-00010101000000-000000000000
 )
 
@@ -23,7 +24,6 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.60.0 // indirect
 )
 
 replace selvedge => ../

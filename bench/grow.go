@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -86,10 +87,45 @@ func retention(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	flat, err := b.retentionOfMany(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return []result{
 		within(fmt.Sprintf("retention with nothing to do, %d runs", n), median(of(rounds, calls(p50))), 20*time.Millisecond),
 		held,
+		flat,
 	}, nil
+}
+
+// retentionOfMany removes one run of each of many agents: what that costs a run must not depend on how many there are.
+func (b *bench) retentionOfMany(ctx context.Context) (result, error) {
+	const few, many = 2000, 20_000
+	collect := func(agents int) side {
+		return func(number int) (round, error) {
+			s, err := b.stage(ctx, "agents", db.SyncNormal)
+			if err != nil {
+				return round{}, err
+			}
+			s.store = runs.NewStore(s.file, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1, MaxAgeDays: 30}})
+			if err := s.addRuns(ctx, 2*agents, shape{perAgent: 2, turns: 1, bytes: smallBytes}); err != nil {
+				return round{}, s.close(err)
+			}
+			began := time.Now()
+			removed, err := s.store.GC(ctx)
+			took := time.Since(began)
+			if err := s.close(expect(removed, agents, err)); err != nil {
+				return round{}, err
+			}
+			return round{calls: make(samples, agents), block: took}, os.RemoveAll(s.dir)
+		}
+	}
+	d, err := run(b.rounds, collect(b.n(few)), collect(b.n(many)))
+	if err != nil {
+		return result{}, err
+	}
+	row := fmt.Sprintf("retention of one run over in each of %d agents, a run, against %d", b.n(many), b.n(few))
+	return d.atMost(row, round.perCall, 1.5), nil
 }
 
 // retentionHolds removes 52,000 runs with a million turns, and looks at the longest of its transactions.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 
 	"selvedge/bench/original"
 	"selvedge/db"
@@ -110,10 +112,46 @@ func traces(ctx context.Context, b *bench) ([]result, error) {
 	if err := s.close(err); err != nil {
 		return nil, err
 	}
+	first, err := b.firstRecord(ctx)
+	if err != nil {
+		return nil, err
+	}
 	row := fmt.Sprintf("read a trace of %d turns of 2 KB, decoded", traceLen)
 	return []result{
 		inGo.atMost(row+", against encoding/json", calls(p50), 0.4),
 		inRust.reported(row+", against a reader as fast as Rust's", calls(p50)),
+		first,
+	}, nil
+}
+
+// firstRecord measures what it allocates to begin a trace of large turns.
+func (b *bench) firstRecord(ctx context.Context) (result, error) {
+	const size, target = 4 << 20, 16 << 20
+	s, err := b.stage(ctx, "large", db.SyncNormal)
+	if err != nil {
+		return result{}, err
+	}
+	large := turn(0, size)
+	n := b.n(250)
+	for i := range n {
+		err = errors.Join(err, s.store.AppendTurns(ctx, agent, "large", []runs.Turn{at(large, i)}))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	found := 0
+	for _, failed := range s.store.Trace(ctx, runs.RunRef{AgentID: agent, RunID: "large"}) {
+		err = errors.Join(err, failed)
+		found++
+		break
+	}
+	runtime.ReadMemStats(&after)
+	if err := s.close(expect(found, 1, err)); err != nil {
+		return result{}, err
+	}
+	allocated := after.TotalAlloc - before.TotalAlloc
+	return result{
+		row: fmt.Sprintf("first record of a run of %d turns of 4 MB, bytes allocated", n), ours: fmt.Sprintf("%.1f MB", float64(allocated)/1e6),
+		target: fmt.Sprintf("<= %.1f MB", float64(target)/1e6), met: verdict(allocated <= target),
 	}, nil
 }
 
