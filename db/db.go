@@ -20,6 +20,7 @@ type DB struct {
 	scopes sync.Map // name -> id, of committed rows
 
 	lookouts lookouts
+	keepers  keepers
 
 	closing sync.Once
 	failed  error
@@ -38,6 +39,7 @@ func (d *DB) Close() error {
 		return nested("close")
 	}
 	d.closing.Do(func() {
+		d.keepers.end(wrap("close", ErrClosed))
 		d.failed = wrap("close", d.engine.Close())
 		d.callbacks.GiveLane()
 	})

@@ -42,6 +42,8 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock; nil means time.Now. Every row of one transaction gets the same reading.
 	Now func() time.Time
+	// BootTime is the clock of leases; nil means ReadBootTime. A transaction that needs it reads it once.
+	BootTime func() BootTime
 	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller.
 	Observe func(Observation)
 
@@ -81,6 +83,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.BootTime == nil {
+		o.BootTime = ReadBootTime
 	}
 	if o.ladder == nil {
 		o.ladder = sqlite.ProgramLadder()

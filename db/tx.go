@@ -15,6 +15,7 @@ type Rx struct {
 	db     *DB
 	engine engine.Rx
 	now    time.Time
+	boot   BootTime // read at its first use
 	ended  bool
 	writes bool
 }
@@ -32,6 +33,14 @@ func (rx *Rx) end() { rx.ended = true }
 
 // Now is the time of this transaction, in UTC, the same at every call.
 func (rx *Rx) Now() time.Time { return rx.now }
+
+// BootTime is the time of this transaction on the clock that leases run on, the same at every call.
+func (rx *Rx) BootTime() BootTime {
+	if rx.boot == (BootTime{}) {
+		rx.boot = rx.db.options.BootTime()
+	}
+	return rx.boot
+}
 
 // usable reports why a statement can't be run.
 func (rx *Rx) usable(args []any) error {
@@ -163,8 +172,25 @@ func (tx *Tx) Owner() (int64, error) { return tx.engine.Owner() }
 // Owns reports whether id is this process.
 func (rx *Rx) Owns(id int64) (bool, error) { return rx.engine.Owns(id) }
 
-// OwnerAlive reports whether the process with this number still runs. A stopped process is alive.
-func (rx *Rx) OwnerAlive(id int64) (bool, error) { return rx.engine.OwnerAlive(id) }
+// OwnerAlive reports whether the process with this number still runs, or may: a stopped process is alive, and so is one that
+// can't be asked. OwnerLife tells them apart.
+func (rx *Rx) OwnerAlive(id int64) (bool, error) {
+	life, err := rx.engine.Life(id)
+	return life != LifeDead, err
+}
+
+// Life is what can be said about whether a process still runs.
+type Life = engine.Life
+
+// The answers. Only LifeDead lets anybody take what the process holds.
+const (
+	LifeUnknown = engine.LifeUnknown // it can't be asked
+	LifeAlive   = engine.LifeAlive   // it runs, or is stopped
+	LifeDead    = engine.LifeDead    // it is gone, for ever
+)
+
+// OwnerLife says whether the process with this number still runs.
+func (rx *Rx) OwnerLife(id int64) (Life, error) { return rx.engine.Life(id) }
 
 // ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
 func (tx *Tx) ForgetDeadOwners() error { return tx.engine.ForgetDeadOwners() }

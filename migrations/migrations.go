@@ -34,6 +34,7 @@ var Steps = []Step{
 	{Version: 5, MinReader: 1, MinWriter: 1},
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
+	{Version: 9, MinReader: 1, MinWriter: 9},
 	{Version: 10, MinReader: 1, MinWriter: 10},
 	{Version: 11, MinReader: 1, MinWriter: 11},
 	{Version: 12, MinReader: 1, MinWriter: 12},
@@ -41,7 +42,7 @@ var Steps = []Step{
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.
-const ViewsVersion = 1
+const ViewsVersion = 3
 
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }

@@ -39,9 +39,9 @@ type Rx interface {
 	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
-	// Owns reports whether id is this process, and OwnerAlive whether the process of that number still runs.
+	// Owns reports whether id is this process, and Life what is known of the process of that number.
 	Owns(id int64) (bool, error)
-	OwnerAlive(id int64) (bool, error)
+	Life(id int64) (Life, error)
 }
 
 // Tx is a write transaction.
@@ -72,6 +72,16 @@ type Rows interface {
 	Err() error
 	Close() error
 }
+
+// Life is what can be said about whether a process still runs.
+type Life int
+
+// The answers.
+const (
+	LifeUnknown Life = iota // it can't be asked
+	LifeAlive               // it runs, or is stopped
+	LifeDead                // it is gone, for ever
+)
 
 // Versions are what a database says of itself. All are 0 where there is no schema yet.
 type Versions struct {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -11,10 +12,12 @@ import (
 )
 
 // A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while the machine sleeps,
-// and nobody can set it. Moments of different starts can't be compared; Boot tells them apart.
+// and nobody can set it. Moments of different starts can't be compared, and neither can those of different time namespaces,
+// which containers may have: their clocks are ahead or behind by a fixed time (time_namespaces(7)).
 type BootTime struct {
-	Boot  string        // identifies the machine's start
-	Since time.Duration // time since then
+	Boot      string        // identifies the machine's start; "" where the system doesn't say
+	Namespace int64         // identifies the time namespace; 0 where the system has none
+	Since     time.Duration // time since then
 }
 
 // ReadBootTime reads the clock.
@@ -23,14 +26,32 @@ func ReadBootTime() BootTime {
 	if err := unix.ClockGettime(bootClock, &ts); err != nil {
 		panic(fmt.Sprintf("read the clock of the machine's start: %v", err)) // every system that we run on has it
 	}
-	return BootTime{Boot: thisBoot(), Since: time.Duration(ts.Nano())}
+	return BootTime{Boot: thisBoot(), Namespace: thisTimeNamespace(), Since: time.Duration(ts.Nano())}
 }
 
-// thisBoot can't change while the process lives.
-var thisBoot = sync.OnceValue(readBoot)
+// Neither can change while the process lives: only a program of one thread can enter another time namespace.
+var (
+	thisBoot          = sync.OnceValue(readBoot)
+	thisTimeNamespace = sync.OnceValue(func() int64 { return namespace("time") })
+)
 
-// Add is the moment d later.
-func (b BootTime) Add(d time.Duration) BootTime { return BootTime{Boot: b.Boot, Since: b.Since + d} }
+// PIDNamespace identifies the namespace that this process's pids belong to; 0 where the system has none.
+var PIDNamespace = sync.OnceValue(func() int64 { return namespace("pid") })
+
+// Add is the moment d later. One that is too far to be told is the last one that can.
+func (b BootTime) Add(d time.Duration) BootTime {
+	if d > 0 && b.Since > math.MaxInt64-d {
+		b.Since = math.MaxInt64
+	} else {
+		b.Since += d
+	}
+	return b
+}
+
+// Comparable reports whether the two moments are of one clock.
+func (b BootTime) Comparable(other BootTime) bool {
+	return b.Boot != "" && b.Boot == other.Boot && b.Namespace == other.Namespace
+}
 
 // Reached reports whether, at now, the moment has come: it is in the past, or of another start of the machine, which
 // nothing that ran then has survived.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
@@ -47,7 +49,8 @@ type Engine struct {
 	hold    *lock.Hold // nil in memory
 	writer  *writer    // nil when read-only
 	readers *readers   // nil in memory
-	owner   *ownership
+	owner   *ownership // nil in memory
+	token   uuid.UUID  // of this process among the owners
 
 	watch watch
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
 	"selvedge/db/internal/engine"
@@ -47,6 +48,7 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 }
 
 func (e *Engine) openMemory(ctx context.Context) error {
+	e.token = uuid.New()
 	pool, err := openPool(e.path, roleWriter, 1)
 	if err != nil {
 		return err
@@ -90,6 +92,7 @@ func (e *Engine) openPath(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	e.owner = joinOwnership(e.key, e.path+ownersSuffix)
+	e.token = e.owner.token
 	undo = append(undo, e.owner.release)
 	if e.config.ReadOnly {
 		return false, e.openReaders(ctx)

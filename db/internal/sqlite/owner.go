@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,15 +19,15 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// processToken identifies this process among the rows of owners: pids are reused, tokens are not.
-var processToken = uuid.New()
-
 // An ownership is this process's place in FILE-owners, shared by all its handles on the file. A process is alive while it
 // holds the byte with its number locked; the kernel gives the byte back when it dies, however it dies, and keeps it while
 // it is stopped.
 type ownership struct {
 	key  fileKey
 	path string
+	// token identifies this process among the rows of owners: pids are reused, tokens are not. When the last handle is closed
+	// the process's claims are anybody's, for ever: whoever opens the file again is somebody else.
+	token uuid.UUID
 
 	mu      sync.Mutex
 	handles int
@@ -45,7 +46,7 @@ func joinOwnership(key fileKey, path string) *ownership {
 	defer ownerships.Unlock()
 	o := ownerships.byFile[key]
 	if o == nil {
-		o = &ownership{key: key, path: path}
+		o = &ownership{key: key, path: path, token: uuid.New()}
 		ownerships.byFile[key] = o
 	}
 	o.handles++
@@ -116,18 +117,28 @@ func (o *ownership) unlock(id int64) error {
 	return lock.Byte(file, unix.F_UNLCK, id)
 }
 
-// held reports whether some other process holds the byte id.
-func (o *ownership) held(id int64) (bool, error) {
+// life asks whether some other process holds the byte id.
+func (o *ownership) life(id int64) (engine.Life, error) {
 	file, err := o.open()
-	if err != nil {
-		return false, err
+	if errors.Is(err, fs.ErrPermission) {
+		return engine.LifeUnknown, nil
 	}
-	return lock.ByteHeld(file, id)
+	if err != nil {
+		return engine.LifeUnknown, err
+	}
+	held, err := lock.ByteHeld(file, id)
+	switch {
+	case err != nil:
+		return engine.LifeUnknown, err
+	case held:
+		return engine.LifeAlive, nil
+	}
+	return engine.LifeDead, nil
 }
 
 const (
 	sqlFindOwner = `SELECT id FROM owners WHERE token = ?`
-	sqlAddOwner  = `INSERT INTO owners (token, pid, boot_id, program, registered_at) VALUES (?, ?, ?, ?, ?) RETURNING id`
+	sqlAddOwner  = `INSERT INTO owners (token, pid, pid_ns, boot_id, program, registered_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
 	sqlAllOwners = `SELECT id FROM owners`
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 )
@@ -142,22 +153,23 @@ func (t *tx) Owner() (int64, error) {
 		}
 	}
 	var id int64
-	ok, err := t.find(&id, sqlFindOwner, processToken[:])
+	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
 	switch {
 	case err != nil:
 		return 0, err
 	case ok && o == nil:
 		return id, nil
 	case ok:
-		// Made by an earlier caller of this very transaction, whose lock is ours too, or before the last handle was closed
-		// and the file opened again, when the lock was given up.
+		// Made by an earlier caller of this very transaction, whose lock is ours too.
 		if err := o.lock(id); err != nil {
 			return 0, fmt.Errorf("lock this process's byte of %s: %w", o.path, err)
 		}
 		t.OnCommit(func() { o.set(id) })
 		return id, nil
 	}
-	err = t.Get(&id, sqlAddOwner, []any{processToken[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano()})
+	err = t.Get(&id, sqlAddOwner, []any{
+		t.engine.token[:], os.Getpid(), nullable(machine.PIDNamespace()), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(),
+	})
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
 	}
@@ -179,19 +191,22 @@ func (x *rx) Owns(id int64) (bool, error) {
 		return o.known() == id, nil
 	}
 	var own int64 // of a row that this very transaction made, or of a database in memory
-	ok, err := x.find(&own, sqlFindOwner, processToken[:])
+	ok, err := x.find(&own, sqlFindOwner, x.engine.token[:])
 	return ok && own == id, err
 }
 
-// OwnerAlive reports whether the process with this number still runs. A stopped process is alive.
-func (x *rx) OwnerAlive(id int64) (bool, error) {
-	if own, err := x.Owns(id); own || err != nil {
-		return own, err
+// Life says whether the process with this number still runs. A stopped process is alive.
+func (x *rx) Life(id int64) (engine.Life, error) {
+	own, err := x.Owns(id)
+	switch {
+	case err != nil:
+		return engine.LifeUnknown, err
+	case own:
+		return engine.LifeAlive, nil
+	case x.engine.owner == nil:
+		return engine.LifeDead, nil
 	}
-	if x.engine.owner == nil {
-		return false, nil
-	}
-	return x.engine.owner.held(id)
+	return x.engine.owner.life(id)
 }
 
 // ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
@@ -201,9 +216,9 @@ func (t *tx) ForgetDeadOwners() error {
 		return err
 	}
 	for _, id := range ids {
-		if alive, err := t.OwnerAlive(id); err != nil {
+		if life, err := t.Life(id); err != nil {
 			return err
-		} else if alive {
+		} else if life != engine.LifeDead {
 			continue
 		}
 		if err := t.forgetOwner(id); err != nil {
@@ -246,4 +261,12 @@ func (x *rx) find(dest any, query string, args ...any) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// nullable is NULL for what the system doesn't have.
+func nullable(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
 }

@@ -1,0 +1,148 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// keepLook is how often Keep looks after a lease that has no TTL, or a long one: whether somebody released it.
+const keepLook = time.Minute
+
+// keepRetry is the pause after a renewal that failed for the moment.
+const keepRetry = 50 * time.Millisecond
+
+// Keep renews the lease by itself, each time a third of its TTL has passed, and each minute at the latest. The context that
+// it gives ends when ctx does, when stop is called, and when the lease is lost: then context.Cause is an ErrLeaseLost. A
+// lease is lost as well when it could not be renewed before its end, by a full disk or a writer that keeps everybody waiting;
+// the context ends at that moment, without waiting for the call under way. Closing the file ends it with ErrClosed.
+//
+// stop ends the renewing and returns when it has ended; it leaves the lease to its time, which Release cuts short. Each
+// renewal is a Write, as Options.Observe sees it: "renew reservation".
+func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	kept, cancel := context.WithCancelCause(ctx)
+	k := &keeper{lease: l, ctx: kept, cancel: cancel, ended: make(chan struct{})}
+	forget := l.db.keepers.add(cancel)
+	go func() {
+		defer close(k.ended)
+		defer forget()
+		k.run()
+	}()
+	return kept, func() {
+		cancel(context.Canceled)
+		<-k.ended
+	}
+}
+
+// A keeper renews one lease.
+type keeper struct {
+	lease  *Lease
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+}
+
+func (k *keeper) run() {
+	pause := keepLook
+	if k.lease.ttl > 0 {
+		pause = min(pause, k.lease.ttl/3)
+	}
+	until := k.lease.until
+	for next := time.Duration(0); k.sleep(next, until); {
+		renewed := k.deadline()
+		err := k.renew(until)
+		switch {
+		case err == nil:
+			until, next = renewed, pause
+		case k.ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed):
+			k.cancel(err)
+			return
+		default: // a full disk, a busy writer: it may pass before the lease does
+			next = min(pause, keepRetry)
+		}
+	}
+}
+
+var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
+
+// renew gives up at the lease's end. A Write that has begun does not, so the context that was given out ends before it then.
+func (k *keeper) renew(until BootTime) error {
+	ctx, cancel := context.WithTimeoutCause(k.ctx, k.left(until), errKeptTooLate)
+	defer cancel()
+	late := context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errKeptTooLate) {
+			k.lost()
+		}
+	})
+	defer late()
+	return k.lease.Renew(ctx)
+}
+
+func (k *keeper) lost() { k.cancel(k.lease.failed("keep reservation", errKeptTooLate)) }
+
+// deadline is the end of a lease that is renewed now.
+func (k *keeper) deadline() BootTime {
+	if k.lease.ttl == 0 {
+		return BootTime{Since: math.MaxInt64}
+	}
+	return k.lease.db.options.BootTime().Add(k.lease.ttl)
+}
+
+// left is the time to an end.
+func (k *keeper) left(until BootTime) time.Duration {
+	return until.Since - k.lease.db.options.BootTime().Since
+}
+
+// sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come: a program's timers stand
+// still while the machine sleeps, so the end is looked at again.
+func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
+	timer := time.NewTimer(min(pause, k.left(until)))
+	defer timer.Stop()
+	select {
+	case <-k.ctx.Done():
+		return false
+	case <-timer.C:
+	}
+	if k.left(until) <= 0 {
+		k.lost()
+		return false
+	}
+	return true
+}
+
+// keepers are the leases that an open file keeps.
+type keepers struct {
+	mu   sync.Mutex
+	next int
+	ends map[int]context.CancelCauseFunc
+}
+
+func (k *keepers) add(end context.CancelCauseFunc) (forget func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ends == nil {
+		k.ends = map[int]context.CancelCauseFunc{}
+	}
+	k.next++
+	id := k.next
+	k.ends[id] = end
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.ends, id)
+	}
+}
+
+// end ends them all.
+func (k *keepers) end(cause error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, end := range k.ends {
+		end(cause)
+	}
+}

@@ -1,0 +1,166 @@
+package db
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// LeaseSkew is by how much the wall clocks of two holders may differ. It counts only for a lease without an owner, asked
+// about under another start of the machine or in another time namespace: such a lease ends so much later.
+const LeaseSkew = time.Minute
+
+// LeaseTerms are what a lease is taken on. The zero value lasts as long as this process.
+type LeaseTerms struct {
+	// TTL is how long the lease lasts from its beginning and from each renewal; 0 means as long as the process lives. What
+	// is beyond the clock's range lasts to its end.
+	TTL time.Duration
+	// Detached makes the lease outlive this process: only its time and its release end it, and every process that knows its
+	// epoch may use it. It needs a TTL.
+	Detached bool
+}
+
+// LeaseColumns are what a table keeps of a lease: a row's struct embeds it, and the table has a column for each field, NULL where there
+// is none. All NULL: no lease.
+//
+// It ends when its time is over on the clock that runs while the machine sleeps and that nobody can set, or when its process
+// is gone. Asked under another start of the machine, or in another time namespace, that clock says nothing: then the
+// process's lock, which the kernel keeps, decides alone, and for a lease without an owner the wall clock, with LeaseSkew.
+type LeaseColumns struct {
+	Owner     *int64  `db:"owner_id"`         // owners.id of the process whose death ends it; nil: detached
+	TTL       *int64  `db:"lease_ttl"`        // nanoseconds from each renewal; nil: as long as the process lives
+	Until     *int64  `db:"lease_until"`      // nanoseconds of the boot clock at which it ends
+	Boot      *string `db:"lease_boot_id"`    // the machine's start that Until counts from
+	TimeNS    *int64  `db:"lease_time_ns"`    // time namespace that Until counts in; nil: as the asker's
+	WallUntil *int64  `db:"lease_wall_until"` // Unix nanoseconds at which it ends by the wall clock
+}
+
+// LeaseColumnNames are the columns of a lease, in the order of Values.
+const LeaseColumnNames = `owner_id, lease_ttl, lease_until, lease_boot_id, lease_time_ns, lease_wall_until`
+
+// Values are the lease's columns as arguments of a statement.
+func (l LeaseColumns) Values() []any {
+	return []any{l.Owner, l.TTL, l.Until, l.Boot, l.TimeNS, l.WallUntil}
+}
+
+// LeaseState is what can be said about a lease.
+type LeaseState string
+
+// The states.
+const (
+	LeaseHeld    LeaseState = "held"
+	LeaseUnknown LeaseState = "unknown" // its time is not over, and its process can't be asked: it counts as held
+	LeaseExpired LeaseState = "expired" // its time is over
+	LeaseDead    LeaseState = "dead"    // its process is gone
+)
+
+// Over reports whether the lease has ended, for ever.
+func (s LeaseState) Over() bool { return s == LeaseExpired || s == LeaseDead }
+
+// GrantLease gives the columns of a lease that begins now. ErrInvalid: terms under which it would never end, or never hold.
+func (tx *Tx) GrantLease(terms LeaseTerms) (LeaseColumns, error) {
+	switch {
+	case terms.TTL < 0:
+		return LeaseColumns{}, fmt.Errorf("%w: a lease can't last %v", ErrInvalid, terms.TTL)
+	case terms.Detached && terms.TTL == 0:
+		return LeaseColumns{}, fmt.Errorf("%w: a lease without a process needs a time to live", ErrInvalid)
+	}
+	var l LeaseColumns
+	if terms.TTL > 0 {
+		ttl := int64(terms.TTL)
+		l.TTL = &ttl
+		l = tx.RenewLease(l)
+	}
+	if !terms.Detached {
+		owner, err := tx.Owner()
+		if err != nil {
+			return LeaseColumns{}, err
+		}
+		l.Owner = &owner
+	}
+	return l, nil
+}
+
+// RenewLease gives the columns of the same lease with its time from now. Whether it still holds is HoldsLease's to say, in
+// the same transaction: what ended must not come back.
+func (rx *Rx) RenewLease(l LeaseColumns) LeaseColumns {
+	if l.TTL == nil {
+		return l
+	}
+	end := rx.BootTime().Add(time.Duration(*l.TTL))
+	until, wall := int64(end.Since), Nanos(rx.now)
+	if wall > math.MaxInt64-*l.TTL {
+		wall = math.MaxInt64
+	} else {
+		wall += *l.TTL
+	}
+	l.Until, l.Boot, l.TimeNS, l.WallUntil = &until, &end.Boot, &end.Namespace, &wall
+	return l
+}
+
+// LeaseState judges a lease at the time of this transaction. A statement that takes something away because its lease is over
+// repeats what was judged, epoch and lease_until, in its condition.
+//
+// In a Read the answer is of its snapshot: a renewal may be about to be committed that was made in time. Only a write
+// transaction can act on it.
+func (rx *Rx) LeaseState(l LeaseColumns) (LeaseState, error) {
+	if l.TTL == nil && l.Owner == nil {
+		return LeaseUnknown, nil
+	}
+	if l.expired(rx.BootTime(), rx.now) {
+		return LeaseExpired, nil
+	}
+	if l.Owner == nil {
+		return LeaseHeld, nil
+	}
+	life, err := rx.OwnerLife(*l.Owner)
+	switch {
+	case err != nil:
+		return LeaseUnknown, err
+	case life == LifeDead:
+		return LeaseDead, nil
+	case life == LifeUnknown:
+		return LeaseUnknown, nil
+	}
+	return LeaseHeld, nil
+}
+
+// expired reports whether the lease's time is over by the clock that can tell.
+func (l LeaseColumns) expired(now BootTime, wall time.Time) bool {
+	if l.Until == nil || l.Boot == nil {
+		return false
+	}
+	end := l.end()
+	if l.TimeNS == nil { // written by a program that kept none
+		end.Namespace = now.Namespace
+	}
+	switch {
+	case end.Comparable(now):
+		return now.Since >= end.Since
+	case l.Owner != nil:
+		return false // its lock tells
+	case l.WallUntil == nil:
+		return true // written by a program that kept no wall clock: the start it counted from is over
+	}
+	return !wall.Before(Time(*l.WallUntil).Add(LeaseSkew))
+}
+
+// HoldsLease reports whether this process may act under the lease: it is not over, and it is this process's own or detached.
+func (rx *Rx) HoldsLease(l LeaseColumns) (bool, error) {
+	if l.Owner != nil {
+		if own, err := rx.Owns(*l.Owner); err != nil || !own {
+			return false, err
+		}
+	}
+	state, err := rx.LeaseState(l)
+	return err == nil && state == LeaseHeld, err
+}
+
+// end is the end of a lease that has one, on the clock that it was granted on.
+func (l LeaseColumns) end() BootTime {
+	end := BootTime{Boot: *l.Boot, Since: time.Duration(*l.Until)}
+	if l.TimeNS != nil {
+		end.Namespace = *l.TimeNS
+	}
+	return end
+}

@@ -1,0 +1,321 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// ReserveOptions are what something is reserved under. The zero value holds as long as this process lives.
+type ReserveOptions struct {
+	LeaseTerms
+	// Scope is the name of the scope that the thing belongs to; "" is the default scope.
+	Scope string
+	// Note says, for people, what it is wanted for.
+	Note string
+}
+
+// A Lease is a reservation of something that has a name and that one holder has: a port, a worktree, a path. It holds until it is
+// released, until its TTL has passed since the last renewal, and, unless it is detached, while this process lives and has the
+// file open. What ended stays ended: every call then returns ErrLeaseLost and changes nothing, also while nobody else has the
+// thing yet.
+//
+// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx: whatever happened meanwhile,
+// a stale holder writes nothing. For work outside the file, give the epoch along: it grows with every reservation.
+type Lease struct {
+	db         *DB
+	scope      string
+	kind, name string
+	epoch      int64
+	ttl        time.Duration // 0: none
+	until      BootTime      // its end as it was when the handle was made, on this process's clock
+}
+
+// Kind is the sort of thing that is reserved.
+func (l *Lease) Kind() string { return l.kind }
+
+// Name says which one of its kind.
+func (l *Lease) Name() string { return l.name }
+
+// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever kind and name.
+func (l *Lease) Epoch() int64 { return l.epoch }
+
+// A ReservedError says that something is somebody else's. It is an ErrConflict.
+type ReservedError struct{ Holder Reservation }
+
+// Error names the holder as far as it is known.
+func (e *ReservedError) Error() string {
+	h := &e.Holder
+	who := "a holder without a process"
+	if h.PID != 0 {
+		who = fmt.Sprintf("process %d (%s)", h.PID, h.Program)
+	}
+	return fmt.Sprintf("%v: it is reserved by %s since %s", ErrConflict, who, h.ReservedAt.Format(time.RFC3339))
+}
+
+// Unwrap makes it an ErrConflict.
+func (e *ReservedError) Unwrap() error { return ErrConflict }
+
+// Reserve takes the thing of that kind and name. Of any number of calls, in any number of processes, one gets it; the
+// others are told by a *ReservedError, an ErrConflict, who has it. This process's own reservation is in the way like any other.
+//
+// With ErrOutcomeUnknown comes the reservation that may have been made, to be asked about with Reattach.
+func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
+	const op = "reserve"
+	var l *Lease
+	err := d.Write(ctx, op, func(tx *Tx) (err error) {
+		l, err = d.ReserveTx(tx, kind, name, o)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
+		l = nil
+	}
+	return l, err
+}
+
+const (
+	sqlReservation = `SELECT l.epoch, l.kind, l.name, coalesce(l.note, '') AS note, l.reserved_at, l.renewed_at,
+    l.owner_id, l.lease_ttl, l.lease_until, l.lease_boot_id, l.lease_time_ns, l.lease_wall_until,
+    coalesce(o.pid, 0) AS pid, coalesce(o.program, '') AS program
+FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
+	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
+	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
+	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
+)
+
+// ReserveTx is Reserve in a transaction of the caller's. The reservation holds once that is committed.
+func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, error) {
+	l := &Lease{db: d, scope: o.Scope, kind: kind, name: name, ttl: o.TTL}
+	if err := l.check(); err != nil {
+		return nil, l.failed("reserve", err)
+	}
+	if err := d.same(&tx.Rx); err != nil {
+		return nil, l.failed("reserve", err)
+	}
+	tx.BootTime() // before the statements: a process may be stopped between any two
+	scope, err := tx.Scope(o.Scope)
+	if err != nil {
+		return nil, l.failed("reserve", err)
+	}
+	return l, l.failed("reserve", l.take(tx, scope, o))
+}
+
+func (l *Lease) check() error {
+	if l.kind == "" {
+		return fmt.Errorf("%w: the kind is empty", ErrInvalid)
+	}
+	if l.name == "" {
+		return fmt.Errorf("%w: the name is empty", ErrInvalid)
+	}
+	if err := CheckID("kind", l.kind); err != nil {
+		return err
+	}
+	return CheckID(l.kind, l.name)
+}
+
+func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
+	if err := l.makeWay(tx, scope); err != nil {
+		return err
+	}
+	lease, err := tx.GrantLease(o.LeaseTerms)
+	if err != nil {
+		return err
+	}
+	l.remember(&tx.Rx, lease)
+	now := Nanos(tx.Now())
+	var note *string
+	if o.Note != "" {
+		note = &o.Note
+	}
+	args := append([]any{scope, l.kind, l.name, note, now, now}, lease.Values()...)
+	ok, err := tx.Find(&l.epoch, sqlReserve, args...)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: it was reserved meanwhile", ErrConflict)
+	}
+	return err
+}
+
+// makeWay removes a reservation that is over, and reports one that is not.
+func (l *Lease) makeWay(tx *Tx, scope int64) error {
+	held, ok, err := l.row(&tx.Rx, scope)
+	if err != nil || !ok {
+		return err
+	}
+	if !held.State.Over() {
+		return &Error{
+			Op: "reserve", Entity: l.kind, ID: l.name, Hint: "wait until it is released, or release it: migrate reservations release",
+			Err: &ReservedError{held},
+		}
+	}
+	n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: it was renewed meanwhile", ErrConflict)
+	}
+	return tx.ForgetDeadOwners()
+}
+
+// reservationRow is a row as sqlReservation gives it.
+type reservationRow struct {
+	Epoch      int64  `db:"epoch"`
+	Kind       string `db:"kind"`
+	Name       string `db:"name"`
+	Note       string `db:"note"`
+	ReservedAt int64  `db:"reserved_at"`
+	RenewedAt  int64  `db:"renewed_at"`
+	PID        int    `db:"pid"`
+	Program    string `db:"program"`
+	LeaseColumns
+}
+
+func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) {
+	var row reservationRow
+	if ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name); err != nil || !ok {
+		return Reservation{}, false, err
+	}
+	held, err = row.judged(rx, l.scope)
+	return held, err == nil, err
+}
+
+// Reattach gives the handle of a reservation that was made before: by this process, when it could not be told whether it was
+// made, or detached, by whichever. Any other, and one that is over, is ErrLeaseLost. A process that has closed the file has
+// given up what it held.
+func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
+	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
+	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
+		lease, err := l.held(rx)
+		if err == nil {
+			l.remember(rx, lease)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// remember keeps what Keep needs. The end of a lease that was granted on another clock is taken for a whole TTL away: Keep
+// renews it at once.
+func (l *Lease) remember(rx *Rx, c LeaseColumns) {
+	l.ttl, l.until = 0, BootTime{Since: math.MaxInt64}
+	if c.TTL == nil {
+		return
+	}
+	l.ttl = time.Duration(*c.TTL)
+	l.until = rx.BootTime().Add(l.ttl)
+	if end := c.end(); end.Comparable(l.until) {
+		l.until = end
+	}
+}
+
+// held gives the lease's columns where it holds, and ErrLeaseLost where it doesn't.
+func (l *Lease) held(rx *Rx) (LeaseColumns, error) {
+	if err := l.db.same(rx); err != nil {
+		return LeaseColumns{}, l.failed("hold reservation", err)
+	}
+	rx.BootTime() // before the statements
+	scope, ok, err := rx.Scope(l.scope)
+	var row reservationRow
+	if err == nil && ok {
+		ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name)
+	}
+	if err == nil && ok && row.Epoch == l.epoch {
+		ok, err = rx.HoldsLease(row.LeaseColumns)
+	} else {
+		ok = false
+	}
+	if err == nil && !ok {
+		err = l.lost()
+	}
+	return row.LeaseColumns, l.failed("hold reservation", err)
+}
+
+func (l *Lease) lost() error {
+	return &Error{
+		Op: "hold reservation", Entity: l.kind, ID: l.name,
+		Hint: "it was released, its time passed, or it is with another holder; stop working on it",
+		Err:  fmt.Errorf("%w: the reservation with epoch %d is no longer held", ErrLeaseLost, l.epoch),
+	}
+}
+
+// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx.
+func (l *Lease) HoldTx(tx *Tx) error {
+	_, err := l.held(&tx.Rx)
+	return err
+}
+
+// Hold runs fn in a transaction in which the reservation holds, so that a stale holder's work is never done.
+func (l *Lease) Hold(ctx context.Context, why string, fn func(*Tx) error) error {
+	return l.db.Write(ctx, why, func(tx *Tx) error {
+		if err := l.HoldTx(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+const sqlRenew = `UPDATE leases SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
+
+// Renew starts the TTL anew. Without one it makes sure that the reservation still holds.
+func (l *Lease) Renew(ctx context.Context) error {
+	return l.db.Write(ctx, "renew reservation", l.RenewTx)
+}
+
+// RenewTx is Renew in a transaction of the caller's.
+func (l *Lease) RenewTx(tx *Tx) error {
+	was, err := l.held(&tx.Rx)
+	if err != nil || was.TTL == nil {
+		return err
+	}
+	now := tx.RenewLease(was)
+	n, err := tx.Exec(sqlRenew, Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, was.Until)
+	if err == nil && n == 0 {
+		err = l.lost()
+	}
+	return l.failed("renew reservation", err)
+}
+
+// Release gives the thing back.
+func (l *Lease) Release(ctx context.Context) error {
+	return l.db.Write(ctx, "release reservation", l.ReleaseTx)
+}
+
+// ReleaseTx is Release in a transaction of the caller's.
+func (l *Lease) ReleaseTx(tx *Tx) error {
+	was, err := l.held(&tx.Rx)
+	if err != nil {
+		return err
+	}
+	n, err := tx.Exec(sqlTakeAway, l.epoch, was.Until)
+	if err == nil && n == 0 {
+		err = l.lost()
+	}
+	return l.failed("release reservation", err)
+}
+
+// failed names the thing; an error that names something passes as it is.
+func (l *Lease) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, said := errors.AsType[*Error](err); said {
+		return err
+	}
+	return &Error{Op: op, Entity: l.kind, ID: l.name, Code: code(err), Hint: hintOf(err), Err: err}
+}
+
+// same reports, as ErrInvalid, that a transaction is of another file.
+func (d *DB) same(rx *Rx) error {
+	if rx.db == d || d.path != memoryPath && rx.db.path == d.path {
+		return nil
+	}
+	return fmt.Errorf("%w: the transaction is of another file, %s", ErrInvalid, rx.db.path)
+}

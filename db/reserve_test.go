@@ -1,0 +1,389 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// clocks are a wall clock and a boot clock that stand still until they are moved.
+type clocks struct {
+	wall *dbtest.Clock
+	boot db.BootTime
+}
+
+func newClocks() *clocks {
+	return &clocks{
+		wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)),
+		boot: db.BootTime{Boot: "first", Namespace: 7, Since: time.Hour},
+	}
+}
+
+func (c *clocks) open(t *testing.T) *db.DB {
+	t.Helper()
+	return c.openAt(t, dbtest.Path(t))
+}
+
+func (c *clocks) openAt(t *testing.T, path string) *db.DB {
+	t.Helper()
+	return dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal, Now: c.wall.Now, BootTime: func() db.BootTime { return c.boot }})
+}
+
+func (c *clocks) pass(d time.Duration) {
+	c.boot = c.boot.Add(d)
+	c.wall.Advance(d)
+}
+
+func reserve(t *testing.T, d *db.DB, name string, o db.ReserveOptions) *db.Lease {
+	t.Helper()
+	l, err := d.Reserve(t.Context(), "port", name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func wantTaken(t *testing.T, d *db.DB, name string) {
+	t.Helper()
+	l, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{})
+	var taken *db.ReservedError
+	if l != nil || !errors.Is(err, db.ErrConflict) || !errors.As(err, &taken) || db.Hint(err) == "" {
+		t.Fatalf("port %s is not taken: %v, %v", name, l, err)
+	}
+}
+
+func wantLost(t *testing.T, l *db.Lease) {
+	t.Helper()
+	ran := false
+	for what, err := range map[string]error{
+		"hold":    l.Hold(t.Context(), "work", func(*db.Tx) error { ran = true; return nil }),
+		"renew":   l.Renew(t.Context()),
+		"release": l.Release(t.Context()),
+	} {
+		if !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("%s of a lost lease: %v", what, err)
+		}
+	}
+	if ran {
+		t.Error("a stale holder worked")
+	}
+}
+
+func minutes(n time.Duration, detached bool) db.ReserveOptions {
+	return db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: n * time.Minute, Detached: detached}}
+}
+
+func TestWhatIsReservedHasOneHolder(t *testing.T) {
+	d := newClocks().open(t)
+	first := reserve(t, d, "80", db.ReserveOptions{Note: "the web"})
+	wantTaken(t, d, "80")
+	other := reserve(t, d, "81", db.ReserveOptions{})
+	if _, err := d.Reserve(t.Context(), "port", "80", db.ReserveOptions{Scope: "elsewhere"}); err != nil {
+		t.Errorf("in another scope: %v", err)
+	}
+	if err := first.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantLost(t, first)
+	if again := reserve(t, d, "80", db.ReserveOptions{}); again.Epoch() <= other.Epoch() || again.Epoch() <= first.Epoch() {
+		t.Errorf("epoch %d comes after %d and %d", again.Epoch(), first.Epoch(), other.Epoch())
+	}
+	wantLost(t, first)
+}
+
+func TestAReservationLastsForItsTimeAndNoLonger(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	l := reserve(t, d, "80", minutes(1, false))
+	for range 3 {
+		c.pass(time.Minute - 1)
+		wantTaken(t, d, "80")
+		if err := l.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.pass(time.Minute)
+	wantLost(t, l) // though nobody has it
+	next := reserve(t, d, "80", minutes(1, false))
+	wantLost(t, l)
+	if err := next.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - time.Hour} {
+		l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: ttl, Detached: true}})
+		c.pass(24 * time.Hour)
+		wantTaken(t, d, "80")
+		if err := l.Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+		c.boot.Boot += "+" // a restart: the wall clock decides
+		wantTaken(t, d, "80")
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTermsThatCanNotHoldAreRefused(t *testing.T) {
+	d := newClocks().open(t)
+	for name, o := range map[string]db.ReserveOptions{
+		"negative": {LeaseTerms: db.LeaseTerms{TTL: -1}},
+		"for ever": {LeaseTerms: db.LeaseTerms{Detached: true}},
+	} {
+		if l, err := d.Reserve(t.Context(), "port", "80", o); !errors.Is(err, db.ErrInvalid) || l != nil {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+	for _, id := range [][2]string{{"", "80"}, {"port", ""}, {"port", "a\x00"}, {"p\xff", "80"}} {
+		if _, err := d.Reserve(t.Context(), id[0], id[1], db.ReserveOptions{}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// An owner's lock decides where the clocks can't be compared: it is one kernel.
+func TestWithAnOwnerAnotherClockDoesNotEndALease(t *testing.T) {
+	for name, other := range map[string]db.BootTime{
+		"another boot id":        {Boot: "second", Namespace: 7, Since: 1000 * time.Hour},
+		"another time namespace": {Boot: "first", Namespace: 8, Since: 1000 * time.Hour},
+		"no boot id":             {Namespace: 7, Since: 1000 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := dbtest.Path(t)
+			own, elsewhere := newClocks(), newClocks()
+			elsewhere.boot = other
+			elsewhere.wall.Advance(48 * time.Hour)
+			l := reserve(t, own.openAt(t, path), "80", minutes(1, false))
+			wantTaken(t, elsewhere.openAt(t, path), "80")
+			if err := l.Renew(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWithoutAnOwnerTheWallClockAndItsSkewDecide(t *testing.T) {
+	path := dbtest.Path(t)
+	own, elsewhere := newClocks(), newClocks()
+	elsewhere.boot = db.BootTime{Boot: "second", Since: time.Second}
+	l := reserve(t, own.openAt(t, path), "80", minutes(10, true))
+	d := elsewhere.openAt(t, path)
+	elsewhere.wall.Advance(10*time.Minute + db.LeaseSkew - 1)
+	wantTaken(t, d, "80")
+	elsewhere.wall.Advance(1)
+	reserve(t, d, "80", db.ReserveOptions{})
+	wantLost(t, l)
+}
+
+func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	l := reserve(t, d, "80", minutes(1, true))
+	for _, jump := range []time.Duration{1000 * time.Hour, -5000 * time.Hour} {
+		c.wall.Advance(jump)
+		wantTaken(t, d, "80")
+		if err := l.Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	c.boot = c.boot.Add(time.Minute)
+	wantLost(t, l)
+}
+
+func TestAReservationIsTakenUpAgainByItsOwnProcess(t *testing.T) {
+	path := dbtest.Path(t)
+	d := newClocks().openAt(t, path)
+	l := reserve(t, d, "80", minutes(1, false))
+	again, err := d.Reattach(t.Context(), "", "port", "80", l.Epoch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, id := range map[string]struct {
+		name  string
+		epoch int64
+	}{"another epoch": {"80", l.Epoch() + 1}, "another name": {"81", l.Epoch()}} {
+		if _, err := d.Reattach(t.Context(), "", "port", id.name, id.epoch); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAClosedFileGivesUpWhatItsProcessHeldForEver(t *testing.T) {
+	path := dbtest.Path(t)
+	c := newClocks()
+	open := func() *db.DB {
+		d, err := db.Open(t.Context(), path, db.Options{BootTime: func() db.BootTime { return c.boot }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := open()
+	attached, detached := reserve(t, d, "80", minutes(1, false)), reserve(t, d, "81", minutes(1, true))
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open()
+	defer d.Close()
+	reserve(t, d, "82", db.ReserveOptions{}) // has the process registered anew
+	if _, err := d.Reattach(t.Context(), "", "port", "80", attached.Epoch()); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("what ended came back: %v", err)
+	}
+	l, err := d.Reattach(t.Context(), "", "port", "81", detached.Epoch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Renew(t.Context()); err != nil {
+		t.Error(err)
+	}
+	reserve(t, d, "80", db.ReserveOptions{})
+}
+
+func TestATransactionOfAnotherFileHoldsNothing(t *testing.T) {
+	d, other := newClocks().open(t), newClocks().open(t)
+	l := reserve(t, d, "80", db.ReserveOptions{})
+	reserve(t, other, "80", db.ReserveOptions{})
+	err := other.Write(t.Context(), "foreign", func(tx *db.Tx) error { return l.HoldTx(tx) })
+	if !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("hold in another file: %v", err)
+	}
+}
+
+func TestReservationsAreListedAndReleasedByAPerson(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	for _, name := range []string{"c", "a", "b"} {
+		reserve(t, d, name, db.ReserveOptions{Note: "for " + name})
+	}
+	if _, err := d.Reserve(t.Context(), "path", "/x", minutes(1, true)); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute)
+	page := func(f db.ReservationFilter, at db.At) db.Page[db.Reservation] {
+		t.Helper()
+		p, err := d.Reservations(t.Context(), f, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := page(db.ReservationFilter{}, db.At{Limit: 3})
+	rest := page(db.ReservationFilter{}, db.At{After: first.Next})
+	var got []string
+	for _, v := range append(first.Items, rest.Items...) {
+		got = append(got, v.Kind+" "+v.Name+" "+string(v.State))
+	}
+	if want := []string{"path /x expired", "port a held", "port b held", "port c held"}; !equal(got, want) || rest.Next != "" {
+		t.Errorf("the list is %q, then %q", got, rest.Next)
+	}
+	ports := page(db.ReservationFilter{Kind: "port"}, db.At{Limit: 1})
+	if v := ports.Items[0]; v.Name != "a" || v.PID != os.Getpid() || v.Note != "for a" || v.TTL != 0 || v.Detached {
+		t.Errorf("%+v", v)
+	}
+	a := ports.Items[0]
+	if err := d.ReleaseReservation(t.Context(), "", "port", "a", a.Epoch+100); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("release of another epoch: %v", err)
+	}
+	if err := d.ReleaseReservation(t.Context(), "", "port", "a", a.Epoch); err != nil {
+		t.Error(err)
+	}
+	if n, err := d.RecoverReservations(t.Context(), ""); n != 1 || err != nil {
+		t.Errorf("recovered %d, %v", n, err)
+	}
+	left := page(db.ReservationFilter{}, db.At{})
+	if len(left.Items) != 2 {
+		t.Errorf("%+v are left", left.Items)
+	}
+}
+
+func equal(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestKeepRenewsUntilTheLeaseIsLost(t *testing.T) {
+	renewed := make(chan struct{}, 100)
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
+		if o.Why == "renew reservation" && o.Err == nil {
+			renewed <- struct{}{}
+		}
+	}})
+	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: 150 * time.Millisecond}})
+	ctx, stop := l.Keep(t.Context())
+	defer stop()
+	for range 8 { // more than its TTL
+		<-renewed
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("it ended: %v", context.Cause(ctx))
+	}
+	wantTaken(t, d, "80")
+	if err := d.ReleaseReservation(t.Context(), "", "port", "80", l.Epoch()); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
+func TestKeepGivesUpWhenItCanNotRenewInTime(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: 100 * time.Millisecond}})
+	ctx, stop := l.Keep(t.Context())
+	defer stop()
+	if err := d.Write(t.Context(), "a long one", func(*db.Tx) error { <-ctx.Done(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
+func TestKeepEndsWithItsCallerAndItsFile(t *testing.T) {
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := reserve(t, d, "80", minutes(60, false))
+	ctx, stop := l.Keep(t.Context())
+	stop()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	if err := l.Renew(t.Context()); err != nil {
+		t.Errorf("stopping gave it up: %v", err)
+	}
+	ctx, stop = l.Keep(t.Context())
+	defer stop()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, db.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
