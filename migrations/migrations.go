@@ -42,7 +42,7 @@ var Steps = []Step{
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.
-const ViewsVersion = 3
+const ViewsVersion = 2
 
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
