@@ -227,7 +227,7 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step": true`, `"n": 1E5`, `"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
+	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step":true`, `"n": 1E5`, `"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
 		if !strings.Contains(string(changed), part) {
 			t.Errorf("%s is gone from:\n%s", part, changed)
 		}
@@ -311,4 +311,43 @@ func FuzzDocuments(f *testing.F) {
 			t.Fatalf("a changed document is read back as %+v, %v", q, err)
 		}
 	})
+}
+
+func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
+	values := map[string]json.RawMessage{
+		"compact": json.RawMessage(`{"a":[1,{"b":null}],"c":1E5}`), "spaced": json.RawMessage("{ \"a\" :\n\t1 }"), "text": json.RawMessage(`"\u00e9\/"`),
+	}
+	p := sample("run-1")
+	p.WFState, p.Workflow.Metadata = values, values
+	p.Workflow.Stages = []checkpoints.Stage{{ID: "s", Name: "S", Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values}}
+	p.StageResults = []checkpoints.StageResult{{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{ "type":"empty" }`)}}
+	for _, what := range []string{"written", "changed elsewhere", "changed itself"} {
+		document, err := p.Document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := checkpoints.Decode(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for of, got := range map[string]map[string]json.RawMessage{
+			"wf_state": back.WFState, "metadata": back.Workflow.Metadata, "metadata of a stage": back.Workflow.Stages[0].Metadata,
+		} {
+			if diff := cmp.Diff(p.WFState, got); diff != "" {
+				t.Errorf("%s, %s (-given +read):\n%s", what, of, diff)
+			}
+		}
+		if got, want := back.Workflow.Stages[0].Step, p.Workflow.Stages[0].Step; string(got) != string(want) {
+			t.Errorf("%s, the step is %s, given was %s", what, got, want)
+		}
+		if got, want := back.StageResults[0].Output, p.StageResults[0].Output; string(got) != string(want) {
+			t.Errorf("%s, the output is %s, given was %s", what, got, want)
+		}
+		p = back
+		p.Prompt += "?"
+		if what == "changed elsewhere" {
+			changed := map[string]json.RawMessage{"compact": json.RawMessage(`{ "a" : [ 2 ] }`), "new": json.RawMessage("[\n]")}
+			p.WFState, p.Workflow.Metadata, p.Workflow.Stages[0].Metadata = changed, changed, changed
+		}
+	}
 }

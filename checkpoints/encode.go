@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,7 +16,7 @@ import (
 )
 
 // encode writes p as the original does: pretty, two blanks a level, members in the original's order and keys of maps in
-// byte order (the original's order of those is random). Free-form values keep their own spelling.
+// byte order (the original's order of those is random). Free-form values come back byte for byte, so they stay as they are.
 func encode(p *PausedWorkflow) ([]byte, error) {
 	w := &writer{}
 	w.paused(p)
@@ -238,7 +239,7 @@ func (w *writer) raw(name string, value json.RawMessage) {
 		w.fail(fmt.Errorf("%s: %w", name, err))
 		return
 	}
-	w.pretty(value)
+	w.out = append(w.out, bytes.TrimSpace(value)...)
 }
 
 func checkJSON(value []byte) error {
@@ -252,13 +253,13 @@ func checkJSON(value []byte) error {
 // any depth, and the blanks before a line grow with it, as do the calls on the stack.
 const deepest = 128
 
-// pretty writes a value that was accepted with its own tokens and this writer's line breaks.
-func (w *writer) pretty(value []byte) { w.prettyAt(value, serdejson.NewSkimmer(value)) }
+// pretty writes a document that was accepted with its own tokens and this writer's line breaks.
+func (w *writer) pretty(value []byte) { w.prettyAt(value, serdejson.NewSkimmer(value), structured) }
 
 // prettyAt writes the part of text before which s stands.
-func (w *writer) prettyAt(text []byte, s *serdejson.Scanner) {
+func (w *writer) prettyAt(text []byte, s *serdejson.Scanner, of form) {
 	c := s.Peek()
-	if c != '{' && c != '[' || w.depth >= deepest {
+	if c != '{' && c != '[' || of == freeForm || w.depth >= deepest {
 		start := s.Pos()
 		s.Ignore()
 		w.out = append(w.out, text[start:s.Pos()]...)
@@ -279,9 +280,11 @@ func (w *writer) prettyAt(text []byte, s *serdejson.Scanner) {
 			return
 		}
 		w.item()
+		inner := of
 		if c == '{' {
 			w.out = append(append(w.out, key...), ':', ' ')
+			inner = of.member(func(name string) bool { return string(key) == `"`+name+`"` })
 		}
-		w.prettyAt(text, s)
+		w.prettyAt(text, s, inner)
 	}
 }

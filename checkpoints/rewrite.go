@@ -19,7 +19,7 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := overlay(document, was, is)
+	changed := overlay(document, was, is, structured)
 	if bytes.Equal(changed, document) {
 		return document, nil
 	}
@@ -31,19 +31,41 @@ func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	return w.out, nil
 }
 
+// A form is how much of a value is the document's own.
+type form int
+
+const (
+	structured form = iota // its members are known
+	freeMap                // a map of free-form values
+	freeForm               // a free-form value: the caller's, to the byte
+)
+
+// member is the form of the member that is called so.
+func (f form) member(called func(name string) bool) form {
+	switch {
+	case f != structured:
+		return freeForm
+	case called("wf_state"), called("metadata"):
+		return freeMap
+	case called("step"), called("compensation"), called("value"), called("output"):
+		return freeForm
+	}
+	return structured
+}
+
 // overlay carries the change from was to is over to text, which says what was says and perhaps more.
-func overlay(text, was, is []byte) []byte {
-	if bytes.Equal(serdejson.AppendCanonical(nil, was), serdejson.AppendCanonical(nil, is)) {
+func overlay(text, was, is []byte, of form) []byte {
+	if bytes.Equal(was, is) {
 		return text
 	}
 	o, w, i := partsOf(text), partsOf(was), partsOf(is)
-	if o.open == 0 || o.open != w.open || w.open != i.open {
+	if of == freeForm || o.open == 0 || o.open != w.open || w.open != i.open {
 		return is
 	}
 	if i.open == '[' {
-		return overlayArray(o, w, i)
+		return overlayArray(o, w, i, of)
 	}
-	return overlayObject(o, w, i)
+	return overlayObject(o, w, i, of)
 }
 
 // parts are the members of an object, or the elements of an array; open is 0 for anything else.
@@ -91,21 +113,21 @@ func (p parts) find(key string) ([]byte, bool) {
 	return nil, false
 }
 
-func overlayArray(o, was, is parts) []byte {
+func overlayArray(o, was, is parts, of form) []byte {
 	out := []byte{'['}
 	for i, value := range is.values {
 		if i > 0 {
 			out = append(out, ',')
 		}
 		if i < len(o.values) && i < len(was.values) {
-			value = overlay(o.values[i], was.values[i], value)
+			value = overlay(o.values[i], was.values[i], value, of)
 		}
 		out = append(out, value...)
 	}
 	return append(out, ']')
 }
 
-func overlayObject(o, was, is parts) []byte {
+func overlayObject(o, was, is parts, of form) []byte {
 	out := []byte{'{'}
 	add := func(key string, value []byte) {
 		if len(out) > 1 {
@@ -118,7 +140,7 @@ func overlayObject(o, was, is parts) []byte {
 		before, wasThere := was.find(key)
 		switch {
 		case stays && wasThere:
-			add(key, overlay(o.values[n], before, now))
+			add(key, overlay(o.values[n], before, now, of.member(func(name string) bool { return name == key })))
 		case stays:
 			add(key, now)
 		case !wasThere:
