@@ -45,7 +45,7 @@ func (l *Lease) Epoch() int64 { return l.epoch }
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
 	const why = "lease thread"
 	if o.TTL <= 0 {
-		return nil, ReserveOutcome{}, named(why, "", registry.Invalid("a lease needs a time to live, not %v", o.TTL))
+		return nil, ReserveOutcome{}, named(why, "", registry.Invalid("set LeaseOptions.TTL", "a lease needs a time to live, not %v", o.TTL))
 	}
 	out, lease, err := r.reserve(ctx, why, thread, &o, build)
 	return lease, out, err
@@ -160,7 +160,7 @@ func (l *Lease) Release(ctx context.Context, status Status) error {
 // ReleaseTx is Release inside a transaction that does more.
 func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	if status == Active {
-		return registry.Invalid("an agent that releases its thread has ended: complete, abandoned or merged")
+		return registry.Invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
 	}
 	scope, err := tx.Scope(l.registry.scope)
 	if err != nil {

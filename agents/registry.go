@@ -130,7 +130,7 @@ func named(why, id string, err error) error {
 	e, ok := errors.AsType[*db.Error](err)
 	switch {
 	case !ok:
-		e = &db.Error{Op: why, Err: err}
+		e = &db.Error{Op: why, Hint: hintFor(err), Err: err}
 	case e != err || e.Entity != "" || id == "":
 		return err
 	}
@@ -139,6 +139,20 @@ func named(why, id string, err error) error {
 		more.Entity, more.ID = "agent", id
 	}
 	return &more
+}
+
+// hintFor says what a person can do about an error that comes without a hint.
+func hintFor(err error) string {
+	if wrong, ok := errors.AsType[*registry.ConfigError](err); ok {
+		return wrong.Hint
+	}
+	switch {
+	case errors.Is(err, db.ErrLeaseLost):
+		return "stop working on the thread, and reserve it again"
+	case errors.Is(err, db.ErrNotFound):
+		return "see what there is: migrate agents list"
+	}
+	return ""
 }
 
 func stale(s *registry.Stored, now time.Time) bool {

@@ -176,7 +176,7 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	}
 	key, ok, err := registry.Insert(tx, scope, made)
 	if err == nil && !ok {
-		err = &registry.ConfigError{Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
+		err = &registry.ConfigError{Hint: "keep the id that was generated, or choose another", Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
 	}
 	return e, key, err
 }
@@ -195,7 +195,7 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *LeaseOptions) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
-			return nil, registry.Invalid("a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
+			return nil, registry.Invalid("build an active entry on the thread that the lease is for", "a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
 		}
 		return nil, nil
 	}

@@ -36,16 +36,21 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 //
 // A run whose document can't be read is ErrCorrupt, each time, and stays where it is.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
-	const op = "claim checkpoint"
-	err = s.db.Write(ctx, op, func(tx *db.Tx) error {
+	err = s.db.Write(ctx, opClaim, func(tx *db.Tx) error {
 		claim, ok, err = s.ClaimTx(tx, runID)
 		return err
 	})
 	if err != nil {
-		return nil, false, failed(op, runID, err)
+		return nil, false, err
 	}
 	return claim, ok, nil
 }
+
+const (
+	opClaim    = "claim checkpoint"
+	opRenew    = "renew claim"
+	opComplete = "complete checkpoint"
+)
 
 const (
 	sqlFindPaused = `SELECT c.id, c.checksum, c.problem, d.document,
@@ -65,9 +70,9 @@ type paused struct {
 	Older *int64 `db:"older"` // row of the claim that ends with this one
 }
 
-// ClaimTx is Claim in a transaction of the caller's. The claim holds once that is committed.
+// ClaimTx is Claim inside a transaction. The claim holds once that is committed.
 func (s *Store) ClaimTx(tx *db.Tx, runID string) (claim *Claim, ok bool, err error) {
-	err = s.change(tx, "claim checkpoint", runID, func(scope int64) error {
+	err = s.look(&tx.Rx, opClaim, runID, func(scope int64) error {
 		claim, err = s.claim(tx, scope, runID)
 		return err
 	})
@@ -125,13 +130,12 @@ const (
 // Complete says that the run was resumed to its next pause or its end: the claim is gone for good. What the run saved
 // meanwhile waits on. A claim that was taken away is ErrLeaseLost, and so is one that was completed before.
 func (c *Claim) Complete(ctx context.Context) error {
-	const op = "complete checkpoint"
-	return failed(op, c.RunID, c.store.db.Write(ctx, op, c.CompleteTx))
+	return c.store.db.Write(ctx, opComplete, c.CompleteTx)
 }
 
-// CompleteTx is Complete in a transaction of the caller's: what else that holds is undone when the claim is lost.
+// CompleteTx is Complete inside a transaction: what else that holds is undone when the claim is lost.
 func (c *Claim) CompleteTx(tx *db.Tx) error {
-	return c.store.change(tx, "complete checkpoint", c.RunID, func(scope int64) error {
+	return c.store.look(&tx.Rx, opComplete, c.RunID, func(scope int64) error {
 		n, err := tx.Exec(sqlComplete, scope, c.RunID, c.Epoch)
 		return c.lost(n, err)
 	})
@@ -139,18 +143,20 @@ func (c *Claim) CompleteTx(tx *db.Tx) error {
 
 // Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the claim is still held.
 func (c *Claim) Renew(ctx context.Context) error {
-	const op = "renew claim"
-	return failed(op, c.RunID, c.store.db.Write(ctx, op, func(tx *db.Tx) error {
-		return c.store.change(tx, op, c.RunID, func(scope int64) error {
-			if l := c.store.lease(); l.ttl != nil {
-				n, err := tx.Exec(sqlRenew, l.until, l.boot, scope, c.RunID, c.Epoch)
-				return c.lost(n, err)
-			}
-			var n int64
-			err := tx.Get(&n, sqlHeld, scope, c.RunID, c.Epoch)
+	return c.store.db.Write(ctx, opRenew, c.RenewTx)
+}
+
+// RenewTx is Renew inside a transaction.
+func (c *Claim) RenewTx(tx *db.Tx) error {
+	return c.store.look(&tx.Rx, opRenew, c.RunID, func(scope int64) error {
+		if l := c.store.lease(); l.ttl != nil {
+			n, err := tx.Exec(sqlRenew, l.until, l.boot, scope, c.RunID, c.Epoch)
 			return c.lost(n, err)
-		})
-	}))
+		}
+		var n int64
+		err := tx.Get(&n, sqlHeld, scope, c.RunID, c.Epoch)
+		return c.lost(n, err)
+	})
 }
 
 // lost is the error of a write under the claim that found no row.
@@ -170,16 +176,9 @@ const (
 	sqlEndOf     = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed' AND owner_id IS NOT DISTINCT FROM ?`
 )
 
-// Complete is what the original has: it ends the run's claim by id, without a handle. A run that is not claimed is fine.
-// A claim that another living process holds is ErrLeaseLost; one of this process, of a dead one or from an import goes.
-func (s *Store) Complete(ctx context.Context, runID string) error {
-	const op = "complete checkpoint"
-	return failed(op, runID, s.db.Write(ctx, op, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) }))
-}
-
-// CompleteTx is Complete in a transaction of the caller's.
+// CompleteTx is Complete inside a transaction.
 func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
-	return s.change(tx, "complete checkpoint", runID, func(scope int64) error {
+	return s.look(&tx.Rx, opComplete, runID, func(scope int64) error {
 		var found struct {
 			ID    int64  `db:"id"`
 			Owner *int64 `db:"owner_id"`

@@ -2,8 +2,6 @@ package checkpoints
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -65,109 +63,119 @@ type Holder struct {
 	Expired   bool          // that has passed: RecoverOrphaned may take it
 }
 
-// A Filter narrows a list. The zero value takes everything.
+// A Ref names a checkpoint: a run, and which of the two that it may have.
+type Ref struct {
+	RunID string
+	// State is the checkpoint's. "" is the one that waits where there is one, else the claimed one; for Delete, both.
+	State State
+}
+
+// A Filter says which checkpoints a list shows. The zero value is all of them.
 type Filter struct {
 	State State // "" means both
 }
 
-// A Page is a part of a list.
-type Page struct {
-	Items []Summary
-	Next  string // cursor of the page behind this one; "" at the end
-}
+const (
+	opList = "list checkpoints"
+	opGet  = "get checkpoint"
+	opFind = "find checkpoints"
+	// listName is that of the list in its cursors.
+	listName = "checkpoints"
+)
 
-// A PageQuery says which page. The zero value is the first one.
-type PageQuery struct {
-	Filter
-	After string // Page.Next of the page before; "" for the first
-	Limit int    // most items; 0 means 50
-}
-
-const defaultLimit = 50
-
-// Page gives checkpoints in the order of run ids; a run's claimed one comes before its waiting one. A cursor stays good
-// whatever happens to the checkpoints: a page begins behind where the one before ended.
-func (s *Store) Page(ctx context.Context, q PageQuery) (Page, error) {
-	const op = "list checkpoints"
-	after, err := parseCursor(q.After)
-	switch {
-	case err != nil:
-	case q.Limit < 0:
-		err = fmt.Errorf("%w: the limit is %d", db.ErrInvalid, q.Limit)
-	case q.State != "" && q.State != Paused && q.State != Claimed:
-		err = fmt.Errorf("%w: %q is no state of a checkpoint", db.ErrInvalid, q.State)
-	}
-	if err != nil {
-		return Page{}, failed(op, "", err)
-	}
-	if q.Limit == 0 {
-		q.Limit = defaultLimit
-	}
-	var page Page
-	err = s.db.Read(ctx, op, func(rx *db.Rx) error {
-		page = Page{}
-		scope, there, err := rx.Scope(s.scope)
-		if err != nil || !there {
-			return err
-		}
-		page, err = s.page(rx, scope, q, after)
+// Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's claimed one comes before its
+// waiting one.
+func (s *Store) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Summary], err error) {
+	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
+		page, err = s.PageTx(rx, f, at)
 		return err
 	})
-	return page, failed(op, "", err)
+	return page, err
 }
 
-// All gives every checkpoint that the filter takes, read page by page: what changes meanwhile may or may not be seen.
+// PageTx is Page inside a transaction.
+func (s *Store) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err error) {
+	page, err = s.page(rx, f, at)
+	return page, failed(opList, "", err)
+}
+
+// All gives the checkpoints that pass the filter one by one, in the order of Page: see [db.AllPages]. A claim moves one.
 func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
-	return func(yield func(Summary, error) bool) {
-		for q := (PageQuery{Filter: f, Limit: 200}); ; {
-			page, err := s.Page(ctx, q)
-			if err != nil {
-				yield(Summary{}, err)
-				return
-			}
-			for _, one := range page.Items {
-				if !yield(one, nil) {
-					return
-				}
-			}
-			if q.After = page.Next; q.After == "" {
-				return
-			}
-		}
-	}
+	return db.AllPages(func(at db.At) (db.Page[Summary], error) { return s.Page(ctx, f, at) })
 }
 
-// Get gives what the store has of a run: none, one, or the claimed checkpoint and the one that waits.
-func (s *Store) Get(ctx context.Context, runID string) (list []Summary, err error) {
-	const op = "get checkpoint"
-	if err := checkID(runID); err != nil {
-		return nil, failed(op, runID, err)
-	}
-	err = s.db.Read(ctx, op, func(rx *db.Rx) error {
-		scope, there, err := rx.Scope(s.scope)
-		if err != nil || !there {
-			return err
-		}
-		var rows []summaryRow
-		if err := rx.Select(&rows, sqlSummaries+` AND c.run_id = ? ORDER BY c.run_id, c.state`, scope, runID); err != nil {
-			return err
-		}
-		list, err = s.summaries(rx, rows)
+// Get gives one checkpoint, without its document: see [Store.LoadDocument]. ErrNotFound: there is none.
+func (s *Store) Get(ctx context.Context, ref Ref) (summary Summary, err error) {
+	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
+		summary, err = s.GetTx(rx, ref)
 		return err
 	})
-	return list, failed(op, runID, err)
+	return summary, err
 }
+
+// GetTx is Get inside a transaction.
+func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
+	found := false
+	err = s.look(rx, opGet, ref.RunID, func(scope int64) error {
+		inState, err := ref.State.condition()
+		if err != nil {
+			return err
+		}
+		for summary, err = range s.summaries(rx, sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
+			found = err == nil
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = failed(opGet, ref.RunID, db.ErrNotFound)
+	}
+	return summary, err
+}
+
+// Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most limit of them, with the rules
+// of a page.
+func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []Ref, err error) {
+	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
+		found, err = s.FindTx(rx, prefix, limit)
+		return err
+	})
+	return found, err
+}
+
+// FindTx is Find inside a transaction.
+func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err error) {
+	err = s.look(rx, opFind, prefix, func(scope int64) error {
+		room, err := db.At{Limit: limit}.Room()
+		if err != nil {
+			return err
+		}
+		var runs []documents.Run
+		if end, bounded := db.AfterPrefix(prefix); bounded {
+			err = rx.Select(&runs, sqlRunsFrom+` AND run_id < ?`+sqlByRun, scope, prefix, end, room.Items)
+		} else {
+			err = rx.Select(&runs, sqlRunsFrom+sqlByRun, scope, prefix, room.Items)
+		}
+		for _, run := range runs {
+			found = append(found, Ref{run.RunID, State(run.State)})
+		}
+		return err
+	})
+	return found, err
+}
+
+const (
+	sqlRunsFrom = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ?`
+	sqlByRun    = ` ORDER BY run_id, state LIMIT ?`
+)
 
 const (
 	sqlSummaries = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
     c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, o.pid, o.program
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 WHERE c.scope = ?`
+	sqlBehind    = ` AND (c.run_id, c.state) > (?, ?)`
 	sqlPageOrder = ` ORDER BY c.run_id, c.state LIMIT ?`
 )
-
-// sqlInState spells the state out: only so is the index of the claims taken.
-var sqlInState = map[State]string{"": "", Paused: ` AND c.state = 'paused'`, Claimed: ` AND c.state = 'claimed'`}
 
 type summaryRow struct {
 	documents.Row
@@ -181,50 +189,92 @@ type summaryRow struct {
 	Program     *string `db:"program"`
 }
 
-func (s *Store) page(rx *db.Rx, scope int64, q PageQuery, after *cursor) (Page, error) {
-	query, args := sqlSummaries, []any{scope}
-	if after != nil {
-		query += ` AND (c.run_id, c.state) > (?, ?)`
-		args = append(args, after.RunID, after.State)
+// condition spells the state out: only so is the index of the claims taken.
+func (s State) condition() (string, error) {
+	switch s {
+	case "":
+		return "", nil
+	case Paused:
+		return ` AND c.state = 'paused'`, nil
+	case Claimed:
+		return ` AND c.state = 'claimed'`, nil
 	}
-	query += sqlInState[q.State]
-	var rows []summaryRow
-	if err := rx.Select(&rows, query+sqlPageOrder, append(args, q.Limit+1)...); err != nil {
-		return Page{}, err
-	}
-	next := ""
-	if len(rows) > q.Limit {
-		rows = rows[:q.Limit]
-		last := rows[q.Limit-1]
-		next = cursor{last.RunID, last.State}.String()
-	}
-	items, err := s.summaries(rx, rows)
-	return Page{Items: items, Next: next}, err
+	return "", fmt.Errorf("%w: %q is no state of a checkpoint", db.ErrInvalid, s)
 }
 
-func (s *Store) summaries(rx *db.Rx, rows []summaryRow) ([]Summary, error) {
-	list := make([]Summary, len(rows))
-	for i, r := range rows {
-		list[i] = Summary{
-			RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-			CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err error) {
+	inState, err := f.State.condition()
+	if err != nil {
+		return page, err
+	}
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	scope, there, err := rx.Scope(s.scope)
+	if err != nil || !there && at.After == "" {
+		return page, err
+	}
+	query, args := sqlSummaries+inState, []any{scope}
+	if at.After != "" {
+		var place [1]int64
+		var after documents.Run
+		if err := rx.ReadCursor(listName, at.After, place[:], &after.RunID, &after.State); err != nil {
+			return page, err
 		}
-		if r.ClaimedAt == nil {
-			continue
+		if place[0] != scope {
+			return page, db.NotThisCursor(at.After)
 		}
-		h := &Holder{ClaimedAt: db.Time(*r.ClaimedAt)}
-		list[i].Claim = h
-		if r.OwnerID == nil {
-			continue
-		}
-		h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.OwnerID, deref(r.Pid), deref(r.Program), time.Duration(deref(r.LeaseTTL))
-		h.Expired = claimed{LeaseUntil: r.LeaseUntil, LeaseBootID: r.LeaseBootID}.expired(s.bootTime)
-		var err error
-		if h.Alive, err = rx.OwnerAlive(*r.OwnerID); err != nil {
-			return nil, err
+		query += sqlBehind
+		args = append(args, after.RunID, after.State)
+	}
+	return db.FillPage(room, s.summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size, func(one *Summary) string {
+		return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
+	})
+}
+
+// size is how many bytes a summary takes, about.
+func (s *Summary) size() int {
+	return 200 + len(s.RunID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem)
+}
+
+// summaries gives the checkpoints of a query as they are read.
+func (s *Store) summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
+	return func(yield func(Summary, error) bool) {
+		for row, err := range rx.Query(query, args...) {
+			var r summaryRow
+			var one Summary
+			if err == nil {
+				err = row.ScanStruct(&r)
+			}
+			if err == nil {
+				one, err = s.summary(rx, &r)
+			}
+			if !yield(one, err) || err != nil {
+				return
+			}
 		}
 	}
-	return list, nil
+}
+
+func (s *Store) summary(rx *db.Rx, r *summaryRow) (Summary, error) {
+	one := Summary{
+		RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
+		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+	}
+	if r.ClaimedAt == nil {
+		return one, nil
+	}
+	h := &Holder{ClaimedAt: db.Time(*r.ClaimedAt)}
+	one.Claim = h
+	if r.OwnerID == nil {
+		return one, nil
+	}
+	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.OwnerID, deref(r.Pid), deref(r.Program), time.Duration(deref(r.LeaseTTL))
+	h.Expired = claimed{LeaseUntil: r.LeaseUntil, LeaseBootID: r.LeaseBootID}.expired(s.bootTime)
+	var err error
+	h.Alive, err = rx.OwnerAlive(*r.OwnerID)
+	return one, err
 }
 
 func deref[T any](p *T) T {
@@ -233,30 +283,4 @@ func deref[T any](p *T) T {
 		return zero
 	}
 	return *p
-}
-
-// A cursor is the last item of a page.
-type cursor struct {
-	RunID string `json:"r"`
-	State string `json:"s"`
-}
-
-func (c cursor) String() string {
-	text, _ := json.Marshal(c) // two strings
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-func parseCursor(text string) (*cursor, error) {
-	if text == "" {
-		return nil, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	c := new(cursor)
-	if err == nil {
-		err = json.Unmarshal(raw, c)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %q is no cursor of this list", db.ErrInvalid, text)
-	}
-	return c, nil
 }

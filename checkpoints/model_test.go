@@ -121,13 +121,13 @@ func (m *mapStore) compare(rt *rapid.T, store *checkpoints.Store) {
 	}
 	slices.Sort(want)
 	var got []string
-	for q := (checkpoints.PageQuery{Limit: 2}); ; {
-		page, err := store.Page(ctx, q)
+	for at := (db.At{Limit: 2}); ; {
+		page, err := store.Page(ctx, checkpoints.Filter{}, at)
 		must(rt, err)
 		for _, s := range page.Items {
 			got = append(got, s.RunID+" "+string(s.State)+" "+s.Prompt)
 		}
-		if q.After = page.Next; q.After == "" {
+		if at.After = page.Next; at.After == "" {
 			break
 		}
 	}

@@ -24,9 +24,9 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"SQLStored":     {documents.SQLStored, byRun},
 		"sqlClaims":     {sqlClaims, "checkpoints_claimed"},
 		"page":          {sqlSummaries + sqlPageOrder, byRun},
-		"next page":     {sqlSummaries + ` AND (c.run_id, c.state) > (?, ?)` + sqlPageOrder, byRun},
-		"paused page":   {sqlSummaries + sqlInState[Paused] + sqlPageOrder, byRun},
-		"claimed page":  {sqlSummaries + sqlInState[Claimed] + sqlPageOrder, "checkpoints_claimed"},
+		"next page":     {sqlSummaries + sqlBehind + sqlPageOrder, byRun},
+		"paused page":   {sqlSummaries + " AND c.state = 'paused'" + sqlPageOrder, byRun},
+		"claimed page":  {sqlSummaries + " AND c.state = 'claimed'" + sqlPageOrder, "checkpoints_claimed"},
 	} {
 		var plan []struct {
 			ID      int64  `db:"id"`

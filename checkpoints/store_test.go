@@ -2,8 +2,10 @@ package checkpoints_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -244,5 +246,86 @@ func TestADocumentThatIsSpoiledInTheFileIsNotClaimed(t *testing.T) {
 	p, err := mustClaim(t, store, "r").Paused()
 	if err != nil || p.Prompt != "approved" {
 		t.Errorf("claimed %+v, %v", p, err)
+	}
+}
+
+func TestListsComeInPagesAndByPrefix(t *testing.T) {
+	store := openStore(t)
+	for _, id := range []string{"a", "a-1", "a-2", "b"} {
+		save(t, store, id)
+	}
+	mustClaim(t, store, "a-1")
+	save(t, store, "a-1")
+	var got []string
+	for one, err := range store.All(ctx, checkpoints.Filter{}) {
+		check(t, err)
+		got = append(got, one.RunID+" "+string(one.State))
+	}
+	if want := []string{"a paused", "a-1 claimed", "a-1 paused", "a-2 paused", "b paused"}; !slices.Equal(got, want) {
+		t.Errorf("the list is %q", got)
+	}
+	for state, want := range map[checkpoints.State]int{checkpoints.Claimed: 1, checkpoints.Paused: 4} {
+		if page, err := store.Page(ctx, checkpoints.Filter{State: state}, db.At{}); err != nil || len(page.Items) != want {
+			t.Errorf("%d are %s, %v; want %d", len(page.Items), state, err, want)
+		}
+	}
+	if found, err := store.Find(ctx, "a-", 0); err != nil || len(found) != 3 || found[0] != (checkpoints.Ref{RunID: "a-1", State: checkpoints.Claimed}) {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	page, err := store.Page(ctx, checkpoints.Filter{}, db.At{Limit: 2})
+	check(t, err)
+	other := checkpoints.NewStore(dbtest.Open(t, db.Options{}), checkpoints.Options{Scope: "other"})
+	for what, at := range map[string]db.At{"no cursor": {After: "x"}, "a limit": {Limit: 1001}} {
+		if _, err := store.Page(ctx, checkpoints.Filter{}, at); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	save(t, other, "a")
+	if _, err := other.Page(ctx, checkpoints.Filter{}, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("another scope's cursor: %v", err)
+	}
+	if _, err := store.Page(ctx, checkpoints.Filter{State: "lost"}, db.At{}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("no state: %v", err)
+	}
+}
+
+func TestGetAndDeleteNameOneCheckpointOrMissIt(t *testing.T) {
+	store := openStore(t)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	if one, err := store.Get(ctx, checkpoints.Ref{RunID: "r"}); err != nil || one.State != checkpoints.Claimed {
+		t.Errorf("with none waiting: %+v, %v", one, err)
+	}
+	save(t, store, "r")
+	if one, err := store.Get(ctx, checkpoints.Ref{RunID: "r"}); err != nil || one.State != checkpoints.Paused {
+		t.Errorf("with one waiting: %+v, %v", one, err)
+	}
+	check(t, store.Delete(ctx, checkpoints.Ref{RunID: "r", State: checkpoints.Paused}))
+	wantList(t, store)
+	check(t, claim.Renew(ctx))
+	save(t, store, "r")
+	check(t, store.Delete(ctx, checkpoints.Ref{RunID: "r"}))
+	if err := claim.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("a claim that was taken away: %v", err)
+	}
+	for _, ref := range []checkpoints.Ref{{RunID: "r"}, {RunID: "r", State: checkpoints.Claimed}} {
+		if _, err := store.Get(ctx, ref); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("get %+v: %v", ref, err)
+		}
+		if err := store.Delete(ctx, ref); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("delete %+v: %v", ref, err)
+		}
+	}
+}
+
+func TestARunWithoutATimePausesNow(t *testing.T) {
+	clock := dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC))
+	store := checkpoints.NewStore(dbtest.Open(t, db.Options{Now: clock.Now}), checkpoints.Options{})
+	p := sample("r")
+	p.CreatedAt = time.Time{}
+	check(t, store.Save(ctx, p))
+	back, ok, err := store.Load(ctx, "r")
+	if err != nil || !ok || !back.CreatedAt.Equal(clock.Now()) || !p.CreatedAt.IsZero() {
+		t.Errorf("paused at %v, %v, %v; the caller's says %v", back.CreatedAt, ok, err, p.CreatedAt)
 	}
 }

@@ -204,9 +204,9 @@ func TestAnExpiredClaimIsTakenFromALivingProcess(t *testing.T) {
 
 	again := mustClaim(t, store, "mine")
 	boot = db.BootTime{Boot: "the next start"}
-	list, err := store.Get(ctx, "mine")
-	if err != nil || len(list) != 1 || !list[0].Claim.Expired {
-		t.Errorf("after a restart of the machine: %+v, %v", list, err)
+	one, err := store.Get(ctx, checkpoints.Ref{RunID: "mine"})
+	if err != nil || !one.Claim.Expired {
+		t.Errorf("after a restart of the machine: %+v, %v", one, err)
 	}
 	check(t, again.Renew(ctx))
 	check(t, again.Complete(ctx))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -75,7 +76,7 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 		store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[checkpoints.Summary]{
 			page: func(ctx context.Context, after string, limit int) ([]checkpoints.Summary, string, error) {
-				page, err := store.Page(ctx, checkpoints.PageQuery{Filter: filter, After: after, Limit: limit})
+				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
 			grid: grid{header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"}, right: []int{4}},
@@ -143,11 +144,12 @@ shows the document that waits; --status claimed shows the other.`,
 // findCheckpoint finds the run that an id on the command line means.
 func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string, state checkpoints.State) (string, error) {
 	var candidates []candidate[string]
-	for s, err := range store.All(ctx, checkpoints.Filter{State: state}) {
-		if err != nil {
-			return "", err
-		}
-		if strings.HasPrefix(s.RunID, id) && (len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
+	found, err := store.Find(ctx, id, db.MaxLimit)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range found {
+		if (state == "" || s.State == state) && (len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
 			candidates = append(candidates, candidate[string]{id: s.RunID, name: s.RunID, item: s.RunID})
 		}
 	}
@@ -160,11 +162,14 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	if err != nil {
 		return answer, nil, err
 	}
-	list, err := store.Get(ctx, id)
-	if err != nil {
-		return answer, nil, err
-	}
-	for _, s := range list {
+	for _, either := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
+		s, err := store.Get(ctx, checkpoints.Ref{RunID: id, State: either})
+		if errors.Is(err, db.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return answer, nil, err
+		}
 		if h := s.Claim; h != nil {
 			answer.Claim = &claimFact{Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program, Alive: h.Alive, Expired: h.Expired}
 		}

@@ -200,6 +200,7 @@ func (e Record) Under(id string) Record {
 // A ConfigError speaks as the registry's old program does of a wrong argument, and is one of the db package's sentinels.
 type ConfigError struct {
 	Text string
+	Hint string // what a person can do about it
 	Is   error
 }
 
@@ -209,15 +210,15 @@ func (e *ConfigError) Error() string { return "configuration error: " + e.Text }
 func (e *ConfigError) Unwrap() error { return e.Is }
 
 // Invalid is a ConfigError that is a db.ErrInvalid.
-func Invalid(format string, args ...any) error {
-	return &ConfigError{Text: fmt.Sprintf(format, args...), Is: db.ErrInvalid}
+func Invalid(hint, format string, args ...any) error {
+	return &ConfigError{Text: fmt.Sprintf(format, args...), Hint: hint, Is: db.ErrInvalid}
 }
 
 // CheckID refuses what can't be an agent's id.
 func CheckID(id string) error {
 	bad := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
 	if id == "" || strings.ContainsFunc(id, bad) {
-		return Invalid("invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
+		return Invalid("use a to z, 0 to 9 and -, such as agents.GenerateID makes", "invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
 	}
 	return nil
 }
@@ -239,7 +240,7 @@ func (e *Record) Check() error {
 	}
 	for _, f := range fields {
 		if !f.writable() {
-			return Invalid("agent %s: %s is not valid UTF-8, or a year beyond 262142", e.SessionID, f.name)
+			return Invalid("give text in UTF-8 and times of the years that RFC 3339 knows", "agent %s: %s is not valid UTF-8, or a year beyond 262142", e.SessionID, f.name)
 		}
 	}
 	return nil
@@ -248,7 +249,7 @@ func (e *Record) Check() error {
 // Check refuses what is none of the four states.
 func (s Status) Check(id string) error {
 	if !s.known() {
-		return Invalid("agent %s: status %q is none of active, abandoned, complete, merged", id, s)
+		return Invalid("give active, abandoned, complete or merged", "agent %s: status %q is none of active, abandoned, complete, merged", id, s)
 	}
 	return nil
 }

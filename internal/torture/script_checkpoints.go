@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"selvedge/checkpoints"
+	"selvedge/db"
 )
 
 func paused(s *session) *checkpoints.Store {
@@ -100,7 +102,7 @@ func checkpointsScript() script {
 				look: func(ctx context.Context, s *session) (trace, error) {
 					free := 0
 					for _, id := range []string{"a", "b"} {
-						list, err := others(s).Get(ctx, id)
+						list, err := ofRun(ctx, others(s), id)
 						if err != nil {
 							return "", err
 						}
@@ -138,7 +140,7 @@ func checkpointsScript() script {
 // lookForCheckpoint holds every document that is there against what was saved.
 func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func(context.Context, *session) (trace, error) {
 	return func(ctx context.Context, s *session) (trace, error) {
-		list, err := paused(s).Get(ctx, id)
+		list, err := ofRun(ctx, paused(s), id)
 		if err != nil {
 			return "", err
 		}
@@ -149,4 +151,19 @@ func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func
 		}
 		return there(changed(list)), nil
 	}
+}
+
+// ofRun gives the checkpoints of a run, the claimed one first.
+func ofRun(ctx context.Context, store *checkpoints.Store, id string) (list []checkpoints.Summary, err error) {
+	for _, state := range []checkpoints.State{checkpoints.Claimed, checkpoints.Paused} {
+		one, err := store.Get(ctx, checkpoints.Ref{RunID: id, State: state})
+		if errors.Is(err, db.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }

@@ -1,0 +1,140 @@
+package checkpoints
+
+import (
+	"context"
+
+	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
+)
+
+const (
+	opSave   = "save checkpoint"
+	opLoad   = "load checkpoint"
+	opDelete = "delete checkpoint"
+)
+
+// SaveTx is Save inside a transaction.
+func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
+	if p.CreatedAt.IsZero() && p.document == nil {
+		now := *p
+		now.CreatedAt = tx.Now()
+		p = &now
+	}
+	document, err := p.Document()
+	if err != nil {
+		return failed(opSave, p.RunID, invalid(err))
+	}
+	return s.SaveDocumentTx(tx, p.RunID, document)
+}
+
+// SaveDocument is Save for a document that was written elsewhere. It is kept byte for byte. runID is the run's name in
+// this store, whatever the document says; a document that can't be read is ErrInvalid.
+func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
+	r, err := readable(runID, document)
+	if err != nil {
+		return failed(opSave, runID, err)
+	}
+	return failed(opSave, runID, s.db.Write(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) }))
+}
+
+// SaveDocumentTx is SaveDocument inside a transaction.
+func (s *Store) SaveDocumentTx(tx *db.Tx, runID string, document []byte) error {
+	r, err := readable(runID, document)
+	if err == nil {
+		err = s.put(tx, r, document)
+	}
+	return failed(opSave, runID, err)
+}
+
+// readable is the row of a document that can be read.
+func readable(runID string, document []byte) (documents.Row, error) {
+	if err := checkID(runID); err != nil {
+		return documents.Row{}, err
+	}
+	r := documents.RowOf(runID, document)
+	if r.Problem != nil {
+		return r, invalid(&documents.DocumentError{Reason: *r.Problem})
+	}
+	return r, nil
+}
+
+func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
+	scope, err := tx.Scope(s.scope)
+	if err != nil {
+		return err
+	}
+	r.State, r.SavedAt = documents.Paused, db.Nanos(tx.Now())
+	_, err = r.Put(tx, scope, document)
+	return err
+}
+
+// LoadTx is Load inside a transaction.
+func (s *Store) LoadTx(rx *db.Rx, runID string) (p *PausedWorkflow, ok bool, err error) {
+	document, ok, err := s.LoadDocumentTx(rx, runID)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if p, err = Decode(document); err != nil {
+		return nil, false, failed(opLoad, runID, corrupt(err))
+	}
+	return p, true, nil
+}
+
+// LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false when none does. One that
+// can't be read is ErrCorrupt.
+func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte, ok bool, err error) {
+	err = s.db.Read(ctx, opLoad, func(rx *db.Rx) error {
+		document, ok, err = s.LoadDocumentTx(rx, runID)
+		return err
+	})
+	return document, ok, err
+}
+
+// LoadDocumentTx is LoadDocument inside a transaction.
+func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok bool, err error) {
+	err = s.look(rx, opLoad, runID, func(scope int64) error {
+		var found documents.Stored
+		if there, err := rx.Find(&found, documents.SQLStored, scope, runID, documents.Paused); err != nil || !there {
+			return err
+		}
+		if refused := found.Refusal(); refused != nil {
+			return corrupt(refused)
+		}
+		document, ok = found.Document, true
+		return nil
+	})
+	return document, ok, err
+}
+
+const (
+	sqlRemove      = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state IN ('paused', 'claimed')`
+	sqlRemoveState = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
+)
+
+// Delete takes a checkpoint away, whoever has claimed it; a claim that is taken away so is lost. Without a state it takes
+// all that the run has. ErrNotFound: there is none.
+func (s *Store) Delete(ctx context.Context, ref Ref) error {
+	return s.db.Write(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+}
+
+// DeleteTx is Delete inside a transaction.
+func (s *Store) DeleteTx(tx *db.Tx, ref Ref) error {
+	found := false
+	err := s.look(&tx.Rx, opDelete, ref.RunID, func(scope int64) (err error) {
+		var n int64
+		if _, err := ref.State.condition(); err != nil {
+			return err
+		}
+		if ref.State == "" {
+			n, err = tx.Exec(sqlRemove, scope, ref.RunID)
+		} else {
+			n, err = tx.Exec(sqlRemoveState, scope, ref.RunID, string(ref.State))
+		}
+		found = n > 0
+		return err
+	})
+	if err == nil && !found {
+		err = failed(opDelete, ref.RunID, db.ErrNotFound)
+	}
+	return err
+}
