@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/legacy"
 	"selvedge/runs"
 )
 
@@ -191,54 +190,6 @@ func lookForCopy(ctx context.Context, s *session, path string) (_ trace, err err
 		return "", errors.New(strings.Join(problems, "; "))
 	}
 	return lookForTurns("run-0", "old", 3, 5000)(ctx, c)
-}
-
-// importScript brings an old tree of run traces into the file. It may be done in part, and is finished when it is repeated.
-func importScript() script {
-	const have = 12
-	tree := func(s *session) string { return filepath.Join(s.folder, "tree") }
-	kind := legacy.Runs{}
-	bring := func(ctx context.Context, s *session) error {
-		report, err := kind.Import(ctx, s.db, "new", tree(s), legacy.Options{BatchBytes: 4000})
-		if err == nil && len(report.Quarantined) > 0 {
-			err = fmt.Errorf("put aside: %+v", report.Quarantined)
-		}
-		return err
-	}
-	return script{
-		name: "import",
-		prepare: func(ctx context.Context, s *session) error {
-			for i := range have {
-				run := fmt.Sprintf("run-%02d", i)
-				if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 2, 1000))); err != nil {
-					return err
-				}
-			}
-			_, err := kind.Export(ctx, s.db, "", tree(s), legacy.Options{})
-			return err
-		},
-		ops: []op{
-			{
-				name: "import", gradual: true,
-				do: bring,
-				look: func(ctx context.Context, s *session) (trace, error) {
-					list, err := runs.NewStore(s.db, runs.Options{Scope: "new"}).ListRuns(ctx, agent)
-					return parts(len(list), have), err
-				},
-			},
-			startOp("next"),
-		},
-		whole: func(ctx context.Context, s *session) error {
-			if err := bring(ctx, s); err != nil {
-				return fmt.Errorf("import again: %w", err)
-			}
-			report, err := kind.Verify(ctx, s.db, "new", tree(s), legacy.Options{})
-			if err == nil && len(report.Differs) > 0 {
-				err = fmt.Errorf("tree and file differ: %+v", report.Differs)
-			}
-			return err
-		},
-	}
 }
 
 // oldSchema is the version of the file that migrateScript begins with.

@@ -1,7 +1,15 @@
 package main
 
 // scripts are all there are; the names are those of -script.
-var scripts = []script{
-	runsScript(), normalScript(), crowdScript(), neighbourScript(), liveScript(), agentsScript(), checkpointsScript(), workersScript(),
-	openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), backupScript(), importScript(),
+var scripts = allScripts()
+
+func allScripts() []script {
+	list := []script{
+		runsScript(), normalScript(), crowdScript(), neighbourScript(), liveScript(), agentsScript(), checkpointsScript(), workersScript(),
+		openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), backupScript(),
+	}
+	for _, t := range trees {
+		list = append(list, importScript(t))
+	}
+	return list
 }
