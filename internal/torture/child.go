@@ -48,20 +48,31 @@ func (sc *script) child(folder string, end ending) error {
 		}
 	}
 	say("armed")
-	refuses := false
+	unsure := make([]error, len(sc.ops)) // by operation, where the outcome is unknown
+	perform := func(i int) {
+		if err := sc.perform(ctx, s, i, sc.ops[i].do, say); errors.Is(err, db.ErrOutcomeUnknown) {
+			unsure[i] = err
+		}
+	}
 	var crowd sync.WaitGroup
 	for i := range sc.ops {
 		if sc.crowd {
-			crowd.Go(func() { _ = sc.perform(ctx, s, i, say) })
-			continue
+			crowd.Go(func() { perform(i) })
+		} else {
+			perform(i)
 		}
-		refuses = errors.Is(sc.perform(ctx, s, i, say), db.ErrOutcomeUnknown) || refuses
 	}
 	crowd.Wait()
 	say("looking")
 	sc.seeAll(ctx, s, say)
-	if refuses && s.close() == nil && s.open(ctx, options) == nil { // it looks for itself now
+	if errors.Join(unsure...) != nil && s.close() == nil && s.open(ctx, options) == nil { // it looks for itself now
 		sc.seeAll(ctx, s, say)
+		for i, err := range unsure {
+			if batch, ok := db.BatchOf(err); ok && sc.ops[i].repeat != nil {
+				again := func(ctx context.Context, s *session) error { return sc.ops[i].repeat(ctx, s, batch) }
+				_ = sc.perform(ctx, s, i, again, say)
+			}
+		}
 	}
 	say("end")
 	if end == dying {
@@ -72,14 +83,11 @@ func (sc *script) child(folder string, end ending) error {
 }
 
 // perform does one operation and says how it was answered.
-func (sc *script) perform(ctx context.Context, s *session, i int, say func(string, ...any)) error {
-	do := func() error {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		return sc.ops[i].do(ctx, s)
-	}
+func (sc *script) perform(ctx context.Context, s *session, i int, do func(context.Context, *session) error, say func(string, ...any)) error {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	say("begin %d", i)
-	err := do()
+	err := do(limited, s)
 	switch {
 	case err == nil:
 		say("done %d", i)

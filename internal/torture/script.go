@@ -36,6 +36,8 @@ type op struct {
 	name string
 	do   func(context.Context, *session) error
 	look func(context.Context, *session) (trace, error) // nil where there is nothing to be seen
+	// repeat is what a caller does, on a new handle, whose outcome was unknown; nil where there is nothing for that.
+	repeat func(ctx context.Context, s *session, batch int64) error
 	// gradual is an operation in several transactions, as its documentation says: a part of it may be there when it was not
 	// acknowledged.
 	gradual bool

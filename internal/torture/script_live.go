@@ -105,6 +105,10 @@ func eventsOp(id, name string, n, size int) op {
 			}
 			return parts(at, n), nil
 		},
+		repeat: func(ctx context.Context, s *session, batch int64) error {
+			_, err := liveRuns(s).Append(ctx, id, live.Batch{Events: events, Repeat: batch})
+			return err
+		},
 	}
 }
 

@@ -125,6 +125,13 @@ func turnsOp(run, name string, n, size int) op {
 			return traces(s).AppendTurns(ctx, agent, run, turns(name, n, size))
 		},
 		look: lookForTurns(run, name, n, size),
+		repeat: func(ctx context.Context, s *session, batch int64) error {
+			b := runs.Batch{AgentID: agent, RunID: run, Repeat: batch}
+			for _, t := range turns(name, n, size) {
+				b.Records = append(b.Records, t)
+			}
+			return traces(s).Append(ctx, b)
+		},
 	}
 }
 

@@ -14,7 +14,7 @@ type story struct {
 	current               int      // the operation that began last
 	seen                  []seen
 	blind                 []string // what it could not read at its end
-	left                  []string // what a failed operation left behind
+	left                  []string // what a failed operation left behind, and other complaints
 }
 
 // An answer is how far an operation came, as its caller was told.
@@ -69,9 +69,22 @@ func (s *story) hear(line string) {
 		}
 	case string(begun):
 		s.answers[i], s.current = begun, i
+		s.forget(i)
 	case string(finished), string(refused), string(unknown):
 		s.answers[i], s.errors[i] = answer(word), text
 	}
+}
+
+// forget drops what was read of an operation that begins again, if that did not contradict itself.
+func (s *story) forget(op int) {
+	of := func(r seen) bool { return r.op == op }
+	if first := slices.IndexFunc(s.seen, of); first >= 0 {
+		other := func(r seen) bool { return of(r) && r.what != s.seen[first].what }
+		if slices.ContainsFunc(s.seen, other) {
+			s.left = append(s.left, fmt.Sprintf("operation %d was read as %s, and then as something else", op, s.seen[first].what))
+		}
+	}
+	s.seen = slices.DeleteFunc(s.seen, of)
 }
 
 // allows reports whether the operation may be seen as what after the process ended.
