@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"strconv"
 	"strings"
@@ -37,12 +38,12 @@ var pragmas = []string{
 // The statements of a call: the first turn finds the run and the next sequence, the others follow it.
 const (
 	columns = `id, kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule,
-    policy_param, raw, exact`
-	sqlFirst = `INSERT INTO run_records (` + columns + `)
-SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1,
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-FROM runs WHERE key = ? AND turn_count IS NULL`
-	sqlNext = `INSERT INTO run_records (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    policy_param, raw, exact, batch, recorded_at, checksum`
+	sqlFirst = `INSERT INTO run_records (` + columns + `) VALUES (coalesce((
+    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING`
+	sqlNext = `INSERT INTO run_records (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func serve(ctx context.Context, args []string) error {
@@ -123,7 +124,7 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	if _, err := a.begin.ExecContext(ctx); err != nil {
 		return err
 	}
-	result, err := a.first.ExecContext(ctx, append(a.values(0), a.run)...)
+	result, err := a.first.ExecContext(ctx, append([]any{a.run}, a.values(0)...)...)
 	if err != nil {
 		return err
 	}
@@ -141,9 +142,16 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	return err
 }
 
-// values are those of a turn, in the order of the columns behind the id.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// values are those of a turn, in the order of the columns behind the id. The checksum is of as many bytes as ours.
 func (a *appender) values(index int64) []any {
-	return []any{"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1}
+	sum := int64(crc32.Checksum(a.output, castagnoli))
+	var batch any // the first row of a call has its number
+	if index == 0 {
+		batch = time.Now().UnixNano()
+	}
+	return []any{"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1, batch, time.Now().UnixNano(), sum}
 }
 
 func (a *appender) close() error {
