@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"time"
 
 	"selvedge/db"
 )
@@ -17,15 +19,16 @@ type Batch struct {
 	RunID   string
 	Records []Record
 	// Key makes the append repeatable: the same key for the same run again, with the same records, does nothing, and with
-	// others it is ErrConflict. "" is no key. Keys go when the run does.
+	// others it is ErrConflict. "" is no key. For 30 days after the run was removed the same key still does nothing.
 	Key string
 	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
 	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.
 	Repeat int64
 }
 
-// Append adds records to a run and makes the run where it is missing. An open run that it writes to belongs to this
-// process from then on, which is what [Store.AdoptOrphans] looks at. No records change nothing.
+// Append adds records to a run and makes the run where it is missing. An open run that it writes to belongs to this process
+// from then on, unless it is that of another process that lives; [Store.Recover] looks at that. No records change nothing. A
+// Started without StartedAt starts, and an Ended without EndedAt ends, at the time of the transaction.
 //
 // A record that could not be read back is ErrInvalid, and so is an id that is no UTF-8, holds a NUL or is longer than
 // db.MaxID. A run holds 16,777,215 lines, the last of them an end; more is ErrInvalid.
@@ -39,6 +42,9 @@ func (s *Store) Append(ctx context.Context, b Batch) error {
 
 // AppendTx is Append inside a transaction of the caller's, beside what else it holds.
 func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
+	if err := tx.Of(s.db); err != nil {
+		return RunRef{AgentID: b.AgentID, RunID: b.RunID}.failed(opAppend, err)
+	}
 	p, err := prepare(b)
 	if err != nil || len(p.rows) == 0 {
 		return err
@@ -57,6 +63,7 @@ type prepared struct {
 	key     string
 	digest  []byte
 	repeat  int64
+	undated bool // a record has no time: it gets that of the transaction
 }
 
 func prepare(b Batch) (prepared, error) {
@@ -77,6 +84,7 @@ func prepare(b Batch) (prepared, error) {
 			return p, p.ref.failed(opAppend, fmt.Errorf("%w: record %d of %d: %w", db.ErrInvalid, i+1, len(b.Records), err))
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
+		p.undated = p.undated || undated(r)
 	}
 	if b.Key != "" {
 		var err error
@@ -104,6 +112,11 @@ func (s *Store) append(tx *db.Tx, p prepared) error {
 	if err != nil {
 		return err
 	}
+	if p.undated {
+		if err := p.date(tx.Now()); err != nil {
+			return err
+		}
+	}
 	p.stamp(tx)
 	if key, known := s.keys.find(p.ref); known && p.turns {
 		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
@@ -118,7 +131,42 @@ func (s *Store) append(tx *db.Tx, p prepared) error {
 	if err != nil {
 		return err
 	}
-	tx.AfterCommit(func() { s.keys.keep(p.ref, key) })
+	if key != 0 {
+		tx.AfterCommit(func() { s.keys.keep(p.ref, key) })
+	}
+	return nil
+}
+
+// undated tells of a record that a caller made without a time.
+func undated(r Record) bool {
+	switch r := r.(type) {
+	case Started:
+		return r.StartedAt.IsZero() && r.from.made()
+	case Ended:
+		return r.EndedAt.IsZero() && r.from.made()
+	}
+	return false
+}
+
+// date gives the undated records a time. The slices are the call's own, not the transaction's, which may be run again.
+func (p *prepared) date(now time.Time) (err error) {
+	p.records, p.rows = slices.Clone(p.records), slices.Clone(p.rows)
+	for i, r := range p.records {
+		if !undated(r) {
+			continue
+		}
+		switch r := r.(type) {
+		case Started:
+			r.StartedAt = now
+			p.records[i] = r
+		case Ended:
+			r.EndedAt = now
+			p.records[i] = r
+		}
+		if p.rows[i], err = rowOf(p.records[i]); err != nil {
+			return p.ref.failed(opAppend, err)
+		}
+	}
 	return nil
 }
 
@@ -217,10 +265,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlLastRecord = `SELECT max(id) FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24`
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
+	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
 )
 
-// appendToAny appends to any run, or makes it, and gives its key. A nil owner leaves the run without one.
+// appendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
+// nil owner leaves the run without one.
 func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, err error) {
 	var run runRow
 	found, err := tx.Find(&run, sqlFindRun, scope, p.ref.RunID, p.ref.AgentID)
@@ -243,6 +293,16 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, e
 		}
 	}
 	if !found {
+		if p.key != "" {
+			var digest []byte
+			spent, err := tx.Find(&digest, sqlFindSpent, scope, p.ref.RunID, p.ref.AgentID, p.key)
+			if err != nil {
+				return 0, err
+			}
+			if spent {
+				return 0, p.repeated(digest)
+			}
+		}
 		run.runState = newRunState()
 	}
 	before := run.runState
@@ -254,8 +314,16 @@ func appendToAny(tx *db.Tx, scope int64, owner *int64, p prepared) (key int64, e
 		run.add(p.ref, r)
 	}
 	run.close(last + int64(len(p.rows)))
-	if run.EndedAt != nil {
+	switch {
+	case run.EndedAt != nil:
 		owner = nil
+	case owner != nil && run.OwnerID != nil && *run.OwnerID != *owner:
+		// A helper writes to the run of somebody else. It stays theirs while they live.
+		if alive, err := tx.OwnerAlive(*run.OwnerID); err != nil {
+			return 0, err
+		} else if alive {
+			owner = run.OwnerID
+		}
 	}
 	if !found {
 		args := append(run.runState.args(scope, p.ref, owner), scope, p.ref.AgentID, p.ref.RunID)

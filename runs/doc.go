@@ -12,21 +12,23 @@
 // It promises that an append is kept whole or not at all; that the records of a run come back in the order in which they
 // were appended, as they were written, those of later versions too; that [Store.Follow] leaves none of them out and gives
 // none twice, whichever process appends; that a list costs what it shows and not what the traces hold; and that
-// [Store.AdoptOrphans] closes the runs of programs that are gone, once, and never those of one that lives.
+// [Store.Recover] closes the runs of programs that are gone, once, and never those of one that lives.
+//
+// Its calls are those of docs/grammar.md; the ones of the program whose store it took over are in seed.go.
 //
 // # Caveats
 //
 // Times, indexes and ids inside records are the caller's and are not compared with anything: order is that of the appends.
-// Appends to an ended run are taken and don't open it again, as in the original.
+// Appends to an ended run are taken and don't open it again.
 //
-// An append whose outcome is unknown (db.ErrOutcomeUnknown) may be there or not: give such appends a [Batch.Key], and
-// repeat them.
+// An append whose outcome is unknown (db.ErrOutcomeUnknown) may be there or not: repeat it with [Batch.Repeat], or give it a
+// [Batch.Key] from the beginning.
 //
-// [Store.AdoptOrphans] ends this process's own open runs too: call it before the first run. A run belongs to the process that
-// wrote to it last.
+// A run belongs to the process that wrote to it first, and passes to another that writes to it when that one is dead.
+// [Store.AdoptOrphans] ends this process's own open runs too: call it before the first run, or [Store.Recover] at any time.
 //
-// What [Store.GC] removed is gone, the keys of its appends too. It never removes an open run, and works in short
-// transactions. Cancelled runs and pending cancellations, which only [Unknown] records give, are neither removed nor adopted.
+// Retention never removes an open run, and works in short transactions. Cancelled runs and pending cancellations, which only [Unknown] records give, are neither removed nor adopted.
 //
-// A run without a started record is in no list and is neither removed nor adopted. A run holds 16,777,215 lines.
+// A run without a started record is in no list and is neither removed nor adopted. A run holds 16,777,215 lines, the
+// last of them its end.
 package runs

@@ -75,23 +75,28 @@ func failedFollow(err error) iter.Seq2[Followed, error] {
 // CursorBefore gives the cursor with which the last lines of a run come first, at most that many; 0 lines is the end of the
 // trace, for what is yet to come. ErrNotFound: there is no such run. ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
-	if lines < 0 {
-		return "", run.failed(opFollow, fmt.Errorf("%w: %d lines", db.ErrInvalid, lines))
-	}
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		at, err := s.placeIn(rx, run, "")
-		if err != nil {
-			return run.failed(opFollow, err)
-		}
-		end, _, err := traceEnd(rx, at.Key)
-		if lines == 0 {
-			at.Status = end.Status
-		}
-		at.Seen = max(0, end.Seen-lines)
-		cursor = stream.Cursor(rx, at)
+		cursor, err = s.CursorBeforeTx(rx, run, lines)
 		return err
 	})
 	return cursor, err
+}
+
+// CursorBeforeTx is CursorBefore inside a transaction.
+func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, error) {
+	if lines < 0 {
+		return "", run.failed(opFollow, fmt.Errorf("%w: %d lines", db.ErrInvalid, lines))
+	}
+	at, err := s.placeIn(rx, run, "")
+	if err != nil {
+		return "", run.failed(opFollow, err)
+	}
+	end, _, err := traceEnd(rx, at.Key)
+	if lines == 0 {
+		at.Status = end.Status // what was before is known to who wants none of it
+	}
+	at.Seen = max(0, end.Seen-lines)
+	return stream.Cursor(rx, at), err
 }
 
 // placeIn is the place in a run that a cursor points at, which must be of that run; "" is the beginning.

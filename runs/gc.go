@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -10,66 +9,6 @@ import (
 )
 
 const opGC = "collect runs"
-
-// gcBatch is the number of runs that one transaction of GC removes, so that other writers wait for some tens of milliseconds
-// at most: 37 for runs of 20 turns, a checkpoint included.
-const gcBatch = 100
-
-// GC removes the ended runs that the retention does not keep and gives their number: of each agent those beyond the newest
-// MaxPerAgent by start, and those that ended more than MaxAgeDays ago. Only completed and incomplete runs with a started
-// record count and go. Open ones never do; nor do cancelled ones, and ones with a cancellation pending, which the original
-// takes for open.
-//
-// It works in short transactions, so other writers get their turns, and what it removed before an error stays removed. A
-// MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is removed; but where no run was ever written it is 0,
-// as in the original.
-func (s *Store) GC(ctx context.Context) (removed int, err error) {
-	var scope int64
-	var used bool
-	var cutoff time.Time
-	err = s.db.Read(ctx, opGC, func(rx *db.Rx) error {
-		var ok bool
-		if scope, ok, err = rx.Scope(s.scope); err != nil || !ok {
-			return err
-		}
-		if used, err = rx.Find(new(int64), sqlScopeUsed, scope); err != nil || !used {
-			return err
-		}
-		cutoff, err = s.retention.cutoff(rx.Now())
-		return err
-	})
-	if err != nil || !used {
-		return 0, err
-	}
-	// First by count, oldest first: a run that is also too old takes its rank all the same, and so batches add up to what
-	// looking once at everything would remove.
-	for _, sweep := range []func(*db.Tx) (int, error){
-		func(tx *db.Tx) (int, error) { return s.retention.sweepCount(tx, scope) },
-		func(tx *db.Tx) (int, error) { return sweepAge(tx, scope, cutoff) },
-	} {
-		n, err := s.sweep(ctx, sweep)
-		removed += n
-		if err != nil {
-			return removed, err
-		}
-	}
-	return removed, nil
-}
-
-// sweep repeats a batch until it finds nothing.
-func (s *Store) sweep(ctx context.Context, batch func(*db.Tx) (int, error)) (removed int, err error) {
-	for {
-		var n int
-		err := s.db.Write(ctx, opGC, func(tx *db.Tx) (err error) {
-			n, err = batch(tx)
-			return err
-		})
-		if err != nil || n == 0 {
-			return removed, err
-		}
-		removed += n
-	}
-}
 
 // maxDays is what the original's durations hold: 2^63-1 milliseconds.
 const maxDays = (1<<63 - 1) / 1000 / 86400
@@ -87,78 +26,59 @@ func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 }
 
 const (
-	sqlScopeUsed = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
-	sqlFullAgent = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? LIMIT 1`
+	sqlScopeUsed  = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
+	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? ORDER BY agent_id`
+	// What retention counts and takes.
+	endedRuns = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
 	// The oldest of an agent: its list from the other end.
-	sqlSweepAgent = `DELETE FROM runs WHERE key IN (
-    SELECT key FROM runs
-    WHERE scope = ? AND agent_id = ? AND started_at IS NOT NULL AND status IN ('completed', 'incomplete')
-    ORDER BY started_at, run_id DESC LIMIT ` + boundLimit + `)`
-	sqlSweepAge = `DELETE FROM runs WHERE key IN (
-    SELECT key FROM runs
-    WHERE scope = ? AND ended_at < ? AND status IN ('completed', 'incomplete') AND started_at IS NOT NULL LIMIT ` + boundLimit + `)`
-	sqlAtTheEdge = `SELECT key, ended_at_text FROM runs
-WHERE scope = ? AND ended_at = ? AND status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
-	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
+	sqlOldestOfAgent = `SELECT key, run_id FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
+ORDER BY started_at, run_id DESC LIMIT ` + boundLimit
+	sqlEndedBefore = `SELECT key, run_id FROM runs WHERE scope = ? AND ended_at < ? AND ` + endedRuns + ` ORDER BY ended_at`
+	sqlEndedAt     = `SELECT key, run_id, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
 )
 
-// sweepCount removes at most a batch of runs beyond the count of their agents.
-func (c RetentionConfig) sweepCount(tx *db.Tx, scope int64) (removed int, err error) {
-	keep := int64(min(c.MaxPerAgent, 1<<62))
-	for removed < gcBatch {
-		var agent struct {
-			ID    string `db:"agent_id"`
-			Ended int64  `db:"ended"`
-		}
-		found, err := tx.Find(&agent, sqlFullAgent, scope, keep)
-		if err != nil || !found {
-			return removed, err
-		}
-		n, err := tx.Exec(sqlSweepAgent, scope, agent.ID, min(agent.Ended-keep, int64(gcBatch-removed)))
-		if err != nil {
-			return removed, err
-		}
-		if n == 0 {
-			return removed, fmt.Errorf("%w: agent %q is said to have %d ended runs", db.ErrCorrupt, agent.ID, agent.Ended)
-		}
-		removed += int(n)
+// planCount plans to remove the oldest runs of each agent that has more ended ones than keep.
+func (r *removal) planCount(rx *db.Rx, scope, keep int64) error {
+	var agents []struct {
+		ID    string `db:"agent_id"`
+		Ended int64  `db:"ended"`
 	}
-	return removed, nil
+	if err := rx.Select(&agents, sqlFullAgents, scope, keep); err != nil {
+		return err
+	}
+	for _, agent := range agents {
+		var runs []removable
+		if err := rx.Select(&runs, sqlOldestOfAgent, scope, agent.ID, agent.Ended-keep); err != nil {
+			return err
+		}
+		r.plan(runs)
+	}
+	return nil
 }
 
-// sweepAge removes at most a batch of runs that ended before the cutoff.
-func sweepAge(tx *db.Tx, scope int64, cutoff time.Time) (int, error) {
-	n, err := tx.Exec(sqlSweepAge, scope, db.Nanos(cutoff), gcBatch)
-	if err != nil || n > 0 || holdsNanos(cutoff) {
-		return int(n), err
+// planAge plans to remove the runs that ended before a time.
+func (r *removal) planAge(rx *db.Rx, scope int64, cutoff time.Time) error {
+	var runs []removable
+	if err := rx.Select(&runs, sqlEndedBefore, scope, db.Nanos(cutoff)); err != nil {
+		return err
 	}
-	return sweepEdge(tx, scope, cutoff)
-}
-
-// sweepEdge is sweepAge for a cutoff that lies beyond what a column holds, among the runs whose end does too: they are
-// compared by their text.
-func sweepEdge(tx *db.Tx, scope int64, cutoff time.Time) (removed int, err error) {
-	var rows []struct {
-		Key  int64   `db:"key"`
-		Text *string `db:"ended_at_text"`
+	r.plan(runs)
+	if holdsNanos(cutoff) {
+		return nil
 	}
-	if err := tx.Select(&rows, sqlAtTheEdge, scope, db.Nanos(cutoff)); err != nil {
-		return 0, err
+	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
+	runs = nil
+	if err := rx.Select(&runs, sqlEndedAt, scope, db.Nanos(cutoff)); err != nil {
+		return err
 	}
-	for _, row := range rows {
-		ended, _, err := timeOf(db.Nanos(cutoff), row.Text)
+	for _, run := range runs {
+		ended, _, err := timeOf(db.Nanos(cutoff), run.EndedAtText)
 		if err != nil {
-			return removed, err
+			return err
 		}
-		if !ended.Before(cutoff) {
-			continue
-		}
-		if _, err := tx.Exec(sqlRemoveRun, row.Key); err != nil {
-			return removed, err
-		}
-		if removed++; removed == gcBatch {
-			break
+		if ended.Before(cutoff) {
+			r.plan([]removable{run})
 		}
 	}
-	return removed, nil
+	return nil
 }

@@ -68,7 +68,7 @@ const opGet = "get run"
 
 // GetTx is Get inside a transaction.
 func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil {
 		return summary, err
 	}
@@ -109,7 +109,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 	if err := db.CheckID("run", prefix); err != nil {
 		return nil, &db.Error{Op: opFind, Err: err}
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 	if err != nil {
 		return page, err
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok && at.After == "" {
 		return page, err
 	}

@@ -35,7 +35,6 @@ func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
 func TestPlans(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	const seek = "CORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
-	const keys = "\nSEARCH run_append_keys USING PRIMARY KEY (run=?)"
 	page := func(f Filter, tied bool) string {
 		c, err := f.where()
 		if err != nil {
@@ -59,15 +58,12 @@ func TestPlans(t *testing.T) {
 		{"runs by prefix", sqlRunsFrom + ` AND run_id < ?` + sqlRunsByName, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
 		{"a trace", sqlRecords, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		{"the last record", sqlLastRecord, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
-		{"agents with too many runs", sqlFullAgent, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},
-		{
-			"runs that ended too long ago", sqlSweepAge,
-			"SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)" + keys,
-		},
-		{
-			"the oldest runs of an agent", sqlSweepAgent,
-			"SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\nLIST SUBQUERY 1\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)" + keys,
-		},
+		{"agents with too many runs", sqlFullAgents, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},
+		{"runs that ended too long ago", sqlEndedBefore, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
+		{"the oldest runs of an agent", sqlOldestOfAgent, "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)"},
+		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=?)"},
+		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
+		{"a checkpoint of a run", sqlWaits, "SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)"},
 		{"all names", sqlRefs, "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)"},
 	} {
 		args := make([]any, strings.Count(c.query, "?"))

@@ -28,7 +28,7 @@ type Started struct {
 	Intent  string // what the run is meant to achieve, in words
 	// OutcomeDescription says what a good end looks like; nil if nobody said, which differs from "".
 	OutcomeDescription *string
-	StartedAt          time.Time
+	StartedAt          time.Time // zero: when it is appended
 
 	startedAtText string // the spelling that StartedAt cannot hold; see chrono.Parse
 	from          provenance
@@ -58,7 +58,7 @@ type Ended struct {
 	RunID       string
 	AgentID     string
 	Termination Termination
-	EndedAt     time.Time
+	EndedAt     time.Time // zero: when it is appended
 
 	endedAtText string // the spelling that EndedAt cannot hold; see chrono.Parse
 	from        provenance
@@ -80,6 +80,9 @@ type provenance struct {
 	line  []byte // the line, where encoding the fields gives other bytes
 	exact bool   // encoding the fields as they are gives the line
 }
+
+// made reports that the record was built and not decoded.
+func (p provenance) made() bool { return p.line == nil && !p.exact }
 
 // RecordKind is "started".
 func (Started) RecordKind() string { return "started" }

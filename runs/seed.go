@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"selvedge/db"
@@ -9,6 +10,20 @@ import (
 
 // The calls of the store that this package took over, under their names and with their behaviour: docs/parity.md lists them.
 // They are thin; where the grammar of all stores has a better call, they name it.
+
+// FromJournalDir gives the store for what the original kept beside its journals: the limits are those of config.toml in
+// the parent of journalDir, and Root is the folder runs there. What options name already stays as it is.
+func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
+	carDir := parentFolder(journalDir)
+	if options.Retention == nil {
+		limits := FromCarDir(carDir)
+		options.Retention = &limits
+	}
+	if options.Root == "" {
+		options.Root = joinPath(carDir, "runs")
+	}
+	return NewStore(d, options)
+}
 
 // WriteStarted opens the run that the record names. On a run that exists it changes what the summary shows.
 func (s *Store) WriteStarted(ctx context.Context, started Started) error {
@@ -82,6 +97,58 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 		return err
 	})
 	return agentID, found, err
+}
+
+// AdoptOrphans ends, as incomplete, the open runs that nobody writes to any more, and gives their number: those whose
+// process is dead, those of this process (which is expected to call it when it starts), and imported ones. Runs of another
+// process that lives are left alone, as are cancelled ones, ones with a cancellation pending and ones without a started
+// record. All get the same time. A second call finds nothing. [Store.Recover] can be called at any time.
+//
+// It works in short transactions; what it ended before an error stays ended.
+func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
+	e := ending{store: s, op: "adopt orphans", spares: func(tx *db.Tx, _ int64, _ RunRef, owner *int64) (bool, error) {
+		if owner == nil {
+			return false, nil
+		}
+		if own, err := tx.Owns(*owner); own || err != nil {
+			return false, err
+		}
+		return tx.OwnerAlive(*owner)
+	}}
+	return e.run(ctx)
+}
+
+// GC removes the ended runs that the store's retention does not keep and gives their number: of each agent those beyond the
+// newest MaxPerAgent by start, and those that ended more than MaxAgeDays ago. Only completed and incomplete runs with a started
+// record count and go. Open ones never do; nor do cancelled ones, and ones with a cancellation pending, which the program
+// that this store stands for takes for open. [Store.Prune] takes any policy.
+//
+// It works in short transactions, so other writers get their turns, and what it removed before an error stays removed. A
+// MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is removed; but where no run was ever written it is 0.
+// A run to which a row of a table of the user's refers is not removed; the others are, and then it is ErrConflict.
+func (s *Store) GC(ctx context.Context) (removed int, err error) {
+	r := removal{store: s}
+	err = s.db.Read(ctx, opGC, func(rx *db.Rx) error {
+		r.forget()
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		used, err := rx.Find(new(int64), sqlScopeUsed, scope)
+		if err != nil || !used {
+			return err
+		}
+		cutoff, err := s.retention.cutoff(rx.Now())
+		if err != nil {
+			return err
+		}
+		// Each limit looks at everything: a run that is also too old takes its rank all the same.
+		return errors.Join(r.planCount(rx, scope, int64(min(s.retention.MaxPerAgent, 1<<62))), r.planAge(rx, scope, cutoff))
+	})
+	if err == nil {
+		err = r.run(ctx)
+	}
+	return r.removed, err
 }
 
 const (

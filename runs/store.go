@@ -32,18 +32,12 @@ func NewStore(d *db.DB, options Options) *Store {
 	return s
 }
 
-// FromJournalDir gives the store for what the original kept beside its journals: the limits are those of config.toml in
-// the parent of journalDir, and Root is the folder runs there. What options name already stays as it is.
-func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
-	carDir := parentFolder(journalDir)
-	if options.Retention == nil {
-		limits := FromCarDir(carDir)
-		options.Retention = &limits
+// scopeIn gives the number of the store's scope in a transaction, which must be one of its file.
+func (s *Store) scopeIn(rx *db.Rx) (id int64, ok bool, err error) {
+	if err := rx.Of(s.db); err != nil {
+		return 0, false, err
 	}
-	if options.Root == "" {
-		options.Root = joinPath(carDir, "runs")
-	}
-	return NewStore(d, options)
+	return rx.Scope(s.scope)
 }
 
 // Root is the folder of the old tree that this store stands for, or "".

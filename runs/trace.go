@@ -58,7 +58,7 @@ const boundLimit = `(? + 0)`
 
 // find gives the key of a run.
 func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return 0, false, err
 	}

@@ -54,18 +54,23 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 
 	other.Send("another")
 	other.Expect("started another")
-	// A run belongs to the process that wrote to it last.
+	// A helper's append takes no run from a process that lives.
 	must(t, s.AppendTurns(t.Context(), "a", "another", []runs.Turn{turn(0, "p")}))
-	adopt(t, s, 1)
+	adopt(t, s, 0)
 	status := map[string]runs.RunStatus{}
 	for _, run := range list(t, s, "a") {
 		status[run.RunID] = run.Status
 	}
-	if status["theirs"] != runs.StatusInProgress || status["ours"] != runs.StatusIncomplete || status["another"] != runs.StatusIncomplete {
+	if status["theirs"] != runs.StatusInProgress || status["ours"] != runs.StatusIncomplete || status["another"] != runs.StatusInProgress {
 		t.Errorf("the runs are %v", status)
 	}
 
 	other.Kill()
+	// From a dead one it does.
+	must(t, s.AppendTurns(t.Context(), "a", "another", []runs.Turn{turn(1, "p")}))
+	if n, err := s.Recover(t.Context()); n != 1 || err != nil {
+		t.Errorf("recovered %d (%v), not 1", n, err)
+	}
 	adopt(t, s, 1)
 	adopt(t, s, 0)
 	must(t, handle(s).Write(t.Context(), "forget", func(tx *db.Tx) error {

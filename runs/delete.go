@@ -1,0 +1,266 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"selvedge/db"
+)
+
+const opDelete = "delete run"
+
+// Delete removes a run with all its records and keys. ErrNotFound: there is no such run. ErrConflict: a process that lives
+// writes to it, so that it would come back; or a row of a table of the user's refers to it.
+func (s *Store) Delete(ctx context.Context, run RunRef) error {
+	err := s.db.Write(ctx, opDelete, func(tx *db.Tx) error {
+		key, err := s.deletable(tx, run)
+		if err == nil {
+			err = named(run, detach(tx, key))
+		}
+		return err
+	})
+	if err == nil {
+		err = s.dropLeavings(ctx)
+	}
+	return err
+}
+
+// DeleteTx is Delete inside a transaction, which is as long as the run is.
+func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
+	key, err := s.deletable(tx, run)
+	if err == nil {
+		err = spendKeys(tx, key)
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlRemoveRun, key)
+	}
+	return named(run, err)
+}
+
+func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
+	if err := tx.Of(s.db); err != nil {
+		return 0, run.failed(opDelete, err)
+	}
+	scope, ok, err := tx.Rx.Scope(s.scope)
+	if err != nil {
+		return 0, err
+	}
+	var row runRow
+	if ok {
+		ok, err = tx.Find(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return 0, run.failed(opDelete, db.ErrNotFound)
+	case row.OwnerID == nil:
+		return row.Key, nil
+	}
+	alive, err := tx.OwnerAlive(*row.OwnerID)
+	if err == nil && alive {
+		err = &db.Error{Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first", Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict)}
+	}
+	return row.Key, err
+}
+
+// named says of a refused removal what stands in its way.
+func named(run RunRef, err error) error {
+	if db.IsConstraint(err) {
+		return (&referred{run: run, err: err}).named()
+	}
+	return err
+}
+
+const (
+	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
+	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns
+	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
+	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
+	sqlLeftLine  = `SELECT id FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
+	sqlDropLines = `DELETE FROM run_records WHERE id >= ? AND id < ?`
+	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
+)
+
+// A removal removes ended runs in short transactions: first their rows, so that nobody sees them any more, then their records,
+// which may be many, some at a time.
+type removal struct {
+	store   *Store
+	planned []removable
+	known   map[int64]bool
+	pinned  map[string]bool
+
+	removed int
+}
+
+type removable struct {
+	Key         int64   `db:"key"`
+	RunID       string  `db:"run_id"`
+	EndedAtText *string `db:"ended_at_text"`
+}
+
+func (r *removal) forget() { r.planned, r.known = nil, map[int64]bool{} }
+
+// plan adds runs that are to go.
+func (r *removal) plan(runs []removable) {
+	for _, run := range runs {
+		if !r.known[run.Key] && !r.pinned[run.RunID] {
+			r.known[run.Key] = true
+			r.planned = append(r.planned, run)
+		}
+	}
+}
+
+// A transaction removes the rows of at most runsAtATime runs, and takes about writerHeld at most. The longest hold of the
+// writer is to be 50 ms, the commit included.
+const (
+	runsAtATime = 200
+	writerHeld  = 5 * time.Millisecond
+)
+
+// run removes what was planned. Runs to which a row of the user's refers stay, and are in the error.
+func (r *removal) run(ctx context.Context) error {
+	var refused error
+	for len(r.planned) > 0 {
+		var done, gone int
+		err := r.store.db.Write(ctx, opGC, func(tx *db.Tx) (err error) {
+			done, gone, err = r.removeSome(tx)
+			return err
+		})
+		if stuck := new(referred); errors.As(err, &stuck) {
+			refused = errors.Join(refused, stuck.named())
+			r.planned = append(r.planned[:stuck.at:stuck.at], r.planned[stuck.at+1:]...)
+			continue
+		}
+		if err != nil {
+			return errors.Join(refused, err)
+		}
+		r.planned = r.planned[done:]
+		r.removed += gone
+	}
+	return errors.Join(refused, r.store.dropLeavings(ctx))
+}
+
+func (r *removal) removeSome(tx *db.Tx) (done, gone int, err error) {
+	began := time.Now()
+	for i, run := range r.planned[:min(len(r.planned), runsAtATime)] {
+		if i > 0 && time.Since(began) > writerHeld {
+			return i, gone, nil
+		}
+		done = i + 1
+		if over, err := tx.Find(new(int64), sqlStillOver, run.Key); err != nil {
+			return done, gone, err
+		} else if !over { // somebody else removed it, or wrote to it
+			continue
+		}
+		if err := detach(tx, run.Key); db.IsConstraint(err) {
+			return done, gone, &referred{at: i, run: RunRef{RunID: run.RunID}, err: err}
+		} else if err != nil {
+			return done, gone, err
+		}
+		gone++
+	}
+	return done, gone, nil
+}
+
+// detach removes the row of a run and leaves its records to dropLeavings.
+func detach(tx *db.Tx, key int64) error {
+	if err := spendKeys(tx, key); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(sqlLeave, key); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlRemoveRun, key)
+	return err
+}
+
+// keysKept is how long the keys of a run's appends are known after the run was removed.
+const keysKept = 30 * 24 * time.Hour
+
+const (
+	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, removed_at)
+SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
+ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, removed_at = excluded.removed_at`
+	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
+    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + boundLimit + `)`
+)
+
+// spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
+func spendKeys(tx *db.Tx, key int64) error {
+	_, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key)
+	return err
+}
+
+// referred: the run can't be removed, because of a foreign key of the user's.
+type referred struct {
+	at  int
+	run RunRef
+	err error
+}
+
+func (e *referred) Error() string { return e.err.Error() }
+func (e *referred) Unwrap() error { return e.err }
+
+func (e *referred) named() error {
+	return &db.Error{
+		Op: opDelete, Entity: "run", ID: e.run.RunID, Hint: "remove the row that refers to the run first, or let it go with the run (ON DELETE CASCADE)",
+		Err: fmt.Errorf("%w: a row of a table of yours refers to the run: %w", db.ErrConflict, e.err),
+	}
+}
+
+// dropLeavings removes the records of runs that are gone, those that somebody else left too.
+func (s *Store) dropLeavings(ctx context.Context) error {
+	lines := int64(64)
+	for more := true; more; {
+		var took time.Duration
+		err := s.db.Write(ctx, opGC, func(tx *db.Tx) (err error) {
+			began := time.Now()
+			if more, err = dropLines(tx, lines); err == nil && !more {
+				const most = 1000
+				n := int64(0)
+				n, err = tx.Exec(sqlForgetKeys, db.Nanos(tx.Now().Add(-keysKept)), most)
+				more = n == most
+			}
+			took = time.Since(began)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		switch { // a record may be of any size
+		case took < writerHeld/2:
+			lines = min(2*lines, 1<<12)
+		case took > writerHeld:
+			lines = max(lines/2, 1)
+		}
+	}
+	return nil
+}
+
+// dropLines removes at most so many records of runs that are gone; more says that some may be left.
+func dropLines(tx *db.Tx, lines int64) (more bool, err error) {
+	for lines > 0 {
+		var run, first int64
+		if more, err = tx.Find(&run, sqlLeft); err != nil || !more {
+			return false, err
+		}
+		found, err := tx.Find(&first, sqlLeftLine, run<<24, (run+1)<<24)
+		if err != nil {
+			return false, err
+		}
+		n := int64(1)
+		if found {
+			n, err = tx.Exec(sqlDropLines, first, min(first+lines, (run+1)<<24))
+		} else {
+			_, err = tx.Exec(sqlNothing, run)
+		}
+		if err != nil {
+			return false, err
+		}
+		lines -= n
+	}
+	return true, nil
+}
