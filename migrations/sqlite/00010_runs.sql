@@ -27,6 +27,7 @@ CREATE TABLE run_spent_keys (
     PRIMARY KEY (scope, run_id, agent_id, append_key)
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
+-- Those that are old enough to go.
 CREATE INDEX run_spent_keys_by_time ON run_spent_keys (removed_at);
 
 DROP TRIGGER runs_delete_records;
