@@ -23,9 +23,22 @@ const keepRetry = 50 * time.Millisecond
 // stop ends the renewing and returns when it has ended; it leaves the lease to its time, which Release cuts short. Each
 // renewal is a Write, as Options.Observe sees it: "renew reservation".
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return l.db.KeepLease(ctx, Renewal{TTL: l.ttl, Until: l.until, Renew: l.Renew, Named: func(err error) error { return l.failed("keep reservation", err) }})
+}
+
+// A Renewal says how a lease is kept: for stores, whose leases lie in tables of their own.
+type Renewal struct {
+	TTL   time.Duration               // of the lease; 0: none
+	Until BootTime                    // its end as it was granted; see Rx.LeaseEnd
+	Renew func(context.Context) error // starts the TTL anew; ErrLeaseLost ends the keeping
+	Named func(error) error           // says in an error what the lease is of
+}
+
+// KeepLease is Keep for any lease.
+func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, stop context.CancelFunc) {
 	kept, cancel := context.WithCancelCause(ctx)
-	k := &keeper{lease: l, ctx: kept, cancel: cancel, ended: make(chan struct{})}
-	forget := l.db.keepers.add(cancel)
+	k := &keeper{db: d, lease: r, ctx: kept, cancel: cancel, ended: make(chan struct{})}
+	forget := d.keepers.add(cancel)
 	go func() {
 		defer close(k.ended)
 		defer forget()
@@ -39,7 +52,8 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.Ca
 
 // A keeper renews one lease.
 type keeper struct {
-	lease  *Lease
+	db     *DB
+	lease  Renewal
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
@@ -47,10 +61,10 @@ type keeper struct {
 
 func (k *keeper) run() {
 	pause := keepLook
-	if k.lease.ttl > 0 {
-		pause = min(pause, k.lease.ttl/3)
+	if k.lease.TTL > 0 {
+		pause = min(pause, k.lease.TTL/3)
 	}
-	until := k.lease.until
+	until := k.lease.Until
 	for next := time.Duration(0); k.sleep(next, until); {
 		renewed := k.deadline()
 		err := k.renew(until)
@@ -83,19 +97,19 @@ func (k *keeper) renew(until BootTime) error {
 	return k.lease.Renew(ctx)
 }
 
-func (k *keeper) lost() { k.cancel(k.lease.failed("keep reservation", errKeptTooLate)) }
+func (k *keeper) lost() { k.cancel(k.lease.Named(errKeptTooLate)) }
 
 // deadline is the end of a lease that is renewed now.
 func (k *keeper) deadline() BootTime {
-	if k.lease.ttl == 0 {
+	if k.lease.TTL == 0 {
 		return BootTime{Since: math.MaxInt64}
 	}
-	return k.lease.db.options.BootTime().Add(k.lease.ttl)
+	return k.db.options.BootTime().Add(k.lease.TTL)
 }
 
 // left is the time to an end.
 func (k *keeper) left(until BootTime) time.Duration {
-	return until.Since - k.lease.db.options.BootTime().Since
+	return until.Since - k.db.options.BootTime().Since
 }
 
 // sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come: a program's timers stand

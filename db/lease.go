@@ -156,6 +156,19 @@ func (rx *Rx) HoldsLease(l LeaseColumns) (bool, error) {
 	return err == nil && state == LeaseHeld, err
 }
 
+// LeaseEnd is the end of a lease on this process's clock, for a Renewal. That of one that was granted on another clock is
+// taken for a whole TTL away: it is renewed at once.
+func (rx *Rx) LeaseEnd(l LeaseColumns) BootTime {
+	if l.TTL == nil {
+		return BootTime{Since: math.MaxInt64}
+	}
+	until := rx.BootTime().Add(time.Duration(*l.TTL))
+	if end := l.end(); end.Comparable(until) {
+		return end
+	}
+	return until
+}
+
 // end is the end of a lease that has one, on the clock that it was granted on.
 func (l LeaseColumns) end() BootTime {
 	end := BootTime{Boot: *l.Boot, Since: time.Duration(*l.Until)}

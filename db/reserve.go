@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -201,17 +200,11 @@ func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64
 	return l, nil
 }
 
-// remember keeps what Keep needs. The end of a lease that was granted on another clock is taken for a whole TTL away: Keep
-// renews it at once.
+// remember keeps what Keep needs.
 func (l *Lease) remember(rx *Rx, c LeaseColumns) {
-	l.ttl, l.until = 0, BootTime{Since: math.MaxInt64}
-	if c.TTL == nil {
-		return
-	}
-	l.ttl = time.Duration(*c.TTL)
-	l.until = rx.BootTime().Add(l.ttl)
-	if end := c.end(); end.Comparable(l.until) {
-		l.until = end
+	l.ttl, l.until = 0, rx.LeaseEnd(c)
+	if c.TTL != nil {
+		l.ttl = time.Duration(*c.TTL)
 	}
 }
 
@@ -312,7 +305,10 @@ func (l *Lease) failed(op string, err error) error {
 	return &Error{Op: op, Entity: l.kind, ID: l.name, Code: code(err), Hint: hintOf(err), Err: err}
 }
 
-// same reports, as ErrInvalid, that a transaction is of another file.
+// In reports, as ErrInvalid, that the transaction is of another file than d. A store asks before it uses one that it was
+// given: the numbers of scopes and rows in it would be those of other things.
+func (rx *Rx) In(d *DB) error { return d.same(rx) }
+
 func (d *DB) same(rx *Rx) error {
 	if rx.db == d || d.path != memoryPath && rx.db.path == d.path {
 		return nil
