@@ -72,3 +72,14 @@ func isPattern(name string) bool {
 	}
 	return false
 }
+
+func TestTheREADMESaysUnderWhichLicence(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(readme), "\n## Licence\n")
+	if _, err := os.Stat("../LICENSE"); err != nil && !strings.Contains(section, "has not chosen") || !found {
+		t.Error("README.md has to say that the owner has not chosen a licence, as long as there is no LICENSE")
+	}
+}
