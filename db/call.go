@@ -1,18 +1,21 @@
 package db
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
 	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
 )
 
-// Panic is what Read and Write panic with when the function they were given panicked: the function may have run on
-// another goroutine, so its stack is kept here.
+// Panic is what Read and Write panic with when the function they were given panicked, or one given to Tx.AfterCommit: it
+// may have run on another goroutine, so its stack is kept here.
 type Panic struct {
-	Value any    // what the function panicked with
-	Stack []byte // where
+	Value     any    // what the function panicked with
+	Stack     []byte // where
+	Committed bool   // it was a function of Tx.AfterCommit: what Write did stays done
 }
 
 // Error gives the value and the stack.
@@ -24,43 +27,84 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// A call is one Read or Write, as Options.Observe is told of it.
+var errGoexit = errors.New("the function left by runtime.Goexit")
+
+// A call is one Read or Write with its transaction.
 type call struct {
-	observe       func(Observation) // nil when nobody observes
+	db     *DB
+	write  func(*Tx) error // one of write and read is set
+	read   func(*Rx) error
+	tx     Tx // of the run under way; a read uses its half
+	number int64
+
 	seen          Observation
 	queued, began time.Time
+	told          bool
 }
 
-func (d *DB) observed(why string) call {
-	c := call{observe: d.options.Observe, seen: Observation{Why: why, Write: true}}
-	if c.observe != nil {
+func (d *DB) call(why string) *call {
+	c := &call{db: d, seen: Observation{Why: why}}
+	if d.options.Observe != nil {
 		c.queued = time.Now()
 	}
 	return c
 }
 
-func (c *call) begin() {
-	if c.observe != nil {
+// runWrite is what the engine runs, perhaps more than once.
+func (c *call) runWrite(x engine.Tx) error {
+	c.begin(x, true)
+	c.tx.engine = x
+	defer c.tx.end()
+	return c.write(&c.tx)
+}
+
+func (c *call) runRead(x engine.Rx) error {
+	c.begin(x, false)
+	defer c.tx.end()
+	return c.read(&c.tx.Rx)
+}
+
+func (c *call) begin(x engine.Rx, writes bool) {
+	if c.db.options.Observe != nil {
 		c.began = time.Now()
 	}
+	c.tx.Rx = Rx{db: c.db, call: c, engine: x, now: c.db.now(), writes: writes}
 }
 
 // end tells the observer, and ends the calling goroutine the way the callback ended: a panic reaches the caller's defers,
 // and t.Fatal ends the caller's test.
 func (c *call) end(out callback.Outcome) error {
-	err := wrap(c.seen.Why, out.Err)
-	if c.observe != nil {
-		c.seen.Err = err
-		if !c.began.IsZero() {
-			c.seen.Wait, c.seen.Run = c.began.Sub(c.queued), time.Since(c.began)
-		}
-		c.observe(c.seen)
-	}
+	err := wrap(c.seen.Why, c.numbered(out.Err))
 	switch {
 	case out.Panicked:
-		panic(&Panic{Value: out.Value, Stack: out.Stack})
+		p := &Panic{Value: out.Value, Stack: out.Stack, Committed: out.Committed}
+		c.tell(p)
+		panic(p)
 	case out.Goexit:
+		c.tell(errGoexit)
 		runtime.Goexit()
 	}
+	c.tell(err)
 	return err
+}
+
+// left tells the observer of a call whose function took the calling goroutine with it.
+func (c *call) left() {
+	if !c.told {
+		c.tell(errGoexit)
+	}
+}
+
+func (c *call) tell(err error) {
+	c.told = true
+	if c.db.options.Observe == nil {
+		return
+	}
+	c.seen.Err = err
+	if !c.began.IsZero() {
+		c.seen.Wait, c.seen.Run = c.began.Sub(c.queued), time.Since(c.began)
+	} else {
+		c.seen.Wait = time.Since(c.queued)
+	}
+	c.db.options.Observe(c.seen)
 }

@@ -20,15 +20,17 @@ var (
 	ErrBusy = engine.ErrBusy
 	// ErrLeaseLost: the lease that the call was made under has passed to another holder; nothing was changed.
 	ErrLeaseLost = engine.ErrLeaseLost
-	// ErrOutcomeUnknown: the commit failed in a way that leaves open whether it happened. Read before trying again,
-	// or repeat a call that is idempotent.
+	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened. The handle refuses
+	// every call until the file is closed and opened again; then repeat the call with BatchOf, or look for the change.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 	// ErrCursorExpired: what the cursor points at was removed by retention.
 	ErrCursorExpired = engine.ErrCursorExpired
 	// ErrCorrupt: stored data can't be read as what it should be.
 	ErrCorrupt = engine.ErrCorrupt
-	// ErrFull: the disk, or the quota, is full.
+	// ErrFull: the disk, or the quota, is full. Nothing was changed.
 	ErrFull = engine.ErrFull
+	// ErrIO: the disk or the file system failed. Nothing was changed, unless the error is ErrOutcomeUnknown too.
+	ErrIO = engine.ErrIO
 	// ErrSchemaTooNew: the file needs a newer program, to be written or even to be read.
 	ErrSchemaTooNew = engine.ErrSchemaTooNew
 	// ErrNotADatabase: the file is not an SQLite database, or it belongs to another program.

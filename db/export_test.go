@@ -28,11 +28,11 @@ func PretendFilesystem(t *testing.T, kind int64) {
 	t.Cleanup(func() { machine.StatfsType = real })
 }
 
-// WriterPragma runs a pragma on the writing connection, between transactions.
+// WriterPragma runs a pragma on the writing connection, in a transaction of its own.
 func (d *DB) WriterPragma(t *testing.T, text string) string {
 	t.Helper()
-	var got string
-	if err := d.Write(t.Context(), "pragma", func(tx *Tx) error { return tx.Get(&got, "PRAGMA "+text) }); err != nil {
+	got, err := d.file().WriterPragma(t.Context(), text)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return got

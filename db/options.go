@@ -24,7 +24,7 @@ const (
 type Options struct {
 	// Synchronous is SyncFull unless told otherwise.
 	Synchronous Synchronous
-	// Readers is the largest number of reading connections; 0 means the number of cores, and more is cut to it.
+	// Readers is the largest number of reading connections; 0 means the number of cores, and at least 2.
 	Readers int
 	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
 	ReadOnly bool
@@ -44,7 +44,9 @@ type Options struct {
 	Now func() time.Time
 	// BootTime is the clock of leases; nil means ReadBootTime. A transaction that needs it reads it once.
 	BootTime func() BootTime
-	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller.
+	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller: also of one that
+	// never began, because the wait for it ended, and of one whose function panicked (Err is the *Panic) or left by
+	// runtime.Goexit.
 	Observe func(Observation)
 
 	// ladder replaces the program's own ladder of schema versions; tests only.
@@ -57,7 +59,7 @@ type Observation struct {
 	Write bool          // Write, not Read
 	Wait  time.Duration // until the function began
 	Run   time.Duration // the function and, for Write, its commit
-	Err   error         // what the caller got
+	Err   error         // what the caller got; nil means done
 }
 
 func (o Options) check(path string) error {
@@ -75,8 +77,8 @@ func (o Options) check(path string) error {
 }
 
 func (o Options) withDefaults() Options {
-	if cores := runtime.GOMAXPROCS(0); o.Readers == 0 || o.Readers > cores {
-		o.Readers = cores
+	if o.Readers == 0 {
+		o.Readers = max(2, runtime.GOMAXPROCS(0))
 	}
 	if o.LockTimeout == 0 {
 		o.LockTimeout = 10 * time.Second

@@ -2,9 +2,12 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"time"
 
 	"selvedge/db/internal/engine"
@@ -13,6 +16,7 @@ import (
 // Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it.
 type Rx struct {
 	db     *DB
+	call   *call
 	engine engine.Rx
 	now    time.Time
 	boot   BootTime // read at its first use
@@ -49,11 +53,43 @@ func (rx *Rx) usable(args []any) error {
 	}
 	for i, arg := range args {
 		switch arg.(type) {
-		case time.Time, *time.Time:
-			return fmt.Errorf("%w: argument %d is a time.Time; tables keep Unix nanoseconds: give db.Nanos(t)", ErrInvalid, i+1)
+		case nil, int64, string, []byte, int, bool, float64: // the usual ones
+		default:
+			if isTime(arg) {
+				return fmt.Errorf("%w: argument %d is a time.Time; tables keep Unix nanoseconds: give db.Nanos(t)", ErrInvalid, i+1)
+			}
 		}
 	}
 	return nil
+}
+
+// isTime looks where a driver would look for a value. Drivers write a time as a text of their own, which no list sorts.
+func isTime(arg any) bool {
+	for {
+		switch a := arg.(type) {
+		case time.Time, *time.Time:
+			return true
+		case sql.NamedArg:
+			arg = a.Value
+			continue
+		case driver.Valuer:
+			v := reflect.ValueOf(a)
+			if v.Kind() == reflect.Pointer && v.IsNil() {
+				return false
+			}
+			value, err := a.Value()
+			if err != nil {
+				return false // the driver says it
+			}
+			_, ok := value.(time.Time)
+			return ok
+		}
+		v := reflect.ValueOf(arg)
+		if v.Kind() != reflect.Pointer || v.IsNil() {
+			return false
+		}
+		arg = v.Elem().Interface()
+	}
 }
 
 // Get reads one row into dest, a struct with db tags or a scalar. No row is ErrNotFound.
@@ -162,7 +198,8 @@ func (tx *Tx) Savepoint(fn func() error) error {
 }
 
 // AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
-// and must not use the database (an error at once).
+// and must not use the database (an error at once). When fn panics or leaves by runtime.Goexit, so does this Write, and no
+// other: the commit stays done, the other functions given here still run, and the *Panic says Committed.
 func (tx *Tx) AfterCommit(fn func()) { tx.engine.OnCommit(fn) }
 
 // Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first

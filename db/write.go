@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-
-	"selvedge/db/internal/engine"
 )
 
 // Write runs fn in a write transaction and returns when it is committed. why names the call in errors and to
@@ -16,8 +14,12 @@ import (
 // changes alone. fn may run more than once, when SQLite ended the transaction of the group (a full disk): what it changes
 // outside the database it must be able to change again.
 //
-// When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause. Once fn has begun, Write
-// returns when fn and its commit have ended. A commit that fails is not known to have failed: ErrOutcomeUnknown.
+// When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause; a context that had ended
+// before the call is no more than its own error. Once fn has begun, Write returns when fn and its commit have ended.
+//
+// An error means that nothing was changed, but for one: where a commit fails, Write makes sure that it did not happen
+// before it returns, and where the disk does not even allow that, the error is ErrOutcomeUnknown. The handle then refuses
+// every call; BatchOf gives what makes a repeat safe after the file was opened again.
 func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	if d.options.ReadOnly {
 		return &Error{Op: why, Hint: "open the file without Options.ReadOnly", Err: fmt.Errorf("%w: the file was opened read-only", ErrInvalid)}
@@ -25,13 +27,10 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	if d.callbacks.Inside() {
 		return nested(why)
 	}
-	call := d.observed(why)
-	return call.end(d.engine.Write(ctx, why, func(x engine.Tx) error {
-		call.begin()
-		tx := &Tx{Rx: Rx{db: d, engine: x, now: d.now(), writes: true}, engine: x}
-		defer tx.end()
-		return fn(tx)
-	}))
+	c := d.call(why)
+	c.seen.Write, c.write = true, fn
+	defer c.left()
+	return c.end(d.engine.Write(ctx, why, c.runWrite))
 }
 
 func nested(why string) error {

@@ -199,13 +199,15 @@ func describe(err error) string {
 	switch {
 	case errors.Is(err, db.ErrOutcomeUnknown):
 		return "outcome unknown"
+	case errors.Is(err, db.ErrFull):
+		return "disk full"
 	case err != nil:
 		return err.Error()
 	}
 	return "nil"
 }
 
-func TestACommitThatFailsIsUnknown(t *testing.T) {
+func TestACommitThatTheDiskRefusesIsNotDone(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{})
 	write(t, d, numbers)
@@ -213,9 +215,12 @@ func TestACommitThatFailsIsUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := dbtest.Start(t, "limited", path)
-	p.Expect("outcome unknown")
+	p.Expect("disk full")
 	p.Expect("nil")
 	p.Wait()
+	if n := count(t, dbtest.OpenAt(t, path, db.Options{}), "true"); n != 1 {
+		t.Errorf("%d rows are there", n)
+	}
 }
 
 func TestCallsFromInsideACallbackAreErrors(t *testing.T) {
@@ -379,8 +384,8 @@ func TestAFunctionThatHasBegunIsNotInterrupted(t *testing.T) {
 	if n := count(t, d, "true"); n != 1 {
 		t.Errorf("%d rows are there", n)
 	}
-	if err := d.Write(ctx, "ended", insert("no", 1)); !errors.Is(err, db.ErrBusy) || !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that has ended: %v", err)
+	if err := d.Write(ctx, "ended", insert("no", 1)); errors.Is(err, db.ErrBusy) || !errors.Is(err, context.Canceled) || db.Hint(err) != "" {
+		t.Errorf("with a context that has ended, and nobody in the way: %v (%s)", err, db.Hint(err))
 	}
 }
 

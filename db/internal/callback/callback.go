@@ -16,6 +16,8 @@ type Outcome struct {
 	Value    any    // what it panicked with
 	Stack    []byte // where
 	Goexit   bool   // it left by runtime.Goexit, as t.Fatal does
+
+	Committed bool // the transaction was committed, and it is a function that followed the commit which did not return
 }
 
 // Failed reports whether the work of the callback is to be undone.
@@ -91,16 +93,6 @@ func (c *Callbacks) Invoke(fn func() error, report func(Outcome)) {
 		report(out)
 	}()
 	out = Outcome{Err: lanes[c.lane](fn)}
-}
-
-// Run runs what follows a commit, from the file's lane too.
-func (c *Callbacks) Run(fn func()) {
-	c.running.Add(1)
-	defer c.running.Add(-1)
-	_ = lanes[c.lane](func() error {
-		fn()
-		return nil
-	})
 }
 
 // Inside reports whether the calling goroutine is in a callback. Where others' are running, it costs half a microsecond.

@@ -13,6 +13,7 @@ var (
 	ErrCursorExpired  = errors.New("cursor expired")
 	ErrCorrupt        = errors.New("corrupt")
 	ErrFull           = errors.New("disk full")
+	ErrIO             = errors.New("input/output error")
 	ErrSchemaTooNew   = errors.New("schema too new")
 	ErrNotADatabase   = errors.New("not a selvedge database")
 	ErrUnsupported    = errors.New("unsupported file system")

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,6 +54,8 @@ type Engine struct {
 	token   uuid.UUID  // of this process among the owners
 
 	watch watch
+
+	failed atomic.Pointer[engine.Failure] // why no call is taken any more
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -93,7 +96,10 @@ func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error
 // Read runs fn in a read transaction.
 func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	if e.readers == nil {
-		return e.writer.submit(ctx, &request{why: why, read: fn})
+		return e.writer.submit(ctx, &request{why: why, read: fn, ctx: ctx})
+	}
+	if err := e.usable(); err != nil {
+		return callback.Outcome{Err: err}
 	}
 	return e.readers.read(ctx, why, fn)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -27,20 +28,47 @@ func isBusy(err error) bool {
 	return p == sqlite3.SQLITE_BUSY || p == sqlite3.SQLITE_LOCKED
 }
 
-// failure says what an SQLite error means. Other errors, and what is said already, pass as they are.
-func failure(err error) error {
-	if code(err) == 0 {
-		return err
+// failure says what an error of SQLite or the system means. Other errors, and what is said already, pass as they are.
+func failure(err error) error { return failed(err, 0) }
+
+// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a broken one.
+func (h handle) failure(err error) error {
+	var errno syscall.Errno
+	if p := primary(err); p == sqlite3.SQLITE_IOERR || p == sqlite3.SQLITE_CANTOPEN {
+		errno = h.errno()
+	}
+	return failed(err, errno)
+}
+
+func failed(err error, errno syscall.Errno) error {
+	if err == nil {
+		return nil
 	}
 	if _, said := errors.AsType[*engine.Failure](err); said {
 		return err
 	}
-	return &engine.Failure{Kind: kind(err), Constraint: constraint(err), Code: code(err), Err: err}
+	kind := kind(err, errno)
+	if code(err) == 0 && (kind == nil || errors.Is(err, kind)) {
+		return err
+	}
+	if errno != 0 {
+		err = fmt.Errorf("%w: %w", err, errno)
+	}
+	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Hint: hints[kind], Err: err}
 }
 
-// kind is the sentinel that an SQLite error belongs to, or nil.
-func kind(err error) error {
+var hints = map[error]string{
+	engine.ErrFull: "nothing was changed; free space on the disk or in the quota, and repeat the call",
+	engine.ErrIO:   "the disk or the file system fails: look at the system's log before going on",
+}
+
+// kind is the sentinel that an error belongs to, or nil.
+func kind(err error, errno syscall.Errno) error {
 	switch primary(err) {
+	case 0:
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			return kindOfErrno(errno)
+		}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return engine.ErrBusy
 	case sqlite3.SQLITE_FULL:
@@ -49,8 +77,30 @@ func kind(err error) error {
 		return engine.ErrCorrupt
 	case sqlite3.SQLITE_NOTADB:
 		return engine.ErrNotADatabase
+	case sqlite3.SQLITE_IOERR:
+		if kind := kindOfErrno(errno); kind != nil {
+			return kind
+		}
+		return engine.ErrIO
+	case sqlite3.SQLITE_CANTOPEN:
+		return kindOfErrno(errno)
 	}
 	return nil
+}
+
+func kindOfErrno(errno syscall.Errno) error {
+	switch {
+	case isFull(errno):
+		return engine.ErrFull
+	case errno == syscall.EIO:
+		return engine.ErrIO
+	}
+	return nil
+}
+
+// isFull reports whether the disk, a quota or the limit of a file's size refused to hold more.
+func isFull(errno syscall.Errno) bool {
+	return errno == syscall.ENOSPC || errno == syscall.EDQUOT || errno == syscall.EFBIG
 }
 
 func constraint(err error) engine.Constraint {
@@ -73,11 +123,19 @@ func waitEnded(ctx context.Context, what string) error {
 	}
 }
 
-// unknown is the error of a commit that failed: it may have happened all the same.
+// endedBefore is the error of a caller whose context had ended when it came: nobody kept it waiting.
+func endedBefore(ctx context.Context) error {
+	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
+}
+
+// notCommitted is the error of a commit that did not happen.
+func notCommitted(err error) error { return fmt.Errorf("commit: %w", err) }
+
+// unknown is the error of a commit of which nobody can say whether it happened.
 func unknown(err error) error {
 	return &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown, Code: code(err),
-		Hint: "look whether the change is there before repeating it",
-		Err:  fmt.Errorf("commit: %w", failure(err)),
+		Hint: "close the file and open it again, which makes sure of what the disk has; then look for the change, or repeat the call with the batch of this error",
+		Err:  notCommitted(err),
 	}
 }

@@ -1,9 +1,8 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
-
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
@@ -31,7 +30,7 @@ func (w *writer) step(r *request) {
 		return
 	}
 	if shared {
-		if err := w.settle(r); err != nil {
+		if err := w.endSavepoint(r); err != nil {
 			w.breakUp(err)
 			return
 		}
@@ -46,13 +45,13 @@ func (w *writer) prepare(r *request) {
 
 func (r *request) call() error {
 	if r.read != nil {
-		return r.tx.queryOnly(r.read)
+		return r.tx.queryOnly(r.ctx, r.read)
 	}
 	return r.write(&r.tx)
 }
 
 // queryOnly runs a read on the writing connection of an in-memory database, which can't write meanwhile.
-func (t *tx) queryOnly(fn func(engine.Rx) error) (err error) {
+func (t *tx) queryOnly(ctx context.Context, fn func(engine.Rx) error) (err error) {
 	if _, err := t.session.exec("PRAGMA query_only=1"); err != nil {
 		return err
 	}
@@ -60,11 +59,12 @@ func (t *tx) queryOnly(fn func(engine.Rx) error) (err error) {
 		_, off := t.session.exec("PRAGMA query_only=0")
 		err = errors.Join(err, off)
 	}()
+	defer t.watch(ctx)()
 	return fn(t)
 }
 
-// settle ends a caller's savepoint.
-func (w *writer) settle(r *request) error {
+// endSavepoint ends a caller's savepoint.
+func (w *writer) endSavepoint(r *request) error {
 	if r.result.Failed() {
 		r.tx.rolledBack()
 		if _, err := w.session.exec(sqlRollbackTo); err != nil {
@@ -104,7 +104,7 @@ func (w *writer) breakUp(err error) {
 	}
 }
 
-// finish commits the group, unless all in it failed, and answers everybody.
+// finish commits the group, unless all in it failed, and leaves everybody to be answered.
 func (w *writer) finish() {
 	group := w.group
 	worked := false
@@ -112,46 +112,72 @@ func (w *writer) finish() {
 		worked = worked || !r.result.Failed()
 	}
 	if !worked {
+		if len(group) == 1 {
+			group[0].tx.rolledBack()
+		}
 		w.group = nil
 		w.abandon()
-		w.answer(group, nil)
+		w.answers = group
 		return
 	}
 	_, err := w.session.exec(sqlCommit)
-	if err != nil && len(group) > 1 && primary(err) == sqlite3.SQLITE_FULL {
-		// The frames that did not fit are written over by the next transaction, so running again can't do it twice.
-		w.breakUp(err)
+	if err != nil {
+		w.uncommitted(err)
 		return
 	}
 	w.group = nil
-	if err != nil {
-		w.abandon()
-		w.answer(group, err)
-		return
-	}
 	w.boundWAL()
 	w.unlock()
-	w.answer(group, nil)
-	w.engine.watch.tell()
+	w.answers, w.committed = group, true
 }
 
-// answer tells each caller how its call ended; failed is the commit's error.
-func (w *writer) answer(group []*request, failed error) {
+// uncommitted answers a group whose COMMIT failed, once it is settled what became of it.
+func (w *writer) uncommitted(commit error) {
+	undone, err := w.settled(commit)
+	if undone && (len(w.group) == 1 || !errors.Is(err, engine.ErrIO)) {
+		w.breakUp(notCommitted(err)) // a full disk, or a constraint that was deferred, is one caller's: the others may be served
+		return
+	}
+	group := w.group
+	w.group = nil
+	w.abandon()
+	if undone {
+		err = notCommitted(err)
+	} else {
+		w.engine.fail(err)
+		err = unknown(err)
+	}
 	for _, r := range group {
-		switch {
-		case r.result.Failed():
-			if len(group) == 1 {
-				r.tx.rolledBack()
-			}
-		case failed != nil:
+		if !r.result.Failed() {
 			r.tx.rolledBack()
-			r.result.Err = unknown(failed)
-		default:
-			if len(r.tx.afterwards) > 0 {
-				w.engine.config.Callbacks.Run(r.tx.committed)
-			}
+			r.result.Err = err
 		}
-		r.answer()
+	}
+	w.answers = group
+}
+
+// answerNext tells one caller how its call ended, after what it left to be done after the commit. That may end the
+// goroutine, so what is left to do stands in the writer.
+func (w *writer) answerNext() {
+	r := w.answers[0]
+	for w.committed && !r.result.Failed() && len(r.tx.afterwards) > 0 {
+		fn := r.tx.afterwards[0]
+		r.tx.afterwards = r.tx.afterwards[1:]
+		w.engine.config.Callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
+			if out.Gone() && !r.hook.Gone() {
+				r.hook = out
+				r.hook.Committed = true
+			}
+		})
+	}
+	w.answers = w.answers[1:]
+	if r.hook.Gone() {
+		r.result = r.hook
+	}
+	r.answer()
+	if len(w.answers) == 0 && w.committed {
+		w.committed = false
+		w.engine.watch.tell()
 	}
 }
 

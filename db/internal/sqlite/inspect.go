@@ -20,6 +20,12 @@ func (e *Engine) Closing() bool {
 	return e.writer.closing
 }
 
+// WriterPragma runs a pragma on the writing connection and gives its answer.
+func (e *Engine) WriterPragma(ctx context.Context, text string) (got string, err error) {
+	err = e.Write(ctx, "pragma", func(x engine.Tx) error { return x.(*tx).session.Get(&got, "PRAGMA "+text) }).Err
+	return got, err
+}
+
 // ReaderPragmas reads the settings of a reading connection.
 func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 	got := map[string]string{}

@@ -107,6 +107,9 @@ func (e *Engine) openPath(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	undo = append(undo, turns.Close)
+	if err = s.settleOpening(e, turns); err != nil {
+		return false, err
+	}
 	if err = e.openReaders(ctx); err != nil {
 		return false, err
 	}

@@ -248,7 +248,7 @@ func (e *Engine) resign() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := e.Write(ctx, "close", func(x engine.Tx) error { return x.(*tx).forgetOwner(e.owner.known()) }).Err
-	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) {
+	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}
 	return err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
 )
 
 // readers is a pool of reading connections, opened as they are needed.
@@ -34,38 +36,88 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 			return callback.Outcome{Err: failure(err)}
 		}
 		var out callback.Outcome
-		p.serve(s, fn, &out)
-		if isBusy(out.Err) && ctx.Err() == nil {
-			continue // another process is recovering the WAL
+		locked := p.serve(ctx, s, fn, &out)
+		if !locked || !out.Failed() || out.Gone() {
+			return out
 		}
-		out.Err = failure(out.Err)
-		return out
+		// Another process is recovering the WAL, or switching the file's mode.
+		if !pause(ctx, lock.Retry) {
+			out.Err = waitEnded(ctx, "the file")
+			return out
+		}
 	}
 }
 
-// serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit.
-func (p *readers) serve(s *session, fn func(engine.Rx) error, out *callback.Outcome) {
+// serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit. locked
+// tells that SQLite found the file locked under this connection; a callback's own error of another file does not.
+func (p *readers) serve(ctx context.Context, s *session, fn func(engine.Rx) error, out *callback.Outcome) (locked bool) {
 	defer func() { p.idle <- s }()
-	if _, out.Err = s.exec(sqlBegin); out.Err != nil {
-		return
+	if _, err := s.exec(sqlBegin); err != nil {
+		out.Err = s.failure(err)
+		return isBusy(err)
 	}
 	x := &rx{engine: p.engine, session: s}
+	watched := x.watch(ctx)
 	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
+		watched()
 		if err := x.end(); err != nil && !o.Failed() {
 			o.Err = err
 		}
 		if _, err := s.exec(sqlRollback); err != nil && !o.Failed() {
-			o.Err = err
+			o.Err = s.failure(err)
 		}
 		*out = o
 	})
+	return x.busy != nil
+}
+
+// watch has the statements of a read interrupted when ctx ends, until the function that it returns has been called. It
+// costs nothing where ctx can't end, and no goroutine while it has not.
+func (x *rx) watch(ctx context.Context) (stop func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	x.ctx = ctx
+	over, ended := make(chan struct{}), make(chan struct{})
+	leave := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		x.ended.Store(true)
+		// A statement that was about to begin is not interrupted by the first, so it is done until none runs any more.
+		for again := time.NewTicker(time.Millisecond); ; {
+			x.session.interrupt()
+			select {
+			case <-over:
+				again.Stop()
+				return
+			case <-again.C:
+			}
+		}
+	})
+	return func() {
+		close(over)
+		if !leave() {
+			<-ended
+		}
+	}
+}
+
+// pause waits, and reports whether ctx let it.
+func pause(ctx context.Context, d time.Duration) bool {
+	clock := time.NewTimer(d)
+	defer clock.Stop()
+	select {
+	case <-clock.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else the next that comes
 // back.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
-		return nil, waitEnded(ctx, "a reading connection")
+		return nil, endedBefore(ctx)
 	}
 	select {
 	case <-p.closed:

@@ -13,6 +13,7 @@ type request struct {
 	why   string
 	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
 	read  func(engine.Rx) error
+	ctx   context.Context // of read
 
 	state atomic.Int32          // waiting, taken or left
 	done  chan callback.Outcome // gets one value; nil while the caller serves itself
@@ -21,6 +22,7 @@ type request struct {
 	tx     tx
 	called bool
 	result callback.Outcome
+	hook   callback.Outcome // of the first function of AfterCommit that did not return
 }
 
 const (
@@ -31,7 +33,7 @@ const (
 
 func (w *writer) submit(ctx context.Context, r *request) callback.Outcome {
 	if ctx.Err() != nil {
-		return callback.Outcome{Err: waitEnded(ctx, "the writer")}
+		return callback.Outcome{Err: endedBefore(ctx)}
 	}
 	alone, err := w.enter(r)
 	if err != nil {

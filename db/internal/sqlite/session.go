@@ -24,7 +24,7 @@ const walCheckpointPages = 4000
 
 // A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
 type session struct {
-	conn       *sqlx.Conn
+	handle
 	statements map[string]*statement
 }
 
@@ -107,12 +107,16 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	if err != nil {
 		return nil, err
 	}
+	h, err := handleOf(conn)
+	if err != nil {
+		return nil, closeAfter(conn, err)
+	}
 	for _, p := range pragmas(r, s) {
 		if err := setPragma(ctx, conn, p); err != nil {
-			return nil, closeAfter(conn, err)
+			return nil, closeAfter(conn, h.failure(err))
 		}
 	}
-	return &session{conn: conn, statements: map[string]*statement{}}, nil
+	return &session{handle: h, statements: map[string]*statement{}}, nil
 }
 
 // retrySession is newSession for a file that others are opening or closing at this moment: some of what SQLite does then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -19,23 +20,61 @@ const statementCacheSize = 512
 // them, and closing it would end the process.
 type statement struct {
 	*sqlx.Stmt
-	kept bool // in the cache
-	used bool
+	kept   bool // in the cache
+	used   bool
+	open   bool // to callers: what examine said of it
+	params int  // how many arguments it takes, once it is open
 }
 
-// checkout gives a statement for query that nobody else uses until it is put back.
+// checkout gives a statement of ours for query that nobody else uses until it is put back.
 func (s *session) checkout(query string) (*statement, error) {
 	kept, ok := s.statements[query]
 	if ok && !kept.used {
 		kept.used = true
 		return kept, nil
 	}
+	return s.prepare(query, ok)
+}
+
+// admit is checkout for a statement of a caller's. A text is examined once for as long as it is kept prepared.
+func (s *session) admit(query string, args []any) (*statement, error) {
+	kept, ok := s.statements[query]
+	if ok && kept.open && !kept.used {
+		if err := kept.takes(args); err != nil {
+			return nil, err
+		}
+		kept.used = true
+		return kept, nil
+	}
+	params, err := examine(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := (&statement{params: params}).takes(args); err != nil {
+		return nil, err
+	}
+	st, err := s.checkout(query)
+	if err != nil {
+		return nil, err
+	}
+	st.open, st.params = true, params
+	return st, nil
+}
+
+func (st *statement) takes(args []any) error {
+	if st.params == len(args) || st.params == anyNumber {
+		return nil
+	}
+	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, st.params, len(args))
+}
+
+func (s *session) prepare(query string, twin bool) (*statement, error) {
 	st, err := s.conn.PreparexContext(background, query)
 	if err != nil {
 		return nil, err
 	}
 	fresh := &statement{Stmt: st, used: true}
-	if !ok {
+	if !twin {
 		if len(s.statements) >= statementCacheSize {
 			if err := s.forget(); err != nil {
 				return nil, errors.Join(err, st.Close())
@@ -70,11 +109,34 @@ func (s *session) forget() error {
 	return nil
 }
 
+// exec runs a statement of ours.
 func (s *session) exec(query string, args ...any) (int64, error) {
 	st, err := s.checkout(query)
 	if err != nil {
 		return 0, err
 	}
+	return s.execOnce(st, args)
+}
+
+// get reads one row with a statement of ours.
+func (s *session) get(dest any, query string, args []any) error {
+	st, err := s.checkout(query)
+	if err != nil {
+		return err
+	}
+	return s.getOnce(st, dest, args)
+}
+
+// selectAll reads all rows with a statement of ours.
+func (s *session) selectAll(dest any, query string, args []any) error {
+	st, err := s.checkout(query)
+	if err != nil {
+		return err
+	}
+	return s.selectOnce(st, dest, args)
+}
+
+func (s *session) execOnce(st *statement, args []any) (int64, error) {
 	result, err := st.ExecContext(background, args...)
 	if back := s.putBack(st); err == nil {
 		err = back
@@ -85,12 +147,8 @@ func (s *session) exec(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-func (s *session) get(dest any, query string, args []any) error {
-	st, err := s.checkout(query)
-	if err != nil {
-		return err
-	}
-	err = st.GetContext(background, dest, args...)
+func (s *session) getOnce(st *statement, dest any, args []any) error {
+	err := st.GetContext(background, dest, args...)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = engine.ErrNotFound
 	}
@@ -100,12 +158,8 @@ func (s *session) get(dest any, query string, args []any) error {
 	return err
 }
 
-func (s *session) selectAll(dest any, query string, args []any) error {
-	st, err := s.checkout(query)
-	if err != nil {
-		return err
-	}
-	err = st.SelectContext(background, dest, args...)
+func (s *session) selectOnce(st *statement, dest any, args []any) error {
+	err := st.SelectContext(background, dest, args...)
 	if back := s.putBack(st); err == nil {
 		err = back
 	}
@@ -113,15 +167,22 @@ func (s *session) selectAll(dest any, query string, args []any) error {
 }
 
 func (s *session) queryContext(ctx context.Context, query string, args []any) (*rows, error) {
+	params, err := examine(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := (&statement{params: params}).takes(args); err != nil {
+		return nil, err
+	}
 	found, err := s.conn.QueryxContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	return &rows{Rows: found, query: query}, nil
+	return &rows{Rows: found, query: query, ctx: ctx}, nil
 }
 
 func (s *session) query(query string, args []any) (*rows, error) {
-	st, err := s.checkout(query)
+	st, err := s.admit(query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +199,7 @@ type rows struct {
 	rx        *rx
 	statement *statement // nil: not kept
 	query     string
+	ctx       context.Context // of QueryContext
 	closed    bool
 }
 
@@ -161,5 +223,8 @@ func (r *rows) Close() error {
 		}
 	}
 	r.rx.open = slices.DeleteFunc(r.rx.open, func(other *rows) bool { return other == r })
+	if r.ctx != nil && err == nil { // what it interrupted may have been a change
+		err = r.ctx.Err()
+	}
 	return r.rx.after(err)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/engine"
 )
@@ -16,8 +19,12 @@ type rx struct {
 	// dead is set when SQLite ended the transaction under the caller. Every later statement would run on its own, outside
 	// any transaction, so none is let through.
 	dead error
-	// write is nil in a read.
+	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
 	write *tx
+
+	ctx   context.Context // of a read that can be interrupted, else nil
+	ended atomic.Bool     // ctx has
+	busy  error           // what a statement found locked; a read is repeated for it
 }
 
 // tx is a write transaction.
@@ -28,31 +35,49 @@ type tx struct {
 	undone     []func()
 }
 
-func (x *rx) Get(dest any, query string, args []any) error {
-	if x.dead != nil {
-		return x.dead
+// admit gives a statement for a caller's text, if the transaction takes any more.
+func (x *rx) admit(query string, args []any) (*statement, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
 	}
-	return x.after(x.session.get(dest, query, args))
+	st, err := x.session.admit(query, args)
+	return st, x.after(err)
+}
+
+func (x *rx) usable() error {
+	if x.ended.Load() {
+		return x.interrupted()
+	}
+	return x.dead
+}
+
+func (x *rx) Get(dest any, query string, args []any) error {
+	st, err := x.admit(query, args)
+	if err != nil {
+		return err
+	}
+	return x.after(x.session.getOnce(st, dest, args))
 }
 
 func (x *rx) Select(dest any, query string, args []any) error {
-	if x.dead != nil {
-		return x.dead
+	st, err := x.admit(query, args)
+	if err != nil {
+		return err
 	}
-	return x.after(x.session.selectAll(dest, query, args))
+	return x.after(x.session.selectOnce(st, dest, args))
 }
 
 func (x *rx) Query(query string, args []any) (engine.Rows, error) {
-	if x.dead != nil {
-		return nil, x.dead
+	if err := x.usable(); err != nil {
+		return nil, err
 	}
 	r, err := x.session.query(query, args)
 	return x.took(r, err)
 }
 
 func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
-	if x.dead != nil {
-		return nil, x.dead
+	if err := x.usable(); err != nil {
+		return nil, err
 	}
 	r, err := x.session.queryContext(ctx, query, args)
 	return x.took(r, err)
@@ -81,30 +106,49 @@ func (x *rx) end() error {
 }
 
 // after looks, when a statement of a write failed, whether SQLite ended the whole transaction with it, as it does when
-// the disk is full, on an I/O error and for OR ROLLBACK. BEGIN tells: it fails inside a transaction and changes nothing.
+// the disk is full, on an I/O error, for OR ROLLBACK, and when a change is interrupted.
 func (x *rx) after(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
+		return err
 	}
-	if x.write == nil || code(err) == 0 {
-		return failure(err)
+	if x.write == nil || x.ctx != nil {
+		if isBusy(err) {
+			x.busy = err
+		}
+		if x.ended.Load() && primary(err) == sqlite3.SQLITE_INTERRUPT {
+			return x.interrupted()
+		}
+		return x.session.failure(err)
 	}
-	if _, probe := x.session.exec(sqlBegin); probe != nil {
-		return failure(err)
+	err = x.session.failure(err)
+	if x.dead == nil && !x.session.inTransaction() {
+		x.dead = fmt.Errorf("SQLite ended the transaction: %w", err)
 	}
-	if _, undo := x.session.exec(sqlRollback); undo != nil {
-		err = fmt.Errorf("%w (and ending the probe: %w)", err, undo)
+	if x.dead != nil {
+		return x.dead
 	}
-	x.dead = failure(fmt.Errorf("SQLite ended the transaction: %w", err))
-	return x.dead
+	return err
 }
 
+// interrupted is the error of a read whose context ended.
+func (x *rx) interrupted() error { return fmt.Errorf("interrupted: %w", context.Cause(x.ctx)) }
+
 func (t *tx) Exec(query string, args []any) (int64, error) {
-	if t.dead != nil {
-		return 0, t.dead
+	st, err := t.admit(query, args)
+	if err != nil {
+		return 0, err
 	}
-	n, err := t.session.exec(query, args...)
+	n, err := t.session.execOnce(st, args)
 	return n, t.after(err)
+}
+
+// control runs a statement of ours.
+func (t *tx) control(query string) error {
+	if t.dead != nil {
+		return t.dead
+	}
+	_, err := t.session.exec(query)
+	return t.after(err)
 }
 
 func (t *tx) Savepoint(fn func() error) error {
@@ -118,15 +162,14 @@ func (t *tx) Savepoint(fn func() error) error {
 			t.afterwards = t.afterwards[:hooks]
 		}
 	}()
-	if _, err := t.Exec("SAVEPOINT "+name, nil); err != nil {
+	if err := t.control("SAVEPOINT " + name); err != nil {
 		returned = true
 		return err
 	}
 	err := fn()
 	returned = true
 	if err == nil {
-		_, err = t.Exec("RELEASE "+name, nil)
-		return err
+		return t.control("RELEASE " + name)
 	}
 	if t.dead != nil {
 		return err
@@ -136,10 +179,10 @@ func (t *tx) Savepoint(fn func() error) error {
 		f()
 	}
 	t.undone = t.undone[:undone]
-	if _, undo := t.Exec("ROLLBACK TO "+name, nil); undo != nil {
+	if undo := t.control("ROLLBACK TO " + name); undo != nil {
 		return errors.Join(err, undo)
 	}
-	if _, undo := t.Exec("RELEASE "+name, nil); undo != nil {
+	if undo := t.control("RELEASE " + name); undo != nil {
 		return errors.Join(err, undo)
 	}
 	return err

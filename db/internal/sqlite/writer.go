@@ -52,11 +52,13 @@ type writer struct {
 
 	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by Goexit takes the
 	// goroutine with it, and what follows, its deferred calls or the writer's next goroutine, goes on from here.
-	group   []*request
-	alone   [1]*request // the group of a caller who serves itself
-	at      int
-	solos   []*request // to be run again, each in a transaction of its own
-	commits int
+	group     []*request
+	alone     [1]*request // the group of a caller who serves itself
+	at        int
+	solos     []*request // to be run again, each in a transaction of its own
+	answers   []*request // whose transaction has ended, and who wait to be told
+	committed bool       // and it was committed
+	commits   int
 
 	restartAbove int64 // pages in the WAL
 }
@@ -74,6 +76,9 @@ func (w *writer) enter(r *request) (alone bool, err error) {
 	defer w.mu.Unlock()
 	if w.closing {
 		return false, engine.ErrClosed
+	}
+	if err := w.engine.usable(); err != nil {
+		return false, err
 	}
 	if !w.busy && w.last <= 1 && len(w.pending) == 0 {
 		w.busy = true
@@ -118,10 +123,15 @@ func (w *writer) leave() {
 
 // work takes the group under way to its end.
 func (w *writer) work() {
-	for w.group != nil {
-		if w.at < len(w.group) {
+	for {
+		switch {
+		case len(w.answers) > 0:
+			w.answerNext()
+		case w.group == nil:
+			return
+		case w.at < len(w.group):
 			w.step(w.group[w.at])
-		} else {
+		default:
 			w.finish()
 		}
 	}
@@ -161,6 +171,10 @@ func (w *writer) next() bool {
 		again := len(w.solos) > 0
 		if !again && !w.await() {
 			return false
+		}
+		if err := w.engine.usable(); err != nil {
+			w.refuse(err)
+			continue
 		}
 		if !w.lock(again) {
 			continue // nobody waits any more

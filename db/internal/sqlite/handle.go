@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"fmt"
+	"reflect"
+	"syscall"
+
+	"github.com/jmoiron/sqlx"
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// A handle is the sqlite3* of a connection, for what the driver has no call for. Its type is private to the driver; the
+// versions of both are pinned, and no connection is opened without it.
+type handle struct {
+	conn *sqlx.Conn
+	db   uintptr
+}
+
+func handleOf(conn *sqlx.Conn) (handle, error) {
+	h := handle{conn: conn}
+	err := conn.Raw(func(driver any) error {
+		v := reflect.ValueOf(driver)
+		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr && field.Uint() != 0 {
+				h.db = uintptr(field.Uint())
+				return nil
+			}
+		}
+		return fmt.Errorf("the SQLite driver's connection is a %T without a handle", driver)
+	})
+	return h, err
+}
+
+// interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine may call it while the
+// connection is open.
+func (h handle) interrupt() {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	sqlite3.Xsqlite3_interrupt(tls, h.db)
+}
+
+// inTransaction reports whether a transaction is open (sqlite.org/c3ref/get_autocommit.html).
+func (h handle) inTransaction() bool {
+	open := false
+	_ = h.conn.Raw(func(any) error { // keeps the driver's own goroutine out, which closes rows whose context ended
+		tls := libc.NewTLS()
+		defer tls.Close()
+		open = sqlite3.Xsqlite3_get_autocommit(tls, h.db) == 0
+		return nil
+	})
+	return open
+}
+
+// errno is the system's error behind the last failed I/O (sqlite.org/c3ref/system_errno.html).
+func (h handle) errno() syscall.Errno {
+	var n int32
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		n = sqlite3.Xsqlite3_system_errno(tls, h.db)
+		return nil
+	})
+	return syscall.Errno(n)
+}
