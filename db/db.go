@@ -16,6 +16,7 @@ type DB struct {
 
 	engine    engine.Engine
 	callbacks callback.Callbacks
+	giveLane  func()
 
 	scopes sync.Map // name -> id, of committed rows
 
@@ -41,7 +42,7 @@ func (d *DB) Close() error {
 	d.closing.Do(func() {
 		d.keepers.end(wrap("close", ErrClosed))
 		d.failed = wrap("close", d.engine.Close())
-		d.callbacks.GiveLane()
+		d.giveLane()
 	})
 	return d.failed
 }

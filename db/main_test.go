@@ -16,17 +16,18 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{
-		"opener":   opener,
-		"appender": appender,
-		"owner":    owner,
-		"holder":   holder,
-		"limited":  limited,
-		"waiting":  waitingWriter,
-		"stepper":  stepper,
-	})
+// programs are what a process that dbtest.Start makes can run.
+var programs = map[string]dbtest.Program{
+	"opener":   opener,
+	"appender": appender,
+	"owner":    owner,
+	"holder":   holder,
+	"limited":  limited,
+	"waiting":  waitingWriter,
+	"stepper":  stepper,
 }
+
+func TestMain(m *testing.M) { dbtest.Main(m, programs) }
 
 // eachLine runs fn for every line of stdin.
 func eachLine(fn func(line string) error) error {

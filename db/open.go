@@ -26,10 +26,10 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 		return nil, openError(path, err)
 	}
 	d := &DB{options: options.withDefaults()}
-	d.callbacks.TakeLane()
+	d.giveLane = d.callbacks.TakeLane()
 	file, err := sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
 	if err != nil {
-		d.callbacks.GiveLane()
+		d.giveLane()
 		return nil, openError(path, err)
 	}
 	d.engine, d.path = file, file.Path()

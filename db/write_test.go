@@ -201,6 +201,8 @@ func describe(err error) string {
 		return "outcome unknown"
 	case errors.Is(err, db.ErrFull):
 		return "disk full"
+	case errors.Is(err, db.ErrIO):
+		return "input/output error"
 	case err != nil:
 		return err.Error()
 	}

@@ -26,59 +26,84 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 // Gone reports whether the callback did not return, so that it must not be run again.
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
-// Callbacks are those of one open file. A call
-// from inside one of them would wait for itself, and no context tells it, since a caller may pass another. The stack does: a callback
-// runs from its file's lane.
+// Callbacks are those of one open file. A call from inside one of them would wait for itself, and no context tells it, since
+// a caller may pass another. The stack does: a callback runs from its file's lanes.
 type Callbacks struct {
-	lane    int
+	lanes   []lane       // the outermost first, the last a final one
 	running atomic.Int64 // at 0 a call need not look at its stack
 }
 
 // A lane is a function that does nothing but call another: its address on a goroutine's stack says what runs there. Each open
-// file has one of its own, so that a callback may use another file. Past as many files as there are lanes some share
-// one, and between those such a call may be refused. Each instance is a function of its own because the sizes differ.
-//
-//go:noinline
-func lane[size any](fn func() error) error { return fn() }
-
-var lanes = [...]func(fn func() error) error{
-	lane[[0]byte], lane[[1]byte], lane[[2]byte], lane[[3]byte], lane[[4]byte], lane[[5]byte], lane[[6]byte], lane[[7]byte],
-	lane[[8]byte], lane[[9]byte], lane[[10]byte], lane[[11]byte], lane[[12]byte], lane[[13]byte], lane[[14]byte], lane[[15]byte],
+// file has a number, and a callback runs from the lanes of its digits, base 16: from one of the final lanes for the last
+// digit, and from the others for those before it. So any number of files are told apart, and with up to 16 of them a callback
+// runs from a single lane. Each lane is a function of its own because the sizes differ.
+type lane struct {
+	run     func(fn func() error) error
+	returns uintptr // the address that what it calls returns to
 }
 
-// laneAddresses are where the lanes' functions return to.
-var laneAddresses = func() (addresses [len(lanes)]uintptr) {
-	for i, run := range lanes {
+//go:noinline
+func through[size any](fn func() error) error { return fn() }
+
+const base = 16
+
+var final, leading = measured(
+	through[[0]byte], through[[1]byte], through[[2]byte], through[[3]byte], through[[4]byte], through[[5]byte],
+	through[[6]byte], through[[7]byte], through[[8]byte], through[[9]byte], through[[10]byte], through[[11]byte],
+	through[[12]byte], through[[13]byte], through[[14]byte], through[[15]byte],
+), measured(
+	through[[16]byte], through[[17]byte], through[[18]byte], through[[19]byte], through[[20]byte], through[[21]byte],
+	through[[22]byte], through[[23]byte], through[[24]byte], through[[25]byte], through[[26]byte], through[[27]byte],
+	through[[28]byte], through[[29]byte], through[[30]byte], through[[31]byte],
+)
+
+func measured(functions ...func(fn func() error) error) []lane {
+	lanes := make([]lane, len(functions))
+	for i, run := range functions {
+		lanes[i].run = run
 		_ = run(func() error {
-			runtime.Callers(2, addresses[i:i+1]) // 0 is Callers, 1 this function, 2 the lane
+			var address [1]uintptr
+			runtime.Callers(2, address[:]) // 0 is Callers, 1 this function, 2 the lane
+			lanes[i].returns = address[0]
 			return nil
 		})
 	}
-	return addresses
-}()
-
-var laneUsers struct {
-	sync.Mutex
-	files [len(lanes)]int
+	return lanes
 }
 
-// TakeLane takes the lane that the fewest open files have, before the first caller comes.
-func (c *Callbacks) TakeLane() {
-	laneUsers.Lock()
-	defer laneUsers.Unlock()
-	for i, files := range laneUsers.files {
-		if files < laneUsers.files[c.lane] {
-			c.lane = i
-		}
+// lanesOf gives the lanes of a number.
+func lanesOf(number int) []lane {
+	lanes := []lane{final[number%base]}
+	for number /= base; number > 0; number /= base {
+		lanes = slices.Insert(lanes, 0, leading[number%base])
 	}
-	laneUsers.files[c.lane]++
+	return lanes
 }
 
-// GiveLane gives it back when the file is closed.
-func (c *Callbacks) GiveLane() {
-	laneUsers.Lock()
-	defer laneUsers.Unlock()
-	laneUsers.files[c.lane]--
+var numbers struct {
+	sync.Mutex
+	taken map[int]bool
+}
+
+// TakeLane takes the lowest number that no open file has, before the first caller comes. The function that it returns gives
+// it back when the file is closed.
+func (c *Callbacks) TakeLane() (give func()) {
+	numbers.Lock()
+	defer numbers.Unlock()
+	if numbers.taken == nil {
+		numbers.taken = map[int]bool{}
+	}
+	number := 0
+	for numbers.taken[number] {
+		number++
+	}
+	numbers.taken[number] = true
+	c.lanes = lanesOf(number)
+	return sync.OnceFunc(func() {
+		numbers.Lock()
+		defer numbers.Unlock()
+		delete(numbers.taken, number)
+	})
 }
 
 // Invoke runs a callback and reports how it ended, also when it takes the goroutine with it.
@@ -92,7 +117,14 @@ func (c *Callbacks) Invoke(fn func() error, report func(Outcome)) {
 		c.running.Add(-1)
 		report(out)
 	}()
-	out = Outcome{Err: lanes[c.lane](fn)}
+	out = Outcome{Err: run(c.lanes, fn)}
+}
+
+func run(lanes []lane, fn func() error) error {
+	if len(lanes) == 1 {
+		return lanes[0].run(fn)
+	}
+	return lanes[0].run(func() error { return run(lanes[1:], fn) })
 }
 
 // Inside reports whether the calling goroutine is in a callback. Where others' are running, it costs half a microsecond.
@@ -100,14 +132,53 @@ func (c *Callbacks) Inside() bool {
 	if c.running.Load() == 0 {
 		return false
 	}
+	last := c.lanes[len(c.lanes)-1].returns
 	var callers [64]uintptr
 	for skip := 2; ; skip += len(callers) {
 		n := runtime.Callers(skip, callers[:])
-		if slices.Contains(callers[:n], laneAddresses[c.lane]) {
+		if slices.Contains(callers[:n], last) && c.onStack() {
 			return true
 		}
 		if n < len(callers) {
 			return false
 		}
 	}
+}
+
+// onStack looks at the whole stack for the file's lanes, and for no more than those: the last digit of another file may be
+// the same.
+func (c *Callbacks) onStack() bool {
+	var all []uintptr
+	for size := 256; ; size *= 2 {
+		all = make([]uintptr, size)
+		if n := runtime.Callers(3, all); n < size {
+			all = all[:n]
+			break
+		}
+	}
+	var chain []uintptr // of lanes, the innermost first
+	same := func() bool {
+		if len(chain) != len(c.lanes) {
+			return false
+		}
+		for i, returns := range chain {
+			if returns != c.lanes[len(c.lanes)-1-i].returns {
+				return false
+			}
+		}
+		return true
+	}
+	for _, address := range all {
+		isLane := func(l lane) bool { return l.returns == address }
+		switch {
+		case slices.ContainsFunc(final, isLane):
+			if same() {
+				return true
+			}
+			chain = append(chain[:0], address)
+		case slices.ContainsFunc(leading, isLane) && len(chain) > 0:
+			chain = append(chain, address)
+		}
+	}
+	return same()
 }
