@@ -56,11 +56,12 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 		return 0, err
 	case !ok:
 		return 0, run.failed(opDelete, db.ErrNotFound)
-	case row.OwnerID == nil:
-		return row.Key, nil
 	}
-	alive, err := tx.OwnerAlive(*row.OwnerID)
-	if err == nil && alive {
+	busy, err := held(&tx.Rx, scope, row.Key)
+	if err == nil && !busy && row.OwnerID != nil {
+		busy, err = tx.OwnerAlive(*row.OwnerID)
+	}
+	if err == nil && busy {
 		err = &db.Error{Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first", Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict)}
 	}
 	return row.Key, err

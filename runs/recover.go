@@ -10,7 +10,7 @@ import (
 
 // Recover ends, as incomplete, the open runs whose process is dead, and gives their number. It may be called at any time, by
 // any process and handle: runs of a process that lives are spared, this one's too, and so are runs that wait at a checkpoint,
-// imported ones, ones without a started record, and ones that were cancelled or are about to be. All get the same time.
+// ones that are held by a lease, imported and released ones, ones without a started record, and ones that were cancelled or are about to be. All get the same time.
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) Recover(ctx context.Context) (int, error) {
@@ -89,9 +89,14 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			if !found || run.Status != string(StatusInProgress) || run.StartedAt == nil {
 				continue
 			}
-			if spared, err := e.spares(tx, scope, ref, run.OwnerID); err != nil {
+			spared, err := held(&tx.Rx, scope, run.Key)
+			if err == nil && !spared {
+				spared, err = e.spares(tx, scope, ref, run.OwnerID)
+			}
+			if err != nil {
 				return err
-			} else if spared {
+			}
+			if spared {
 				continue
 			}
 			switch err := endOrphan(tx, scope, ref, run.runState, at); {

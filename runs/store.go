@@ -10,6 +10,7 @@ type Store struct {
 	scope     string
 	root      string
 	retention RetentionConfig
+	lease     db.LeaseTerms
 	keys      keyCache
 }
 
@@ -19,13 +20,15 @@ type Options struct {
 	Scope string
 	// Retention is what GC keeps; nil means 50 runs per agent and 30 days.
 	Retention *RetentionConfig
+	// Lease are the terms on which Begin and Resume hold a run. The zero value lasts as long as this process.
+	Lease db.LeaseTerms
 	// Root is the folder of an old tree that this store stands for. The store never opens it; Root hands it back.
 	Root string
 }
 
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
 func NewStore(d *db.DB, options Options) *Store {
-	s := &Store{db: d, scope: options.Scope, root: options.Root, retention: DefaultRetention()}
+	s := &Store{db: d, scope: options.Scope, root: options.Root, lease: options.Lease, retention: DefaultRetention()}
 	if options.Retention != nil {
 		s.retention = *options.Retention
 	}

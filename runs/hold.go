@@ -1,0 +1,224 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"selvedge/db"
+)
+
+// A Run is an open run that this process holds by a lease: nobody else can hold it, and what a stale holder writes is refused.
+// Its methods are safe for concurrent use.
+type Run struct {
+	store *Store
+	ref   RunRef
+	lease *db.Lease
+}
+
+// leaseKind is the kind of the reservations of runs. Their name is the run's key.
+const leaseKind = "run"
+
+const (
+	opBegin  = "begin run"
+	opResume = "resume run"
+	opHeld   = "append to held run"
+	opEnd    = "end run"
+)
+
+// Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run already; Resume takes one
+// up that nobody holds.
+func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
+	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
+		r, err = s.BeginTx(tx, started)
+		return err
+	})
+	return orNone(r, err)
+}
+
+// BeginTx is Begin inside a transaction. The run is held once that is committed.
+func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
+	ref := RunRef{AgentID: started.AgentID, RunID: started.RunID}
+	_, found, err := s.find(&tx.Rx, ref)
+	if err == nil && found {
+		err = &db.Error{
+			Op: opBegin, Entity: "run", ID: ref.RunID, Hint: "use a new id, or take the run up with Resume",
+			Err: fmt.Errorf("%w: there is such a run", db.ErrConflict),
+		}
+	}
+	if err == nil {
+		err = s.AppendTx(tx, Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []Record{started}})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.hold(tx, opBegin, ref)
+}
+
+// Resume holds an open run that nobody holds and whose process, where it has one, is this one or dead. ErrNotFound: there is
+// no such run. ErrConflict: it has ended, or somebody else has it.
+func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
+	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+		r, err = s.ResumeTx(tx, run)
+		return err
+	})
+	return orNone(r, err)
+}
+
+const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ?`
+
+// ResumeTx is Resume inside a transaction. The run is held once that is committed.
+func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
+	scope, ok, err := s.scopeIn(&tx.Rx)
+	var row runRow
+	if err == nil && ok {
+		ok, err = tx.Find(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+	}
+	if err == nil && !ok {
+		err = db.ErrNotFound
+	}
+	if err == nil && row.EndedAt != nil {
+		err = fmt.Errorf("%w: it has ended", db.ErrConflict)
+	}
+	if err == nil && row.OwnerID != nil {
+		own, failed := tx.Owns(*row.OwnerID)
+		alive := false
+		if failed == nil && !own {
+			alive, failed = tx.OwnerAlive(*row.OwnerID)
+		}
+		if err = failed; err == nil && alive {
+			err = fmt.Errorf("%w: another process that lives writes to it", db.ErrConflict)
+		}
+	}
+	if err != nil {
+		return nil, run.failed(opResume, err)
+	}
+	owner, err := tx.Owner()
+	if err == nil {
+		_, err = tx.Exec(sqlTakeOver, owner, row.Key)
+	}
+	if err != nil {
+		return nil, run.failed(opResume, err)
+	}
+	return s.hold(tx, opResume, run)
+}
+
+func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
+	key, _, err := s.find(&tx.Rx, run)
+	if err != nil {
+		return nil, run.failed(op, err)
+	}
+	lease, err := s.db.ReserveTx(tx, leaseKind, strconv.FormatInt(key, 10), db.ReserveOptions{
+		LeaseTerms: s.lease, Scope: s.scope, Note: run.AgentID + " / " + run.RunID,
+	})
+	if err != nil {
+		return nil, run.failed(op, err)
+	}
+	return &Run{store: s, ref: run, lease: lease}, nil
+}
+
+// Reattach gives the handle of a run that is held already: by this process, when it could not be told whether Begin did it, or
+// detached, by whichever. ErrLeaseLost: it is not held under that epoch.
+func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
+	var key int64
+	err := s.db.Read(ctx, "reattach run", func(rx *db.Rx) (err error) {
+		found := false
+		if key, found, err = s.find(rx, run); err == nil && !found {
+			err = db.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return nil, run.failed("reattach run", err)
+	}
+	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, strconv.FormatInt(key, 10), epoch)
+	if err != nil {
+		return nil, run.failed("reattach run", err)
+	}
+	return &Run{store: s, ref: run, lease: lease}, nil
+}
+
+func orNone(r *Run, err error) (*Run, error) {
+	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
+		return nil, err
+	}
+	return r, err // unknown: Reattach with its epoch tells
+}
+
+// Ref is the name of the run.
+func (r *Run) Ref() RunRef { return r.ref }
+
+// Epoch is the number of the lease: it grows with every holder of the run.
+func (r *Run) Epoch() int64 { return r.lease.Epoch() }
+
+// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See [db.Lease.Keep].
+func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return r.lease.Keep(ctx)
+}
+
+// Append adds records to the run. ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
+// unknown, db.BatchOf gives the number for AppendAgain.
+func (r *Run) Append(ctx context.Context, records ...Record) error {
+	return r.AppendAgain(ctx, 0, records...)
+}
+
+// AppendAgain repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+func (r *Run) AppendAgain(ctx context.Context, batch int64, records ...Record) error {
+	return r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
+}
+
+// AppendTx is Append inside a transaction.
+func (r *Run) AppendTx(tx *db.Tx, records ...Record) error { return r.append(tx, 0, records) }
+
+func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
+	if err := r.lease.HoldTx(tx); err != nil {
+		return err
+	}
+	return r.store.AppendTx(tx, Batch{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records, Repeat: repeat})
+}
+
+// End ends the run, at the time of the transaction, and gives it free. ErrLeaseLost is as for Append.
+func (r *Run) End(ctx context.Context, t Termination) error {
+	return r.store.db.Write(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
+}
+
+// EndTx is End inside a transaction.
+func (r *Run) EndTx(tx *db.Tx, t Termination) error {
+	if err := r.AppendTx(tx, Ended{RunID: r.ref.RunID, AgentID: r.ref.AgentID, Termination: t}); err != nil {
+		return err
+	}
+	return r.lease.ReleaseTx(tx)
+}
+
+// Release gives the run free and leaves it open, for whoever resumes it.
+func (r *Run) Release(ctx context.Context) error {
+	return r.store.db.Write(ctx, "release run", r.ReleaseTx)
+}
+
+const sqlDisown = `UPDATE runs SET owner_id = NULL WHERE scope = ? AND run_id = ? AND agent_id = ?`
+
+// ReleaseTx is Release inside a transaction.
+func (r *Run) ReleaseTx(tx *db.Tx) error {
+	if err := r.lease.ReleaseTx(tx); err != nil {
+		return err
+	}
+	scope, _, err := r.store.scopeIn(&tx.Rx)
+	if err == nil {
+		_, err = tx.Exec(sqlDisown, scope, r.ref.RunID, r.ref.AgentID)
+	}
+	return err
+}
+
+const sqlLeaseOfRun = `SELECT ` + db.LeaseColumnNames + ` FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ?`
+
+// held reports whether somebody holds a run by a lease that is not over.
+func held(rx *db.Rx, scope, key int64) (bool, error) {
+	var lease db.LeaseColumns
+	found, err := rx.Find(&lease, sqlLeaseOfRun, scope, strconv.FormatInt(key, 10))
+	if err != nil || !found {
+		return false, err
+	}
+	state, err := rx.LeaseState(lease)
+	return !state.Over(), err
+}
