@@ -68,7 +68,7 @@ func CursorExpired(why string) error {
 }
 
 // generation tells apart the files that a path has had: it changes when a backup is restored.
-func (rx *Rx) generation() uint64 { return 0 }
+func (rx *Rx) generation() uint64 { return rx.db.engine.Generation() }
 
 type cursorReader struct {
 	rest []byte

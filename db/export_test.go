@@ -3,10 +3,12 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"selvedge/db/internal/machine"
 	"selvedge/db/internal/sqlite"
@@ -49,9 +51,32 @@ func (d *DB) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 }
 
 // WithLadder replaces the program's schema versions.
-func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string, viewsVersion int64) Options {
-	o.ladder = &sqlite.Ladder{Files: files, Steps: steps, Views: views, ViewsVersion: viewsVersion}
+func (o Options) WithLadder(files fs.FS, steps []migrations.Step, views string) Options {
+	o.ladder = &sqlite.Ladder{Files: files, Steps: steps, Views: views}
 	return o
+}
+
+// WithStep adds a schema version to the ones that WithLadder gave.
+func (o Options) WithStep(step migrations.Step, text string) Options {
+	files := fstest.MapFS{}
+	names, err := fs.Glob(o.ladder.Files, "*.sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range names {
+		data, err := fs.ReadFile(o.ladder.Files, name)
+		if err != nil {
+			panic(err)
+		}
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	files[fmt.Sprintf("%05d_step.sql", step.Version)] = &fstest.MapFile{Data: []byte(text)}
+	return o.WithLadder(files, append(slices.Clone(o.ladder.Steps), step), o.ladder.Views)
+}
+
+// WithViews replaces the views.
+func (o Options) WithViews(views string) Options {
+	return o.WithLadder(o.ladder.Files, o.ladder.Steps, views)
 }
 
 // Closing reports whether the writer refuses new calls.

@@ -32,7 +32,11 @@ type Options struct {
 	MustExist bool
 	// AnySchema, with ReadOnly, also opens a file whose schema is older than this program's; the stores can't read it.
 	AnySchema bool
-	// SchemaVersion is where a migration stops; 0 means this program's version. A file that is beyond it stays as it is.
+	// KeepSchema makes Open return ErrInvalid for a file whose schema is older than this program's, in place of migrating it.
+	// A file that is missing is still made.
+	KeepSchema bool
+	// SchemaVersion is where a migration stops; 0 means this program's version, and another one than this program knows is
+	// ErrInvalid. A file that is beyond it stays as it is.
 	SchemaVersion int64
 	// AllowNetworkFS opens a file on NFS, SMB or 9p all the same. WAL needs shared memory on one host: with two hosts on
 	// one file it will be corrupted (sqlite.org/wal.html, "Overview").
@@ -70,6 +74,11 @@ func (o Options) check(path string) error {
 		return invalid("open", fmt.Sprintf("synchronous %d is neither SyncFull nor SyncNormal", o.Synchronous))
 	case o.Readers < 0:
 		return invalid("open", fmt.Sprintf("readers is %d; use 0 for the default", o.Readers))
+	case o.SchemaVersion < 0 || o.SchemaVersion > o.known().Last().Version:
+		return &Error{
+			Op: "open", Hint: fmt.Sprintf("this program knows the schema versions 1 to %d; 0 is the last", o.known().Last().Version),
+			Err: fmt.Errorf("%w: schema version %d", ErrInvalid, o.SchemaVersion),
+		}
 	case o.LockTimeout < 0:
 		return invalid("open", fmt.Sprintf("lock timeout is %v; use 0 for the default of 10 s", o.LockTimeout))
 	}
@@ -89,13 +98,19 @@ func (o Options) withDefaults() Options {
 	if o.BootTime == nil {
 		o.BootTime = ReadBootTime
 	}
-	if o.ladder == nil {
-		o.ladder = sqlite.ProgramLadder()
-	}
+	o.ladder = o.known()
 	if o.SchemaVersion == 0 {
 		o.SchemaVersion = o.ladder.Last().Version
 	}
 	return o
+}
+
+// known are the schema versions that this program knows.
+func (o Options) known() *sqlite.Ladder {
+	if o.ladder == nil {
+		return sqlite.ProgramLadder()
+	}
+	return o.ladder
 }
 
 func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
@@ -104,7 +119,7 @@ func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
 		synchronous = sqlite.Normal
 	}
 	return sqlite.Config{
-		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema,
+		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
 		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, LockTimeout: o.LockTimeout, Now: o.Now,
 		Ladder: o.ladder, Callbacks: callbacks,
 	}

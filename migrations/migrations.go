@@ -16,12 +16,20 @@ import (
 //go:embed sqlite
 var files embed.FS
 
-// A Step is a schema version and the lowest versions of programs that may read, and write, a file which has it. A program
-// whose own version is lower leaves the file alone.
+// A Step is a schema version, the lowest versions of programs that may read, and write, a file which has it, and what it
+// does to rows that are there. A program whose own version is lower leaves the file alone.
 type Step struct {
 	Version   int64
 	MinReader int64
 	MinWriter int64
+
+	// Removes names the tables from before that it drops, or takes rows out of. Rewrites names those whose rows it changes or
+	// copies into a new table, and Adds those that it puts rows into. The rows of all other tables are counted before and
+	// after, and a step that does more than it says is undone. Where a table that is removed or rewritten has rows, the file
+	// is backed up before.
+	Removes  []string
+	Rewrites []string
+	Adds     []string
 }
 
 // Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean raises MinReader; one that
@@ -34,11 +42,19 @@ var Steps = []Step{
 	{Version: 5, MinReader: 1, MinWriter: 1},
 	{Version: 6, MinReader: 1, MinWriter: 1},
 	{Version: 7, MinReader: 1, MinWriter: 1},
+	{Version: 8, MinReader: 1, MinWriter: 1},
 	{Version: 9, MinReader: 1, MinWriter: 9},
 	{Version: 10, MinReader: 1, MinWriter: 10},
-	{Version: 11, MinReader: 1, MinWriter: 11},
+	{Version: 11, MinReader: 1, MinWriter: 11, Rewrites: []string{"live_runs"}},
 	{Version: 12, MinReader: 1, MinWriter: 12},
 	{Version: 13, MinReader: 1, MinWriter: 13},
+}
+
+// ViewsBefore8 are the views of programs with a schema version below 8, which did not write down what they had made.
+var ViewsBefore8 = []string{
+	"v_agents", "v_agents_runs", "v_checkpoint_documents", "v_checkpoints", "v_imports", "v_live_events", "v_live_runs",
+	"v_quarantine", "v_runs", "v_threads", "v_turns", "v_worker_diagnostics", "v_worker_events", "v_worker_runtimes",
+	"v_worker_transcripts", "v_workers",
 }
 
 // ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.

@@ -290,7 +290,7 @@ func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id st
 
 // changeAgents opens the file, which must be there, for a command that writes.
 func (a *app) changeAgents(c *cobra.Command, fn func(*agents.Registry) error) error {
-	return a.withOptions(c.Context(), db.Options{MustExist: true}, func(d *db.DB) error {
+	return a.with(c.Context(), toWrite, func(d *db.DB) error {
 		return fn(agents.NewRegistry(d, agents.Options{Scope: a.scope}))
 	})
 }

@@ -245,7 +245,7 @@ func (a *app) checkpointsRecoverCommand() *cobra.Command {
 still run, stopped ones too, stay with them.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withOptions(c.Context(), db.Options{MustExist: true}, func(d *db.DB) error {
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
 				n, err := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope}).RecoverOrphaned(c.Context())
 				if err != nil {
 					return err

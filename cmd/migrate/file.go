@@ -18,7 +18,8 @@ type opening int
 const (
 	toRead   opening = iota // what the stores can read: this program's schema
 	toLook                  // whatever schema it has
-	toCreate                // writing, made and migrated where it must be
+	toWrite                 // writing, this program's schema
+	toCreate                // the same, made where it is missing
 )
 
 // with opens the file, runs fn and closes it.
@@ -29,7 +30,10 @@ func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) erro
 		o.ReadOnly = true
 	case toLook:
 		o.ReadOnly, o.AnySchema = true, true
+	case toWrite:
+		o.MustExist, o.KeepSchema = true, true
 	case toCreate:
+		o.KeepSchema = true
 	}
 	return a.withOptions(ctx, o, fn)
 }
@@ -53,6 +57,8 @@ func (a *app) openFault(err error) error {
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
 	case errors.Is(err, db.ErrInvalid):
 		return &fault{kind: kindFailed, hint: fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path)), err: err}
+	case errors.Is(err, db.ErrNotADatabase) && stat == nil && info.Size() == 0:
+		return withHint(err, "finish it with: migrate --db %s up", shellWord(a.path))
 	case errors.Is(err, db.ErrUnsupported):
 		return withHint(err, "keep the file on a local disk")
 	}

@@ -20,6 +20,9 @@ type Engine interface {
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
 	Versions(ctx context.Context) (Versions, error)
+	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
+	// backup. It stays while the database is open; 0 is one without.
+	Generation() uint64
 	Check(ctx context.Context) ([]Problem, error)
 	Stats(ctx context.Context) (Stats, error)
 	Backup(ctx context.Context, dest string) error
@@ -88,7 +91,10 @@ type Versions struct {
 	Schema    int64 `db:"schema"`
 	MinReader int64 `db:"min_reader"` // lowest schema version of a program that may read it
 	MinWriter int64 `db:"min_writer"` // lowest schema version of a program that may write it
-	Views     int64 `db:"views_version"`
+	// Generation is as Engine.Generation says.
+	Generation int64 `db:"generation"`
+	// ViewsDigest tells whose views the database has; "" where it has none.
+	ViewsDigest string `db:"views_digest"`
 }
 
 // A Problem is one thing that a check found.

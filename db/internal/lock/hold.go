@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -42,32 +43,74 @@ func Share(ctx context.Context, path string, readOnly bool, timeout time.Duratio
 const Retry = 10 * time.Millisecond
 
 func (l *Hold) wait(ctx context.Context, how int, timeout time.Duration) error {
+	_, err := l.waitUnless(ctx, how, timeout, nil)
+	return err
+}
+
+// lookAgain is how long a wait for the exclusive hold lasts before it looks whether it is needed at all, twice as long at
+// most: those who look hold the file together for a moment, and must not meet for ever.
+const lookAgain = 50 * time.Millisecond
+
+// waitUnless waits for the lock, or until enough, asked under a shared lock now and then, says that there is no need.
+func (l *Hold) waitUnless(ctx context.Context, how int, timeout time.Duration, enough func() (bool, error)) (got bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
 	defer cancel()
+	var look time.Time
 	for {
 		err := flock(l.file, how|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
+			return err == nil, err
+		}
+		if enough != nil && time.Now().After(look) && flock(l.file, unix.LOCK_SH|unix.LOCK_NB) == nil {
+			if ok, err := enough(); ok || err != nil {
+				return false, err
+			}
+			look = time.Now().Add(lookAgain + rand.N(lookAgain))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %s%s: %w", engine.ErrBusy, "another process has the file open", holders(l.file), context.Cause(ctx))
-		case <-time.After(Retry):
+			return false, fmt.Errorf("%w: %s%s: %w", engine.ErrBusy, "another process has the file open", holders(l.file), context.Cause(ctx))
+		case <-time.After(Retry/2 + rand.N(Retry)):
 		}
 	}
 }
 
-// Alone exchanges the shared hold for the exclusive one. When it fails the shared one is held again.
-func (l *Hold) Alone(ctx context.Context, timeout time.Duration) error {
-	if err := l.wait(ctx, unix.LOCK_EX, timeout); err != nil {
-		return errors.Join(err, l.Again(ctx, timeout))
+// Alone exchanges the shared hold for the exclusive one. While others have the file, enough is asked now and then, under the
+// shared hold, whether it is needed still: they may have done what it was wanted for. Where it fails, or is not needed, the
+// shared hold is held again; in between neither was.
+func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool, err error) {
+	alone, err = l.waitUnless(ctx, unix.LOCK_EX, timeout, enough)
+	if err != nil {
+		return false, errors.Join(err, l.Again(ctx, timeout))
 	}
-	return nil
+	return alone, nil
 }
 
 // Again goes back to the shared hold.
 func (l *Hold) Again(ctx context.Context, timeout time.Duration) error {
 	return l.wait(ctx, unix.LOCK_SH, timeout)
+}
+
+// TryAlone is Alone without a wait: it reports whether nobody else has a hold. Where somebody has, the shared hold is gone.
+func (l *Hold) TryAlone() (bool, error) {
+	err := flock(l.file, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// There reports whether the file that is locked still has its name: others lock another one else.
+func (l *Hold) There() (bool, error) {
+	own, err := l.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(l.file.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(own, named), err
 }
 
 // Close gives the hold up.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,8 +17,15 @@ import (
 
 // Backup writes a copy of the file to dest.
 func (e *Engine) Backup(ctx context.Context, dest string) error {
+	if e.memory {
+		return fmt.Errorf("%w: a database in memory has no file to copy", engine.ErrInvalid)
+	}
+	if err := e.visits.begin(); err != nil {
+		return err
+	}
+	defer e.visits.end()
 	err := e.backup(ctx, dest)
-	if errors.Is(err, unix.EEXIST) {
+	if errors.Is(err, fs.ErrExist) {
 		return &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: err}
 	}
 	return failure(err)
@@ -33,46 +42,52 @@ func (e *Engine) backup(ctx context.Context, dest string) (err error) {
 		}
 		return err
 	}
-	// An empty file of mode 0600 first: VACUUM INTO would make one with the usual mode.
-	part, err := os.CreateTemp(filepath.Dir(dest), "."+filepath.Base(dest)+".*.part")
+	return e.copyTo(ctx, dest, (*part).give)
+}
+
+// copyTo makes a checked copy and gives it its name.
+func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, string) error) (err error) {
+	p, err := newPart(ctx, filepath.Dir(dest))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeAll(part.Name())) }()
-	if err := part.Close(); err != nil {
+	defer func() {
+		// What is left of the part is the next one's to remove. It is no failure of a copy that has its name.
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := vacuumInto(ctx, e.path, p.path, e.config); err != nil {
 		return err
 	}
-	if err := e.vacuumInto(ctx, part.Name()); err != nil {
+	if err := checkCopy(ctx, p.path, e.config); err != nil {
 		return err
 	}
-	if err := checkCopy(ctx, part.Name(), e.config); err != nil {
+	if err := p.complete(); err != nil {
 		return err
 	}
-	if err := syncFile(part.Name()); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if err := os.Link(part.Name(), dest); err != nil { // unlike a rename it never replaces
-		return err
-	}
-	return syncFile(filepath.Dir(dest))
+	return name(p, dest)
 }
 
 // vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the writer goes on.
-func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
-	if e.memory {
-		return fmt.Errorf("%w: a database in memory has no file to copy", engine.ErrInvalid)
-	}
-	pool, err := openPool(e.path, roleReader, 1)
+func vacuumInto(ctx context.Context, path, dest string, o Config) (err error) {
+	pool, err := openPool(path, roleReader, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleReader, e.config)
+	s, err := retrySession(ctx, pool, roleReader, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
 		return fmt.Errorf("copy the file to %s: %w", dest, err)
 	}
 	return nil
@@ -96,30 +111,34 @@ func checkCopy(ctx context.Context, path string, o Config) (err error) {
 	return nil
 }
 
-// syncFile puts a file's, or a folder's, content on the disk.
-func syncFile(path string) error {
-	file, err := os.Open(path)
+// The copy that is kept before a migration removes or rewrites rows is FILE.schema-N.bak.
+const (
+	keptPrefix = ".schema-"
+	keptSuffix = ".bak"
+)
+
+// keepCopy makes the copy, in place of one that an earlier try at the same version left.
+func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
+	dest := e.path + keptPrefix + strconv.FormatInt(version, 10) + keptSuffix
+	if err := e.copyTo(ctx, dest, (*part).replace); err != nil {
+		return "", err
+	}
+	return dest, nil
+}
+
+// dropOlderCopies leaves one copy, that of the last migration. One that can't be removed is in nobody's way.
+func (e *Engine) dropOlderCopies(kept string) {
+	dir := filepath.Dir(e.path)
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return
 	}
-	return closeAfter(file, file.Sync())
-}
-
-// removeAll removes a copy under its first name and what opening it left beside it.
-func removeAll(path string) error {
-	var failed error
-	for _, suffix := range []string{"", "-wal", "-shm", lockSuffix, queueSuffix, ownersSuffix} {
-		if err := os.Remove(path + suffix); !errors.Is(err, os.ErrNotExist) {
-			failed = errors.Join(failed, err)
+	for _, entry := range entries {
+		version, ok := strings.CutPrefix(entry.Name(), filepath.Base(e.path)+keptPrefix)
+		version, bak := strings.CutSuffix(version, keptSuffix)
+		if _, err := strconv.ParseInt(version, 10, 64); !ok || !bak || err != nil || entry.Name() == filepath.Base(kept) {
+			continue
 		}
+		_ = os.Remove(filepath.Join(dir, entry.Name()))
 	}
-	return failed
-}
-
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

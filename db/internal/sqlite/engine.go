@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,7 @@ type Config struct {
 	ReadOnly       bool
 	MustExist      bool
 	AnySchema      bool
+	KeepSchema     bool  // an older schema is an error, and not migrated
 	SchemaVersion  int64 // where a migration stops
 	AllowNetworkFS bool
 	LockTimeout    time.Duration
@@ -53,7 +55,11 @@ type Engine struct {
 	owner   *ownership // nil in memory
 	token   uuid.UUID  // of this process among the owners
 
-	watch watch
+	watch  watch
+	visits visits
+
+	generation uint64
+	moved      Move // what Open did to the schema
 
 	failed atomic.Pointer[engine.Failure] // why no call is taken any more
 }
@@ -63,8 +69,42 @@ var _ engine.Engine = (*Engine)(nil)
 // Path is the file's absolute path, links resolved, or ":memory:".
 func (e *Engine) Path() string { return e.path }
 
+// Generation tells the files apart that the path has had.
+func (e *Engine) Generation() uint64 { return e.generation }
+
+// Moved is what Open did to the schema.
+func (e *Engine) Moved() Move { return e.moved }
+
+// Visits are calls that use the file without the engine's own connections. Close waits for them.
+type visits struct {
+	mu      sync.Mutex
+	closing bool
+	open    sync.WaitGroup
+}
+
+// begin is ErrClosed once Close was called.
+func (v *visits) begin() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closing {
+		return engine.ErrClosed
+	}
+	v.open.Add(1)
+	return nil
+}
+
+func (v *visits) end() { v.open.Done() }
+
+func (v *visits) close() {
+	v.mu.Lock()
+	v.closing = true
+	v.mu.Unlock()
+	v.open.Wait()
+}
+
 // Close ends the readers before the writer: the last connection to close removes the WAL, and a reading one can't.
 func (e *Engine) Close() error {
+	e.visits.close()
 	failed := e.watch.close()
 	if e.writer != nil {
 		failed = errors.Join(failed, e.resign())

@@ -41,7 +41,8 @@ var opened = struct {
 	handles map[fileKey]int
 }{handles: map[fileKey]int{}}
 
-// resolve makes path absolute and follows links, so that every program puts the locks beside the same file.
+// resolve makes path absolute and follows links, also those that lead to what is still to be made, so that every program
+// puts the locks beside the same file.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -54,6 +55,12 @@ func resolve(path string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
+	if to, err := os.Readlink(abs); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(abs), to)
+		}
+		return resolve(to)
+	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
 	if errors.Is(err, fs.ErrNotExist) {
 		return abs, nil // the folder will be made
@@ -61,8 +68,8 @@ func resolve(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
-// claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a file that isn't ours,
-// creates it where it is missing, and counts a handle on it. wal tells that the file is a database in WAL mode already.
+// claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a file that isn't ours, and
+// counts a handle on it. wal tells that the file is a database in WAL mode already; errUnborn that it is still to be made.
 func claimFile(path string, o Config) (key fileKey, wal bool, err error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -71,7 +78,7 @@ func claimFile(path string, o Config) (key fileKey, wal bool, err error) {
 		if o.MustExist || o.ReadOnly {
 			return key, false, fmt.Errorf("%w: there is no such file", engine.ErrNotFound)
 		}
-		info, err = createFile(path)
+		return key, false, errUnborn
 	}
 	if err != nil {
 		return key, false, err
@@ -79,10 +86,17 @@ func claimFile(path string, o Config) (key fileKey, wal bool, err error) {
 	if !info.Mode().IsRegular() {
 		return key, false, fmt.Errorf("%w: it is a %s, not a file", engine.ErrInvalid, kindOf(info))
 	}
+	if err := mayWriteFile(path, info, o); err != nil {
+		return key, false, err
+	}
 	key = keyOf(info)
 	wal = true
 	if opened.handles[key] == 0 {
-		if wal, err = checkHeader(path, o); err != nil {
+		wal, err = checkHeader(path)
+		if errors.Is(err, errUnborn) && o.ReadOnly {
+			err = unbornToRead()
+		}
+		if err != nil {
 			return key, false, err
 		}
 	}
@@ -106,24 +120,6 @@ func kindOf(info fs.FileInfo) string {
 	return "special file (" + info.Mode().Type().String() + ")"
 }
 
-// createFile makes an empty file that only its user can read, before SQLite would make one with the usual mode, and its
-// folder. SQLite gives the -wal and -shm files the mode of the file.
-func createFile(path string) (fs.FileInfo, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	if err == nil {
-		if err := file.Close(); err != nil {
-			return nil, err
-		}
-	}
-	return os.Stat(path)
-}
-
 // The database header: sqlite.org/fileformat.html, section 1.3.
 const (
 	headerSize          = 100
@@ -132,9 +128,9 @@ const (
 	headerApplicationID = 68
 )
 
-// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL mode. An empty file is a
-// database that nothing was written to yet, unless it was opened only to be read.
-func checkHeader(path string, o Config) (wal bool, err error) {
+// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL mode. errUnborn: it is
+// empty, or SQLite would make it so.
+func checkHeader(path string) (wal bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return false, err
@@ -144,13 +140,13 @@ func checkHeader(path string, o Config) (wal bool, err error) {
 	n, err := io.ReadFull(file, header)
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
-		if o.ReadOnly {
-			return false, fmt.Errorf("%w: the file is empty", engine.ErrNotADatabase)
-		}
-		return false, nil
+		return false, errUnborn
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return false, err
 	case n < headerSize || !bytes.HasPrefix(header, []byte(headerMagic)):
+		if tornBirth(path) {
+			return false, errUnborn
+		}
 		return false, fmt.Errorf("%w: it has no SQLite header", engine.ErrNotADatabase)
 	}
 	id := binary.BigEndian.Uint32(header[headerApplicationID:])

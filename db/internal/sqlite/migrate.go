@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
@@ -15,111 +17,99 @@ import (
 	"selvedge/migrations"
 )
 
-// A Ladder is the schema versions that a program knows, and the views that go with the last one.
-type Ladder struct {
-	Files        fs.FS
-	Steps        []migrations.Step
-	Views        string
-	ViewsVersion int64
+// A Move is a change of a file's schema.
+type Move struct {
+	From, To int64
+	Backup   string      // path of the copy made before; "" where no row was removed or rewritten
+	Tables   []TableMove // whose rows became more or fewer, of those that were there before
 }
 
-// ProgramLadder is the one of this program.
-func ProgramLadder() *Ladder {
-	return &Ladder{
-		Files: migrations.SQLite(), Steps: migrations.Steps,
-		Views: migrations.Views(), ViewsVersion: migrations.ViewsVersion,
-	}
+// TableMove is the number of rows of a table before and after; After is -1 where it is gone.
+type TableMove struct {
+	Name          string
+	Before, After int64
 }
 
-// Last is the highest version.
-func (l *Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
-
-// step is the last one of the ladder that a file with this schema has reached.
-func (l *Ladder) step(version int64) migrations.Step {
-	var at migrations.Step
-	for _, s := range l.Steps {
-		if s.Version <= version {
-			at = s
-		}
-	}
-	return at
-}
+// A direction says whether a file that is beyond the target comes back to it.
+type direction int
 
 const (
-	sqlHasFileTable = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('selvedge_file', 'goose_db_version')`
-	sqlVersions     = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
-       min_reader, min_writer, views_version FROM selvedge_file`
-	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_version = ?`
-	sqlTables      = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name <> 'goose_db_version' ORDER BY name`
-	sqlViews       = `SELECT name FROM sqlite_schema WHERE type = 'view' AND name LIKE 'v\_%' ESCAPE '\' ORDER BY name`
+	up   direction = iota // it stays as it is
+	down                  // it comes back
 )
 
-// A getter reads versions through a transaction, as a session reads them.
-type getter struct{ engine.Rx }
+// errReplaced: another file has the path now; whoever wants it opens it anew.
+var errReplaced = errors.New("another file took the place of this one")
 
-// Get reads one row.
-func (g getter) Get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
-
-func readVersions(g interface {
-	Get(dest any, query string, args ...any) error
-},
-) (engine.Versions, error) {
-	var v engine.Versions
-	var tables int
-	if err := g.Get(&tables, sqlHasFileTable); err != nil || tables < 2 {
-		return v, err
-	}
-	err := g.Get(&v, sqlVersions)
-	return v, err
-}
-
-// current reports whether nothing is to be done to a file for this program.
-func (l *Ladder) current(have engine.Versions) bool {
-	last := l.Last()
-	if have.Schema > last.Version {
-		return true // newer than this program, which mayWrite has let through: its views and versions are its own
-	}
-	return have == engine.Versions{Schema: last.Version, MinReader: last.MinReader, MinWriter: last.MinWriter, Views: max(have.Views, l.ViewsVersion)}
-}
-
-func (l *Ladder) mayWrite(have engine.Versions) error {
-	if own := l.Last().Version; have.MinWriter > own {
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
-	}
-	return nil
-}
-
-func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
-	own := l.Last().Version
-	switch {
-	case have.MinReader > own:
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this program has %d",
-			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
-	case have.Schema < own && !anySchema:
-		return &engine.Failure{
-			Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-			Err: fmt.Errorf("the file has schema %d and this program reads %d", have.Schema, own),
-		}
-	}
-	return nil
-}
-
-// raises reports whether going to the target shuts out programs that may use the file now.
-func (l *Ladder) raises(have engine.Versions, target int64) bool {
-	to := l.step(target)
-	return have.Schema > 0 && (to.MinReader > have.MinReader || to.MinWriter > have.MinWriter)
-}
-
-// migrate brings the file to schema version target, in this process's turn among the writers and, where older programs are
+// migrate brings the file to schema version target, in this process's turn among the writers and, where other programs are
 // shut out, with no other handle open. It does nothing when another process was faster.
-func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64) (err error) {
-	if e.config.Ladder.raises(have, target) {
-		if err := e.hold.Alone(ctx, e.config.LockTimeout); err != nil {
+func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64, where direction) (err error) {
+	target = e.config.Ladder.step(target).Version
+	if e.config.Ladder.shutsOut(have, target) {
+		alone, err := e.hold.Alone(ctx, e.config.LockTimeout, func() (bool, error) { return e.reached(ctx, target, where) })
+		if err != nil {
 			return fmt.Errorf("get the file alone, to migrate it from schema %d to %d: %w", have.Schema, target, err)
 		}
-		defer func() { err = errors.Join(err, e.hold.Again(ctx, e.config.LockTimeout)) }()
+		if err := e.samePath(); err != nil || !alone {
+			return errors.Join(err, e.again(ctx, alone))
+		}
+		defer func() { err = errors.Join(err, e.again(ctx, true)) }()
+		return e.migrateInTurn(ctx, target, where)
 	}
+	return e.migrateInTurn(ctx, target, where)
+}
+
+// again goes back to the shared hold. The file may have been replaced in between.
+func (e *Engine) again(ctx context.Context, alone bool) error {
+	if !alone {
+		return nil
+	}
+	if err := e.hold.Again(ctx, e.config.LockTimeout); err != nil {
+		return err
+	}
+	return e.samePath()
+}
+
+// samePath reports errReplaced where the path is another file's now.
+func (e *Engine) samePath() error {
+	info, err := os.Stat(e.path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.key {
+		return errReplaced
+	}
+	return err
+}
+
+// reached reports whether another process has brought the file where this one wants it.
+func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok bool, err error) {
+	if err := e.samePath(); err != nil {
+		return false, err
+	}
+	pool, err := openPool(e.path, roleReader, 1)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, roleReader, e.config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	have, err := readVersions(s)
+	if err != nil {
+		return false, err
+	}
+	if err := e.config.Ladder.mayWrite(have); err != nil {
+		return false, err
+	}
+	return e.config.Ladder.arrived(have, target, where), nil
+}
+
+// arrived reports whether there is nothing to do.
+func (l *Ladder) arrived(have engine.Versions, target int64, where direction) bool {
+	return l.current(have, target) && (where == up || have.Schema <= target)
+}
+
+func (e *Engine) migrateInTurn(ctx context.Context, target int64, where direction) (err error) {
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
 		return err
@@ -135,46 +125,348 @@ func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	return e.config.Ladder.migrate(ctx, pool, target, e.config)
+	m := &migration{ladder: e.config.Ladder, config: e.config, target: target, where: where, keep: e.keepCopy}
+	err = m.run(ctx, pool)
+	e.moved = m.Move
+	if err != nil && m.Backup != "" {
+		return fmt.Errorf("%w (the file is as it was; a copy of it, too, is in %s)", err, m.Backup)
+	}
+	if err == nil && m.Backup != "" {
+		e.dropOlderCopies(m.Backup)
+	}
+	return err
 }
 
-// migrate runs the migrations up to target through pool, which has one connection, so that what is set on it holds for
-// goose too.
-func (l *Ladder) migrate(ctx context.Context, pool *sqlx.DB, target int64, o Config) error {
-	if err := bear(ctx, pool); err != nil {
+// A migration takes one file to another schema version: every step, the views and what the file says of itself in one
+// transaction.
+type migration struct {
+	Move
+	ladder *Ladder
+	config Config
+	target int64
+	where  direction
+	// keep copies the file and gives the copy's path; nil where there is nothing to lose.
+	keep func(ctx context.Context, version int64) (string, error)
+
+	session *session
+	have    engine.Versions
+}
+
+// run migrates through pool, which has one connection.
+func (m *migration) run(ctx context.Context, pool *sqlx.DB) error {
+	if err := writeHeader(ctx, pool); err != nil {
 		return err
 	}
-	s, err := retrySession(ctx, pool, roleMigration, o)
+	s, err := retrySession(ctx, pool, roleMigration, m.config)
 	if err != nil {
 		return err
 	}
-	have, err := readVersions(s)
-	if err == nil {
-		err = l.mayWrite(have)
-	}
-	if err != nil || l.current(have) || have.Schema > target {
-		return closeAfter(s, err)
-	}
-	if err := l.prepare(s, have, target); err != nil {
-		return closeAfter(s, err)
-	}
-	before, err := countTables(s)
-	if err := closeAfter(s, err); err != nil { // gives the connection to goose
-		return err
-	}
-	if err := l.up(ctx, pool, target); err != nil {
-		return err
-	}
-	if s, err = retrySession(ctx, pool, roleMigration, o); err != nil {
-		return err
-	}
-	return closeAfter(s, l.finish(s, before, target))
+	m.session = s
+	return closeAfter(s, m.inTransaction(ctx))
 }
 
-// bear gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
+func (m *migration) inTransaction(ctx context.Context) error {
+	s := m.session
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	changed, err := m.change(ctx)
+	if err != nil || !changed {
+		// Where SQLite ended the transaction itself the rollback fails, and says nothing new.
+		_, _ = s.exec(sqlRollback)
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			return fmt.Errorf("%w (%w)", cause, err)
+		}
+		return err
+	}
+	if _, err := s.exec(sqlCommit); err != nil {
+		_, _ = s.exec(sqlRollback)
+		return fmt.Errorf("commit the migration to schema %d: %w", m.To, err)
+	}
+	// The header of the file itself must say whose it is, before any WAL is lost or left behind.
+	_, err = s.checkpoint("TRUNCATE")
+	return err
+}
+
+// begin takes SQLite's write lock, for which a program outside our queue may make it wait.
+func (m *migration) begin(ctx context.Context) error {
+	if err := setPragma(ctx, m.session.conn, noPatience); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.config.LockTimeout)
+	defer cancel()
+	for {
+		_, err := m.session.exec(sqlBeginImmediate)
+		if !isBusy(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return waitEnded(ctx, "SQLite's write lock")
+		case <-time.After(lock.Retry):
+		}
+	}
+}
+
+// change does everything that is undone when it fails.
+func (m *migration) change(ctx context.Context) (changed bool, err error) {
+	s, l := m.session, m.ladder
+	if m.have, err = readVersions(s); err != nil {
+		return false, err
+	}
+	m.From, m.To = m.have.Schema, max(m.have.Schema, m.target)
+	if m.where == down {
+		m.To = m.target
+	}
+	if err := l.mayWrite(m.have); err != nil {
+		return false, err
+	}
+	if l.arrived(m.have, m.target, m.where) {
+		return false, nil
+	}
+	var there []object
+	if err := s.selectAll(&there, sqlObjects, nil); err != nil {
+		return false, err
+	}
+	if len(there) == 0 { // nothing to look after
+		return true, m.climb(ctx, nil)
+	}
+	ours, err := l.objects(ctx, m.From)
+	if err != nil {
+		return false, err
+	}
+	next, err := l.objects(ctx, m.To)
+	if err != nil {
+		return false, err
+	}
+	made, err := m.viewsMade()
+	if err != nil {
+		return false, err
+	}
+	if err := inTheWay(there, ours, next, made); err != nil {
+		return false, err
+	}
+	before, err := m.count()
+	if err != nil {
+		return false, err
+	}
+	if m.keep != nil && m.needsCopy(before.rows) {
+		if m.Backup, err = m.keep(ctx, m.From); err != nil {
+			return false, fmt.Errorf("keep a copy of the file before it is migrated: %w", err)
+		}
+	}
+	own := guestsAmong(s, there, ours, made)
+	if err := own.aside(); err != nil {
+		return false, err
+	}
+	if err := dropViews(s, made); err != nil {
+		return false, err
+	}
+	if err := m.climb(ctx, own); err != nil {
+		return false, err
+	}
+	return true, m.compare(before, next)
+}
+
+// viewsMade are the names of the views in the file that a program of ours made.
+func (m *migration) viewsMade() ([]string, error) {
+	var columns int
+	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name = 'views'`); err != nil {
+		return nil, err
+	}
+	if columns == 0 {
+		return migrations.ViewsBefore8, nil
+	}
+	var names string
+	err := m.session.Get(&names, sqlViewsMade)
+	return strings.Fields(names), err
+}
+
+func dropViews(s *session, names []string) error {
+	for _, name := range names {
+		if _, err := s.exec("DROP VIEW IF EXISTS " + quoted(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// climb runs the steps, makes the views and what users had, and writes down which versions the file has now.
+func (m *migration) climb(ctx context.Context, own *guests) error {
+	s, l := m.session, m.ladder
+	err := s.nested(ctx, func(pool *nestedPool) error { return l.run(background, pool, m.To, m.where) })
+	if err != nil {
+		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
+	}
+	var made []string
+	if digest := l.viewsDigest(m.To); digest != "" {
+		var before, after []string
+		const sqlViews = `SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY rowid`
+		if err := s.selectAll(&before, sqlViews, nil); err != nil {
+			return err
+		}
+		if _, err := s.conn.ExecContext(background, l.Views); err != nil {
+			return fmt.Errorf("make the views: %w", err)
+		}
+		if err := s.selectAll(&after, sqlViews, nil); err != nil {
+			return err
+		}
+		made = slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
+	}
+	if own != nil {
+		if err := own.back(); err != nil {
+			return err
+		}
+	}
+	return m.writeVersions(made)
+}
+
+func (m *migration) writeVersions(made []string) error {
+	s, at := m.session, m.ladder.step(m.To)
+	var columns int
+	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name IN ('views_digest', 'views')`); err != nil {
+		return err
+	}
+	var err error
+	if columns == 2 {
+		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.viewsDigest(m.To), strings.Join(made, " "))
+	} else {
+		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
+	}
+	return err
+}
+
+// run has goose do the steps. It keeps its own table of them, as plain goose would.
+func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where direction) error {
+	provider, err := l.provider(pool)
+	if err != nil {
+		return err
+	}
+	if where == down {
+		_, err = provider.DownTo(ctx, target)
+	} else {
+		_, err = provider.UpTo(ctx, target)
+	}
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok { // it names the versions that were applied, which they were not
+		return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	return err
+}
+
+// A census is what a migration must not change unless it says so.
+type census struct {
+	rows    map[string]int64 // of each table
+	orphans map[string]int64 // rows of a table that refer to rows which are gone
+}
+
+const (
+	// A virtual table has no page of its own; its rows are in others.
+	sqlCountedTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+  AND name NOT IN ('goose_db_version', 'selvedge_file') ORDER BY name`
+	sqlOrphans = `SELECT "table" AS name, count(*) AS rows FROM pragma_foreign_key_check GROUP BY 1`
+)
+
+func (m *migration) count() (c census, err error) {
+	var tables []string
+	if err := m.session.selectAll(&tables, sqlCountedTables, nil); err != nil {
+		return c, err
+	}
+	c = census{map[string]int64{}, map[string]int64{}}
+	for _, t := range tables {
+		var n int64
+		if err := m.session.Get(&n, "SELECT count(*) FROM "+quoted(t)); err != nil {
+			return c, fmt.Errorf("count the rows of %s: %w", t, err)
+		}
+		c.rows[t] = n
+	}
+	var orphans []struct {
+		Name string
+		Rows int64
+	}
+	if err := m.session.selectAll(&orphans, sqlOrphans, nil); err != nil {
+		return c, fmt.Errorf("check the foreign keys: %w", err)
+	}
+	for _, o := range orphans {
+		c.orphans[o.Name] = o.Rows
+	}
+	return c, nil
+}
+
+// needsCopy reports whether rows are there that the steps remove or rewrite. A step down may take anything.
+func (m *migration) needsCopy(rows map[string]int64) bool {
+	for _, step := range m.ladder.between(m.From, m.To) {
+		if m.where == down {
+			return true
+		}
+		for _, table := range slices.Concat(step.Removes, step.Rewrites) {
+			if rows[table] > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// compare refuses a migration that did to the rows what it does not say. On the way down a table goes with the version
+// that brought it.
+func (m *migration) compare(before census, next []object) error {
+	after, err := m.count()
+	if err != nil {
+		return err
+	}
+	var removes, adds []string
+	for _, step := range m.ladder.between(m.From, m.To) {
+		removes, adds = append(removes, step.Removes...), append(adds, step.Adds...)
+	}
+	if m.where == down {
+		removes, adds = slices.Concat(removes, adds), slices.Concat(removes, adds)
+	}
+	var wrong []string
+	for _, table := range sortedKeys(before.rows) {
+		was := before.rows[table]
+		is, there := after.rows[table]
+		if !there {
+			is = -1
+		}
+		if was == is || was == 0 && !there {
+			continue
+		}
+		m.Tables = append(m.Tables, TableMove{table, was, is})
+		goes := m.where == down && !isOneOf(next, object{Type: "table", Name: table})
+		switch {
+		case is < was && !goes && !slices.Contains(removes, table):
+			wrong = append(wrong, fmt.Sprintf("%d of %d rows in %s", max(is, 0), was, table))
+		case is > was && !slices.Contains(adds, table):
+			wrong = append(wrong, fmt.Sprintf("%d rows in %s, where %d were", is, table, was))
+		}
+	}
+	for _, table := range sortedKeys(after.orphans) {
+		if n := after.orphans[table]; n > before.orphans[table] {
+			wrong = append(wrong, fmt.Sprintf("%d rows of %s that refer to rows which are gone", n, table))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &engine.Failure{
+		Hint: "the file is as it was; this program's migration is wrong: go on with the version before it, and report this",
+		Err:  fmt.Errorf("the migration from schema %d to %d would leave %s; it was undone", m.From, m.To, strings.Join(wrong, ", ")),
+	}
+}
+
+func sortedKeys(m map[string]int64) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
 // with that page: another process may look at any moment. So both are set in one transaction, and a deferred one, since
 // an immediate one would make the page first.
-func bear(ctx context.Context, pool *sqlx.DB) error {
+func writeHeader(ctx context.Context, pool *sqlx.DB) error {
 	var pages int
 	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
 		return err
@@ -188,111 +480,4 @@ func bear(ctx context.Context, pool *sqlx.DB) error {
 		return errors.Join(err, fmt.Errorf("auto_vacuum is %d after setting it to 2", mode))
 	}
 	return nil
-}
-
-// prepare raises what the file asks of programs before its rows change, and drops the views: a view on a table that is
-// being rebuilt would refuse the rename.
-func (l *Ladder) prepare(s *session, have engine.Versions, target int64) error {
-	if have.Schema == 0 {
-		return nil
-	}
-	to := l.step(target)
-	return s.transaction(func() error {
-		if _, err := s.exec(sqlSetVersions, max(have.MinReader, to.MinReader), max(have.MinWriter, to.MinWriter), 0); err != nil {
-			return err
-		}
-		var views []string
-		if err := s.selectAll(&views, sqlViews, nil); err != nil {
-			return err
-		}
-		for _, v := range views {
-			if _, err := s.exec(`DROP VIEW "` + v + `"`); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// up runs goose. It has its own table of applied versions and a transaction for each migration.
-func (l *Ladder) up(ctx context.Context, pool *sqlx.DB, target int64) error {
-	provider, err := goose.NewProvider(goose.DialectSQLite3, pool.DB, l.Files)
-	if err != nil {
-		return fmt.Errorf("read the migrations: %w", err)
-	}
-	if _, err := provider.UpTo(ctx, target); err != nil {
-		return fmt.Errorf("migrate to schema %d: %w", target, err)
-	}
-	return nil
-}
-
-// finish checks what the migrations left and makes the views.
-func (l *Ladder) finish(s *session, before map[string]int64, target int64) error {
-	after, err := countTables(s)
-	if err != nil {
-		return err
-	}
-	for table, n := range before {
-		if left, ok := after[table]; !ok || left != n {
-			return fmt.Errorf("%w: the migration to schema %d left %d of %d rows in %s; restore the backup that was made before it",
-				engine.ErrCorrupt, target, left, n, table)
-		}
-	}
-	var broken []string
-	if err := s.selectAll(&broken, `SELECT DISTINCT "table" FROM pragma_foreign_key_check`, nil); err != nil {
-		return err
-	}
-	if len(broken) > 0 {
-		return fmt.Errorf("%w: after the migration to schema %d rows of %s refer to rows that are gone", engine.ErrCorrupt, target, strings.Join(broken, ", "))
-	}
-	at := l.step(target)
-	err = s.transaction(func() error {
-		views := int64(0)
-		if target == l.Last().Version {
-			if _, err := s.conn.ExecContext(background, l.Views); err != nil {
-				return fmt.Errorf("make the views: %w", err)
-			}
-			views = l.ViewsVersion
-		}
-		_, err := s.exec(sqlSetVersions, at.MinReader, at.MinWriter, views)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	// The header of the file itself must say whose it is, before any WAL is lost or left behind.
-	_, err = s.checkpoint("TRUNCATE")
-	return err
-}
-
-func countTables(s *session) (map[string]int64, error) {
-	var tables []string
-	if err := s.selectAll(&tables, sqlTables, nil); err != nil {
-		return nil, err
-	}
-	counts := make(map[string]int64, len(tables))
-	for _, t := range tables {
-		if t == "selvedge_file" {
-			continue
-		}
-		var n int64
-		if err := s.Get(&n, `SELECT count(*) FROM "`+t+`"`); err != nil {
-			return nil, err
-		}
-		counts[t] = n
-	}
-	return counts, nil
-}
-
-// transaction runs fn in an immediate transaction of the session's own.
-func (s *session) transaction(fn func() error) error {
-	if _, err := s.exec(sqlBeginImmediate); err != nil {
-		return err
-	}
-	if err := fn(); err != nil {
-		_, undo := s.exec(sqlRollback)
-		return errors.Join(err, undo)
-	}
-	_, err := s.exec(sqlCommit)
-	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/google/uuid"
@@ -33,16 +31,24 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 	if e.path, err = resolve(path); err != nil {
 		return nil, err
 	}
+	if err := checkPath(e.path); err != nil {
+		return nil, err
+	}
 	if err := checkFilesystem(e.path, config); err != nil {
 		return nil, err
 	}
 	for {
-		again, err := e.openPath(ctx)
+		err := e.openPath(ctx)
+		switch {
+		case err == nil:
+			return e, nil
+		case errors.Is(err, errUnborn):
+			err = e.bear(ctx)
+		case errors.Is(err, errReplaced):
+			err = ctx.Err()
+		}
 		if err != nil {
 			return nil, err
-		}
-		if !again {
-			return e, nil
 		}
 	}
 }
@@ -53,27 +59,33 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.config.Ladder.migrate(ctx, pool, e.config.SchemaVersion, e.config); err != nil {
+	m := &migration{ladder: e.config.Ladder, config: e.config, target: e.config.SchemaVersion}
+	if err := m.run(ctx, pool); err != nil {
 		return closeAfter(pool, err)
 	}
 	s, err := retrySession(ctx, pool, roleWriter, e.config)
 	if err != nil {
 		return closeAfter(pool, err)
 	}
+	have, err := readVersions(s)
+	if err != nil {
+		return closeAfter(pool, closeAfter(s, err))
+	}
+	e.generation = uint64(have.Generation)
 	e.writer = startWriter(e, pool, s, nil)
 	return nil
 }
 
-// openPath opens the file that now lies at the path. It asks to be called again when another one took its place before
-// the lock was ours.
-func (e *Engine) openPath(ctx context.Context) (again bool, err error) {
+// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced: another one took its place
+// before the lock was ours.
+func (e *Engine) openPath(ctx context.Context) (err error) {
 	var wal bool
 	if e.key, wal, err = claimFile(e.path, e.config); err != nil {
-		return false, err
+		return err
 	}
 	undo := []func() error{func() error { dropFile(e.key); return nil }}
 	defer func() {
-		if err == nil && !again {
+		if err == nil {
 			return
 		}
 		for _, f := range slices.Backward(undo) {
@@ -81,48 +93,46 @@ func (e *Engine) openPath(ctx context.Context) (again bool, err error) {
 		}
 	}()
 	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, e.config.ReadOnly, e.config.LockTimeout); err != nil {
-		return false, err
+		return err
 	}
 	undo = append(undo, e.hold.Close)
-	info, err := os.Stat(e.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && keyOf(info) != e.key {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
+	if err := e.samePath(); err != nil {
+		return err
 	}
 	e.owner = joinOwnership(e.key, e.path+ownersSuffix)
 	e.token = e.owner.token
 	undo = append(undo, e.owner.release)
 	if e.config.ReadOnly {
-		return false, e.openReaders(ctx)
+		return e.openReaders(ctx)
 	}
 	pool, s, err := e.openWriter(ctx, wal)
 	if err != nil {
-		return false, err
+		return err
 	}
 	undo = append(undo, pool.Close, s.Close)
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
-		return false, err
+		return err
 	}
 	undo = append(undo, turns.Close)
 	if err = s.settleOpening(e, turns); err != nil {
-		return false, err
+		return err
 	}
 	if err = e.openReaders(ctx); err != nil {
-		return false, err
+		return err
 	}
 	e.writer = startWriter(e, pool, s, turns)
-	return false, nil
+	return nil
 }
 
 // openWriter opens the writing connection of a file whose schema it has made sure of. A file that isn't in WAL mode yet
 // is put into it by migrate, which has the writers' turn: the first change to WAL ignores busy_timeout.
-func (e *Engine) openWriter(ctx context.Context, wal bool) (*sqlx.DB, *session, error) {
-	target := e.config.SchemaVersion
+func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
 	if !wal {
-		if err := e.migrate(ctx, engine.Versions{}, target); err != nil {
+		if e.config.KeepSchema {
+			return nil, nil, e.config.Ladder.tooOld(engine.Versions{})
+		}
+		if err := e.migrate(ctx, engine.Versions{}, e.config.SchemaVersion, up); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -130,32 +140,57 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (*sqlx.DB, *session, 
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := retrySession(ctx, pool, roleWriter, e.config)
-	if err != nil {
-		return nil, nil, closeAfter(pool, err)
-	}
-	have, err := readVersions(s)
-	if err == nil {
-		err = e.config.Ladder.mayWrite(have)
-	}
-	if err == nil && have.Schema < target || err == nil && target == e.config.Ladder.Last().Version && !e.config.Ladder.current(have) {
-		if err = s.Close(); err != nil { // the file must be free of us while it is migrated
-			return nil, nil, closeAfter(pool, err)
-		}
-		if err = e.migrate(ctx, have, target); err == nil {
-			s, err = retrySession(ctx, pool, roleWriter, e.config)
-		}
+	defer func() {
 		if err != nil {
-			return nil, nil, closeAfter(pool, err)
+			err = closeAfter(pool, err)
+		}
+	}()
+	if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
+		return nil, nil, err
+	}
+	have, stale, err := e.mayOpen(s)
+	if err != nil {
+		return nil, nil, closeAfter(s, err)
+	}
+	if stale {
+		if err := s.Close(); err != nil { // the file must be free of us while it is migrated
+			return nil, nil, err
+		}
+		if err := e.migrate(ctx, have, e.config.SchemaVersion, up); err != nil {
+			return nil, nil, err
+		}
+		if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
+			return nil, nil, err
+		}
+		if have, err = readVersions(s); err != nil {
+			return nil, nil, closeAfter(s, err)
 		}
 	}
-	if err == nil {
-		err = setPragma(ctx, s.conn, noPatience)
-	}
-	if err != nil {
-		return nil, nil, closeAfter(pool, closeAfter(s, err))
+	e.generation = uint64(have.Generation)
+	if err := setPragma(ctx, s.conn, noPatience); err != nil {
+		return nil, nil, closeAfter(s, err)
 	}
 	return pool, s, nil
+}
+
+// mayOpen reports whether this program may write the file, and whether it must be migrated first.
+func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err error) {
+	if have, err = readVersions(s); err != nil {
+		return have, false, err
+	}
+	if err := e.config.Ladder.mayWrite(have); err != nil {
+		return have, false, err
+	}
+	if e.config.Ladder.current(have, e.config.SchemaVersion) {
+		return have, false, nil
+	}
+	if !e.config.KeepSchema {
+		return have, true, nil
+	}
+	if have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
+		return have, false, e.config.Ladder.tooOld(have)
+	}
+	return have, false, nil // only its views are another program's
 }
 
 // openReaders makes the pool of readers. A handle that has no writer checks here what the file allows.
@@ -173,6 +208,7 @@ func (e *Engine) openReaders(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		e.generation = uint64(have.Generation)
 		return e.config.Ladder.mayRead(have, e.config.AnySchema)
 	}).Err
 	if err != nil {

@@ -58,13 +58,13 @@ func stats(x engine.Rx, s *engine.Stats) error {
 		s.CreatedAt = time.Unix(0, created).UTC()
 	}
 	var tables []string
-	if err := x.Select(&tables, sqlTables, nil); err != nil {
+	if err := x.Select(&tables, sqlCountedTables, nil); err != nil {
 		return err
 	}
 	s.Tables = nil
 	for _, name := range tables {
 		t := engine.TableStats{Name: name}
-		if err := x.Get(&t.Rows, `SELECT count(*) FROM "`+name+`"`, nil); err != nil {
+		if err := x.Get(&t.Rows, "SELECT count(*) FROM "+quoted(name), nil); err != nil {
 			return err
 		}
 		s.Tables = append(s.Tables, t)

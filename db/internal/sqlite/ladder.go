@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+
+	"selvedge/db/internal/engine"
+	"selvedge/migrations"
+)
+
+// A Ladder is the schema versions that a program knows, and the views that go with the last one.
+type Ladder struct {
+	Files fs.FS
+	Steps []migrations.Step
+	Views string
+}
+
+// ProgramLadder is the one of this program.
+func ProgramLadder() *Ladder {
+	return &Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views()}
+}
+
+// Last is the highest version.
+func (l *Ladder) Last() migrations.Step { return l.Steps[len(l.Steps)-1] }
+
+// step is the last one of the ladder that a file with this schema has reached.
+func (l *Ladder) step(version int64) migrations.Step {
+	var at migrations.Step
+	for _, s := range l.Steps {
+		if s.Version <= version {
+			at = s
+		}
+	}
+	return at
+}
+
+// between are the steps that lead from one version to another, in either direction.
+func (l *Ladder) between(from, to int64) []migrations.Step {
+	var steps []migrations.Step
+	for _, s := range l.Steps {
+		if s.Version > min(from, to) && s.Version <= max(from, to) {
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+// viewsDigest is what a file says whose views this program made; "" where it has none for this version.
+func (l *Ladder) viewsDigest(version int64) string {
+	if l.Views == "" || version != l.Last().Version {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(l.Views))
+	return hex.EncodeToString(sum[:])
+}
+
+// current reports whether nothing is to be done to a file for this program, which takes it to version target at most.
+func (l *Ladder) current(have engine.Versions, target int64) bool {
+	if have.Schema > target {
+		return true // beyond what is asked for, or newer than this program, whom mayWrite has let through
+	}
+	at := l.step(target)
+	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
+		(target < l.Last().Version || have.ViewsDigest == l.viewsDigest(target))
+}
+
+func (l *Ladder) mayWrite(have engine.Versions) error {
+	if own := l.Last().Version; have.MinWriter > own {
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
+	}
+	return nil
+}
+
+func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
+	own := l.Last().Version
+	switch {
+	case have.MinReader > own:
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
+	case have.Schema < own && !anySchema:
+		return l.tooOld(have)
+	}
+	return nil
+}
+
+// tooOld is the error for a file that is not to be migrated here.
+func (l *Ladder) tooOld(have engine.Versions) error {
+	return &engine.Failure{
+		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
+		Err: fmt.Errorf("the file has schema %d and this program reads and writes %d", have.Schema, l.Last().Version),
+	}
+}
+
+// shutsOut reports whether going to the target ends for some programs what they may do with the file now.
+func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
+	to := l.step(target)
+	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader || to.MinWriter > have.MinWriter)
+}
+
+// provider is goose on these files.
+func (l *Ladder) provider(pool *nestedPool) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(goose.DialectSQLite3, pool.DB, l.Files)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return provider, nil
+}
+
+const (
+	sqlHasFileTable = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('selvedge_file', 'goose_db_version')) AS tables,
+       (SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name IN ('generation', 'views_digest')) AS columns`
+	sqlVersions = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+       min_reader, min_writer, generation, views_digest FROM selvedge_file`
+	sqlVersionsBefore8 = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+       min_reader, min_writer, 0 AS generation, '' AS views_digest FROM selvedge_file`
+	sqlSetVersions        = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlSetVersionsBefore8 = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_version = 0`
+	sqlViewsMade          = `SELECT views FROM selvedge_file`
+)
+
+// A getter reads versions through a transaction, as a session reads them.
+type getter struct{ engine.Rx }
+
+// Get reads one row.
+func (g getter) Get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
+
+func readVersions(g interface {
+	Get(dest any, query string, args ...any) error
+},
+) (engine.Versions, error) {
+	var v engine.Versions
+	var has struct{ Tables, Columns int }
+	if err := g.Get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {
+		return v, err
+	}
+	query := sqlVersions
+	if has.Columns < 2 {
+		query = sqlVersionsBefore8
+	}
+	err := g.Get(&v, query)
+	if errors.Is(err, engine.ErrNotFound) {
+		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	return v, err
+}
+
+// An object is an entry of sqlite_schema.
+type object struct {
+	Type  string `db:"type"`
+	Name  string `db:"name"`
+	Table string `db:"tbl_name"`
+	SQL   string `db:"sql"`
+}
+
+const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
+
+// objects are what a file of this version has, views included where it is the last one: a database in memory is asked.
+func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
+	pool, err := openPool(memoryPath, roleMigration, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	if version > 0 {
+		provider, err := l.provider(&nestedPool{DB: pool.DB})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := provider.UpTo(ctx, version); err != nil {
+			return nil, fmt.Errorf("make schema %d in memory: %w", version, err)
+		}
+	}
+	if version == l.Last().Version {
+		if _, err := pool.ExecContext(ctx, l.Views); err != nil {
+			return nil, fmt.Errorf("make the views in memory: %w", err)
+		}
+	}
+	err = pool.SelectContext(ctx, &list, sqlObjects)
+	return list, err
+}
