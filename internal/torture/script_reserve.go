@@ -22,7 +22,7 @@ func reserveScript() script {
 	return script{
 		name: "reserve",
 		setup: func(ctx context.Context, s *session) error {
-			return errors.Join(take(ctx, s, "renewed"), take(ctx, s, "released"), take(ctx, s, "held"))
+			return errors.Join(take(ctx, s, "renewed"), take(ctx, s, "released"), take(ctx, s, "held"), take(ctx, s, "taken"))
 		},
 		ops: []op{
 			{
@@ -36,13 +36,23 @@ func reserveScript() script {
 				do: func(ctx context.Context, s *session) error {
 					return held(s, "held").Hold(ctx, "work", func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
 				},
-				look: func(ctx context.Context, s *session) (what trace, err error) {
-					err = s.db.Read(ctx, "look", func(rx *db.Rx) error {
-						_, ok, err := rx.Scope("made under a lease")
-						what = there(ok)
-						return err
-					})
-					return what, err
+				look: lookForScope("made under a lease"),
+			},
+			{
+				name: "recover",
+				do: func(ctx context.Context, s *session) error {
+					_, err := s.db.RecoverReservations(ctx, "others")
+					return err
+				},
+			},
+			{
+				name: "take away",
+				do: func(ctx context.Context, s *session) error {
+					return s.db.ReleaseReservation(ctx, "", port, "taken", held(s, "taken").Epoch())
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					what, err := lookForReservation(ctx, s, port, "taken")
+					return there(what == absent), err
 				},
 			},
 			{
@@ -55,7 +65,7 @@ func reserveScript() script {
 			},
 		},
 		whole: func(ctx context.Context, s *session) error {
-			for _, name := range []string{"new", "renewed", "released", "held"} {
+			for _, name := range []string{"new", "renewed", "released", "held", "taken"} {
 				got := 0
 				for range 2 {
 					_, err := s.db.Reserve(ctx, port, name, lasting)

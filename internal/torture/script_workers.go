@@ -79,6 +79,10 @@ func workersScript() script {
 					return parts(int(first)-1, 2), err
 				},
 			},
+			endWorkerOp("stop the runtime", 1, workers.WorkerStopped, func(ctx context.Context, r *workers.Runtime) error {
+				_, err := r.StopRuntime(ctx)
+				return err
+			}),
 		},
 		whole: wholeRuntime,
 	}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// deadPID is above every process number that Linux gives.
+var deadPID = uint32(1<<22 + 1)
+
+// deadEntry is an entry whose process is gone.
+func deadEntry(id, thread string) agents.Entry {
+	e := entry(id, thread)
+	e.PID, e.BootID = &deadPID, agents.CurrentBootID()
+	return e
+}
+
+// agentsMoreScript makes the rarer calls of the registry: those that look first, those of a lease, and what tidies up.
+func agentsMoreScript() script {
+	old := theClock().Add(-10 * 24 * time.Hour)
+	is := func(id string, changed func(agents.Entry) bool) func(context.Context, *session) (trace, error) {
+		return lookForAgent(id, changed)
+	}
+	made := func(state string) func(context.Context, *session) (trace, error) {
+		return func(ctx context.Context, s *session) (trace, error) {
+			list, err := registry(s).List(ctx)
+			return parts(len(slices.DeleteFunc(list, func(e agents.Entry) bool { return e.BaseState != state })), 1), err
+		}
+	}
+	build := func(thread, state string) agents.Builder {
+		return func(id string) (agents.Entry, error) {
+			e := entry(id, thread)
+			e.BaseState = state
+			return e, nil
+		}
+	}
+	abandoned := func(e agents.Entry) bool { return e.Status == agents.Abandoned }
+	kept := func(s *session) *agents.Lease { return s.kept["kept"].(*agents.Lease) }
+	return script{
+		name: "agents-more",
+		prepare: func(ctx context.Context, s *session) error {
+			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-1", "dead-1"), deadEntry("dead-2", "dead-2")}
+			gone := entry("gone", "gone")
+			gone.Status, gone.StartedAt, gone.CompletedAt = agents.Complete, old, &old
+			for _, e := range append(list, gone) {
+				if err := registry(s).Save(ctx, e); err != nil {
+					return err
+				}
+			}
+			_, err := registry(s).List(ctx) // puts the one that is gone aside
+			return err
+		},
+		setup: func(ctx context.Context, s *session) (err error) {
+			s.kept["kept"], err = lease(ctx, s, "kept")
+			return err
+		},
+		ops: []op{
+			{
+				name: "create",
+				do: func(ctx context.Context, s *session) error {
+					_, err := registry(s).CreateGeneratedEntry(ctx, build("free", "created"))
+					return err
+				},
+				look: made("created"),
+			},
+			{
+				name: "create for a thread",
+				do: func(ctx context.Context, s *session) error {
+					_, err := registry(s).CreateGeneratedEntryForThread(ctx, "taken", build("taken", "for a thread"))
+					return err
+				},
+				look: made("for a thread"),
+			},
+			{
+				name: "find or create",
+				do: func(ctx context.Context, s *session) error {
+					_, _, err := registry(s).FindOrCreateActiveEntry(ctx, func(agents.Entry) bool { return false }, func(*agents.Entry) {}, build("sought", "sought"))
+					return err
+				},
+				look: made("sought"),
+			},
+			{
+				name: "update under a lease",
+				do: func(ctx context.Context, s *session) error {
+					_, err := kept(s).Update(ctx, func(e *agents.Entry) { e.BaseState = "updated" })
+					return err
+				},
+				look: is("holder-kept", func(e agents.Entry) bool { return e.BaseState == "updated" }),
+			},
+			{
+				name: "log a query under a lease",
+				do: func(ctx context.Context, s *session) error {
+					return kept(s).LogContextQuery(ctx, agents.ContextQuery{Path: "main.go"})
+				},
+				look: is("holder-kept", func(e agents.Entry) bool { return len(e.ContextQueries) == 1 }),
+			},
+			{
+				name: "work under a lease",
+				do: func(ctx context.Context, s *session) error {
+					return kept(s).Hold(ctx, "work", func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
+				},
+				look: lookForScope("made under a lease"),
+			},
+			{
+				name: "end",
+				do: func(ctx context.Context, s *session) error {
+					return registry(s).UpdateStatus(ctx, "alive", agents.Complete)
+				},
+				look: is("alive", func(e agents.Entry) bool { return e.Status == agents.Complete }),
+			},
+			{
+				name: "reap a thread",
+				do: func(ctx context.Context, s *session) error {
+					_, err := registry(s).ReapDeadForThread(ctx, "dead-1")
+					return err
+				},
+				look: is("dead-1", abandoned),
+			},
+			{
+				name: "reap",
+				do:   func(ctx context.Context, s *session) error { _, err := registry(s).ReapDead(ctx); return err },
+				look: is("dead-2", abandoned),
+			},
+			{
+				name: "gc",
+				do:   func(ctx context.Context, s *session) error { _, err := registry(s).GC(ctx, theClock()); return err },
+				look: func(ctx context.Context, s *session) (trace, error) {
+					n, err := registry(s).CountAside(ctx, theClock())
+					return parts(1-n, 1), err
+				},
+			},
+		},
+	}
+}
+
+// lookForScope looks for a scope: the smallest thing that a transaction of one's own can make.
+func lookForScope(name string) func(context.Context, *session) (trace, error) {
+	return func(ctx context.Context, s *session) (what trace, err error) {
+		err = s.db.Read(ctx, "look", func(rx *db.Rx) error {
+			_, ok, err := rx.Scope(name)
+			what = there(ok)
+			return err
+		})
+		return what, err
+	}
+}
+
+// sundryScript makes the rarer calls of the other stores.
+func sundryScript() script {
+	document := func() []byte {
+		text, err := workflow("document", "as it was written").Document()
+		if err != nil {
+			panic(err)
+		}
+		return text
+	}
+	runtime := func(ctx context.Context, s *session, mustExist bool) (*workers.Runtime, error) {
+		return workers.Open(ctx, s.db, workers.RuntimeOptions{RuntimeID: "new", MustExist: mustExist})
+	}
+	gone := func(id string) func(context.Context, *session) (trace, error) {
+		return func(ctx context.Context, s *session) (trace, error) {
+			list, err := ofRun(ctx, paused(s), id)
+			return there(len(list) == 0), err
+		}
+	}
+	return script{
+		name: "sundry",
+		prepare: func(ctx context.Context, s *session) error {
+			for _, id := range []string{"live-1", "live-2", "live-3"} {
+				if _, err := liveRuns(s).CreateRunWithID(ctx, id, "session", "be tortured"); err != nil {
+					return err
+				}
+			}
+			if err := eventsOp("live-2", "old", 3, 100).do(ctx, s); err != nil {
+				return err
+			}
+			return start(ctx, s, "orphan")
+		},
+		setup: func(ctx context.Context, s *session) error {
+			for _, id := range []string{"completed", "deleted"} {
+				if err := paused(s).Save(ctx, workflow(id, "first")); err != nil {
+					return err
+				}
+			}
+			_, ok, err := paused(s).Claim(ctx, "completed")
+			if err == nil && !ok {
+				err = fmt.Errorf("it is taken")
+			}
+			return err
+		},
+		ops: []op{
+			{
+				name: "adopt",
+				do:   func(ctx context.Context, s *session) error { _, err := traces(s).AdoptOrphans(ctx); return err },
+				look: endOp("orphan").look,
+			},
+			{
+				name: "create a live run",
+				do: func(ctx context.Context, s *session) error {
+					_, err := liveRuns(s).CreateRun(ctx, "session-new", "be tortured")
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					list, err := liveRuns(s).List(ctx)
+					return parts(len(slices.DeleteFunc(list, func(r live.RunSnapshot) bool { return r.SessionID != "session-new" })), 1), err
+				},
+			},
+			{
+				name: "record an event",
+				do: func(ctx context.Context, s *session) error {
+					_, _, err := liveRuns(s).RecordEvent(ctx, "live-1", live.TextDelta("single"))
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					list, err := liveRuns(s).Events(ctx, "live-1")
+					return parts(len(list), 1), err
+				},
+			},
+			{
+				name: "delete a live run",
+				do:   func(ctx context.Context, s *session) error { return liveRuns(s).Delete(ctx, "live-2") },
+				look: func(ctx context.Context, s *session) (trace, error) {
+					_, found, err := liveRuns(s).Snapshot(ctx, "live-2")
+					return there(!found), err
+				},
+			},
+			{
+				name: "replace the live runs of a scope",
+				do: func(ctx context.Context, s *session) error {
+					return otherLive(s).ReplaceRecords(ctx, []live.RunRecord{
+						{Snapshot: live.RunSnapshot{ID: "a", SessionID: "s", Status: live.Created, Prompt: "p"}},
+						{Snapshot: live.RunSnapshot{ID: "b", SessionID: "s", Status: live.Created, Prompt: "p"}},
+					})
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					list, err := otherLive(s).List(ctx)
+					return parts(len(list), 2), err
+				},
+			},
+			{
+				name: "save a document",
+				do: func(ctx context.Context, s *session) error {
+					return paused(s).SaveDocument(ctx, "document", document())
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					text, ok, err := paused(s).LoadDocument(ctx, "document")
+					if ok && string(text) != string(document()) {
+						return "another document", err
+					}
+					return there(ok), err
+				},
+			},
+			{
+				name: "complete by id",
+				do:   func(ctx context.Context, s *session) error { return paused(s).Complete(ctx, "completed") },
+				look: gone("completed"),
+			},
+			{
+				name: "delete a checkpoint",
+				do: func(ctx context.Context, s *session) error {
+					return paused(s).Delete(ctx, checkpoints.Ref{RunID: "deleted"})
+				},
+				look: gone("deleted"),
+			},
+			{
+				name: "open a runtime",
+				do:   func(ctx context.Context, s *session) error { _, err := runtime(ctx, s, false); return err },
+				look: func(ctx context.Context, s *session) (trace, error) {
+					n := 0
+					for id, err := range workers.Runtimes(ctx, s.db, "") {
+						if err != nil {
+							return "", err
+						}
+						if id == "new" {
+							n++
+						}
+					}
+					return parts(n, 1), nil
+				},
+			},
+		},
+	}
+}
+
+func otherLive(s *session) *live.Store { return live.NewStore(s.db, live.Options{Scope: "others"}) }
