@@ -26,4 +26,22 @@ var Checksums = []Checksum{
 	{Table: "live_texts", Column: "checksum", Covered: []string{"run", "prompt", "result_text", "error", "further"}},
 	{Table: "live_events", Column: "checksum", Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
 	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
+	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
+		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items", "next_worker_sequence",
+		"next_event_id", "next_diagnostic_id", "next_event_position", "first_event_position", "events_in_order", "running_workers",
+		"stopped_workers", "cancelled_workers", "diagnostics", "created_at", "stopped_at",
+	}},
+	{Table: "workers", Column: "checksum", Covered: []string{
+		"runtime", "worker_id", "status", "transcript_len", "next_transcript_sequence", "last_event_id", "created_at", "last_input_at",
+		"ended_at",
+	}},
+	{Table: "worker_requests", Column: "checksum", Covered: []string{
+		"worker", "intent", "objective", "role", "purpose", "profile", "profile_value", "config_bundle", "capabilities",
+		"requested_capabilities", "workspace_refs", "mount_refs",
+	}},
+	{Table: "worker_events", Column: "checksum", Covered: []string{"id", "event_id", "worker", "kind", "message", "at", "raw"}},
+	{Table: "worker_entries", Column: "checksum", Covered: []string{"id", "sequence", "role", "content", "event_id", "at", "raw", "batch"}},
+	{Table: "worker_diagnostics", Column: "checksum", Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "at", "raw"}},
+	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
+	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
 }

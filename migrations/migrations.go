@@ -48,6 +48,7 @@ var Steps = []Step{
 	{Version: 11, MinReader: 1, MinWriter: 11, Rewrites: []string{"live_runs"}},
 	{Version: 12, MinReader: 1, MinWriter: 12},
 	{Version: 13, MinReader: 1, MinWriter: 13},
+	{Version: 14, MinReader: 1, MinWriter: 14},
 }
 
 // ViewsBefore8 are the views of programs with a schema version below 8, which did not write down what they had made.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	files "selvedge/internal/workers"
 	"selvedge/workers"
 )
 
@@ -63,9 +64,9 @@ func TestTextsAreReadAndRefusedAsByTheOriginal(t *testing.T) {
 		case "request":
 			err = json.Unmarshal([]byte(c.text), new(workers.CreateWorkerRequest))
 		case line:
-			_, _, err = workers.ReadEventLine([]byte(c.text))
+			_, _, err = files.ReadEventLine([]byte(c.text))
 		case document:
-			_, _, err = workers.ReadRuntimeSnapshot([]byte(c.text))
+			_, _, err = files.ReadRuntimeSnapshot([]byte(c.text))
 		}
 		var refusal *workers.DecodeError
 		switch {

@@ -7,7 +7,7 @@ import (
 	"selvedge/db"
 )
 
-// ErrorKind is the sort of a RuntimeError. The words are the original's variants.
+// ErrorKind is the sort of a RuntimeError.
 type ErrorKind string
 
 const (
@@ -20,13 +20,13 @@ const (
 	KindStoreCorrupt       ErrorKind = "StoreCorrupt"       // wraps db.ErrCorrupt
 )
 
-// A RuntimeError is a call that the runtime refused. Its text is the original's.
+// A RuntimeError is a call that the runtime refused.
 type RuntimeError struct {
 	Kind ErrorKind
 	text string
 }
 
-// Error is the original's text.
+// Error says what was refused.
 func (e *RuntimeError) Error() string { return e.text }
 
 // Unwrap gives the sentinel that the kind belongs to.

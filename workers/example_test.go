@@ -33,35 +33,32 @@ func Example() {
 	// Output: worker-00000001 1 3
 }
 
-func ExampleRuntime_FollowEvents() {
+func ExampleRuntime_Follow() {
 	ctx := context.Background()
 	r, err := workers.NewMemory(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close() //nolint:errcheck // in memory
-	cursor, err := r.EventCursorFromStart(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
 	if _, err := r.StopRuntime(ctx); err != nil {
 		log.Fatal(err)
 	}
-	for delivery, err := range r.FollowEvents(ctx, cursor) {
+	cursor := "" // the beginning
+	for item, err := range r.Follow(ctx, cursor) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(delivery.Event.ID, delivery.Event.Kind)
-		cursor = delivery.Cursor // to be kept: after a restart the next call goes on from here
-		if delivery.Event.Kind == workers.EventRuntimeStopped {
+		cursor = item.Cursor // to be kept: after a restart the next call goes on from here
+		if item.What == db.StatusChanged {
+			fmt.Println("now", item.Status)
 			break
 		}
+		fmt.Println(item.Item.ID, item.Item.Kind)
 	}
-	fmt.Println("next", cursor.NextEventID)
 	// Output:
 	// 1 runtime_started
 	// 2 runtime_stopped
-	// next 3
+	// now stopped
 }
 
 func ExampleRuntimeError() {

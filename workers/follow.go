@@ -6,184 +6,162 @@ import (
 	"iter"
 
 	"selvedge/db"
+	"selvedge/internal/workers"
 )
 
-// A Delivery is an event and the cursor behind it: what to go on from after a restart, once the event is dealt with.
-type Delivery struct {
-	Event  RuntimeEvent
-	Cursor EventCursor
+// A Followed is what a follower of runtimes is told: an event of the log, a new status of the runtime, or a gap where events
+// were pruned or the runtime was removed.
+type Followed = db.Followed[RuntimeID, RuntimeEvent]
+
+const opFollow = "follow runtimes"
+
+// stream is how runtimes are followed. Positions are places in the log.
+var stream = db.Stream[RuntimeID, RuntimeEvent]{
+	Op: opFollow, Name: "runtime", Born: workers.Running, End: logEnd, Read: readStretch,
 }
 
-// followed is the number of events that FollowEvents reads at a time.
-const followed = 256
-
-// FollowEvents delivers the events from the cursor on, first those that are there and then each as it comes, by whichever
-// process, in the order of the log, none twice and none left out. No transaction is open while the caller's loop runs, and
-// nothing is read while nothing is committed to the file.
+// Follow delivers the events of the log that stand behind a cursor, first those that are there and then each as it comes, by
+// whichever process, in the order of the log, none twice and none left out without a gap, and each new status of the runtime.
+// The cursor is one of Follow, [Runtimes.FollowAll], [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No
+// transaction is open while the caller's loop runs, and nothing is read while nothing comes to the runtime.
 //
 // It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed, or
-// db.ErrCursorExpired when events that were not delivered yet were removed. A cursor with an id beyond the last event waits
-// for that one.
-func (r *Runtime) FollowEvents(ctx context.Context, from EventCursor) iter.Seq2[Delivery, error] {
-	return func(yield func(Delivery, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the watch
-		if err := r.follow(ctx, from, func(d Delivery) bool { return yield(d, nil) }); err != nil {
-			yield(Delivery{}, err)
-		}
-	}
+// db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is db.ErrInvalid.
+func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed, error] {
+	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
+		_, at, err := r.placeIn(rx, opFollow, cursor)
+		return at, err
+	})
 }
 
-// follow returns nil when deliver said that it has enough.
-func (r *Runtime) follow(ctx context.Context, from EventCursor, deliver func(Delivery) bool) error {
-	if err := r.ensureOwnCursor(from); err != nil {
-		return err
+// CursorBefore gives the cursor with which the last events of the log come first, at most that many of those that are kept; 0
+// events is the end, for what is yet to come. db.ErrInvalid: events is negative.
+func (r *Runtime) CursorBefore(ctx context.Context, events int64) (cursor string, err error) {
+	if events < 0 {
+		return "", &db.Error{Op: opFollow, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events)}
 	}
-	// The watch comes before the first look: what is committed between them is told.
-	changes, err := r.db.Changes(ctx)
-	if err != nil {
-		return err
-	}
-	position := uint64(0)
-	for {
-		found, state, err := r.look(ctx, from, &position)
+	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
+		row, at, err := r.placeIn(rx, opFollow, "")
 		if err != nil {
 			return err
 		}
-		for _, f := range found {
-			position = f.position + 1
-			if !deliver(Delivery{Event: f.event, Cursor: f.behind(r.id, state)}) {
-				return nil
-			}
+		at.Seen = max(row.FirstPosition, row.NextPosition-events) - 1
+		if events == 0 {
+			at.Status = row.Status
 		}
-		if len(found) == followed {
-			continue
-		}
-		if _, open := <-changes; !open {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return &db.Error{Op: "follow events", Err: db.ErrClosed}
-		}
-	}
+		cursor = stream.Cursor(rx, at)
+		return nil
+	})
+	return cursor, err
 }
 
-// look gives what there is from the position on; a position of 0 is not known yet, and is taken from the cursor.
-func (r *Runtime) look(ctx context.Context, from EventCursor, position *uint64) (found []placedEvent, state runtimeState, err error) {
-	const op = "follow events"
-	err = r.db.Read(ctx, op, func(rx *db.Rx) error {
-		if state, err = r.state(rx); err != nil {
-			return err
-		}
-		if *position == 0 {
-			if *position, err = r.placeOf(rx, from, state); err != nil {
-				return err
-			}
-		}
-		if expired(state, *position) {
-			return r.expired(op)
-		}
-		found, err = r.eventsFrom(rx, *position, followed-1, state)
+const opEvents = "read events"
+
+// EventsPage gives a page of the log, in its order, whatever the runtime's limits. Its cursors are those of [Runtime.Follow],
+// which goes on behind the last item; where events behind the cursor were pruned, the first item is a gap.
+func (r *Runtime) EventsPage(ctx context.Context, at db.At) (page db.Page[Followed], err error) {
+	err = r.db.Read(ctx, opEvents, func(rx *db.Rx) error {
+		page, err = r.EventsPageTx(rx, at)
 		return err
 	})
-	return found, state, err
+	return page, err
 }
 
-const sqlFirstFrom = `
-SELECT e.id FROM worker_events AS e
-WHERE e.id > ? AND e.id < ? AND coalesce(e.event_id, e.id & 1099511627775) >= ? ORDER BY e.id LIMIT 1`
-
-// placeOf turns a cursor into a place. In a log whose ids repeat or go back, an id stands for the first event that has it or
-// a higher one.
-func (r *Runtime) placeOf(rx *db.Rx, from EventCursor, state runtimeState) (uint64, error) {
-	position, placed := state.place(from)
-	if placed {
-		return max(position, 1), nil
-	}
-	if expired(state, position) {
-		return 0, r.expired("follow events")
-	}
-	base := r.key << logBits
-	var id int64
-	ok, err := rx.Find(&id, sqlFirstFrom, base, base+1<<logBits, int64(from.NextEventID))
-	if err == nil && !ok {
-		return uint64(state.NextEventPosition), nil
-	}
-	return uint64(id & (1<<logBits - 1)), err
-}
-
-// EventCursorBefore points before the last events of the log, at most that many of those that are kept; 0 events is the
-// end, for what is yet to come.
-func (r *Runtime) EventCursorBefore(ctx context.Context, events uint64) (EventCursor, error) {
-	s, err := r.readState(ctx, "find last events")
+// EventsPageTx is EventsPage inside a transaction.
+func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err error) {
+	row, place, err := r.placeIn(rx, opEvents, at.After)
 	if err != nil {
-		return EventCursor{}, err
+		return page, err
 	}
-	position := uint64(s.NextEventPosition) - min(events, uint64(s.NextEventPosition-s.FirstEventPosition))
-	if s.inOrder() {
-		return EventCursor{RuntimeID: r.id, NextEventID: position}, nil
+	if at.After == "" {
+		place.Seen = row.FirstPosition - 1 // what was pruned before is not asked for
 	}
-	return EventCursor{RuntimeID: r.id, NextEventID: 1, Position: position}, nil
+	return stream.Page(rx, place, at)
 }
 
-// pruneBatch is the number of events that PruneEvents removes in one transaction.
-const pruneBatch = 500
-
-const (
-	sqlPrunePlace  = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ?`
-	sqlPruneEvents = `DELETE FROM worker_events WHERE id > ? AND id < ?`
-	sqlPruned      = `UPDATE worker_runtimes SET first_event_position = ? WHERE key = ?`
-)
-
-// PruneEvents removes the events before the cursor, a few hundred in a transaction, and says how many they were. Ids are
-// not given again; a cursor before the first event kept is db.ErrCursorExpired from then on. Transcripts stay.
-func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed int64, err error) {
-	if err := r.ensureOwnCursor(before); err != nil {
-		return 0, err
+// EachEvent gives the events of the log that are kept one by one, read in pages: no transaction is open while the caller's loop
+// runs, and events that come meanwhile are seen. After an error there is nothing more. db.ErrCursorExpired: events that were not
+// read yet were pruned meanwhile, or the runtime was removed.
+func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
+	return func(yield func(RuntimeEvent, error) bool) {
+		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed], error) { return r.EventsPage(ctx, at) }) {
+			if err == nil && f.What == db.Gap {
+				err = db.CursorExpired(f.Reason)
+			}
+			if !yield(f.Item, err) || err != nil {
+				return
+			}
+		}
 	}
-	for {
-		more := false
-		var n int64
-		err := r.db.Write(ctx, "prune events", func(tx *db.Tx) error {
-			n, more, err = r.prune(tx, before)
-			return err
-		})
+}
+
+// placeIn is the runtime's row, and the place in its log that a cursor points at; "" is the beginning.
+func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow, at db.Place, err error) {
+	at.Key = r.key
+	if cursor != "" {
+		if at, err = stream.ReadCursor(rx, cursor); err != nil {
+			return nil, at, err
+		}
+	}
+	if at.Key != r.key {
+		_, other, err := workers.RuntimeByKey(rx, at.Key)
+		switch {
+		case err != nil:
+			return nil, at, err
+		case other:
+			return nil, at, db.NotThisCursor(cursor)
+		}
+		return nil, at, errRemoved()
+	}
+	row, found, err := workers.RuntimeByKey(rx, r.key)
+	switch {
+	case err != nil || found:
+	case cursor == "":
+		err = r.gone(op)
+	default:
+		err = errRemoved()
+	}
+	return row, at, err
+}
+
+func errRemoved() error { return db.CursorExpired("the runtime was removed") }
+
+func logEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
+	row, found, err := workers.RuntimeByKey(rx, key)
+	if err != nil || !found {
+		return db.Place{}, false, err
+	}
+	return db.Place{Key: key, Seen: row.NextPosition - 1, Status: row.Status}, true, nil
+}
+
+// readStretch reads what stands behind a place.
+func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RuntimeID, RuntimeEvent], err error) {
+	row, found, err := workers.RuntimeByKey(rx, at.Key)
+	if err == nil && !found {
+		err = errRemoved()
+	}
+	if err != nil {
+		return got, err
+	}
+	got.Of, got.Status, got.Seen = RuntimeID(row.RuntimeID), row.Status, at.Seen
+	if at.Seen < row.FirstPosition-1 {
+		got.Lost = "events that come next were pruned"
+	}
+	rows, err := row.Events(rx, at.Seen+1, int64(room.Items)+1)
+	if err != nil {
+		return got, err
+	}
+	for i := range rows {
+		if got.More = !room.Take(rows[i].Weight()); got.More {
+			return got, nil
+		}
+		got.Seen = rows[i].Place()
+		e, err := rows[i].Event(row.RuntimeID)
 		if err != nil {
-			return removed, err
+			return got, corrupted("read events", err)
 		}
-		removed += n
-		if !more {
-			return removed, nil
-		}
+		got.Items = append(got.Items, db.Placed[RuntimeEvent]{Position: got.Seen, Item: eventOf(e)})
 	}
-}
-
-func (r *Runtime) prune(tx *db.Tx, before EventCursor) (removed int64, more bool, err error) {
-	state, err := r.state(&tx.Rx)
-	if err != nil {
-		return 0, false, err
-	}
-	end, placed := state.place(before)
-	if !placed {
-		return 0, false, &db.Error{Op: "prune events", Entity: "runtime", ID: string(r.id), Err: fmt.Errorf(
-			"%w: the ids of this log repeat or go back; take the cursor from FollowEvents", db.ErrInvalid)}
-	}
-	end = min(end, uint64(state.NextEventPosition))
-	if end <= uint64(state.FirstEventPosition) {
-		return 0, false, nil
-	}
-	base := r.key << logBits
-	stop := base | int64(end)
-	var next int64
-	if more, err = tx.Find(&next, sqlPrunePlace, base|state.FirstEventPosition, stop, pruneBatch); err != nil {
-		return 0, false, err
-	}
-	if more {
-		stop = next
-	}
-	if removed, err = tx.Exec(sqlPruneEvents, base, stop); err != nil {
-		return 0, false, err
-	}
-	_, err = tx.Exec(sqlPruned, stop&(1<<logBits-1), r.key)
-	return removed, more, err
+	got.Seen = max(at.Seen, row.NextPosition-1) // an imported log may end before its next place
+	return got, nil
 }

@@ -3,6 +3,11 @@ package workers_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"sync/atomic"
 	"testing"
 
 	"selvedge/db"
@@ -10,10 +15,56 @@ import (
 	"selvedge/workers"
 )
 
+// written leaves out what is no event.
+func written(items iter.Seq2[workers.Followed, error]) iter.Seq2[workers.Followed, error] {
+	return func(yield func(workers.Followed, error) bool) {
+		for item, err := range items {
+			if (err != nil || item.What == db.Written) && !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// told spells an item: the id of an event, the word of a status, "gap" or "gone".
+func told(f workers.Followed) string {
+	switch {
+	case f.Gone:
+		return "gone"
+	case f.What == db.Gap:
+		return "gap"
+	case f.What == db.StatusChanged:
+		return f.Status
+	}
+	return fmt.Sprint(f.Item.ID)
+}
+
+// toldUntil follows up to an item.
+func toldUntil(t *testing.T, items iter.Seq2[workers.Followed, error], last string) (list []string, cursor string) {
+	t.Helper()
+	for item, err := range items {
+		if err != nil {
+			t.Fatalf("after %v: %v", list, err)
+		}
+		list, cursor = append(list, told(item)), item.Cursor
+		if told(item) == last {
+			break
+		}
+	}
+	return list, cursor
+}
+
+func lastError(items iter.Seq2[workers.Followed, error]) (last error) {
+	for _, err := range items {
+		last = err
+	}
+	return last
+}
+
 func TestEventsAreDeliveredAsTheyCome(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		ctx, r := t.Context(), open(t, dbtest.OpenAt(t, path, db.Options{}), workers.RuntimeOptions{})
-		const each = 40
+		const each = 200 // together more than are read at a time
 		done := make(chan error, 2)
 		for range 2 {
 			worker := must(r.CreateWorker(ctx, taskRequest("talk")))(t).WorkerRef
@@ -28,12 +79,12 @@ func TestEventsAreDeliveredAsTheyCome(t *testing.T) {
 			}()
 		}
 		want := uint64(1)
-		for d, err := range r.FollowEvents(ctx, must(r.EventCursorFromStart(ctx))(t)) {
+		for item, err := range written(r.Follow(ctx, "")) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Event.ID != want || d.Cursor.NextEventID != want+1 {
-				t.Fatalf("event %d came, with cursor %+v, and not %d", d.Event.ID, d.Cursor, want)
+			if item.Item.ID != want || item.Of != r.RuntimeID() {
+				t.Fatalf("event %d came, and not %d", item.Item.ID, want)
 			}
 			if want == 3+2*each {
 				break
@@ -45,21 +96,36 @@ func TestEventsAreDeliveredAsTheyCome(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		if got, _ := toldUntil(t, r.Follow(ctx, ""), fmt.Sprint(3+2*each)); len(got) != 3+2*each {
+			t.Errorf("what is there is told as %d items", len(got))
+		}
+	}
+}
+
+func TestFollowersHearThatTheRuntimeStopped(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	_, cursor := toldUntil(t, r.Follow(ctx, ""), "1")
+	must(r.StopRuntime(ctx))(t)
+	if got, _ := toldUntil(t, r.Follow(ctx, cursor), "stopped"); !slices.Equal(got, []string{"2", "stopped"}) {
+		t.Errorf("a follower heard %v", got)
 	}
 }
 
 func TestFollowingEndsWithItsContextAndWithTheFile(t *testing.T) {
 	d := must(db.Open(t.Context(), dbtest.Path(t), db.Options{}))(t)
 	r := open(t, d, workers.RuntimeOptions{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for _, err := range r.FollowEvents(ctx, must(r.EventCursorFromStart(ctx))(t)) {
-		cancel()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Errorf("it ended with %v", err)
-		}
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var last error
+	for _, err := range r.Follow(ctx, "") {
+		cancel(why)
+		last = err
 	}
-	for _, err := range r.FollowEvents(t.Context(), must(r.EventCursorFromStart(t.Context()))(t)) {
+	if !errors.Is(last, why) {
+		t.Errorf("it ended with %v", last)
+	}
+	for _, err := range r.Follow(t.Context(), "") {
 		if err == nil {
 			err = d.Close()
 		} else if errors.Is(err, db.ErrClosed) {
@@ -78,6 +144,7 @@ func TestACursorBeforeWhatWasPrunedSaysSo(t *testing.T) {
 	for range 1200 {
 		must(r.SendInput(ctx, worker, workers.UserInput("x")))(t)
 	}
+	_, early := toldUntil(t, r.Follow(ctx, ""), "7")
 	keep := workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: 1101}
 	if n := must(r.PruneEvents(ctx, keep))(t); n != 1100 {
 		t.Errorf("%d events were removed", n)
@@ -88,10 +155,15 @@ func TestACursorBeforeWhatWasPrunedSaysSo(t *testing.T) {
 	if _, err := r.ReadEvents(ctx, start, 1); !errors.Is(err, db.ErrCursorExpired) {
 		t.Errorf("reading from before: %v", err)
 	}
-	for _, err := range r.FollowEvents(ctx, start) {
-		if !errors.Is(err, db.ErrCursorExpired) {
-			t.Errorf("following from before: %v", err)
-		}
+	got, behind := toldUntil(t, r.Follow(ctx, early), "1102")
+	if !slices.Equal(got, []string{"gap", "1101", "1102"}) {
+		t.Errorf("following from before tells %v", got)
+	}
+	if page := must(r.EventsPage(ctx, db.At{After: early, Limit: 2}))(t); page.Items[0].What != db.Gap || page.Items[1].Item.ID != 1101 {
+		t.Errorf("a page from before is %+v", page.Items)
+	}
+	if page := must(r.EventsPage(ctx, db.At{Limit: 1}))(t); page.Items[0].Item.ID != 1101 || page.Next == "" {
+		t.Errorf("the first page is %+v", page)
 	}
 	first := must(r.EventCursorFromStart(ctx))(t)
 	if batch := must(r.ReadEvents(ctx, first, 256))(t); first != keep || len(batch.Events) != 102 || batch.Events[0].ID != 1101 {
@@ -99,6 +171,28 @@ func TestACursorBeforeWhatWasPrunedSaysSo(t *testing.T) {
 	}
 	if ack := must(r.SendInput(ctx, worker, workers.UserInput("x")))(t); ack.EventID != 1203 {
 		t.Errorf("the next id is %d", ack.EventID)
+	}
+	if got, _ := toldUntil(t, r.Follow(ctx, behind), "1203"); len(got) != 101 {
+		t.Errorf("behind event 1102 there are %d", len(got))
+	}
+}
+
+// A prune holds the writer for a few hundred events at a time.
+func TestAPruneGoesInShortTransactions(t *testing.T) {
+	var turns atomic.Int64
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if o.Why == "prune events" {
+			turns.Add(1)
+		}
+	}})
+	r := open(t, d, workers.RuntimeOptions{})
+	worker := must(r.CreateWorker(t.Context(), taskRequest("prune")))(t).WorkerRef
+	for range 1200 {
+		must(r.SendInput(t.Context(), worker, workers.UserInput("x")))(t)
+	}
+	must(r.PruneEvents(t.Context(), workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: 1203}))(t)
+	if n := turns.Load(); n != 3 {
+		t.Errorf("1,202 events went in %d transactions", n)
 	}
 }
 
@@ -108,20 +202,27 @@ func TestPruningUnderAFollowerIsNoticedAndNothingIsSkippedSilently(t *testing.T)
 	for range 600 {
 		must(r.SendInput(ctx, worker, workers.UserInput("x")))(t)
 	}
-	want, expired := uint64(1), false
-	for d, err := range r.FollowEvents(ctx, must(r.EventCursorFromStart(ctx))(t)) {
-		if expired = errors.Is(err, db.ErrCursorExpired); err != nil {
-			break
+	want, gaps := uint64(1), 0
+	for item, err := range r.Follow(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
 		}
-		if d.Event.ID != want {
-			t.Fatalf("event %d came, and not %d", d.Event.ID, want)
+		if item.What == db.Gap {
+			gaps, want = gaps+1, 500
+			continue
+		}
+		if item.Item.ID != want {
+			t.Fatalf("event %d came, and not %d", item.Item.ID, want)
+		}
+		if want == 602 {
+			break
 		}
 		if want++; want == 10 {
 			must(r.PruneEvents(ctx, workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: 500}))(t)
 		}
 	}
-	if !expired {
-		t.Error("nobody was told")
+	if gaps != 1 {
+		t.Errorf("%d gaps were told", gaps)
 	}
 }
 
@@ -132,9 +233,86 @@ func TestACursorBeforeTheLastEvents(t *testing.T) {
 		must(r.SendInput(ctx, worker, workers.UserInput("x")))(t)
 	}
 	must(r.PruneEvents(ctx, workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: 6}))(t)
-	for n, want := range map[uint64]int{0: 0, 1: 1, 5: 5, 6: 5, 1 << 63: 5} {
-		if batch := must(r.ReadEvents(ctx, must(r.EventCursorBefore(ctx, n))(t), 100))(t); len(batch.Events) != want {
-			t.Errorf("behind the cursor before the last %d events there are %d", n, len(batch.Events))
+	for n, want := range map[int64]int{0: 0, 1: 1, 5: 5, 6: 5, math.MaxInt64: 5} {
+		page := must(r.EventsPage(ctx, db.At{After: must(r.CursorBefore(ctx, n))(t)}))(t)
+		if len(page.Items) != want {
+			t.Errorf("behind the cursor before the last %d events there are %d", n, len(page.Items))
+		}
+	}
+	if _, err := r.CursorBefore(ctx, -1); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("-1 events gave %v", err)
+	}
+}
+
+func TestACursorBelongsToItsRuntime(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
+	all := workers.NewRuntimes(d, "")
+	_, cursor := toldUntil(t, a.Follow(ctx, ""), "1")
+	if id, err := all.Of(ctx, cursor); err != nil || id != "a" {
+		t.Errorf("the cursor is of %q: %v", id, err)
+	}
+	if err := lastError(b.Follow(ctx, cursor)); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("another runtime's cursor gave %v", err)
+	}
+	if err := lastError(b.Follow(ctx, "x")); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("no cursor gave %v", err)
+	}
+	if _, err := workers.NewRuntimes(d, "other").Of(ctx, cursor); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("a cursor of another scope gave %v", err)
+	}
+	if err := all.Delete(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"its own": lastError(a.Follow(ctx, cursor)), "another": lastError(b.Follow(ctx, cursor)),
+	} {
+		if !errors.Is(err, db.ErrCursorExpired) {
+			t.Errorf("%s runtime took the cursor of one that was removed: %v", what, err)
+		}
+	}
+	if err := lastError(a.Follow(ctx, "")); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("a removed runtime gave %v", err)
+	}
+}
+
+func TestFollowAllDeliversEveryLogInItsOrder(t *testing.T) {
+	ctx, path := t.Context(), dbtest.Path(t)
+	all := workers.NewRuntimes(dbtest.OpenAt(t, path, db.Options{}), "").FollowAll(ctx, workers.RuntimeFilter{})
+	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	elsewhere := open(t, d, workers.RuntimeOptions{RuntimeID: "a", Scope: "other"})
+	must(elsewhere.CreateWorker(ctx, taskRequest("not told")))(t)
+	next := map[workers.RuntimeID]uint64{}
+	for _, id := range []workers.RuntimeID{"a", "b"} {
+		r := open(t, d, workers.RuntimeOptions{RuntimeID: id})
+		for range 5 {
+			must(r.CreateWorker(ctx, taskRequest("x")))(t)
+		}
+	}
+	removed := false
+	for item, err := range all {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Gone {
+			if item.Of != "b" || !removed {
+				t.Errorf("%q is gone", item.Of)
+			}
+			break
+		}
+		if next[item.Of]++; item.Item.ID != next[item.Of] {
+			t.Fatalf("event %d of %q came, not %d", item.Item.ID, item.Of, next[item.Of])
+		}
+		if next["a"] == 6 && next["b"] == 6 {
+			removed = true
+			if err := workers.NewRuntimes(d, "").Delete(ctx, "b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, err := range workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: "paused"}) {
+		if !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("an unknown status gave %v", err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package workers
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,7 +14,7 @@ func NewRuntimeID(value string) (id RuntimeID, ok bool) {
 	return RuntimeID(value), strings.TrimSpace(value) != ""
 }
 
-// generatedRuntimeID keeps the original's prefix. Behind it stands a UUIDv7 and not, as there, the count of a process: two
+// generatedRuntimeID is a UUIDv7 behind a prefix: two
 // processes that share a file must not meet.
 func generatedRuntimeID() RuntimeID {
 	return RuntimeID("runtime-mem-" + uuid.Must(uuid.NewV7()).String())
@@ -27,10 +26,6 @@ type WorkerID string
 // NewWorkerID makes an id of value, which is kept as it is; ok is false where it is blank.
 func NewWorkerID(value string) (id WorkerID, ok bool) {
 	return WorkerID(value), strings.TrimSpace(value) != ""
-}
-
-func generatedWorkerID(sequence uint64) WorkerID {
-	return WorkerID(fmt.Sprintf("worker-%08x", sequence))
 }
 
 // A WorkerRef is what a worker is addressed by. A runtime refuses those that belong to another one.

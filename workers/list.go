@@ -2,50 +2,12 @@ package workers
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"iter"
-	"math"
 
 	"selvedge/db"
+	"selvedge/internal/workers"
 )
-
-const sqlRuntimeSummary = `
-SELECT display_name, status, running_workers, stopped_workers, cancelled_workers, diagnostics FROM worker_runtimes WHERE key = ?`
-
-// Summary describes the runtime. All counts are kept, not counted.
-func (r *Runtime) Summary(ctx context.Context) (s RuntimeSummary, err error) {
-	var row struct {
-		DisplayName *string `db:"display_name"`
-		Status      string  `db:"status"`
-		Running     uint64  `db:"running_workers"`
-		Stopped     uint64  `db:"stopped_workers"`
-		Cancelled   uint64  `db:"cancelled_workers"`
-		Diagnostics uint64  `db:"diagnostics"`
-	}
-	const op = "summarize runtime"
-	err = r.db.Read(ctx, op, func(rx *db.Rx) error {
-		ok, err := rx.Find(&row, sqlRuntimeSummary, r.key)
-		if err == nil && !ok {
-			err = r.gone(op)
-		}
-		return err
-	})
-	if err != nil {
-		return RuntimeSummary{}, err
-	}
-	return RuntimeSummary{
-		RuntimeID: r.id, DisplayName: row.DisplayName, Backend: r.backend, Status: RuntimeStatus(row.Status),
-		WorkerCount: row.Running + row.Stopped + row.Cancelled, ActiveWorkerCount: row.Running, StoppedWorkerCount: row.Stopped,
-		CancelledWorkerCount: row.Cancelled, DiagnosticCount: row.Diagnostics, Limits: r.limits,
-	}, nil
-}
-
-// Status is where the runtime stands.
-func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
-	s, err := r.Summary(ctx)
-	return s.Status, err
-}
 
 // A WorkerFilter says which workers a list shows. The zero value is all of them.
 type WorkerFilter struct {
@@ -53,191 +15,197 @@ type WorkerFilter struct {
 	Status WorkerStatus
 }
 
-// A Page asks for a part of a list.
-type Page struct {
-	// After is the Next of the page before; "" asks for the first page.
-	After string
-	// Limit is the largest number of items; 0 means 50, and more than 1000 is db.ErrInvalid.
-	Limit int
-}
-
-// A WorkerPage is a part of a list, in the order of the ids.
-type WorkerPage struct {
-	Items []WorkerSummary
-	Next  string // for the next page; "" when this is the last
-}
-
 const (
-	defaultLimit = 50
-	maxLimit     = 1000
+	opGet    = "show worker"
+	opList   = "list workers"
+	opFind   = "find workers"
+	opDelete = "delete worker"
+
+	listName = "workers" // in cursors
 )
 
-func (p Page) limit() (int, error) {
-	switch {
-	case p.Limit == 0:
-		return defaultLimit, nil
-	case p.Limit < 0 || p.Limit > maxLimit:
-		return 0, fmt.Errorf("%w: the limit of a page is %d; 1 to %d are possible", db.ErrInvalid, p.Limit, maxLimit)
+// Get tells all about a worker but what was said to it. db.ErrNotFound: there is no such worker.
+func (r *Runtime) Get(ctx context.Context, worker WorkerRef) (detail WorkerDetail, err error) {
+	err = r.db.Read(ctx, opGet, func(rx *db.Rx) error {
+		detail, err = r.GetTx(rx, worker)
+		return err
+	})
+	return detail, refused(err)
+}
+
+// GetTx is Get inside a transaction.
+func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err error) {
+	if err := r.ensureOwn(worker); err != nil {
+		return detail, err
 	}
-	return p.Limit, nil
-}
-
-// A list's cursor is the id that its page ended with, behind a letter.
-const listCursor = "w"
-
-func cursorBehind(id string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(listCursor + id))
-}
-
-// after is the id that the page begins behind; nil for the first page.
-func (p Page) after() (*string, error) {
-	if p.After == "" {
-		return nil, nil
+	var row workers.SummaryRow
+	ok, err := rx.Find(&row, workers.SelectSummaries+` AND w.worker_id = ?`, r.key, string(worker.WorkerID))
+	if err == nil && !ok {
+		err = workerNotFound(worker)
 	}
-	text, err := base64.RawURLEncoding.DecodeString(p.After)
-	if err != nil || len(text) == 0 || string(text[:1]) != listCursor {
-		return nil, fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, p.After)
-	}
-	id := string(text[1:])
-	return &id, nil
-}
-
-const opList = "list workers"
-
-// ListWorkers gives all workers in the order of their ids, from one snapshot.
-func (r *Runtime) ListWorkers(ctx context.Context) (list []WorkerSummary, err error) {
-	return r.list(ctx, WorkerFilter{}, nil, noLimit)
-}
-
-// List gives a page of the workers that pass the filter, in the order of their ids.
-func (r *Runtime) List(ctx context.Context, filter WorkerFilter, page Page) (WorkerPage, error) {
-	limit, err := page.limit()
 	if err != nil {
-		return WorkerPage{}, &db.Error{Op: opList, Err: err}
+		return detail, err
 	}
-	after, err := page.after()
+	stored, err := row.WholeRequest(rx)
 	if err != nil {
-		return WorkerPage{}, &db.Error{Op: opList, Err: err}
+		return detail, corrupted("read worker", err)
 	}
-	items, err := r.list(ctx, filter, after, limit+1)
-	if err != nil || len(items) <= limit {
-		return WorkerPage{Items: items}, err
-	}
-	items = items[:limit]
-	return WorkerPage{Items: items, Next: cursorBehind(string(items[limit-1].WorkerID))}, nil
+	request := requestOf(stored)
+	return WorkerDetail{
+		WorkerRef: worker, RuntimeID: r.id, WorkerID: worker.WorkerID, Status: WorkerStatus(row.Status),
+		Intent: request.Intent, Profile: request.Profile, ConfigBundle: request.ConfigBundle,
+		RequestedCapabilities: request.RequestedCapabilities, WorkspaceRefs: request.WorkspaceRefs, MountRefs: request.MountRefs,
+		TranscriptLen: uint64(row.TranscriptLen), LastEventID: uint64(row.LastEventID),
+	}, nil
 }
 
-// Workers gives the workers that pass the filter one by one, read in pages: no transaction is open while the caller's loop
-// runs. After an error there is nothing more.
-func (r *Runtime) Workers(ctx context.Context, filter WorkerFilter) iter.Seq2[WorkerSummary, error] {
-	return func(yield func(WorkerSummary, error) bool) {
-		const pageSize = 200
-		var after *string
-		for {
-			items, err := r.list(ctx, filter, after, pageSize)
-			if err != nil {
-				yield(WorkerSummary{}, err)
-				return
-			}
-			for _, item := range items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-			if len(items) < pageSize {
-				return
-			}
-			id := string(items[len(items)-1].WorkerID)
-			after = &id
+// Page gives a page of the workers that pass the filter, in the order of their ids, as docs/CLI.md promises. Those that run
+// are found in an index; those that ended are picked out.
+func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
+	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
+		page, err = r.PageTx(rx, filter, at)
+		return err
+	})
+	return page, err
+}
+
+// PageTx is Page inside a transaction.
+func (r *Runtime) PageTx(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
+	page, err = r.page(rx, filter, at)
+	if err != nil {
+		return page, &db.Error{Op: opList, Hint: db.Hint(err), Err: err}
+	}
+	return page, nil
+}
+
+func (r *Runtime) page(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	var behind *string
+	if at.After != "" {
+		var of [1]int64
+		behind = new(string)
+		if err := rx.ReadCursor(listName, at.After, of[:], behind); err != nil {
+			return page, err
+		}
+		if of[0] != r.key {
+			return page, db.NotThisCursor(at.After)
 		}
 	}
-}
-
-// sqlWorkers is without the lists of a request, which no list of workers shows.
-const (
-	sqlWorkers = `
-SELECT w.key, w.worker_id, w.status, w.transcript_len, w.last_event_id,
-    q.intent, q.objective, q.role, q.purpose, q.profile, q.profile_value, q.config_bundle, q.capabilities
-FROM workers AS w JOIN worker_requests AS q ON q.worker = w.key
-WHERE w.runtime = ?`
-	sqlRunning   = ` AND w.status = 'running'` // written out, so that the index of those is seen to hold all
-	sqlHasStatus = ` AND w.status = ?`
-	sqlBehind    = ` AND w.worker_id > ?`
-	sqlInOrder   = ` ORDER BY w.worker_id LIMIT ?`
-)
-
-type workerRow struct {
-	Key           int64   `db:"key"`
-	WorkerID      string  `db:"worker_id"`
-	Status        string  `db:"status"`
-	TranscriptLen uint64  `db:"transcript_len"`
-	LastEventID   int64   `db:"last_event_id"`
-	Intent        string  `db:"intent"`
-	Objective     *string `db:"objective"`
-	Role          *string `db:"role"`
-	Purpose       *string `db:"purpose"`
-	Profile       string  `db:"profile"`
-	ProfileValue  *string `db:"profile_value"`
-	ConfigBundle  *string `db:"config_bundle"`
-	Capabilities  uint64  `db:"capabilities"`
-}
-
-func (row *workerRow) intent() WorkerIntent {
-	i := WorkerIntent{Kind: IntentKind(row.Intent), Purpose: row.Purpose}
-	if row.Objective != nil {
-		i.Objective = *row.Objective
+	rows, err := r.list(rx, filter, behind, int64(room.Items)+1)
+	if err != nil {
+		return page, err
 	}
-	if row.Role != nil {
-		i.Role = *row.Role
+	items := func(yield func(WorkerSummary, error) bool) {
+		for i := range rows {
+			if !yield(r.summary(&rows[i]), nil) {
+				return
+			}
+		}
 	}
-	return i
+	return db.FillPage(room, items, (*WorkerSummary).weight, func(w *WorkerSummary) string {
+		return rx.Cursor(listName, []int64{r.key}, string(w.WorkerID))
+	})
 }
 
-func (row *workerRow) profile() ProfileSelector {
-	p := ProfileSelector{Kind: ProfileKind(row.Profile)}
-	if row.ProfileValue != nil {
-		p.Value = *row.ProfileValue
+func (w *WorkerSummary) weight() int {
+	n := 256 + len(w.WorkerID) + len(w.Intent.Objective) + len(w.Intent.Role) + len(w.Profile.Value)
+	if w.Intent.Purpose != nil {
+		n += len(*w.Intent.Purpose)
 	}
-	return p
+	return n
 }
 
-// noLimit is the limit of a statement that gives all rows.
-const noLimit = math.MaxInt64
+// All gives the workers that pass the filter one by one, in the order of Page: see [db.AllPages]. A worker keeps its place in
+// that order.
+func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[WorkerSummary, error] {
+	return db.AllPages(func(at db.At) (db.Page[WorkerSummary], error) { return r.Page(ctx, filter, at) })
+}
 
 // list gives at most limit workers behind an id.
-func (r *Runtime) list(ctx context.Context, filter WorkerFilter, after *string, limit int) (list []WorkerSummary, err error) {
-	query, args := sqlWorkers, []any{r.key}
+func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int64) (rows []workers.SummaryRow, err error) {
+	query, args := workers.SelectSummaries, []any{r.key}
 	switch filter.Status {
 	case "":
 	case WorkerRunning:
-		query += sqlRunning
+		query += ` AND w.status = 'running'` // written out, so that the index of those is seen to hold all
 	case WorkerStopped, WorkerCancelled:
-		query, args = query+sqlHasStatus, append(args, string(filter.Status))
+		query, args = query+` AND w.status = ?`, append(args, string(filter.Status))
 	default:
-		return nil, &db.Error{Op: opList, Err: fmt.Errorf("%w: %q is no status of a worker", db.ErrInvalid, filter.Status)}
+		return nil, fmt.Errorf("%w: %q is no status of a worker", db.ErrInvalid, filter.Status)
 	}
-	if after != nil {
-		query, args = query+sqlBehind, append(args, *after)
+	if behind != nil {
+		query, args = query+` AND w.worker_id > ?`, append(args, *behind)
 	}
-	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
-		var rows []workerRow
-		if err := rx.Select(&rows, query+sqlInOrder, append(args, limit)...); err != nil {
-			return err
-		}
-		list = make([]WorkerSummary, 0, len(rows))
-		for i := range rows {
-			list = append(list, r.summary(&rows[i]))
-		}
-		return nil
-	})
-	return list, err
+	err = rx.Select(&rows, query+` ORDER BY w.worker_id LIMIT `+workers.BoundLimit, append(args, limit)...)
+	return rows, err
 }
 
-func (r *Runtime) summary(row *workerRow) WorkerSummary {
-	id := WorkerID(row.WorkerID)
+func (r *Runtime) summary(row *workers.SummaryRow) WorkerSummary {
+	id, request := WorkerID(row.WorkerID), row.Request()
 	return WorkerSummary{
 		WorkerRef: NewWorkerRef(r.id, id), RuntimeID: r.id, WorkerID: id, Status: WorkerStatus(row.Status),
-		Intent: row.intent(), Profile: row.profile(), RequestedCapabilityCount: row.Capabilities,
-		HasConfigBundle: row.ConfigBundle != nil, TranscriptLen: row.TranscriptLen, LastEventID: uint64(row.LastEventID),
+		Intent: intentOf(request.Intent), Profile: profileOf(request.Profile), RequestedCapabilityCount: row.Capabilities,
+		HasConfigBundle: row.ConfigBundle != nil, TranscriptLen: uint64(row.TranscriptLen), LastEventID: uint64(row.LastEventID),
 	}
+}
+
+// Find gives the workers whose id begins with prefix, in the order of their ids; at most limit of them, with the rules of a
+// page.
+func (r *Runtime) Find(ctx context.Context, prefix string, limit int) (found []WorkerRef, err error) {
+	err = r.db.Read(ctx, opFind, func(rx *db.Rx) error {
+		found, err = r.FindTx(rx, prefix, limit)
+		return err
+	})
+	return found, err
+}
+
+const (
+	sqlIDsFrom = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ?`
+	sqlByID    = ` ORDER BY worker_id LIMIT ` + workers.BoundLimit
+)
+
+// FindTx is Find inside a transaction.
+func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef, err error) {
+	room, err := db.At{Limit: limit}.Room()
+	if err == nil {
+		err = db.CheckID("worker", prefix)
+	}
+	if err != nil {
+		return nil, &db.Error{Op: opFind, Hint: db.Hint(err), Err: err}
+	}
+	var ids []string
+	if end, bounded := db.AfterPrefix(prefix); bounded {
+		err = rx.Select(&ids, sqlIDsFrom+` AND worker_id < ?`+sqlByID, r.key, prefix, end, room.Items)
+	} else {
+		err = rx.Select(&ids, sqlIDsFrom+sqlByID, r.key, prefix, room.Items)
+	}
+	for _, id := range ids {
+		found = append(found, NewWorkerRef(r.id, WorkerID(id)))
+	}
+	return found, err
+}
+
+// Delete takes a worker away, with its transcript. What the log and the diagnostics tell of it stays, without its name.
+// db.ErrNotFound: there is no such worker.
+func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
+	return refused(r.db.Write(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
+}
+
+// DeleteTx is Delete inside a transaction of the caller's.
+func (r *Runtime) DeleteTx(tx *db.Tx, worker WorkerRef) error {
+	w, err := r.worker(&tx.Rx, worker)
+	if err != nil {
+		return err
+	}
+	row, err := r.row(&tx.Rx, opDelete)
+	if err != nil {
+		return err
+	}
+	if err := row.RemoveWorker(tx, w); err != nil {
+		return err
+	}
+	return row.Save(tx)
 }

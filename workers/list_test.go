@@ -20,9 +20,9 @@ func TestPagesAndTheIteratorGiveTheListInItsOrder(t *testing.T) {
 	}
 	for filter, want := range map[workers.WorkerStatus]int{"": 7, workers.WorkerRunning: 3, workers.WorkerStopped: 4, workers.WorkerCancelled: 0} {
 		var paged, iterated []string
-		page := workers.Page{Limit: 2}
+		page := db.At{Limit: 2}
 		for {
-			got := must(r.List(ctx, workers.WorkerFilter{Status: filter}, page))(t)
+			got := must(r.Page(ctx, workers.WorkerFilter{Status: filter}, page))(t)
 			for _, w := range got.Items {
 				paged = append(paged, string(w.WorkerID))
 			}
@@ -30,7 +30,7 @@ func TestPagesAndTheIteratorGiveTheListInItsOrder(t *testing.T) {
 				break
 			}
 		}
-		for w, err := range r.Workers(ctx, workers.WorkerFilter{Status: filter}) {
+		for w, err := range r.All(ctx, workers.WorkerFilter{Status: filter}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,12 +40,12 @@ func TestPagesAndTheIteratorGiveTheListInItsOrder(t *testing.T) {
 			t.Errorf("%q: pages give %v, the iterator %v", filter, paged, iterated)
 		}
 	}
-	for _, bad := range []workers.Page{{Limit: -1}, {Limit: 1001}, {After: "?"}} {
-		if _, err := r.List(ctx, workers.WorkerFilter{}, bad); !errors.Is(err, db.ErrInvalid) {
+	for _, bad := range []db.At{{Limit: -1}, {Limit: 1001}, {After: "?"}} {
+		if _, err := r.Page(ctx, workers.WorkerFilter{}, bad); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if _, err := r.List(ctx, workers.WorkerFilter{Status: "paused"}, workers.Page{}); !errors.Is(err, db.ErrInvalid) {
+	if _, err := r.Page(ctx, workers.WorkerFilter{Status: "paused"}, db.At{}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("an unknown status: %v", err)
 	}
 }
@@ -57,11 +57,11 @@ func TestGeneratedRuntimeIDsDiffer(t *testing.T) {
 		t.Errorf("%s and %s", a.RuntimeID(), b.RuntimeID())
 	}
 	var ids []workers.RuntimeID
-	for id, err := range workers.Runtimes(t.Context(), d, "") {
+	for r, err := range workers.NewRuntimes(d, "").All(t.Context(), workers.RuntimeFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, id)
+		ids = append(ids, r.RuntimeID)
 	}
 	if len(ids) != 2 {
 		t.Errorf("the scope has %v", ids)

@@ -44,8 +44,8 @@ func sender(args []string) error {
 	}
 }
 
-// follower says the ids of the events of the shared runtime from the one that it is given on, until its input ends.
-// Arguments: path, id of the first event.
+// follower says the ids of the events of the shared runtime behind a cursor, each with its own, until its input ends.
+// Arguments: path, cursor.
 func follower(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -57,21 +57,17 @@ func follower(args []string) error {
 	if err != nil {
 		return err
 	}
-	var next uint64
-	if _, err := fmt.Sscan(args[1], &next); err != nil {
-		return err
-	}
 	go func() {
 		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 			continue
 		}
 		cancel()
 	}()
-	for delivery, err := range r.FollowEvents(ctx, workers.EventCursor{RuntimeID: sharedRuntime, NextEventID: next}) {
+	for item, err := range r.Follow(ctx, args[1]) {
 		if err != nil {
 			break // told to end
 		}
-		fmt.Println(delivery.Event.ID)
+		fmt.Println(item.Item.ID, item.Cursor)
 	}
 	return d.Close()
 }

@@ -1,6 +1,6 @@
 package workers
 
-// RuntimeBackendKind is where a runtime is kept. The words are the original's.
+// RuntimeBackendKind is where a runtime is kept.
 type RuntimeBackendKind string
 
 const (
@@ -31,7 +31,7 @@ func DefaultLimits() RuntimeLimits {
 
 // RuntimeOptions are the choices of Open. The zero value is the default.
 type RuntimeOptions struct {
-	// Scope is the name of the scope; what the root folder was to the original. "" is the default scope.
+	// Scope is the name of the scope; what runtime ids are unique in. "" is the default scope.
 	Scope string
 	// RuntimeID names the runtime; "" makes a new one, under an id of its own.
 	RuntimeID RuntimeID

@@ -3,6 +3,7 @@ package workers_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -89,14 +90,18 @@ func TestAFollowerThatIsKilledGoesOnWhereItWas(t *testing.T) {
 	path := dbtest.Path(t)
 	r := open(t, dbtest.OpenAt(t, path, db.Options{}), workers.RuntimeOptions{RuntimeID: sharedRuntime})
 	worker := must(r.CreateWorker(t.Context(), taskRequest("followed")))(t).WorkerRef
-	next := uint64(1)
+	next, cursor := uint64(1), ""
 	for round := range 4 {
-		p := dbtest.Start(t, "follower", path, strconv.FormatUint(next, 10))
+		p := dbtest.Start(t, "follower", path, cursor)
 		for range 10 {
 			must(r.SendInput(t.Context(), worker, workers.UserInput("x")))(t)
 		}
 		for last := uint64(2 + 10*(round+1)); next <= last; next++ {
-			p.Expect(strconv.FormatUint(next, 10))
+			line, _ := p.Line()
+			id, behind, _ := strings.Cut(line, " ")
+			if cursor = behind; id != strconv.FormatUint(next, 10) {
+				t.Fatalf("event %s came, not %d", id, next)
+			}
 		}
 		p.Kill()
 	}

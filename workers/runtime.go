@@ -3,10 +3,10 @@ package workers
 import (
 	"context"
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"selvedge/db"
+	"selvedge/internal/workers"
 )
 
 // A Runtime is a set of workers with their transcripts, one log of events and one list of diagnostics. Its methods are
@@ -20,28 +20,11 @@ type Runtime struct {
 	limits  RuntimeLimits // never change
 }
 
-// NewMemory makes a runtime that lives in memory, under a new id, until it is closed.
-func NewMemory(ctx context.Context) (*Runtime, error) { return WithOptions(ctx, RuntimeOptions{}) }
-
-// WithOptions makes a runtime that lives in memory until it is closed.
-func WithOptions(ctx context.Context, options RuntimeOptions) (*Runtime, error) {
-	d, err := db.Open(ctx, ":memory:", db.Options{})
-	if err != nil {
-		return nil, err
-	}
-	r, err := Open(ctx, d, options)
-	if err != nil {
-		_ = d.Close() // nothing is in it
-		return nil, err
-	}
-	r.private = true
-	return r, nil
-}
+const opOpen = "open runtime"
 
 // Open gives the runtime of that scope and id, and makes it where it is missing: then its first event is runtime_started.
 // A runtime that is there goes on as it is, with its own name and limits, however many programs have it open.
 func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, error) {
-	const op = "open runtime"
 	r := &Runtime{db: d, id: options.RuntimeID, backend: BackendFsStore}
 	if d.Path() == ":memory:" {
 		r.backend = BackendMemory
@@ -50,13 +33,13 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 		r.id = generatedRuntimeID()
 	}
 	if err := db.CheckID("runtime", string(r.id)); err != nil {
-		return nil, &db.Error{Op: op, Entity: "runtime", Err: err}
+		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
-		return nil, &db.Error{Op: op, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: its name is not valid UTF-8", db.ErrInvalid)}
+		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: its name is not valid UTF-8", db.ErrInvalid)}
 	}
 	found := false
-	err := d.Read(ctx, op, func(rx *db.Rx) (err error) {
+	err := d.Read(ctx, opOpen, func(rx *db.Rx) (err error) {
 		found, err = r.find(rx, options.Scope)
 		return err
 	})
@@ -64,9 +47,9 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	case err != nil:
 		return nil, err
 	case !found && options.MustExist:
-		return nil, r.gone(op)
+		return nil, r.gone(opOpen)
 	case !found:
-		err = d.Write(ctx, op, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
+		err = d.Write(ctx, opOpen, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
 	}
 	if err != nil {
 		return nil, err
@@ -85,30 +68,19 @@ func (r *Runtime) Close() error {
 // RuntimeID is the runtime's half of every WorkerRef.
 func (r *Runtime) RuntimeID() RuntimeID { return r.id }
 
-const (
-	sqlFindRuntime = `SELECT key, max_transcript_items, max_event_items FROM worker_runtimes WHERE scope = ? AND runtime_id = ?`
-
-	sqlAddRuntime = `
-INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items, next_worker_sequence,
-    next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
-    running_workers, stopped_workers, cancelled_workers, diagnostics, created_at)
-VALUES (?, ?, ?, 'running', ?, ?, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, ?) RETURNING key`
-)
-
 func (r *Runtime) find(rx *db.Rx, scopeName string) (bool, error) {
 	scope, ok, err := rx.Scope(scopeName)
 	if err != nil || !ok {
 		return false, err
 	}
-	var row struct {
-		Key         int64 `db:"key"`
-		Transcripts int64 `db:"max_transcript_items"`
-		Events      int64 `db:"max_event_items"`
-	}
-	ok, err = rx.Find(&row, sqlFindRuntime, scope, string(r.id))
+	row, found, err := workers.FindRuntime(rx, scope, string(r.id))
 	r.key = row.Key
-	r.limits = RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.Transcripts), MaxEventBatchItems: uint64(row.Events)}
-	return ok, err
+	r.limits = limitsOf(row)
+	return found, err
+}
+
+func limitsOf(row *workers.RuntimeRow) RuntimeLimits {
+	return RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.MaxTranscript), MaxEventBatchItems: uint64(row.MaxEvents)}
 }
 
 // findOrStart is for the moment between another process's start and ours.
@@ -125,52 +97,40 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	if options.Limits != nil {
 		r.limits = *options.Limits
 	}
-	err = tx.Get(&r.key, sqlAddRuntime, scope, string(r.id), options.DisplayName,
-		int64(r.limits.MaxTranscriptProjectionItems), int64(r.limits.MaxEventBatchItems), db.Nanos(tx.Now()))
-	if err != nil {
+	now := db.Nanos(tx.Now())
+	row := &workers.RuntimeRow{
+		Scope: scope, RuntimeID: string(r.id), DisplayName: options.DisplayName, Status: workers.Running,
+		MaxTranscript: int64(r.limits.MaxTranscriptProjectionItems), MaxEvents: int64(r.limits.MaxEventBatchItems),
+		NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1, NextPosition: 1, FirstPosition: 1, InOrder: 1, CreatedAt: &now,
+	}
+	if err := row.Add(tx); err != nil {
 		return err
 	}
-	state, err := r.state(&tx.Rx)
-	if err != nil {
+	r.key = row.Key
+	if _, err := row.Push(tx, nil, string(EventRuntimeStarted), "runtime started"); err != nil {
 		return err
 	}
-	_, err = r.pushEvent(tx, &state, nil, EventRuntimeStarted, "runtime started")
-	return err
+	return row.Save(tx)
 }
 
 // gone is the error about a runtime that is not in the file, or not any more.
-func (r *Runtime) gone(op string) error {
-	return &db.Error{Op: op, Entity: "runtime", ID: string(r.id), Err: db.ErrNotFound}
+func (r *Runtime) gone(op string) error { return runtimeGone(op, r.id) }
+
+func runtimeGone(op string, id RuntimeID) error {
+	return &db.Error{Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound, Hint: "look at the scope, and at the id"}
 }
 
-// A runtimeState is the part of a runtime's row that changes.
-type runtimeState struct {
-	Status             string `db:"status"`
-	NextWorkerSequence int64  `db:"next_worker_sequence"`
-	NextEventID        int64  `db:"next_event_id"`
-	NextDiagnosticID   int64  `db:"next_diagnostic_id"`
-	NextEventPosition  int64  `db:"next_event_position"`
-	FirstEventPosition int64  `db:"first_event_position"`
-	EventsInOrder      int64  `db:"events_in_order"` // 1 or 0
-	Diagnostics        int64  `db:"diagnostics"`
-}
-
-const sqlRuntimeState = `
-SELECT status, next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order, diagnostics
-FROM worker_runtimes WHERE key = ?`
-
-func (s *runtimeState) inOrder() bool { return s.EventsInOrder != 0 }
-
-func (r *Runtime) state(rx *db.Rx) (s runtimeState, err error) {
-	ok, err := rx.Find(&s, sqlRuntimeState, r.key)
-	if err == nil && !ok {
-		err = r.gone("find runtime")
+// row reads the runtime's row.
+func (r *Runtime) row(rx *db.Rx, op string) (*workers.RuntimeRow, error) {
+	row, found, err := workers.RuntimeByKey(rx, r.key)
+	if err == nil && !found {
+		err = r.gone(op)
 	}
-	return s, err
+	return row, err
 }
 
-func (r *Runtime) ensureRunning(status string) error {
-	if RuntimeStatus(status) == RuntimeStopped {
+func (r *Runtime) ensureRunning(row *workers.RuntimeRow) error {
+	if RuntimeStatus(row.Status) == RuntimeStopped {
 		return runtimeStopped(r.id)
 	}
 	return nil
@@ -191,38 +151,19 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 	return refusal(KindWrongRuntimeCursor, "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
 }
 
-// The ids of events, diagnostics and entries carry their owner's number above their place.
-const (
-	logBits       = 40
-	transcriptPos = 24
-	maxPosition   = 1<<logBits - 2
-	maxEntries    = 1<<transcriptPos - 1
-)
-
-const (
-	sqlAddEvent    = `INSERT INTO worker_events (id, event_id, worker, kind, message, at) VALUES (?, ?, ?, ?, ?, ?)`
-	sqlCountEvents = `UPDATE worker_runtimes SET next_event_id = ?, next_event_position = ? WHERE key = ?`
-)
-
-// pushEvent gives the next id and writes the event. The counters stand in the runtime's row, so that no id is given twice
-// whatever became of the events.
-func (r *Runtime) pushEvent(tx *db.Tx, s *runtimeState, worker *int64, kind RuntimeEventKind, message string) (uint64, error) {
-	id, position := s.NextEventID, s.NextEventPosition
-	if position > maxPosition || uint64(id) == math.MaxUint64 {
-		return 0, fmt.Errorf("%w: the log of runtime %s has no place for another event", db.ErrFull, r.id)
+// worker finds a worker of this runtime.
+func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workers.WorkerRow, error) {
+	if err := r.ensureOwn(ref); err != nil {
+		return nil, err
 	}
-	s.NextEventID, s.NextEventPosition = id+1, position+1
-	if _, err := tx.Exec(sqlCountEvents, s.NextEventID, s.NextEventPosition, r.key); err != nil {
-		return 0, err
+	w, found, err := workers.FindWorker(rx, r.key, string(ref.WorkerID))
+	if err == nil && !found {
+		err = workerNotFound(ref)
 	}
-	_, err := tx.Exec(sqlAddEvent, r.key<<logBits|position, unless(id == position, id), worker, string(kind), message, db.Nanos(tx.Now()))
-	return uint64(id), err
+	return w, err
 }
 
-// unless gives NULL where the value can be told from another column.
-func unless(told bool, value int64) any {
-	if told {
-		return nil
-	}
-	return value
+// corrupted gives a stored thing that can't be read the variant that the seed has for it.
+func corrupted(what string, err error) error {
+	return refusal(KindStoreCorrupt, "runtime store %s found corrupt data: %v", what, err)
 }

@@ -101,11 +101,11 @@ func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.
 	if c.Flags().Changed("runtime") {
 		return []workers.RuntimeID{workers.RuntimeID(named)}, nil
 	}
-	for id, err := range workers.Runtimes(c.Context(), d, a.scope) {
+	for r, err := range workers.NewRuntimes(d, a.scope).All(c.Context(), workers.RuntimeFilter{}) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, id)
+		ids = append(ids, r.RuntimeID)
 	}
 	return ids, nil
 }
@@ -132,7 +132,7 @@ func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID
 		if err != nil {
 			return nil, "", err
 		}
-		page, err := r.List(ctx, filter, workers.Page{After: inside, Limit: limit - len(items)})
+		page, err := r.Page(ctx, filter, db.At{After: inside, Limit: limit - len(items)})
 		if err != nil {
 			return nil, "", err
 		}
@@ -209,14 +209,13 @@ func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
 		if err != nil {
 			return nil, workers.WorkerRef{}, err
 		}
-		for w, err := range r.Workers(ctx, workers.WorkerFilter{}) {
-			if err != nil {
-				return nil, workers.WorkerRef{}, err
-			}
-			if strings.HasPrefix(string(w.WorkerID), given) {
-				name := "--runtime " + shellWord(string(id)) + " " + shellWord(string(w.WorkerID))
-				candidates = append(candidates, candidate[foundWorker]{string(w.WorkerID), name, foundWorker{r, w.WorkerRef}})
-			}
+		found, err := r.Find(ctx, given, namedCandidates+1)
+		if err != nil {
+			return nil, workers.WorkerRef{}, err
+		}
+		for _, ref := range found {
+			name := "--runtime " + shellWord(string(id)) + " " + shellWord(string(ref.WorkerID))
+			candidates = append(candidates, candidate[foundWorker]{string(ref.WorkerID), name, foundWorker{r, ref}})
 		}
 	}
 	found, err := unique("worker", given, candidates)
@@ -228,22 +227,18 @@ func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerR
 	if answer.Detail, err = r.WorkerDetail(ctx, ref); err != nil {
 		return answer, err
 	}
-	for e, err := range r.Transcript(ctx, ref, 0) {
+	for e, err := range r.Transcript(ctx, ref) {
 		if err != nil {
 			return answer, err
 		}
 		answer.Transcript = append(answer.Transcript, e)
 	}
-	start, err := r.EventCursorFromStart(ctx)
-	if err != nil {
-		return answer, err
-	}
-	for d, err := range r.Events(ctx, start) {
+	for e, err := range r.EachEvent(ctx) {
 		if err != nil {
 			return answer, err
 		}
-		if d.Event.WorkerRef != nil && *d.Event.WorkerRef == ref {
-			answer.Events = append(answer.Events, d.Event)
+		if e.WorkerRef != nil && *e.WorkerRef == ref {
+			answer.Events = append(answer.Events, e)
 		}
 	}
 	return answer, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/workers"
+	"selvedge/internal/workers"
 )
 
 // take brings one runtime in. Most of a second import changes nothing, which a read finds out.

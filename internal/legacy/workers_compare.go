@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/workers"
+	"selvedge/internal/workers"
 )
 
 // difference is what a runtime's folder and ours have in common, by kind of record, and of which files.
@@ -96,7 +96,7 @@ func compareRuntime(t *runtimeTree, ours *workers.Exported) *difference {
 	d := &difference{counts: map[string]Count{}}
 	d.document("runtime", t.imported.Snapshot, ours.Given, ours.Snapshot)
 	d.lines("event", t.imported.Events, ours.Events)
-	known := map[workers.WorkerID]*workers.ExportedWorker{}
+	known := map[string]*workers.ExportedWorker{}
 	for i := range ours.Workers {
 		known[ours.Workers[i].WorkerID] = &ours.Workers[i]
 	}

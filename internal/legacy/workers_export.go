@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 
 	"selvedge/db"
-	"selvedge/workers"
+	"selvedge/internal/workers"
+	runtimes "selvedge/workers"
 )
 
 // Export writes dir/runtimes/ID/. The original opens what it writes, also of runtimes that came from folders which it
@@ -27,12 +28,12 @@ func (Workers) Export(ctx context.Context, d *db.DB, scope, dir string, o Option
 	if err := os.Mkdir(x.root, 0o700); err != nil {
 		return x.report, err
 	}
-	for id, err := range workers.Runtimes(ctx, d, scope) {
+	for r, err := range runtimes.NewRuntimes(d, scope).All(ctx, runtimes.RuntimeFilter{}) {
 		if ctx.Err() != nil {
 			return x.report, interrupted(ctx, "export", ctx.Err())
 		}
 		if err == nil {
-			err = x.export(ctx, id)
+			err = x.export(ctx, string(r.RuntimeID))
 		}
 		if err != nil {
 			return x.report, err
@@ -41,8 +42,8 @@ func (Workers) Export(ctx context.Context, d *db.DB, scope, dir string, o Option
 	return x.report, nil
 }
 
-func (x *workersImport) export(ctx context.Context, id workers.RuntimeID) error {
-	name := idName(string(id))
+func (x *workersImport) export(ctx context.Context, id string) error {
+	name := idName(id)
 	if len(name) > maxName {
 		x.report.remark(&x.report.LeftOut, name, fmt.Sprintf("runtime %q: its folder's name is too long", id))
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"selvedge/db"
-	"selvedge/workers"
+	"selvedge/internal/workers"
 )
 
 // Later versions of the worker runtime keep the folder runtimes/ for a while, then the folder itself is the one runtime and
@@ -148,7 +148,7 @@ func (r *runtimeReader) later() string {
 }
 
 // aside puts the files of later versions that have no counterpart into quarantine, as they are. Empty ones say nothing.
-func (r *runtimeReader) aside(folder string, worker workers.WorkerID) {
+func (r *runtimeReader) aside(folder string, worker string) {
 	for _, name := range []string{observationsFile, metadataFile} {
 		path := folder + "/" + name
 		if info, err := os.Stat(below(r.root, path)); err != nil || info.Mode().IsRegular() && info.Size() == 0 {

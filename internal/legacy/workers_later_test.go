@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	written "selvedge/internal/workers"
 	"selvedge/workers"
 )
 
@@ -182,11 +183,11 @@ func TestWorkersOfALaterVersionAreTakenAndLeaveAsTheyCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, exported = exportedWorkers(t, d, "")
-	s, odd, err := workers.ReadWorkerSnapshot([]byte(exported[second+"worker.json"]))
-	if err != nil || odd != "" || s.Status != workers.WorkerStopped || s.WorkerRef != ref {
+	s, odd, err := written.ReadWorkerSnapshot([]byte(exported[second+"worker.json"]))
+	if err != nil || odd != "" || s.Status != "stopped" || s.Worker.WorkerID != "worker-00000002" {
 		t.Errorf("%+v, %q, %v", s, odd, err)
 	}
-	if _, odd, err := workers.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil || odd != "" {
+	if _, odd, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil || odd != "" {
 		t.Errorf("%q, %v", odd, err)
 	}
 	for path, words := range map[string][]string{second + "worker.json": {"initial_input", "execution", "digest"}, at + "runtime.json": {"config_bundles"}} {

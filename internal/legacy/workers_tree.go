@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/workers"
+	"selvedge/internal/workers"
 )
 
 // The names of the original's files.
@@ -59,7 +59,7 @@ type runtimeReader struct {
 	root string
 	tree *runtimeTree
 	hash hash.Hash
-	ids  map[workers.WorkerID]string // the folder that a worker came from
+	ids  map[string]string // the folder that a worker came from
 
 	form     workers.Reader // how the files are to be read
 	eventful bool           // the runtime has events.jsonl, or should have it
@@ -71,9 +71,9 @@ type runtimeReader struct {
 func readRuntimeTree(root, name, id string) *runtimeTree {
 	alone := name == alonePath
 	r := &runtimeReader{
-		root: root, hash: sha256.New(), ids: map[workers.WorkerID]string{}, setAside: map[string]int{}, eventful: true,
-		form: workers.Reader{RuntimeID: workers.RuntimeID(id), Later: alone, Alone: alone},
-		tree: &runtimeTree{path: name, records: tally{"runtime": 1}, aside: tally{}, imported: workers.Imported{RuntimeID: workers.RuntimeID(id), Alone: alone}},
+		root: root, hash: sha256.New(), ids: map[string]string{}, setAside: map[string]int{}, eventful: true,
+		form: workers.Reader{RuntimeID: id, Later: alone, Alone: alone},
+		tree: &runtimeTree{path: name, records: tally{"runtime": 1}, aside: tally{}, imported: workers.Imported{RuntimeID: id, Alone: alone}},
 	}
 	r.snapshot()
 	r.events()
@@ -106,7 +106,7 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 }
 
 // fault notes what the original stumbles over: as a diagnostic of the runtime or worker, and in quarantine.
-func (r *runtimeReader) fault(worker *workers.WorkerID, code string, f finding) {
+func (r *runtimeReader) fault(worker *string, code string, f finding) {
 	id := string(r.tree.imported.RuntimeID)
 	whose := entity{group: id}
 	if worker != nil {
@@ -178,7 +178,7 @@ func (r *runtimeReader) lacks(path string) bool {
 
 // lines gives the lines of a log that can be read. look tells what is wrong with one: odd ones are kept, or not where drop
 // says so.
-func (r *runtimeReader) lines(path string, worker *workers.WorkerID, kind string, look func(line []byte) (odd string, drop bool, err error)) (list [][]byte) {
+func (r *runtimeReader) lines(path string, worker *string, kind string, look func(line []byte) (odd string, drop bool, err error)) (list [][]byte) {
 	text, reason := r.read(path)
 	if reason != "" {
 		r.fault(worker, kind+"s", finding{path: path, what: whatFile, reason: reason})
@@ -282,17 +282,17 @@ func (r *runtimeReader) worker(path, name string) {
 	r.tree.imported.Workers = append(r.tree.imported.Workers, w)
 }
 
-func (r *runtimeReader) transcript(path string, id workers.WorkerID) [][]byte {
-	own := workers.NewWorkerRef(r.tree.imported.RuntimeID, id)
+func (r *runtimeReader) transcript(path string, id string) [][]byte {
+	own := workers.Ref{RuntimeID: r.tree.imported.RuntimeID, WorkerID: id}
 	return r.lines(path, &id, "entry", func(line []byte) (string, bool, error) {
 		e, err := r.form.Entry(line)
 		switch {
-		case err != nil || e.WorkerRef == own:
+		case err != nil || e.Worker == own:
 			return "", false, err
-		case e.WorkerRef.RuntimeID != own.RuntimeID:
-			return fmt.Sprintf("worker %s belongs to runtime %s, not runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID, own.RuntimeID), true, nil
+		case e.Worker.RuntimeID != own.RuntimeID:
+			return fmt.Sprintf("worker %s belongs to runtime %s, not runtime %s", e.Worker.WorkerID, e.Worker.RuntimeID, own.RuntimeID), true, nil
 		}
-		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.WorkerRef.WorkerID, own.WorkerID), true, nil
+		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.Worker.WorkerID, own.WorkerID), true, nil
 	})
 }
 
@@ -318,18 +318,18 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedW
 		f = finding{path: path, what: whatFile, reason: err.Error(), raw: text}
 	case odd != "":
 		f = finding{path: path, what: whatName, reason: odd}
-	case s.WorkerRef.RuntimeID != runtime:
-		f = finding{path: path, what: whatName, reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.WorkerRef.RuntimeID, runtime)}
+	case s.Worker.RuntimeID != runtime:
+		f = finding{path: path, what: whatName, reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime)}
 	}
 	if reason != "" || err != nil {
 		if named {
-			w.WorkerID = workers.WorkerID(byName)
+			w.WorkerID = string(byName)
 		}
 		return w, gap, f
 	}
 	w.Snapshot, w.WorkerID = text, s.WorkerID
-	if s.WorkerRef.WorkerID != s.WorkerID && named && byName != string(s.WorkerID) {
-		w.WorkerID = workers.WorkerID(byName)
+	if s.Worker.WorkerID != s.WorkerID && named && byName != string(s.WorkerID) {
+		w.WorkerID = string(byName)
 	}
 	if err := db.CheckID("worker", string(w.WorkerID)); err != nil {
 		return workers.ImportedWorker{}, gap, finding{path: path, what: whatFile, reason: err.Error(), raw: text}
@@ -354,14 +354,14 @@ func (r *runtimeReader) nobodys(path string) {
 }
 
 // speaker is the worker that a transcript without a snapshot names, in a folder that names none.
-func (r *runtimeReader) speaker(folder string) workers.WorkerID {
+func (r *runtimeReader) speaker(folder string) string {
 	text, err := os.ReadFile(below(r.root, folder+"/"+transcriptFile))
 	if err != nil {
 		return ""
 	}
 	for line := range bytes.Lines(text) {
-		if e, err := r.form.Entry(line); err == nil && e.WorkerRef.RuntimeID == r.tree.imported.RuntimeID {
-			return e.WorkerRef.WorkerID
+		if e, err := r.form.Entry(line); err == nil && e.Worker.RuntimeID == r.tree.imported.RuntimeID {
+			return e.Worker.WorkerID
 		}
 	}
 	return ""

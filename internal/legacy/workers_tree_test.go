@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	written "selvedge/internal/workers"
 	"selvedge/workers"
 )
 
@@ -51,7 +52,7 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 		}
 		_, out := exportedWorkers(t, d, "")
 		text := out[at+runtimeFile]
-		if s, odd, err := workers.ReadRuntimeSnapshot([]byte(text)); err != nil || odd != "" || s.NextWorkerSequence != 2 {
+		if s, odd, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || odd != "" || s.NextWorkerSequence != 2 {
 			t.Errorf("after a call: %+v, %s, %v", s, odd, err)
 		}
 		if !strings.Contains(text, member[strings.IndexByte(member, ':')+1:]) {

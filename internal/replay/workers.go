@@ -34,14 +34,14 @@ type Workers struct {
 }
 
 type modelRuntime struct {
-	snapshot workers.RuntimeSnapshot
+	snapshot runtimeSnapshot
 	backend  workers.RuntimeBackendKind
 	workers  map[workers.WorkerID]*modelWorker
 	events   []workers.RuntimeEvent
 }
 
 type modelWorker struct {
-	snapshot   workers.WorkerSnapshot
+	snapshot   workerSnapshot
 	transcript []workers.TranscriptEntry
 }
 
@@ -156,7 +156,7 @@ func (m *Workers) open(c *Call) (any, error) {
 		m.id = workers.RuntimeID(c.Text("runtime_id"))
 	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
-	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}, snapshot: workers.RuntimeSnapshot{
+	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}, snapshot: runtimeSnapshot{
 		RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
 	}}
 	if c.Has("display_name") {
@@ -284,7 +284,7 @@ func (m *Workers) create(c *Call) (any, error) {
 	s.NextWorkerSequence++
 	ref := workers.NewWorkerRef(m.id, id)
 	event := m.push(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", id))
-	w := &modelWorker{snapshot: workers.WorkerSnapshot{
+	w := &modelWorker{snapshot: workerSnapshot{
 		WorkerRef: ref, WorkerID: id, Status: workers.WorkerRunning, Request: q, NextTranscriptSequence: 1, LastEventID: event,
 	}}
 	if q.ConfigBundle == nil {

@@ -123,7 +123,7 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 		return s, err
 	}
 	var odd string
-	s.snapshot, odd, err = workers.ReadRuntimeSnapshot(text)
+	s.snapshot, odd, err = readRuntimeSnapshot(text)
 	if err == nil && odd == "" && s.snapshot.RuntimeID != id {
 		odd = "runtime snapshot id does not match"
 	}
@@ -131,7 +131,7 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 		return s, err
 	}
 	err = modelLines(filepath.Join(folder, "events.jsonl"), func(line []byte) error {
-		e, odd, err := workers.ReadEventLine(line)
+		e, odd, err := readEventLine(line)
 		s.events = append(s.events, e)
 		return corrupt(odd, err)
 	})
@@ -192,7 +192,7 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 	}
 	w := &modelWorker{}
 	var odd string
-	w.snapshot, odd, err = workers.ReadWorkerSnapshot(text)
+	w.snapshot, odd, err = readWorkerSnapshot(text)
 	if err == nil && odd == "" && w.snapshot.WorkerRef.RuntimeID != runtime {
 		odd = "worker belongs to another runtime"
 	}
@@ -201,7 +201,7 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 	}
 	own := w.snapshot.WorkerRef
 	return w, modelLines(filepath.Join(folder, "transcript.jsonl"), func(line []byte) error {
-		e, err := workers.ReadEntryLine(line)
+		e, err := readEntryLine(line)
 		w.transcript = append(w.transcript, e)
 		switch {
 		case err != nil:

@@ -26,14 +26,14 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 	s = modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}}
 	text, unread := readModelFile(filepath.Join(folder, "runtime.json"))
 	if unread == nil {
-		s.snapshot, _, unread = workers.ReadRuntimeSnapshot(text)
+		s.snapshot, _, unread = readRuntimeSnapshot(text)
 	}
 	if unread != nil {
-		s.snapshot = workers.RuntimeSnapshot{Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1}
+		s.snapshot = runtimeSnapshot{Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1}
 	}
 	s.snapshot.RuntimeID = id
 	salvageLines(filepath.Join(folder, "events.jsonl"), func(line []byte) {
-		if e, _, err := workers.ReadEventLine(line); err == nil {
+		if e, _, err := readEventLine(line); err == nil {
 			s.events = append(s.events, e)
 			if unread != nil && e.Kind == workers.EventRuntimeStopped {
 				s.snapshot.Status = workers.RuntimeStopped
@@ -71,10 +71,10 @@ func namedWorker(name string) (workers.WorkerID, bool) {
 // salvageWorker is nil where nothing tells whose folder it is.
 func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 	byName, named := namedWorker(name)
-	w := &modelWorker{snapshot: workers.WorkerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}}
+	w := &modelWorker{snapshot: workerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}}
 	text, err := readModelFile(filepath.Join(folder, "worker.json"))
 	if err == nil {
-		w.snapshot, _, err = workers.ReadWorkerSnapshot(text)
+		w.snapshot, _, err = readWorkerSnapshot(text)
 	}
 	transcript := filepath.Join(folder, "transcript.jsonl")
 	own := w.snapshot.WorkerID
@@ -83,7 +83,7 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 		own = byName
 	case err != nil:
 		salvageLines(transcript, func(line []byte) {
-			if e, err := workers.ReadEntryLine(line); err == nil && own == "" && e.WorkerRef.RuntimeID == s.snapshot.RuntimeID {
+			if e, err := readEntryLine(line); err == nil && own == "" && e.WorkerRef.RuntimeID == s.snapshot.RuntimeID {
 				own = e.WorkerRef.WorkerID
 			}
 		})
@@ -99,7 +99,7 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 	}
 	w.snapshot.WorkerRef, w.snapshot.WorkerID = ref, own
 	salvageLines(transcript, func(line []byte) {
-		if e, err := workers.ReadEntryLine(line); err == nil && e.WorkerRef == ref {
+		if e, err := readEntryLine(line); err == nil && e.WorkerRef == ref {
 			w.transcript = append(w.transcript, e)
 		}
 	})
@@ -107,8 +107,8 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 }
 
 // guessed is what the log tells of a worker.
-func (s *modelRuntime) guessed(ref workers.WorkerRef) workers.WorkerSnapshot {
-	w := workers.WorkerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}
+func (s *modelRuntime) guessed(ref workers.WorkerRef) workerSnapshot {
+	w := workerSnapshot{Status: workers.WorkerRunning, NextTranscriptSequence: 1}
 	for _, e := range s.events {
 		if e.WorkerRef == nil || *e.WorkerRef != ref {
 			continue

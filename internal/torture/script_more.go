@@ -275,11 +275,11 @@ func sundryScript() script {
 				do:   func(ctx context.Context, s *session) error { _, err := runtime(ctx, s, false); return err },
 				look: func(ctx context.Context, s *session) (trace, error) {
 					n := 0
-					for id, err := range workers.Runtimes(ctx, s.db, "") {
+					for r, err := range workers.NewRuntimes(s.db, "").All(ctx, workers.RuntimeFilter{}) {
 						if err != nil {
 							return "", err
 						}
-						if id == "new" {
+						if r.RuntimeID == "new" {
 							n++
 						}
 					}

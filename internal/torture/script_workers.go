@@ -102,7 +102,7 @@ func inputOp(name string, size int) op {
 				return "", err
 			}
 			n := 0
-			for e, err := range r.Transcript(ctx, at(r, 1), 0) {
+			for e, err := range r.Transcript(ctx, at(r, 1)) {
 				if err != nil {
 					return "", err
 				}
@@ -172,7 +172,7 @@ func wholeRuntime(ctx context.Context, s *session) error {
 		return err
 	}
 	next := uint64(1)
-	for e, err := range r.Transcript(ctx, at(r, 1), 0) {
+	for e, err := range r.Transcript(ctx, at(r, 1)) {
 		if err != nil {
 			return err
 		}

@@ -13,8 +13,8 @@
 //
 // # Caveats
 //
-// A run has room for 4,294,967,296 events in its life, a file for 2,147,483,646 runs. Times have milliseconds, as in the
-// original, and move back with the clock. Caps belong to a Store, not to the file: all programs that write to one scope
+// A run has room for 4,294,967,296 events in its life, a file for 2,147,483,646 runs. Times have milliseconds,
+// and move back with the clock. Caps belong to a Store, not to the file: all programs that write to one scope
 // should set the same. [Store.ReplaceRecords] and [Store.Records] hold a whole scope in memory; [Store.List] and
 // [Store.EventPage] do not. Runs whose restored events repeat sequences or go back are paged through by a scan.
 package live

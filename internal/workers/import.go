@@ -16,7 +16,7 @@ import (
 
 // An Imported runtime is what could be read of a runtime of the original.
 type Imported struct {
-	RuntimeID RuntimeID
+	RuntimeID string
 	Snapshot  []byte   // runtime.json; nil where it is missing or can't be read
 	Events    [][]byte // the lines of events.jsonl that can be read, without line feeds
 	Workers   []ImportedWorker
@@ -28,18 +28,18 @@ type Imported struct {
 
 // An ImportedWorker is what could be read of a worker.
 type ImportedWorker struct {
-	WorkerID WorkerID
+	WorkerID string
 	Snapshot []byte   // worker.json; nil where it is missing or can't be read
 	Entries  [][]byte // the lines of transcript.jsonl that can be read, without line feeds
 }
 
 // A Fault is something that was missing or could not be read. It becomes a diagnostic, an error.
 type Fault struct {
-	Worker  *WorkerID // nil: of the runtime
-	Code    string    // import.… and a word
+	Worker  *string // nil: of the runtime
+	Code    string  // import.… and a word
 	Message string
 
-	severity DiagnosticSeverity // "" is an error
+	severity string // "" is an error
 }
 
 // codeLater is the code of the diagnostic that Imported.Later becomes. It is of this file, not of the runtime: no export
@@ -48,7 +48,7 @@ const codeLater = "import.later_version"
 
 // ReadEventLine reads a line of events.jsonl; odd says why the original refuses one that can be read all the same, "" if it
 // doesn't. What can't be read is a *DecodeError.
-func ReadEventLine(line []byte) (e RuntimeEvent, odd string, err error) {
+func ReadEventLine(line []byte) (e Event, odd string, err error) {
 	e, known, err := decodeEvent(line)
 	if err == nil && !known {
 		odd = fmt.Sprintf("unknown variant `%s`, expected %s", e.Kind, serdejson.OneOf(eventWords))
@@ -57,29 +57,17 @@ func ReadEventLine(line []byte) (e RuntimeEvent, odd string, err error) {
 }
 
 // ReadEntryLine reads a line of transcript.jsonl. What can't be read is a *DecodeError.
-func ReadEntryLine(line []byte) (TranscriptEntry, error) { return decodeEntry(line) }
+func ReadEntryLine(line []byte) (Entry, error) { return decodeEntry(line) }
 
 const (
-	sqlImportRuntime = `
-INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items, next_worker_sequence,
-    next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
-    running_workers, stopped_workers, cancelled_workers, diagnostics)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?) RETURNING key`
-	sqlImportWorker = `
-INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id)
-VALUES (?, ?, ?, ?, ?, ?) RETURNING key`
-	sqlImportEvent           = `INSERT INTO worker_events (id, event_id, worker, kind, message, raw) VALUES (?, ?, ?, ?, ?, ?)`
-	sqlImportEntry           = `INSERT INTO worker_entries (id, sequence, role, content, event_id, raw) VALUES (?, ?, ?, ?, ?, ?)`
-	sqlImportDiagnostic      = `INSERT INTO worker_diagnostics (id, diagnostic_id, severity, code, message, worker, at, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlImportDocument        = `INSERT INTO worker_runtime_documents (runtime, document) VALUES (?, ?)`
-	sqlImportWorkerDocument  = `INSERT INTO worker_documents (worker, document) VALUES (?, ?)`
-	sqlRemoveImportedRuntime = `DELETE FROM worker_runtimes WHERE key = ?`
+	sqlAddDocument       = `INSERT INTO worker_runtime_documents (runtime, document, checksum) VALUES (?, ?, ?)`
+	sqlAddWorkerDocument = `INSERT INTO worker_documents (worker, document, checksum) VALUES (?, ?, ?)`
 )
 
 // ImportRuntime adds a runtime that is not there yet, and returns the number of its row. Its counters become those of the
 // snapshots, or what follows the highest number seen, whichever is more. The order of the lines is kept.
 func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err error) {
-	for _, id := range append([]string{string(im.RuntimeID)}, workerIDs(im.Workers)...) {
+	for _, id := range append([]string{im.RuntimeID}, workerIDs(im.Workers)...) {
 		if err := db.CheckID("runtime or worker", id); err != nil {
 			return 0, err
 		}
@@ -93,30 +81,33 @@ func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err err
 		return 0, err
 	}
 	s := &p.snapshot
-	err = tx.Get(&key, sqlImportRuntime, scope, string(im.RuntimeID), s.DisplayName, string(s.Status), int64(s.Limits.MaxTranscriptProjectionItems),
-		int64(s.Limits.MaxEventBatchItems), int64(s.NextWorkerSequence), int64(s.NextEventID), int64(s.NextDiagnosticID), p.nextPosition,
-		p.ordered(), p.count(WorkerRunning), p.count(WorkerStopped), p.count(WorkerCancelled), len(s.Diagnostics)+len(p.Faults))
-	if err != nil {
+	p.row = RuntimeRow{
+		Scope: scope, RuntimeID: im.RuntimeID, DisplayName: s.DisplayName, Status: s.Status,
+		MaxTranscript: int64(s.Limits.Transcript), MaxEvents: int64(s.Limits.Events),
+		NextWorkerSequence: int64(s.NextWorkerSequence), NextEventID: int64(s.NextEventID), NextDiagnosticID: int64(s.NextDiagnosticID),
+		NextPosition: p.nextPosition, FirstPosition: 1,
+	}
+	if p.inOrder {
+		p.row.InOrder = 1
+	}
+	if err := p.row.Add(tx); err != nil {
 		return 0, err
 	}
-	p.tx, p.key = tx, key
+	p.tx = tx
 	for _, step := range []func() error{p.addWorkers, p.addEvents, p.addDiagnostics, p.addDocument} {
 		if err := step(); err != nil {
 			return 0, err
 		}
 	}
-	return key, nil
+	return p.row.Key, p.row.Save(tx)
 }
 
 // RemoveImported takes out a runtime with all that belongs to it.
-func RemoveImported(tx *db.Tx, key int64) error {
-	_, err := tx.Exec(sqlRemoveImportedRuntime, key)
-	return err
-}
+func RemoveImported(tx *db.Tx, key int64) error { return (&RuntimeRow{Key: key}).Remove(tx) }
 
 func workerIDs(list []ImportedWorker) (ids []string) {
 	for _, w := range list {
-		ids = append(ids, string(w.WorkerID))
+		ids = append(ids, w.WorkerID)
 	}
 	return ids
 }
@@ -125,13 +116,13 @@ func workerIDs(list []ImportedWorker) (ids []string) {
 type importing struct {
 	Imported
 	tx           *db.Tx
-	key          int64
+	row          RuntimeRow
 	reader       Reader
 	snapshot     RuntimeSnapshot
 	workers      []WorkerSnapshot // beside Workers
-	entries      [][]TranscriptEntry
-	keys         map[WorkerID]int64
-	events       []RuntimeEvent
+	entries      [][]Entry
+	keys         map[string]int64
+	events       []Event
 	positions    []int64
 	nextPosition int64
 	inOrder      bool
@@ -141,8 +132,8 @@ func newImporting(im Imported) (*importing, error) {
 	if im.Later != "" {
 		im.Faults = append(slices.Clip(im.Faults), Fault{Code: codeLater, Message: im.Later, severity: SeverityInfo})
 	}
-	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone}, keys: map[WorkerID]int64{}, snapshot: RuntimeSnapshot{
-		Status: RuntimeRunning, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
+	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone}, keys: map[string]int64{}, snapshot: RuntimeSnapshot{
+		Status: Running, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
 	}}
 	if im.Snapshot != nil {
 		s, gap, _, err := p.reader.Runtime(im.Snapshot)
@@ -183,8 +174,8 @@ func (p *importing) readEvents() error {
 		}
 		p.events = append(p.events, e)
 		p.snapshot.NextEventID = beyond(p.snapshot.NextEventID, e.ID)
-		if p.Snapshot == nil && e.Kind == EventRuntimeStopped {
-			p.snapshot.Status = RuntimeStopped
+		if p.Snapshot == nil && e.Kind == RuntimeStopped {
+			p.snapshot.Status = Stopped
 		}
 	}
 	return nil
@@ -192,8 +183,8 @@ func (p *importing) readEvents() error {
 
 // readWorker reads what there is of a worker; what its snapshot doesn't say is taken from the log.
 func (p *importing) readWorker(w ImportedWorker) (err error) {
-	ref := NewWorkerRef(p.RuntimeID, w.WorkerID)
-	s := WorkerSnapshot{Status: WorkerRunning, NextTranscriptSequence: 1}
+	ref := Ref{p.RuntimeID, w.WorkerID}
+	s := WorkerSnapshot{Status: Running, NextTranscriptSequence: 1, Request: unknownRequest}
 	if w.Snapshot != nil {
 		var gap Gap
 		if s, gap, _, err = p.reader.Worker(w.Snapshot); err != nil {
@@ -206,8 +197,8 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 	} else {
 		p.guess(&s, ref)
 	}
-	s.WorkerRef, s.WorkerID = ref, w.WorkerID
-	var entries []TranscriptEntry
+	s.Worker, s.WorkerID = ref, w.WorkerID
+	var entries []Entry
 	for _, line := range w.Entries {
 		e, err := p.reader.Entry(line)
 		if err != nil {
@@ -216,8 +207,8 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 		entries = append(entries, e)
 		s.NextTranscriptSequence = beyond(s.NextTranscriptSequence, e.Sequence)
 	}
-	if len(entries) > maxEntries {
-		return fmt.Errorf("%w: worker %s has %d entries; %d are possible", db.ErrInvalid, w.WorkerID, len(entries), maxEntries)
+	if len(entries) > MaxEntries {
+		return fmt.Errorf("%w: worker %s has %d entries; %d are possible", db.ErrInvalid, w.WorkerID, len(entries), MaxEntries)
 	}
 	if n, ok := numberOf(w.WorkerID); ok {
 		p.snapshot.NextWorkerSequence = beyond(p.snapshot.NextWorkerSequence, n)
@@ -226,29 +217,35 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 	return nil
 }
 
-func (p *importing) guess(s *WorkerSnapshot, ref WorkerRef) {
+// unknownRequest is that of a worker whose request nothing tells.
+var unknownRequest = Request{Intent: Intent{Kind: IntentAssistant}, Profile: Profile{Kind: ProfileDefault}}
+
+func (p *importing) guess(s *WorkerSnapshot, ref Ref) {
 	for _, e := range p.events {
-		if e.WorkerRef == nil || *e.WorkerRef != ref {
+		if e.Worker == nil || *e.Worker != ref {
 			continue
 		}
 		s.LastEventID = e.ID
 		switch e.Kind {
-		case EventWorkerStopped:
-			s.Status = WorkerStopped
-		case EventWorkerCancelled:
-			s.Status = WorkerCancelled
+		case WorkerStopped:
+			s.Status = Stopped
+		case WorkerCancelled:
+			s.Status = Cancelled
 		}
 	}
-	if s.Status == WorkerRunning && p.snapshot.Status == RuntimeStopped {
-		s.Status = WorkerStopped
+	if s.Status == Running && p.snapshot.Status == Stopped {
+		s.Status = Stopped
 	}
 }
 
-// numberOf is the sequence in an id that generatedWorkerID made.
-func numberOf(id WorkerID) (uint64, bool) {
-	digits, ok := strings.CutPrefix(string(id), "worker-")
+// GeneratedID is the id of a worker of that number.
+func GeneratedID(sequence uint64) string { return fmt.Sprintf("worker-%08x", sequence) }
+
+// numberOf is the sequence in an id that GeneratedID made.
+func numberOf(id string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(id, "worker-")
 	n, err := strconv.ParseUint(digits, 16, 64)
-	return n, ok && err == nil && generatedWorkerID(n) == id
+	return n, ok && err == nil && GeneratedID(n) == id
 }
 
 // place gives each event its place in the log: its id, as long as the ids grow and are not too high; else the next one.
@@ -256,64 +253,43 @@ func (p *importing) place() {
 	p.inOrder = true
 	last := int64(0)
 	for _, e := range p.events {
-		if e.ID <= uint64(last) || e.ID > maxPosition {
+		if e.ID <= uint64(last) || e.ID > MaxPosition {
 			p.inOrder = false
 		}
 		last++
-		if e.ID > uint64(last) && e.ID <= maxPosition/2 { // leaves room behind a stray id
+		if e.ID > uint64(last) && e.ID <= MaxPosition/2 { // leaves room behind a stray id
 			last = int64(e.ID)
 		}
 		p.inOrder = p.inOrder && uint64(last) == e.ID
 		p.positions = append(p.positions, last)
 	}
 	p.nextPosition = last + 1
-	if p.snapshot.NextEventID > maxPosition/2 {
+	if p.snapshot.NextEventID > MaxPosition/2 {
 		p.inOrder = false
 	} else if next := int64(p.snapshot.NextEventID); next >= p.nextPosition {
 		p.nextPosition = next
 	}
 }
 
-// ordered is inOrder as a column has it.
-func (p *importing) ordered() int64 {
-	if p.inOrder {
-		return 1
-	}
-	return 0
-}
-
-func (p *importing) count(status WorkerStatus) (n int) {
-	for i := range p.workers {
-		if p.workers[i].Status == status {
-			n++
-		}
-	}
-	return n
-}
-
 func (p *importing) addWorkers() error {
 	for i := range p.workers {
 		s := &p.workers[i]
-		var key int64
-		err := p.tx.Get(&key, sqlImportWorker, p.key, string(s.WorkerID), string(s.Status), len(p.entries[i]), int64(s.NextTranscriptSequence), int64(s.LastEventID))
-		if err != nil {
+		w := &WorkerRow{
+			WorkerID: s.WorkerID, Status: s.Status, TranscriptLen: int64(len(p.entries[i])),
+			NextSequence: int64(s.NextTranscriptSequence), LastEventID: int64(s.LastEventID),
+		}
+		if err := p.row.AddWorker(p.tx, w, s.Request); err != nil {
 			return err
 		}
-		p.keys[s.WorkerID] = key
-		if err := addRequest(p.tx, key, s.Request); err != nil {
-			return err
-		}
+		p.keys[s.WorkerID] = w.Key
 		for j, e := range p.entries[i] {
-			place := int64(j + 1)
 			line := p.Workers[i].Entries[j]
-			_, err := p.tx.Exec(sqlImportEntry, key<<transcriptPos|place, unless(e.Sequence == uint64(place), int64(e.Sequence)), string(e.Role),
-				[]byte(e.Content), int64(e.EventID), unlessSame(line, appendEntry(nil, e)))
-			if err != nil {
+			if err := w.putEntry(p.tx, int64(j+1), e, nil, unlessSame(line, appendEntry(nil, e)), nil); err != nil {
 				return err
 			}
 		}
 		if text := p.Workers[i].Snapshot; text != nil && !bytes.Equal(text, pretty(s.members())) {
-			if _, err := p.tx.Exec(sqlImportWorkerDocument, key, text); err != nil {
+			if _, err := p.tx.Exec(sqlAddWorkerDocument, w.Key, text, db.Checksum(w.Key, text)); err != nil {
 				return err
 			}
 		}
@@ -330,7 +306,7 @@ func unlessSame(line, encoded []byte) any {
 }
 
 // keyOf is the row of a worker of this runtime; told is false where the ref can't be told from it.
-func (p *importing) keyOf(ref *WorkerRef) (key *int64, told bool) {
+func (p *importing) keyOf(ref *Ref) (key *int64, told bool) {
 	if ref == nil {
 		return nil, true
 	}
@@ -343,14 +319,12 @@ func (p *importing) keyOf(ref *WorkerRef) (key *int64, told bool) {
 
 func (p *importing) addEvents() error {
 	for i, e := range p.events {
-		worker, told := p.keyOf(e.WorkerRef)
+		worker, told := p.keyOf(e.Worker)
 		var raw any = p.Events[i]
-		if told && slices.Contains(eventWords, string(e.Kind)) {
+		if told && slices.Contains(eventWords, e.Kind) {
 			raw = unlessSame(p.Events[i], appendEvent(nil, e))
 		}
-		at := p.positions[i]
-		_, err := p.tx.Exec(sqlImportEvent, p.key<<logBits|at, unless(e.ID == uint64(at), int64(e.ID)), worker, string(e.Kind), e.Message, raw)
-		if err != nil {
+		if err := p.row.putEvent(p.tx, p.positions[i], e, worker, nil, raw); err != nil {
 			return err
 		}
 	}
@@ -358,49 +332,35 @@ func (p *importing) addEvents() error {
 }
 
 func (p *importing) addDiagnostics() error {
-	place := int64(0)
 	for i, d := range p.snapshot.Diagnostics {
-		place++
-		worker, told := p.keyOf(d.WorkerRef)
+		p.row.Diagnostics++
+		worker, told := p.keyOf(d.Worker)
 		var raw any = p.snapshot.diagnosed[i]
 		if told {
 			raw = unlessSame(compact(p.snapshot.diagnosed[i]), appendDiagnostic(nil, d))
 		}
-		if err := p.addDiagnostic(place, d, worker, nil, raw); err != nil {
+		if err := p.row.putDiagnostic(p.tx, p.row.Diagnostics, d, worker, nil, raw); err != nil {
 			return err
 		}
 	}
 	for _, f := range p.Faults {
-		place++
-		d := RuntimeDiagnostic{ID: p.snapshot.NextDiagnosticID, Severity: cmp.Or(f.severity, SeverityError), Code: f.Code, Message: f.Message}
-		p.snapshot.NextDiagnosticID++
 		var worker *int64
 		if f.Worker != nil {
 			if k, ok := p.keys[*f.Worker]; ok {
 				worker = &k
 			}
 		}
-		if err := p.addDiagnostic(place, d, worker, db.Nanos(p.tx.Now()), nil); err != nil {
+		if err := p.row.Diagnose(p.tx, worker, cmp.Or(f.severity, SeverityError), f.Code, f.Message); err != nil {
 			return err
 		}
 	}
-	if len(p.Faults) == 0 {
-		return nil
-	}
-	_, err := p.tx.Exec(sqlCountDiagnostics, int64(p.snapshot.NextDiagnosticID), place, p.key)
-	return err
-}
-
-func (p *importing) addDiagnostic(place int64, d RuntimeDiagnostic, worker *int64, at, raw any) error {
-	_, err := p.tx.Exec(sqlImportDiagnostic, p.key<<logBits|place, unless(d.ID == uint64(place), int64(d.ID)), string(d.Severity), d.Code, d.Message,
-		worker, at, raw)
-	return err
+	return nil
 }
 
 func (p *importing) addDocument() error {
 	if p.Snapshot == nil || bytes.Equal(p.Snapshot, pretty(p.snapshot.members())) && len(p.Faults) == 0 {
 		return nil
 	}
-	_, err := p.tx.Exec(sqlImportDocument, p.key, p.Snapshot)
+	_, err := p.tx.Exec(sqlAddDocument, p.row.Key, p.Snapshot, db.Checksum(p.row.Key, p.Snapshot))
 	return err
 }

@@ -27,14 +27,14 @@ var (
 
 // A RuntimeSnapshot is a runtime.json.
 type RuntimeSnapshot struct {
-	RuntimeID          RuntimeID
+	RuntimeID          string
 	DisplayName        *string
-	Status             RuntimeStatus
-	Limits             RuntimeLimits
+	Status             string
+	Limits             Limits
 	NextWorkerSequence uint64
 	NextEventID        uint64
 	NextDiagnosticID   uint64
-	Diagnostics        []RuntimeDiagnostic
+	Diagnostics        []Diagnostic
 
 	diagnosed [][]byte // the diagnostics as they stand in the document
 }
@@ -47,17 +47,17 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error)
 	}
 	f := runtimeDocument.read(trimBlanks(text))
 	version := f.number(0, "u32")
-	s = RuntimeSnapshot{RuntimeID: RuntimeID(f.text(1)), DisplayName: f.optionalText(2)}
+	s = RuntimeSnapshot{RuntimeID: f.text(1), DisplayName: f.optionalText(2)}
 	backend := f.word(3, backendWords)
-	s.Status = RuntimeStatus(f.word(4, lifecycleWords))
+	s.Status = f.word(4, lifecycleWords)
 	if limits := f.need(5); limits != nil {
 		inner := limitsDocument.read(limits)
-		s.Limits = RuntimeLimits{MaxTranscriptProjectionItems: inner.number(0, "usize"), MaxEventBatchItems: inner.number(1, "usize")}
+		s.Limits = Limits{Transcript: inner.number(0, "usize"), Events: inner.number(1, "usize")}
 		f.keep(inner.err)
 	}
 	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.number(6, "u64"), f.number(7, "u64"), f.number(8, "u64")
 	if f.need(9) != nil {
-		s.Diagnostics = decodeList(&f, 9, func(text []byte) (RuntimeDiagnostic, error) {
+		s.Diagnostics = decodeList(&f, 9, func(text []byte) (Diagnostic, error) {
 			s.diagnosed = append(s.diagnosed, text)
 			return decodeDiagnostic(text)
 		})
@@ -67,7 +67,7 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error)
 		return RuntimeSnapshot{}, "", f.err
 	case version != schemaVersion:
 		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
-	case backend != string(BackendFsStore):
+	case backend != backendFolder:
 		odd = "runtime snapshot backend is Memory"
 	}
 	return s, odd, nil
@@ -75,16 +75,16 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error)
 
 func (s *RuntimeSnapshot) members() []byte {
 	dst := appendNumber(nil, `{"schema_version":`, schemaVersion)
-	dst = appendText(dst, `,"runtime_id":`, string(s.RuntimeID))
+	dst = appendText(dst, `,"runtime_id":`, s.RuntimeID)
 	if s.DisplayName == nil {
 		dst = append(dst, `,"display_name":null`...)
 	} else {
 		dst = appendText(dst, `,"display_name":`, *s.DisplayName)
 	}
-	dst = appendText(dst, `,"backend":`, string(BackendFsStore))
-	dst = appendText(dst, `,"status":`, string(s.Status))
-	dst = appendNumber(dst, `,"limits":{"max_transcript_projection_items":`, s.Limits.MaxTranscriptProjectionItems)
-	dst = append(appendNumber(dst, `,"max_event_batch_items":`, s.Limits.MaxEventBatchItems), '}')
+	dst = appendText(dst, `,"backend":`, backendFolder)
+	dst = appendText(dst, `,"status":`, s.Status)
+	dst = appendNumber(dst, `,"limits":{"max_transcript_projection_items":`, s.Limits.Transcript)
+	dst = append(appendNumber(dst, `,"max_event_batch_items":`, s.Limits.Events), '}')
 	dst = appendNumber(dst, `,"next_worker_sequence":`, s.NextWorkerSequence)
 	dst = appendNumber(dst, `,"next_event_id":`, s.NextEventID)
 	dst = appendNumber(dst, `,"next_diagnostic_id":`, s.NextDiagnosticID)
@@ -104,10 +104,10 @@ func (s *RuntimeSnapshot) members() []byte {
 
 // A WorkerSnapshot is a worker.json.
 type WorkerSnapshot struct {
-	WorkerRef              WorkerRef
-	WorkerID               WorkerID
-	Status                 WorkerStatus
-	Request                CreateWorkerRequest
+	Worker                 Ref
+	WorkerID               string
+	Status                 string
+	Request                Request
 	NextTranscriptSequence uint64
 	LastEventID            uint64
 }
@@ -120,7 +120,7 @@ func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
 	}
 	f := workerDocument.read(trimBlanks(text))
 	version := f.number(0, "u32")
-	s = WorkerSnapshot{WorkerRef: f.ref(1), WorkerID: WorkerID(f.text(2)), Status: WorkerStatus(f.word(3, statusWords))}
+	s = WorkerSnapshot{Worker: f.ref(1), WorkerID: f.text(2), Status: f.word(3, statusWords)}
 	if request := f.need(4); request != nil {
 		s.Request, err = decodeRequest(request)
 		f.keep(err)
@@ -131,17 +131,17 @@ func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
 		return WorkerSnapshot{}, "", f.err
 	case version != schemaVersion:
 		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
-	case s.WorkerRef.WorkerID != s.WorkerID:
-		odd = fmt.Sprintf("worker_ref id %s does not match worker_id %s", s.WorkerRef.WorkerID, s.WorkerID)
+	case s.Worker.WorkerID != s.WorkerID:
+		odd = fmt.Sprintf("worker_ref id %s does not match worker_id %s", s.Worker.WorkerID, s.WorkerID)
 	}
 	return s, odd, nil
 }
 
 func (s *WorkerSnapshot) members() []byte {
 	dst := appendNumber(nil, `{"schema_version":`, schemaVersion)
-	dst = appendRef(dst, `,"worker_ref":`, s.WorkerRef)
-	dst = appendText(dst, `,"worker_id":`, string(s.WorkerID))
-	dst = appendText(dst, `,"status":`, string(s.Status))
+	dst = appendRef(dst, `,"worker_ref":`, s.Worker)
+	dst = appendText(dst, `,"worker_id":`, s.WorkerID)
+	dst = appendText(dst, `,"status":`, s.Status)
 	dst = appendRequest(append(dst, `,"request":`...), s.Request)
 	dst = appendNumber(dst, `,"next_transcript_sequence":`, s.NextTranscriptSequence)
 	return append(appendNumber(dst, `,"last_event_id":`, s.LastEventID), '}')

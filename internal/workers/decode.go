@@ -28,60 +28,52 @@ var (
 )
 
 var (
-	intentWords    = []string{string(IntentAssistant), string(IntentTask), string(IntentRole)}
-	profileWords   = []string{string(ProfileRuntimeDefault), string(ProfileBuiltin), string(ProfileNamed)}
-	inputWords     = []string{string(InputUser), string(InputSystem)}
-	eventWords     = []string{string(EventRuntimeStarted), string(EventRuntimeStopped), string(EventWorkerCreated), string(EventWorkerInputAccepted), string(EventWorkerStopped), string(EventWorkerCancelled)}
-	severityWords  = []string{string(SeverityInfo), string(SeverityWarning), string(SeverityError)}
-	statusWords    = []string{string(WorkerRunning), string(WorkerStopped), string(WorkerCancelled)}
-	lifecycleWords = []string{string(RuntimeRunning), string(RuntimeStopped)}
-	backendWords   = []string{string(BackendMemory), string(BackendFsStore)}
+	intentWords    = []string{IntentAssistant, IntentTask, IntentRole}
+	profileWords   = []string{ProfileDefault, ProfileBuiltin, ProfileNamed}
+	inputWords     = []string{RoleUser, RoleSystem}
+	eventWords     = []string{RuntimeStarted, RuntimeStopped, WorkerCreated, InputAccepted, WorkerStopped, WorkerCancelled}
+	severityWords  = []string{SeverityInfo, SeverityWarning, SeverityError}
+	statusWords    = []string{Running, Stopped, Cancelled}
+	lifecycleWords = []string{Running, Stopped}
+	backendWords   = []string{backendMemory, backendFolder}
 )
 
-// UnmarshalJSON reads a request as the original does: intent and profile must be there, unknown members are passed over.
-// What it can't read is a *DecodeError.
-func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
-	return unmarshal(&requestStructure, text, request, decodeRequest)
+// DecodeRequest reads a request: intent and profile must be there, unknown members are passed over. What it can't read is a
+// *DecodeError, as for all that follow.
+func DecodeRequest(text []byte) (Request, error) {
+	return decode(&requestStructure, text, decodeRequest)
 }
 
-// UnmarshalJSON reads an intent, an object with the member kind. What it can't read is a *DecodeError.
-func (i *WorkerIntent) UnmarshalJSON(text []byte) error {
-	return unmarshal(untold, text, i, decodeIntent)
+// DecodeIntent reads an intent, an object with the member kind.
+func DecodeIntent(text []byte) (Intent, error) { return decode(untold, text, decodeIntent) }
+
+// DecodeProfile reads a profile, an object with the members kind and value.
+func DecodeProfile(text []byte) (Profile, error) {
+	return decode(&profileStructure, text, decodeProfile)
 }
 
-// UnmarshalJSON reads a profile, an object with the members kind and value. What it can't read is a *DecodeError.
-func (p *ProfileSelector) UnmarshalJSON(text []byte) error {
-	return unmarshal(&profileStructure, text, p, decodeProfile)
-}
+// DecodeInput reads an input; its kind must be user or system.
+func DecodeInput(text []byte) (Input, error) { return decode(&inputStructure, text, decodeInput) }
 
-// UnmarshalJSON reads an input; its kind must be user or system. What it can't read is a *DecodeError.
-func (i *WorkerInput) UnmarshalJSON(text []byte) error {
-	return unmarshal(&inputStructure, text, i, decodeInput)
-}
-
-// UnmarshalJSON reads the object {"kind":…}, with any word.
-func (k *RuntimeEventKind) UnmarshalJSON(text []byte) error {
-	return unmarshal(untold, text, k, func(text []byte) (RuntimeEventKind, error) {
+// DecodeKind reads the object {"kind":…}, with any word.
+func DecodeKind(text []byte) (string, error) {
+	return decode(untold, text, func(text []byte) (string, error) {
 		kind, _, err := decodeEventKind(text)
 		return kind, err
 	})
 }
 
-func unmarshal[T any](st *structure, text []byte, into *T, decode func([]byte) (T, error)) error {
+func decode[T any](st *structure, text []byte, read func([]byte) (T, error)) (value T, err error) {
 	if err := st.check(text); err != nil {
-		return err
+		return value, err
 	}
-	value, err := decode(trimBlanks(text))
-	if err == nil {
-		*into = value
-	}
-	return err
+	return read(trimBlanks(text))
 }
 
 // trimBlanks gives the one value of a text that check has accepted.
 func trimBlanks(text []byte) []byte { return valueAt(serdejson.NewScanner(text), text) }
 
-func decodeRequest(text []byte) (r CreateWorkerRequest, err error) {
+func decodeRequest(text []byte) (r Request, err error) {
 	f := requestStructure.read(text)
 	if intent := f.need(0); intent != nil {
 		r.Intent, err = decodeIntent(intent)
@@ -93,12 +85,13 @@ func decodeRequest(text []byte) (r CreateWorkerRequest, err error) {
 	}
 	if bundle := f.given(2); bundle != nil {
 		inner := bundleStructure.read(bundle)
-		r.ConfigBundle = &ConfigBundleRef{ID: inner.text(0)}
+		id := inner.text(0)
+		r.ConfigBundle = &id
 		f.keep(inner.err)
 	}
-	r.RequestedCapabilities = decodeList(&f, 3, decodeCapability)
-	r.WorkspaceRefs = decodeList(&f, 4, decodeWorkspace)
-	r.MountRefs = decodeList(&f, 5, decodeMount)
+	r.Capabilities = decodeList(&f, 3, decodeCapability)
+	r.Workspaces = decodeList(&f, 4, decodeWorkspace)
+	r.Mounts = decodeList(&f, 5, decodeMount)
 	return r, f.err
 }
 
@@ -127,30 +120,30 @@ func decodeArray[T any](text []byte, decode func([]byte) (T, error)) (list []T, 
 	return list, nil
 }
 
-func decodeCapability(text []byte) (CapabilityRequest, error) {
+func decodeCapability(text []byte) (Capability, error) {
 	f := capabilityStructure.read(text)
-	c := CapabilityRequest{Name: f.text(0), Reason: f.optionalText(1)}
+	c := Capability{Name: f.text(0), Reason: f.optionalText(1)}
 	return c, f.err
 }
 
-func decodeWorkspace(text []byte) (WorkspaceRef, error) {
+func decodeWorkspace(text []byte) (Named, error) {
 	f := workspaceStructure.read(text)
-	w := WorkspaceRef{Name: f.text(0), Reference: f.text(1)}
+	w := Named{Name: f.text(0), Reference: f.text(1)}
 	return w, f.err
 }
 
-func decodeMount(text []byte) (MountRef, error) {
+func decodeMount(text []byte) (Named, error) {
 	f := mountStructure.read(text)
-	m := MountRef{Name: f.text(0), Reference: f.text(1)}
+	m := Named{Name: f.text(0), Reference: f.text(1)}
 	return m, f.err
 }
 
-func decodeIntent(text []byte) (WorkerIntent, error) {
+func decodeIntent(text []byte) (Intent, error) {
 	word, rest, array, err := tagged(text, "WorkerIntent", intentWords)
 	if err != nil {
-		return WorkerIntent{}, err
+		return Intent{}, err
 	}
-	i := WorkerIntent{Kind: IntentKind(word)}
+	i := Intent{Kind: word}
 	var f fields
 	switch i.Kind {
 	case IntentAssistant:
@@ -166,10 +159,10 @@ func decodeIntent(text []byte) (WorkerIntent, error) {
 	return i, f.err
 }
 
-func decodeProfile(text []byte) (ProfileSelector, error) {
+func decodeProfile(text []byte) (Profile, error) {
 	f := profileStructure.read(text)
-	p := ProfileSelector{Kind: ProfileKind(f.word(0, profileWords))}
-	if f.err == nil && p.Kind != ProfileRuntimeDefault {
+	p := Profile{Kind: f.word(0, profileWords)}
+	if f.err == nil && p.Kind != ProfileDefault {
 		p.Value = f.text(1)
 	} else if value := f.given(1); value != nil {
 		f.fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
@@ -177,19 +170,19 @@ func decodeProfile(text []byte) (ProfileSelector, error) {
 	return p, f.err
 }
 
-func decodeInput(text []byte) (WorkerInput, error) {
+func decodeInput(text []byte) (Input, error) {
 	f := inputStructure.read(text)
-	i := WorkerInput{Kind: WorkerInputKind(f.word(0, inputWords)), Content: f.text(1)}
+	i := Input{Kind: f.word(0, inputWords), Content: f.text(1)}
 	return i, f.err
 }
 
-func decodeRef(text []byte) (WorkerRef, error) {
+func decodeRef(text []byte) (Ref, error) {
 	f := refStructure.read(text)
-	ref := WorkerRef{RuntimeID: RuntimeID(f.text(0)), WorkerID: WorkerID(f.text(1))}
+	ref := Ref{RuntimeID: f.text(0), WorkerID: f.text(1)}
 	return ref, f.err
 }
 
-func (f *fields) ref(i int) (ref WorkerRef) {
+func (f *fields) ref(i int) (ref Ref) {
 	if text := f.need(i); text != nil {
 		var err error
 		ref, err = decodeRef(text)
@@ -198,7 +191,7 @@ func (f *fields) ref(i int) (ref WorkerRef) {
 	return ref
 }
 
-func (f *fields) optionalRef(i int) *WorkerRef {
+func (f *fields) optionalRef(i int) *Ref {
 	if f.given(i) == nil {
 		return nil
 	}
@@ -207,7 +200,7 @@ func (f *fields) optionalRef(i int) *WorkerRef {
 }
 
 // decodeEventKind also takes words that the original doesn't know.
-func decodeEventKind(text []byte) (kind RuntimeEventKind, known bool, err error) {
+func decodeEventKind(text []byte) (kind string, known bool, err error) {
 	word, rest, array, err := tagged(text, "RuntimeEventKind", eventWords)
 	switch {
 	case word == "":
@@ -215,47 +208,47 @@ func decodeEventKind(text []byte) (kind RuntimeEventKind, known bool, err error)
 	case array && len(rest) > 0:
 		return "", false, decodeErrorf("invalid length %d, expected 0 elements in sequence", len(rest))
 	}
-	return RuntimeEventKind(word), err == nil, nil
+	return word, err == nil, nil
 }
 
 // decodeEvent reads a line of an event log; known is false where only the kind's word is one that the original refuses.
-func decodeEvent(line []byte) (e RuntimeEvent, known bool, err error) {
+func decodeEvent(line []byte) (e Event, known bool, err error) {
 	if err := eventStructure.check(line); err != nil {
 		return e, false, err
 	}
 	f := eventStructure.read(trimBlanks(line))
 	e.ID = f.number(0, "u64")
-	e.WorkerRef = f.optionalRef(1)
+	e.Worker = f.optionalRef(1)
 	if kind := f.need(2); kind != nil {
 		e.Kind, known, err = decodeEventKind(kind)
 		f.keep(err)
 	}
 	e.Message = f.text(3)
 	if f.err != nil {
-		return RuntimeEvent{}, false, f.err
+		return Event{}, false, f.err
 	}
 	return e, known, nil
 }
 
 // decodeEntry reads a line of a transcript.
-func decodeEntry(line []byte) (e TranscriptEntry, err error) {
+func decodeEntry(line []byte) (e Entry, err error) {
 	if err := entryStructure.check(line); err != nil {
 		return e, err
 	}
 	f := entryStructure.read(trimBlanks(line))
-	e = TranscriptEntry{
-		Sequence: f.number(0, "u64"), WorkerRef: f.ref(1), Role: TranscriptRole(f.word(2, inputWords)),
+	e = Entry{
+		Sequence: f.number(0, "u64"), Worker: f.ref(1), Role: f.word(2, inputWords),
 		Content: f.text(3), EventID: f.number(4, "u64"),
 	}
 	return e, f.err
 }
 
 // decodeDiagnostic reads an element of a runtime's diagnostics, from a text that check has accepted.
-func decodeDiagnostic(text []byte) (d RuntimeDiagnostic, err error) {
+func decodeDiagnostic(text []byte) (d Diagnostic, err error) {
 	f := diagnosticStructure.read(text)
-	d = RuntimeDiagnostic{
-		ID: f.number(0, "u64"), Severity: DiagnosticSeverity(f.word(1, severityWords)),
-		Code: f.text(2), Message: f.text(3), WorkerRef: f.optionalRef(4),
+	d = Diagnostic{
+		ID: f.number(0, "u64"), Severity: f.word(1, severityWords),
+		Code: f.text(2), Message: f.text(3), Worker: f.optionalRef(4),
 	}
 	return d, f.err
 }

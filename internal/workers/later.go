@@ -13,7 +13,7 @@ import (
 
 // A Reader reads the files of one runtime, as the original or a later version wrote them.
 type Reader struct {
-	RuntimeID RuntimeID // whose files they are; references of later versions don't say it
+	RuntimeID string // whose files they are; references of later versions don't say it
 	// Later tells that the runtime.json was, or would have been, a later version's: references in lines may leave the runtime
 	// out, and workers may be numbers.
 	Later bool
@@ -41,7 +41,7 @@ func (r Reader) Runtime(text []byte) (s RuntimeSnapshot, g Gap, odd string, err 
 // Worker reads a worker.json like ReadWorkerSnapshot. The gap is empty where the original wrote it.
 func (r Reader) Worker(text []byte) (s WorkerSnapshot, g Gap, odd string, err error) {
 	s, odd, err = ReadWorkerSnapshot(text)
-	if err == nil && !r.foreign(s.WorkerRef) {
+	if err == nil && !r.foreign(s.Worker) {
 		if r.Later {
 			g.Added = addedToWorker(text)
 		}
@@ -53,24 +53,24 @@ func (r Reader) Worker(text []byte) (s WorkerSnapshot, g Gap, odd string, err er
 }
 
 // Event reads a line of events.jsonl like ReadEventLine.
-func (r Reader) Event(line []byte) (e RuntimeEvent, odd string, err error) {
+func (r Reader) Event(line []byte) (e Event, odd string, err error) {
 	e, odd, err = ReadEventLine(line)
-	if (r.Later || r.Alone) && (err != nil || e.WorkerRef != nil && r.foreign(*e.WorkerRef)) {
+	if (r.Later || r.Alone) && (err != nil || e.Worker != nil && r.foreign(*e.Worker)) {
 		e, odd, err = ReadEventLine(r.withRef(&eventStructure, line))
 	}
 	return e, odd, err
 }
 
 // Entry reads a line of transcript.jsonl like ReadEntryLine.
-func (r Reader) Entry(line []byte) (e TranscriptEntry, err error) {
+func (r Reader) Entry(line []byte) (e Entry, err error) {
 	e, err = ReadEntryLine(line)
-	if r.Alone && (err != nil || r.foreign(e.WorkerRef)) {
+	if r.Alone && (err != nil || r.foreign(e.Worker)) {
 		e, err = ReadEntryLine(r.withRef(&entryStructure, line))
 	}
 	return e, err
 }
 
-func (r Reader) foreign(ref WorkerRef) bool { return r.Alone && ref.RuntimeID != r.RuntimeID }
+func (r Reader) foreign(ref Ref) bool { return r.Alone && ref.RuntimeID != r.RuntimeID }
 
 // earlierRuntime is a runtime.json as the original would have written it. Later versions are known by config_bundles, which
 // they all write, or by a runtime that has its folder for itself and no name.
@@ -82,7 +82,7 @@ func (r Reader) earlierRuntime(text []byte) ([]byte, Gap) {
 	if o.has("schema_version") {
 		o.set("schema_version", "1")
 	}
-	o.fill("runtime_id", string(serdejson.AppendQuoted(nil, string(r.RuntimeID))))
+	o.fill("runtime_id", string(serdejson.AppendQuoted(nil, r.RuntimeID)))
 	o.fill("limits", "{}")
 	if limits := o.inner("limits", &limitsDocument); limits != nil {
 		limits.fill("max_transcript_projection_items", "256")
@@ -163,7 +163,7 @@ func (r Reader) earlierRef(text []byte) []byte {
 	if o == nil {
 		return text
 	}
-	own := string(serdejson.AppendQuoted(nil, string(r.RuntimeID)))
+	own := string(serdejson.AppendQuoted(nil, r.RuntimeID))
 	if r.Alone || !o.has("runtime_id") {
 		o.set("runtime_id", own)
 	}
