@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +26,8 @@ type DB struct {
 	keepers  keepers
 
 	closing sync.Once
-	failed  error
+	closed  chan struct{}
+	failed  error // of closing; set before closed
 }
 
 // Path is the file's absolute path, links resolved, or ":memory:".
@@ -35,16 +38,35 @@ func (d *DB) ReadOnly() bool { return d.options.ReadOnly }
 
 // Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file. Claims of this process
 // that are still open can be taken over by others from then on. A second Close returns what the first did.
-func (d *DB) Close() error {
+func (d *DB) Close() error { return d.Shutdown(context.Background()) }
+
+// Shutdown is Close for who does not wait without an end. When ctx ends first, it interrupts the statements of the reads
+// under way and returns ErrBusy with the context's cause, and the calls that it waits for by name. A function that writes
+// goes on to its end. The file is closed as soon as the last call ends; another Shutdown, or Close, waits for that.
+func (d *DB) Shutdown(ctx context.Context) error {
 	if d.callbacks.Inside() {
 		return nested("close")
 	}
 	d.closing.Do(func() {
-		d.keepers.end(wrap("close", ErrClosed))
-		d.failed = wrap("close", d.engine.Close())
-		d.giveLane()
+		go func() {
+			defer close(d.closed)
+			d.failed = wrap("close", d.engine.Close())
+			d.giveLane()
+		}()
 	})
-	return d.failed
+	select {
+	case <-d.closed:
+		return d.failed
+	case <-ctx.Done():
+	}
+	what := "the file to be closed"
+	if calls := d.engine.Interrupt(); len(calls) > 0 {
+		what = strings.Join(calls, ", ")
+	}
+	return &Error{
+		Op: "shut down", Hint: "the file is closed when they end; call Close to wait for that",
+		Err: fmt.Errorf("%w: waiting for %s: %w", ErrBusy, what, context.Cause(ctx)),
+	}
 }
 
 func (d *DB) now() time.Time { return d.options.Now().UTC() }

@@ -25,7 +25,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
-	d := &DB{options: options.withDefaults()}
+	d := &DB{options: options.withDefaults(), closed: make(chan struct{})}
 	d.giveLane = d.callbacks.TakeLane()
 	file, err := sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
 	if err != nil {

@@ -29,6 +29,8 @@ type Engine interface {
 
 	// Close waits for the calls under way, refuses new ones, and closes the database.
 	Close() error
+	// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+	Interrupt() []string
 }
 
 // Rx is a read transaction. It is used by one goroutine, inside the function that got it.

@@ -61,7 +61,8 @@ type Engine struct {
 	generation uint64
 	moved      Move // what Open did to the schema
 
-	failed atomic.Pointer[engine.Failure] // why no call is taken any more
+	underway underway
+	failed   atomic.Pointer[engine.Failure] // why no call is taken any more
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -126,6 +127,15 @@ func (e *Engine) Close() error {
 		dropFile(e.key)
 	}
 	return failed
+}
+
+// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+func (e *Engine) Interrupt() []string {
+	calls := e.underway.interrupt()
+	if e.writer != nil {
+		calls = append(calls, e.writer.calls()...)
+	}
+	return calls
 }
 
 // Write runs fn in a write transaction.

@@ -58,6 +58,7 @@ func failed(err error, errno syscall.Errno) error {
 }
 
 var hints = map[error]string{
+	engine.ErrBusy: "another program holds the file: end it, or try again later",
 	engine.ErrFull: "nothing was changed; free space on the disk or in the quota, and repeat the call",
 	engine.ErrIO:   "the disk or the file system fails: look at the system's log before going on",
 }

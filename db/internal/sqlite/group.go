@@ -20,7 +20,11 @@ func (w *writer) step(r *request) {
 				return
 			}
 		}
-		w.engine.config.Callbacks.Invoke(r.call, func(out callback.Outcome) { r.result = out })
+		w.running.Store(r)
+		w.engine.config.Callbacks.Invoke(r.call, func(out callback.Outcome) {
+			w.running.Store(nil)
+			r.result = out
+		})
 	}
 	if err := r.tx.end(); err != nil && !r.result.Failed() {
 		r.result.Err = err
@@ -45,13 +49,13 @@ func (w *writer) prepare(r *request) {
 
 func (r *request) call() error {
 	if r.read != nil {
-		return r.tx.queryOnly(r.ctx, r.read)
+		return r.tx.queryOnly(r.ctx, r.why, r.read)
 	}
 	return r.write(&r.tx)
 }
 
 // queryOnly runs a read on the writing connection of an in-memory database, which can't write meanwhile.
-func (t *tx) queryOnly(ctx context.Context, fn func(engine.Rx) error) (err error) {
+func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error) (err error) {
 	if _, err := t.session.exec("PRAGMA query_only=1"); err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func (t *tx) queryOnly(ctx context.Context, fn func(engine.Rx) error) (err error
 		_, off := t.session.exec("PRAGMA query_only=0")
 		err = errors.Join(err, off)
 	}()
-	defer t.watch(ctx)()
+	defer t.engine.underway.begin(ctx, why, &t.rx)()
 	return fn(t)
 }
 

@@ -36,7 +36,7 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 			return callback.Outcome{Err: failure(err)}
 		}
 		var out callback.Outcome
-		locked := p.serve(ctx, s, fn, &out)
+		locked := p.serve(ctx, why, s, fn, &out)
 		if !locked || !out.Failed() || out.Gone() {
 			return out
 		}
@@ -50,16 +50,16 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 
 // serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit. locked
 // tells that SQLite found the file locked under this connection; a callback's own error of another file does not.
-func (p *readers) serve(ctx context.Context, s *session, fn func(engine.Rx) error, out *callback.Outcome) (locked bool) {
+func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error, out *callback.Outcome) (locked bool) {
 	defer func() { p.idle <- s }()
 	if _, err := s.exec(sqlBegin); err != nil {
 		out.Err = s.failure(err)
 		return isBusy(err)
 	}
 	x := &rx{engine: p.engine, session: s}
-	watched := x.watch(ctx)
+	over := p.engine.underway.begin(ctx, why, x)
 	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
-		watched()
+		over()
 		if err := x.end(); err != nil && !o.Failed() {
 			o.Err = err
 		}
@@ -69,36 +69,6 @@ func (p *readers) serve(ctx context.Context, s *session, fn func(engine.Rx) erro
 		*out = o
 	})
 	return x.busy != nil
-}
-
-// watch has the statements of a read interrupted when ctx ends, until the function that it returns has been called. It
-// costs nothing where ctx can't end, and no goroutine while it has not.
-func (x *rx) watch(ctx context.Context) (stop func()) {
-	if ctx.Done() == nil {
-		return func() {}
-	}
-	x.ctx = ctx
-	over, ended := make(chan struct{}), make(chan struct{})
-	leave := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		x.ended.Store(true)
-		// A statement that was about to begin is not interrupted by the first, so it is done until none runs any more.
-		for again := time.NewTicker(time.Millisecond); ; {
-			x.session.interrupt()
-			select {
-			case <-over:
-				again.Stop()
-				return
-			case <-again.C:
-			}
-		}
-	})
-	return func() {
-		close(over)
-		if !leave() {
-			<-ended
-		}
-	}
 }
 
 // pause waits, and reports whether ctx let it.

@@ -82,11 +82,14 @@ func dataSource(path string, r role) string {
 	if path == memoryPath {
 		return "file::memory:"
 	}
-	mode := "rw"
-	if r == roleReader {
+	mode, wait := "rw", openPatience
+	switch r {
+	case roleReader:
 		mode = "ro"
+	case roleMigration:
+		wait = migrationPatience
 	}
-	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?mode=" + mode + "&_dqs=0&_busy_timeout=10000"
+	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(), mode, wait.Milliseconds())
 }
 
 // openPool gives a pool of at most size connections to path. Nothing is opened yet.
@@ -119,17 +122,22 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	return &session{handle: h, statements: map[string]*statement{}}, nil
 }
 
-// retrySession is newSession for a file that others are opening or closing at this moment: some of what SQLite does then
-// ignores busy_timeout.
+// retrySession is newSession for a file that others are opening or closing at this moment, or hold: some of what SQLite
+// does then ignores busy_timeout, and none of its waits ends with a context.
 func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, o.LockTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, o.LockTimeout, fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
 	defer cancel()
 	for {
 		s, err := newSession(ctx, pool, r, o.Synchronous)
-		if !isBusy(err) || ctx.Err() != nil {
-			return s, err
+		if err == nil {
+			return s, nil
 		}
-		time.Sleep(lock.Retry)
+		if ctx.Err() != nil || isBusy(err) && !pause(ctx, lock.Retry) {
+			return nil, waitEnded(ctx, "the file")
+		}
+		if !isBusy(err) {
+			return nil, err
+		}
 	}
 }
 
@@ -150,7 +158,13 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 
 // patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another process is recovering,
 // the writer for readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
-// outside SQLite, so that callers can leave. While a file is opened or migrated a connection waits as dataSource says.
+// outside SQLite, so that callers can leave. While a file is opened it is asked for again and again, and only a migration
+// waits long inside SQLite.
+const (
+	openPatience      = 20 * time.Millisecond
+	migrationPatience = 10 * time.Second
+)
+
 var (
 	patience   = pragma{"busy_timeout", "250", "250"}
 	noPatience = pragma{"busy_timeout", "0", "0"}

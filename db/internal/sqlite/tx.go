@@ -22,9 +22,10 @@ type rx struct {
 	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
 	write *tx
 
-	ctx   context.Context // of a read that can be interrupted, else nil
-	ended atomic.Bool     // ctx has
-	busy  error           // what a statement found locked; a read is repeated for it
+	// Of a read.
+	ctx   context.Context
+	ended atomic.Bool // ctx has, or the file is closed by somebody who did not want to wait
+	busy  error       // what a statement found locked; a read is repeated for it
 }
 
 // tx is a write transaction.
@@ -111,7 +112,7 @@ func (x *rx) after(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
 		return err
 	}
-	if x.write == nil || x.ctx != nil {
+	if x.ctx != nil {
 		if isBusy(err) {
 			x.busy = err
 		}
@@ -130,8 +131,14 @@ func (x *rx) after(err error) error {
 	return err
 }
 
-// interrupted is the error of a read whose context ended.
-func (x *rx) interrupted() error { return fmt.Errorf("interrupted: %w", context.Cause(x.ctx)) }
+// interrupted is the error of a read that was ended.
+func (x *rx) interrupted() error {
+	cause := context.Cause(x.ctx)
+	if cause == nil {
+		cause = engine.ErrClosed
+	}
+	return fmt.Errorf("interrupted: %w", cause)
+}
 
 func (t *tx) Exec(query string, args []any) (int64, error) {
 	st, err := t.admit(query, args)

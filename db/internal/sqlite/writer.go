@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -61,6 +62,8 @@ type writer struct {
 	commits   int
 
 	restartAbove int64 // pages in the WAL
+
+	running atomic.Pointer[request] // whose function runs, for people
 }
 
 func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {
@@ -145,6 +148,19 @@ func (w *writer) close() error {
 	w.mu.Unlock()
 	<-w.stopped
 	return errors.Join(w.session.Close(), w.pool.Close())
+}
+
+// calls are what the functions are for that run or wait.
+func (w *writer) calls() (whys []string) {
+	if r := w.running.Load(); r != nil {
+		whys = append(whys, r.why)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.pending {
+		whys = append(whys, r.why)
+	}
+	return whys
 }
 
 func (w *writer) run() {
