@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"selvedge/db"
 	registry "selvedge/internal/agents"
 	"selvedge/internal/chrono"
 )
@@ -68,7 +69,8 @@ type kept struct {
 	exact      map[string]string
 	document   []byte
 	documentOf string
-	yearOne    bool // the start was read, and is the zero time
+	yearOne    bool   // the start was read, and is the zero time
+	pid, pidNS *int64 // the process that was read, and the namespace that its pid belongs to
 }
 
 // A UsageSummary counts what an agent used; nil where nobody counted.
@@ -122,6 +124,7 @@ func (e *Entry) record() *registry.Record {
 		ProbeSource: e.ProbeSource, ProbeConfidence: e.ProbeConfidence, Status: registry.Status(e.Status),
 		CompletedAt: e.CompletedAt, Exact: e.kept.exact, Document: e.kept.document, DocumentOf: e.kept.documentOf,
 	}
+	r.PIDNS = e.pidNS()
 	for _, q := range e.ContextQueries {
 		r.ContextQueries = append(r.ContextQueries, q.query())
 	}
@@ -140,12 +143,27 @@ func entryOf(r *registry.Record) Entry {
 		UsageSummary: UsageSummary(r.Usage), LastProgressAt: r.LastProgressAt, ReportFlushState: r.ReportFlushState,
 		AttachReason: r.AttachReason, AttachPrecedence: slices.Clone(r.AttachPrecedence), WinningAttachRule: r.WinningAttachRule,
 		ProbeSource: r.ProbeSource, ProbeConfidence: r.ProbeConfidence, Status: Status(r.Status),
-		CompletedAt: r.CompletedAt, kept: kept{r.Exact, r.Document, r.DocumentOf, r.StartedAt.IsZero()},
+		CompletedAt: r.CompletedAt, kept: kept{exact: r.Exact, document: r.Document, documentOf: r.DocumentOf, yearOne: r.StartedAt.IsZero()},
+	}
+	if r.PID != nil {
+		pid := int64(*r.PID)
+		e.kept.pid, e.kept.pidNS = &pid, r.PIDNS
 	}
 	for _, q := range r.ContextQueries {
 		e.ContextQueries = append(e.ContextQueries, ContextQuery{q.Path, q.Scope, q.QueriedAt, q.Exact})
 	}
 	return e
+}
+
+// pidNS is the namespace of the entry's pid: that of the program that gave it.
+func (e *Entry) pidNS() *int64 {
+	switch {
+	case e.PID == nil:
+		return nil
+	case e.kept.pid != nil && *e.kept.pid == int64(*e.PID):
+		return e.kept.pidNS
+	}
+	return db.PIDNamespace()
 }
 
 func (q ContextQuery) query() registry.Query {

@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"selvedge/db"
@@ -11,25 +12,27 @@ import (
 
 // LeaseOptions are the terms of a lease.
 type LeaseOptions struct {
-	// TTL is how long the lease lasts without a heartbeat. It must be set.
+	// TTL is how long the lease lasts without a heartbeat. It must be set. What is beyond the clock's range lasts to its end.
 	TTL time.Duration
-	// Detached makes the lease outlive this process: only its time, its release and the death of the entry's own pid end
-	// it. Programs that reserve for another one and leave want it.
+	// Detached makes the lease outlive this process: only its time, its release and, where that can be told, the death of the
+	// entry's own process end it. Programs that reserve for another one and leave want it.
 	Detached bool
 }
 
 // A Lease is a reservation with an end. It holds until TTL has passed since the last heartbeat, on a clock that runs
-// while the machine sleeps and that nobody can set, or until it is released, taken away by a status change, or its process
-// is gone; a restart of the machine ends it too. What ended stays ended: every call then returns db.ErrLeaseLost and
-// changes nothing, also while nobody else has the thread yet.
+// while the machine sleeps and that nobody can set, or until it is released or taken away by a status change; unless it is
+// detached, also until its process is gone or has closed the file. What ended stays ended: every call then returns
+// db.ErrLeaseLost and changes nothing, also while nobody else has the thread yet.
 //
-// A holder that may be stopped for a while does its work under the lease in the transaction of Hold: whatever happened
-// meanwhile, a stale holder writes nothing.
+// A holder that may be stopped for a while does its work under the lease in the transaction of Hold or HoldTx: whatever
+// happened meanwhile, a stale holder writes nothing. For work outside the file, give the epoch along: it grows with every
+// reservation.
 type Lease struct {
 	registry   *Registry
 	id, thread string
 	epoch      int64
-	ttl        time.Duration
+	ttl        time.Duration // as it was when the handle was made, and so is until
+	until      db.BootTime
 }
 
 // SessionID is the id of the entry that holds the thread.
@@ -41,65 +44,139 @@ func (l *Lease) Thread() string { return l.thread }
 // Epoch is the number of this reservation. Later reservations have greater ones, of whatever thread.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
+const opLease = "lease thread"
+
 // TryLeaseThread is TryReserveThread with a lease. The lease is nil when the thread is somebody else's.
 func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
-	const why = "lease thread"
-	if o.TTL <= 0 {
-		return nil, ReserveOutcome{}, named(why, "", registry.Invalid("set LeaseOptions.TTL", "a lease needs a time to live, not %v", o.TTL))
+	if err := o.check(); err != nil {
+		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
-	out, lease, err := r.reserve(ctx, why, thread, &o, build)
+	out, lease, err := r.reserve(ctx, opLease, thread, &o, build)
 	return lease, out, err
 }
 
-// leaseTerms are the lease's columns of agent_reservations; all nil without a lease.
-type leaseTerms struct {
-	ttl, until     *int64
-	boot           *string
-	owner, pidBorn *int64
+// TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed. What it puts aside and
+// abandons stays so where build fails and the caller commits all the same.
+func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
+	if err := o.check(); err != nil {
+		return nil, ReserveOutcome{}, named(opLease, "", err)
+	}
+	a, err := r.attempt(tx, opLease, thread, &o, build)
+	err = a.end(opLease, err)
+	return a.lease, a.outcome, err
 }
 
-func (r *Registry) terms(tx *db.Tx, e *registry.Record, o LeaseOptions) (leaseTerms, error) {
-	until := r.bootTime().Add(o.TTL)
-	ttl, end := int64(o.TTL), int64(until.Since)
-	terms := leaseTerms{ttl: &ttl, until: &end, boot: &until.Boot}
-	if !o.Detached {
-		owner, err := tx.Owner()
-		if err != nil {
-			return terms, err
-		}
-		terms.owner = &owner
+func (o LeaseOptions) check() error {
+	if o.TTL <= 0 {
+		return registry.Invalid("set LeaseOptions.TTL", "a lease needs a time to live, not %v", o.TTL)
 	}
-	if e.PID != nil && judge(Status(e.Status), e.PID, e.BootID) == Alive {
-		terms.pidBorn = processBorn(*e.PID)
-	}
-	return terms, nil
+	return nil
 }
 
-// Lease gives the handle of a lease that another program or an earlier call made, by the three things that name it.
-// Nothing is looked up: a wrong one is lost at its first use.
+// remember keeps what Keep needs.
+func (l *Lease) remember(rx *db.Rx, c db.LeaseColumns) {
+	l.until = rx.LeaseEnd(c)
+	if c.TTL != nil {
+		l.ttl = time.Duration(*c.TTL)
+	}
+}
+
+// Lease gives the handle of a lease by the three things that name it, for a transaction that finds out whether it holds.
+// Nothing is looked up: a wrong one is lost at its first use. [Registry.Reattach] looks.
 func (r *Registry) Lease(id, thread string, epoch int64) *Lease {
-	return &Lease{registry: r, id: id, thread: thread, epoch: epoch}
+	return &Lease{registry: r, id: id, thread: thread, epoch: epoch, until: db.BootTime{Since: math.MaxInt64}}
+}
+
+// Reattach gives the handle of a lease that was made before: by this process, when it could not be told whether it was made,
+// or detached, by whichever. Any other, and one that is over, is db.ErrLeaseLost. A process that has closed the file has
+// given up what it held.
+func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (l *Lease, err error) {
+	const why = "reattach lease"
+	err = r.db.Read(ctx, why, func(rx *db.Rx) error {
+		l = r.Lease(id, thread, epoch)
+		held, err := l.held(rx, why)
+		if err == nil {
+			l.remember(rx, held.LeaseColumns)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 const (
-	// The row's owner is returned for a look at whether it lives; see Lease.held.
-	sqlHeartbeat = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ? + lease_ttl
-WHERE epoch = ? AND scope = ? AND thread = ? AND lease_boot_id = ? AND lease_until > ? RETURNING owner_id`
-	sqlHold = `SELECT owner_id FROM agent_reservations
-WHERE epoch = ? AND scope = ? AND thread = ? AND lease_boot_id = ? AND lease_until > ?`
+	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + registry.SQLLease + `
+FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ? AND r.thread = ?`
+	sqlHeartbeat = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
+
+// held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't.
+func (l *Lease) held(rx *db.Rx, why string) (w registry.Row, err error) {
+	holds := false
+	err = l.registry.readTx(rx, why, l.id, func(scope int64) error {
+		w = registry.Row{}
+		ok, err := rx.Find(&w, sqlHeld, scope, l.thread)
+		if err != nil || !ok || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil {
+			return err
+		}
+		if holds, err = rx.HoldsLease(w.LeaseColumns); err != nil || !holds {
+			return err
+		}
+		judged, err := liveness(rx, &w) // nobody may revive what others were told is dead
+		holds = judged == Alive
+		return err
+	})
+	if err == nil && !holds {
+		err = named(why, l.id, l.lost())
+	}
+	return w, err
+}
+
+func (l *Lease) lost() error {
+	return fmt.Errorf("%w: epoch %d of thread '%s'", db.ErrLeaseLost, l.epoch, l.thread)
+}
+
+const opHeartbeat = "heartbeat"
 
 // Heartbeat prolongs the lease to TTL from now, and sets the entry's heartbeat and last progress.
 func (l *Lease) Heartbeat(ctx context.Context) error {
-	return l.registry.write(ctx, "heartbeat", l.id, func(tx *db.Tx, scope int64) error {
-		at := l.registry.bootTime()
-		return l.held(&tx.Rx, sqlHeartbeat, db.Nanos(tx.Now()), int64(at.Since), l.epoch, scope, l.thread, at.Boot, int64(at.Since))
+	return l.registry.db.Write(ctx, opHeartbeat, l.HeartbeatTx)
+}
+
+// HeartbeatTx is Heartbeat inside a transaction.
+func (l *Lease) HeartbeatTx(tx *db.Tx) error {
+	w, err := l.held(&tx.Rx, opHeartbeat)
+	if err != nil {
+		return err
+	}
+	now := tx.RenewLease(w.LeaseColumns)
+	n, err := tx.Exec(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, w.Until)
+	if err == nil && n == 0 {
+		err = l.lost()
+	}
+	return named(opHeartbeat, l.id, err)
+}
+
+// Keep sends heartbeats by itself until stop is called: see [db.Lease.Keep], whose rules are the same. The context that it
+// gives ends when the lease is lost.
+func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return l.registry.db.KeepLease(ctx, db.Renewal{
+		TTL: l.ttl, Until: l.until, Renew: l.Heartbeat, Named: func(err error) error { return named("keep lease", l.id, err) },
 	})
+}
+
+// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx.
+func (l *Lease) HoldTx(tx *db.Tx) error {
+	_, err := l.held(&tx.Rx, "hold lease")
+	return err
 }
 
 // Hold runs fn in a transaction in which the lease holds, so that a stale holder's work is never done.
 func (l *Lease) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
-	return l.registry.write(ctx, why, l.id, func(tx *db.Tx, _ int64) error {
+	return l.registry.db.Write(ctx, why, func(tx *db.Tx) error {
 		if err := l.HoldTx(tx); err != nil {
 			return err
 		}
@@ -107,32 +184,18 @@ func (l *Lease) Hold(ctx context.Context, why string, fn func(*db.Tx) error) err
 	})
 }
 
-// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx.
-func (l *Lease) HoldTx(tx *db.Tx) error {
-	scope, err := tx.Scope(l.registry.scope)
-	if err != nil {
-		return err
-	}
-	at := l.registry.bootTime()
-	return l.held(&tx.Rx, sqlHold, l.epoch, scope, l.thread, at.Boot, int64(at.Since))
-}
-
-// held runs a query that gives the owner of the lease where it holds.
-func (l *Lease) held(rx *db.Rx, query string, args ...any) error {
-	var owner *int64
-	ok, err := rx.Find(&owner, query, args...)
-	if err == nil && ok && owner != nil {
-		ok, err = rx.OwnerAlive(*owner) // nobody may revive what others were told is dead
-	}
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: epoch %d of thread '%s'", db.ErrLeaseLost, l.epoch, l.thread)
-	}
-	return err
-}
-
 // Update is UpdateEntry under the lease.
 func (l *Lease) Update(ctx context.Context, update func(*Entry)) (e Entry, err error) {
-	err = l.registry.write(ctx, "update agent", l.id, func(tx *db.Tx, scope int64) error {
+	err = l.registry.db.Write(ctx, opUpdate, func(tx *db.Tx) error {
+		e, err = l.UpdateTx(tx, update)
+		return err
+	})
+	return e, err
+}
+
+// UpdateTx is Update inside a transaction.
+func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
+	err = l.registry.writeTx(tx, opUpdate, l.id, func(scope int64) error {
 		s, err := l.entry(tx, scope)
 		if err == nil {
 			e, err = change(tx, scope, s, update)
@@ -144,33 +207,36 @@ func (l *Lease) Update(ctx context.Context, update func(*Entry)) (e Entry, err e
 
 // LogContextQuery is the registry's, under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
-	return l.registry.write(ctx, "log context query", l.id, func(tx *db.Tx, scope int64) error {
-		if err := l.HoldTx(tx); err != nil {
-			return err
-		}
-		return logQuery(tx, scope, l.id, q)
-	})
+	return l.registry.db.Write(ctx, opLogQuery, func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
 }
+
+// LogContextQueryTx is LogContextQuery inside a transaction.
+func (l *Lease) LogContextQueryTx(tx *db.Tx, q ContextQuery) error {
+	if err := l.HoldTx(tx); err != nil {
+		return err
+	}
+	return l.registry.LogContextQueryTx(tx, l.id, q)
+}
+
+const opRelease = "release thread"
 
 // Release ends the agent with the status Complete, Abandoned or Merged, and gives the thread back.
 func (l *Lease) Release(ctx context.Context, status Status) error {
-	return l.registry.write(ctx, "release thread", l.id, func(tx *db.Tx, _ int64) error { return l.ReleaseTx(tx, status) })
+	return l.registry.db.Write(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
 }
 
-// ReleaseTx is Release inside a transaction that does more.
+// ReleaseTx is Release inside a transaction.
 func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
-	if status == Active {
-		return registry.Invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
-	}
-	scope, err := tx.Scope(l.registry.scope)
-	if err != nil {
-		return err
-	}
-	s, err := l.entry(tx, scope)
-	if err != nil {
-		return err
-	}
-	return end(tx, s, status)
+	return l.registry.writeTx(tx, opRelease, l.id, func(scope int64) error {
+		if status == Active {
+			return registry.Invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
+		}
+		s, err := l.entry(tx, scope)
+		if err != nil {
+			return err
+		}
+		return end(tx, s, status)
+	})
 }
 
 // entry gives the entry under the lease.
@@ -180,7 +246,7 @@ func (l *Lease) entry(tx *db.Tx, scope int64) (*registry.Stored, error) {
 	}
 	s, err := registry.Find(&tx.Rx, sqlHolder, scope, l.thread)
 	if err == nil && (s == nil || s.Row.SessionID != l.id) {
-		err = fmt.Errorf("%w: thread '%s' is not held by agent %s", db.ErrLeaseLost, l.thread, l.id)
+		err = l.lost()
 	}
 	return s, err
 }

@@ -22,8 +22,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	f := &fixture{wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)), boot: &db.BootTime{Boot: "first", Since: time.Hour}}
-	f.db = dbtest.Open(t, db.Options{Now: f.wall.Now})
-	f.Registry = agents.NewRegistry(f.db, agents.Options{BootTime: func() db.BootTime { return *f.boot }})
+	f.db = dbtest.Open(t, db.Options{Now: f.wall.Now, BootTime: func() db.BootTime { return *f.boot }})
+	f.Registry = agents.NewRegistry(f.db, agents.Options{})
 	return f
 }
 
@@ -93,10 +93,16 @@ func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
 	}
 }
 
-func TestARestartOfTheMachineEndsALease(t *testing.T) {
+func TestAfterARestartTheWallClockEndsADetachedLease(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", agents.LeaseOptions{TTL: time.Hour, Detached: true})
 	*f.boot = db.BootTime{Boot: "second", Since: time.Second}
+	f.wall.Advance(time.Hour - 1)
+	if err := lease.Heartbeat(ctx); err != nil {
+		t.Errorf("within its time by the wall clock: %v", err)
+	}
+	*f.boot = db.BootTime{Boot: "third", Since: time.Second}
+	f.wall.Advance(time.Hour + db.LeaseSkew)
 	if err := lease.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("a heartbeat after the restart: %v", err)
 	}
@@ -202,9 +208,9 @@ func TestAnOperatorTakesALeaseAway(t *testing.T) {
 	}
 }
 
-func TestALeaseFollowsTheProcessOfItsEntry(t *testing.T) {
+func TestADetachedLeaseFollowsTheProcessOfItsEntry(t *testing.T) {
 	f := newFixture(t)
-	lease := f.lease(t, "main", minute) // of this process
+	lease := f.lease(t, "main", agents.LeaseOptions{TTL: time.Minute, Detached: true}) // of this process
 	for _, pid := range []*uint32{p(uint32(1)), nil, p(uint32(os.Getpid()))} {
 		if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = pid }); err != nil {
 			t.Fatal(err)

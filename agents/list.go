@@ -127,6 +127,9 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	if err != nil {
 		return page, err
 	}
+	if err := rx.In(r.db); err != nil {
+		return page, err
+	}
 	scope, ok, err := rx.Scope(r.scope)
 	if err != nil || !ok && at.After == "" {
 		return page, err

@@ -3,7 +3,6 @@ package agents
 import (
 	"errors"
 	"math"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,16 +20,17 @@ const (
 	Unknown Liveness = "unknown"
 )
 
-// LivenessFor judges an entry by its pid and boot id, as the original does: an entry that is not active is Dead; without
-// a pid it is Unknown; it is Dead when no process has the pid, or when its boot id and the machine's are known and
-// differ; else it is Alive. A pid that another process got since counts as alive: a lease tells better, see Lease.
-func LivenessFor(e Entry) Liveness { return judge(e.Status, e.PID, e.BootID) }
+// LivenessFor judges an entry by its pid and boot id: an entry that is not active is Dead; without a pid it is Unknown, and
+// so it is where the pid was given in another pid namespace, as another container's; it is Dead when no process has the pid,
+// or when its boot id and the machine's are known and differ; else it is Alive. A pid that another process got since counts
+// as alive: a lease tells better, see Lease.
+func LivenessFor(e Entry) Liveness { return judge(e.Status, e.PID, e.pidNS(), e.BootID) }
 
-func judge(status Status, pid *uint32, bootID *string) Liveness {
+func judge(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness {
 	if status != Active {
 		return Dead
 	}
-	if pid == nil {
+	if own := db.PIDNamespace(); pid == nil || pidNS != nil && own != nil && *pidNS != *own {
 		return Unknown
 	}
 	if !processAlive(*pid) {
@@ -60,26 +60,33 @@ func CurrentBootID() *string {
 	return &boot
 }
 
-// liveness judges a row: by its lease where it has one, else as LivenessFor. A lease ends when its time is over, when the
-// process that it is tied to is gone, and when the entry's own process is. Each of these is for ever.
-func (r *Registry) liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
-	judged := judge(Status(w.Status), w.PID, w.BootID)
-	if w.LeaseUntil == nil || judged == Dead {
+// liveness judges a row: by its lease where it has one, else as LivenessFor. What is dead is so for ever. Under a lease that
+// is tied to a process its time and that process's lock decide alone; the entry's pid is a hint, and ends no more than a
+// detached lease.
+func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
+	judged := judge(Status(w.Status), w.PID, w.PIDNS, w.BootID)
+	if w.TTL == nil || w.Status != registry.Active {
 		return judged, nil
 	}
-	until := db.BootTime{Boot: *w.LeaseBootID, Since: time.Duration(*w.LeaseUntil)}
-	if until.Reached(r.bootTime()) {
+	state, err := rx.LeaseState(w.LeaseColumns)
+	switch {
+	case err != nil:
+		return Unknown, err
+	case state.Over():
 		return Dead, nil
+	case state == db.LeaseUnknown:
+		return Unknown, nil
+	case w.Owner != nil || judged == Alive && !reused(w) || judged == Unknown:
+		return Alive, nil
 	}
-	if w.LeaseOwner != nil {
-		if alive, err := rx.OwnerAlive(*w.LeaseOwner); err != nil || !alive {
-			return Dead, err
-		}
+	return Dead, nil
+}
+
+// reused reports whether the pid of a detached lease's entry belongs to another process than when the lease was made.
+func reused(w *registry.Row) bool {
+	if w.LeasePIDBorn == nil || w.PID == nil {
+		return false
 	}
-	if w.LeasePIDBorn != nil && w.PID != nil {
-		if born := processBorn(*w.PID); born != nil && *born != *w.LeasePIDBorn {
-			return Dead, nil
-		}
-	}
-	return Alive, nil
+	born := processBorn(*w.PID)
+	return born != nil && *born != *w.LeasePIDBorn
 }

@@ -33,6 +33,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlJudgeAll":        {sqlJudgeAll, "agents_by_start"},
 		"sqlJudgeThread":     {sqlJudgeThread, "agents_by_thread"},
 		"sqlForQuery":        {sqlForQuery, "agents_by_session"},
+		"sqlHeld":            {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
 		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
 		"sqlGC":              {sqlGC, "agents_aside"},
 		"sqlCountAside":      {sqlCountAside, "agents_aside"},

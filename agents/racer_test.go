@@ -20,11 +20,11 @@ func TestMain(m *testing.M) { dbtest.Main(m, map[string]dbtest.Program{"racer": 
 // race is a process that does as it is told, a line a call, on the file args[0]: its answers are lines too. Its lease
 // clock is in the file args[1], where whoever started it can move it.
 func race(args []string) error {
-	d, err := db.Open(ctx, args[0], db.Options{})
+	d, err := db.Open(ctx, args[0], db.Options{BootTime: func() db.BootTime { return readClock(args[1]) }})
 	if err != nil {
 		return err
 	}
-	r := racer{agents.NewRegistry(d, agents.Options{BootTime: func() db.BootTime { return readClock(args[1]) }}), map[string]*agents.Lease{}}
+	r := racer{agents.NewRegistry(d, agents.Options{}), map[string]*agents.Lease{}}
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		fmt.Println(r.do(strings.Fields(in.Text())))

@@ -17,7 +17,7 @@ var longestTurn = 20 * time.Millisecond // a variable for tests
 
 const (
 	sqlJudged = `SELECT a.id, a.session_id, a.started_at, a.status, a.pid, a.boot_id,
-	r.epoch, r.lease_until, r.lease_boot_id, r.owner_id, r.pid_born_at
+	a.pid_ns, r.epoch, r.pid_born_at, ` + registry.SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
 WHERE a.scope = ? AND a.status = 'active'`
 	// By start: what began together lies together.
@@ -53,7 +53,7 @@ func (r *Registry) reap(
 				return err
 			}
 			for i := range rows {
-				judged, err := r.liveness(rx, &rows[i])
+				judged, err := liveness(rx, &rows[i])
 				if err != nil {
 					return err
 				}
@@ -107,7 +107,7 @@ func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string) (abandoned b
 	if err != nil || s == nil || s.Row.Status != registry.Active {
 		return false, err
 	}
-	judged, err := r.liveness(&tx.Rx, &s.Row)
+	judged, err := liveness(&tx.Rx, &s.Row)
 	if err != nil || judged != Dead {
 		return false, err
 	}

@@ -13,25 +13,18 @@ import (
 type Options struct {
 	// Scope is the part of the file that the registry keeps to; "" is the default scope.
 	Scope string
-	// BootTime is the clock of leases; nil means db.ReadBootTime.
-	BootTime func() db.BootTime
 }
 
 // A Registry keeps the agents of one scope. Its methods are safe for concurrent use, in any number of processes.
 type Registry struct {
-	db       *db.DB
-	scope    string
-	bootTime func() db.BootTime
-	newID    func() string
+	db    *db.DB
+	scope string
+	newID func() string
 }
 
 // NewRegistry gives the registry of a scope of d. It writes nothing.
 func NewRegistry(d *db.DB, o Options) *Registry {
-	r := &Registry{db: d, scope: o.Scope, bootTime: o.BootTime, newID: GenerateID}
-	if r.bootTime == nil {
-		r.bootTime = db.ReadBootTime
-	}
-	return r
+	return &Registry{db: d, scope: o.Scope, newID: GenerateID}
 }
 
 // Scope is the name of the registry's scope.
@@ -56,6 +49,10 @@ const (
 
 // readTx runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
 func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
+	if err := rx.In(r.db); err != nil {
+		return named(why, id, err)
+	}
+	rx.BootTime() // before the statements: a process may be stopped between any two
 	scope, ok, err := rx.Scope(r.scope)
 	if err == nil && ok {
 		err = fn(scope)
@@ -64,6 +61,10 @@ func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error)
 }
 
 func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
+	if err := tx.In(r.db); err != nil {
+		return named(why, id, err)
+	}
+	tx.BootTime()
 	scope, err := tx.Scope(r.scope)
 	if err == nil {
 		err = fn(scope)
@@ -198,12 +199,20 @@ const (
 )
 
 // replace gives the stored record new contents, which must have been checked; its id stays. A reservation lives as long as
-// its agent is active on the thread.
+// its agent is active on the thread. A lease that is over ends with the change, whatever that is: no new pid brings it back.
 func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
+	over := false
+	if s.TTL != nil {
+		judged, err := liveness(&tx.Rx, &s.Row)
+		if err != nil {
+			return err
+		}
+		over = judged == Dead
+	}
 	if err := s.Rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
 	}
-	if e.Status != registry.Active || e.Thread != s.Row.Thread {
+	if over || e.Status != registry.Active || e.Thread != s.Row.Thread {
 		_, err := tx.Exec(sqlEndReservation, *s.Epoch)
 		return err
 	}
@@ -212,7 +221,7 @@ func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 			return err
 		}
 	}
-	if s.LeaseUntil == nil || e.PID == nil || s.Row.PID != nil && *s.Row.PID == *e.PID {
+	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.Row.PID != nil && *s.Row.PID == *e.PID {
 		return nil
 	}
 	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for

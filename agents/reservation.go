@@ -22,15 +22,22 @@ const opReservation = "look up reservation"
 
 // Reservation tells who has reserved the thread; ok is false when nobody has. An agent that is active on a thread without
 // having reserved it (see Save) is not named here, but holds it against TryReserveThread all the same.
+//
+// What it calls Dead stays so: a lease that a look finds over is judged again in the writer's turn, since a heartbeat that
+// was in time may just be on its way. A handle that only reads can't do that.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
-	err = r.db.Read(ctx, opReservation, func(rx *db.Rx) error {
+	look := func(rx *db.Rx) error {
 		held, ok, err = r.ReservationTx(rx, thread)
 		return err
-	})
+	}
+	err = r.db.Read(ctx, opReservation, look)
+	if err == nil && ok && held.Leased && held.Live == Dead && !r.db.ReadOnly() {
+		err = r.db.Write(ctx, opReservation, func(tx *db.Tx) error { return look(&tx.Rx) })
+	}
 	return held, ok, err
 }
 
-// ReservationTx is Reservation inside a transaction.
+// ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive again in a later one.
 func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok bool, err error) {
 	err = r.readTx(rx, opReservation, "", func(scope int64) error {
 		s, err := registry.Find(rx, sqlHolder, scope, thread)
@@ -38,9 +45,9 @@ func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok
 			return err
 		}
 		held, ok = Reservation{
-			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.LeaseUntil != nil,
+			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.TTL != nil,
 		}, true
-		held.Live, err = r.liveness(rx, &s.Row)
+		held.Live, err = liveness(rx, &s.Row)
 		return err
 	})
 	return held, ok, err

@@ -133,7 +133,7 @@ func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, err
 	}
 	for i := range active {
 		one := &active[i]
-		judged, err := r.liveness(&tx.Rx, &one.Row)
+		judged, err := liveness(&tx.Rx, &one.Row)
 		if err != nil {
 			return nil, err
 		}
@@ -199,23 +199,28 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		}
 		return nil, nil
 	}
-	var terms leaseTerms
+	l := &Lease{registry: r, id: e.SessionID, thread: thread}
+	var columns db.LeaseColumns
+	var born *int64
 	if o != nil {
 		var err error
-		if terms, err = r.terms(tx, e.record(), *o); err != nil {
+		if columns, err = tx.GrantLease(db.LeaseTerms(*o)); err != nil {
 			return nil, err
 		}
+		l.remember(&tx.Rx, columns)
+		if o.Detached && e.PID != nil && LivenessFor(*e) == Alive {
+			born = processBorn(*e.PID)
+		}
 	}
-	var epoch int64
-	ok, err := tx.Find(&epoch, sqlReserve, scope, thread, agent, db.Nanos(tx.Now()),
-		terms.ttl, terms.until, terms.boot, terms.owner, terms.pidBorn)
+	args := append([]any{scope, thread, agent, db.Nanos(tx.Now()), born}, columns.Values()...)
+	ok, err := tx.Find(&l.epoch, sqlReserve, args...)
 	if err == nil && !ok {
 		err = errTaken
 	}
 	if err != nil || o == nil {
 		return nil, err
 	}
-	return &Lease{registry: r, id: e.SessionID, thread: thread, epoch: epoch, ttl: o.TTL}, nil
+	return l, nil
 }
 
 const sqlHolder = registry.SQLRow + `WHERE r.scope = ? AND r.thread = ?`
@@ -277,6 +282,6 @@ const (
 	sqlOnThread = registry.SQLRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
 	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
 
-	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, lease_ttl, lease_until, lease_boot_id, owner_id, pid_born_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 )

@@ -44,4 +44,17 @@ var Checksums = []Checksum{
 	{Table: "worker_diagnostics", Column: "checksum", Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "at", "raw"}},
 	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
 	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
+	{Table: "agents", Column: "checksum", Covered: []string{
+		"scope", "session_id", "thread", "status", "started_at", "completed_at", "pid", "boot_id", "heartbeat_at",
+		"last_progress_at", "client_instance_id", "native_actor_key", "native_parent_actor_key", "native_instance_key",
+		"heddle_session_id", "thread_id", "liveness_path", "anchor_state", "anchor_root", "reservation_token", "path",
+		"base_state", "provider", "model", "harness", "thinking_level", "input_tokens", "output_tokens", "reasoning_tokens",
+		"tool_calls", "cost_micros_usd", "report_flush_state", "attach_precedence", "winning_attach_rule", "probe_source",
+		"probe_confidence", "attach_reason", "exact", "document", "pid_ns",
+	}},
+	{Table: "agent_context_queries", Column: "checksum", Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
+	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
+		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size", "checksum", "problem",
+	}},
+	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
 }

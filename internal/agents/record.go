@@ -64,6 +64,8 @@ type Record struct {
 	CompletedAt          *time.Time
 	ContextQueries       []Query
 
+	// PIDNS is the namespace that PID belongs to, as the writer had it; nil: not known. No document has it.
+	PIDNS *int64
 	// Exact is the text of each time whose second is 60, by the field's name; see chrono.Parse.
 	Exact map[string]string
 	// Document is the TOML document that the record came from, where encoding the fields gives another.

@@ -14,6 +14,7 @@ import (
 // A Row is a record as the file holds it, with what agent_reservations says of it.
 type Row struct {
 	ID                   int64    `db:"id"`
+	Scope                int64    `db:"scope"`
 	SessionID            string   `db:"session_id"`
 	Thread               string   `db:"thread"`
 	Status               Status   `db:"status"`
@@ -52,26 +53,25 @@ type Row struct {
 	AttachReason         *string  `db:"attach_reason"`
 	Exact                *string  `db:"exact"`
 	Document             []byte   `db:"document"`
+	PIDNS                *int64   `db:"pid_ns"`
 	Queried              bool     `db:"queried"` // there are context queries
 
-	Epoch         *int64  `db:"epoch"`           // nil: no reservation
-	LeaseBeatAt   *int64  `db:"lease_heartbeat"` // see agent_reservations.heartbeat_at
-	LeaseUntil    *int64  `db:"lease_until"`
-	LeaseBootID   *string `db:"lease_boot_id"`
-	LeaseOwner    *int64  `db:"owner_id"`
-	LeasePIDBorn  *int64  `db:"pid_born_at"`
-	ReservedSince *int64  `db:"reserved_at"`
+	Epoch         *int64 `db:"epoch"`           // nil: no reservation
+	LeaseBeatAt   *int64 `db:"lease_heartbeat"` // see agent_reservations.heartbeat_at
+	LeasePIDBorn  *int64 `db:"pid_born_at"`
+	ReservedSince *int64 `db:"reserved_at"`
+	db.LeaseColumns
 }
 
 // SQLRow reads rows, of agents a and their reservations r; what follows it selects and orders them.
-const SQLRow = `SELECT a.id, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
+const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
 	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key, a.native_instance_key,
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
 	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
-	a.probe_confidence, a.attach_reason, a.exact, a.document,
+	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns,
 	EXISTS (SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id) AS queried,
-	r.epoch, r.heartbeat_at AS lease_heartbeat, r.lease_until, r.lease_boot_id, r.owner_id, r.pid_born_at, r.reserved_at
+	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 
 const (
@@ -79,8 +79,8 @@ const (
 	last_progress_at, client_instance_id, native_actor_key, native_parent_actor_key, native_instance_key, heddle_session_id,
 	thread_id, liveness_path, anchor_state, anchor_root, reservation_token, path, base_state, provider, model, harness,
 	thinking_level, input_tokens, output_tokens, reasoning_tokens, tool_calls, cost_micros_usd, report_flush_state,
-	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document, pid_ns, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING RETURNING id`
 
 	sqlReplace = `UPDATE agents SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
@@ -89,19 +89,56 @@ ON CONFLICT DO NOTHING RETURNING id`
 	reservation_token = ?, path = ?, base_state = ?, provider = ?, model = ?, harness = ?, thinking_level = ?,
 	input_tokens = ?, output_tokens = ?, reasoning_tokens = ?, tool_calls = ?, cost_micros_usd = ?, report_flush_state = ?,
 	attach_precedence = ?, winning_attach_rule = ?, probe_source = ?, probe_confidence = ?, attach_reason = ?, exact = ?,
-	document = ?
+	document = ?, pid_ns = ?, checksum = ?
 WHERE id = ?`
 )
 
-// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert.
-func (w *Row) columns() []any {
-	return []any{
+// SQLLease are the columns of a reservation's lease.
+const SQLLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns, r.lease_wall_until`
+
+// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. The last is the checksum of the
+// others, with scope and session_id before them: see migrations.Checksums.
+func (w *Row) columns(scope int64) []any {
+	columns := []any{
 		w.Thread, string(w.Status), w.StartedAt, w.CompletedAt, w.PID, w.BootID, w.HeartbeatAt, w.LastProgressAt,
 		w.ClientInstanceID, w.NativeActorKey, w.NativeParentActorKey, w.NativeInstanceKey, w.HeddleSessionID, w.ThreadID,
 		w.LivenessPath, w.AnchorState, w.AnchorRoot, w.ReservationToken, w.Path, w.BaseState, w.Provider, w.Model, w.Harness,
 		w.ThinkingLevel, w.InputTokens, w.OutputTokens, w.ReasoningTokens, w.ToolCalls, w.CostMicrosUSD, w.ReportFlushState,
 		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact, w.Document,
+		w.PIDNS,
 	}
+	return append(columns, checksum(append([]any{scope, w.SessionID}, columns...)))
+}
+
+// checksum is db.Checksum of values as their columns hold them.
+func checksum(values []any) int64 {
+	for i, v := range values {
+		switch v := v.(type) {
+		case *int64:
+			values[i] = held(v)
+		case *string:
+			values[i] = held(v)
+		case *float64:
+			values[i] = held(v)
+		case *uint32:
+			values[i] = nil
+			if v != nil {
+				values[i] = int64(*v)
+			}
+		case []byte:
+			if v == nil {
+				values[i] = nil
+			}
+		}
+	}
+	return db.Checksum(values...)
+}
+
+func held[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
 }
 
 // rowOf gives the columns of a record. What they can't hold goes into exact as text.
@@ -122,6 +159,9 @@ func rowOf(e *Record) (Row, error) {
 		CostMicrosUSD:    x.count("cost_micros_usd", e.Usage.CostMicrosUSD),
 		ReportFlushState: e.ReportFlushState, WinningAttachRule: e.WinningAttachRule, ProbeSource: e.ProbeSource,
 		ProbeConfidence: x.float("probe_confidence", e.ProbeConfidence), AttachReason: e.AttachReason,
+	}
+	if e.PID != nil {
+		w.PIDNS = e.PIDNS
 	}
 	if e.Document != nil {
 		w.Document = e.TOML()
@@ -157,7 +197,7 @@ func (w *Row) record() (Record, error) {
 			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls, CostMicrosUSD: countOf(w.CostMicrosUSD),
 		},
 		ReportFlushState: w.ReportFlushState, WinningAttachRule: w.WinningAttachRule, ProbeSource: w.ProbeSource,
-		AttachReason: w.AttachReason, Document: w.Document, DocumentOf: w.SessionID,
+		AttachReason: w.AttachReason, PIDNS: w.PIDNS, Document: w.Document, DocumentOf: w.SessionID,
 	}
 	if w.ProbeConfidence != nil {
 		f := float32(*w.ProbeConfidence)
@@ -242,6 +282,9 @@ func (x exactValues) float(name string, f *float32) *float64 {
 	}
 	if math.IsNaN(wide) {
 		return nil
+	}
+	if wide == 0 {
+		wide = 0 // without its sign, as it comes back
 	}
 	return &wide
 }

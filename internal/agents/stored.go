@@ -73,7 +73,7 @@ func Insert(tx *db.Tx, scope int64, e *Record) (id int64, ok bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	args := append([]any{scope, w.SessionID}, w.columns()...)
+	args := append([]any{scope, w.SessionID}, w.columns(scope)...)
 	if ok, err = tx.Find(&id, sqlInsert, args...); err != nil || !ok {
 		return 0, false, err
 	}
@@ -86,7 +86,7 @@ func (s *Stored) Rewrite(tx *db.Tx, e *Record) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(sqlReplace, append(w.columns(), s.ID)...); err != nil {
+	if _, err := tx.Exec(sqlReplace, append(w.columns(s.Scope), s.ID)...); err != nil {
 		return err
 	}
 	return replaceQueries(tx, s.ID, s.ContextQueries, e.ContextQueries)
@@ -94,7 +94,7 @@ func (s *Stored) Rewrite(tx *db.Tx, e *Record) error {
 
 const (
 	sqlQueries      = `SELECT path, part, queried_at, exact FROM agent_context_queries WHERE agent_id = ? ORDER BY position`
-	sqlAddQuery     = `INSERT INTO agent_context_queries (agent_id, position, path, part, queried_at, exact) VALUES (?, ?, ?, ?, ?, ?)`
+	sqlAddQuery     = `INSERT INTO agent_context_queries (agent_id, position, path, part, queried_at, exact, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlDropQueries  = `DELETE FROM agent_context_queries WHERE agent_id = ?`
 	sqlCountQueries = `SELECT coalesce(max(position), -1) + 1 FROM agent_context_queries WHERE agent_id = ?`
 )
@@ -135,8 +135,9 @@ func AppendQuery(tx *db.Tx, row int64, q Query) error {
 // appendQueries adds queries from the given position on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []Query) error {
 	for i, q := range list {
-		_, err := tx.Exec(sqlAddQuery, agent, from+i, q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.Exact))
-		if err != nil {
+		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.Exact)}
+		sum := checksum(slices.Clone(columns))
+		if _, err := tx.Exec(sqlAddQuery, append(columns, sum)...); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,310 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// What ended stays ended.
+
+var detached = agents.LeaseOptions{TTL: time.Minute, Detached: true}
+
+const gone = uint32(0x7fff_ffff) // no process has this pid
+
+func wantLost(t *testing.T, l *agents.Lease) {
+	t.Helper()
+	ran := false
+	_, update := l.Update(ctx, func(*agents.Entry) { ran = true })
+	for what, err := range map[string]error{
+		"heartbeat": l.Heartbeat(ctx), "update": update, "release": l.Release(ctx, agents.Complete),
+		"log context query": l.LogContextQuery(ctx, agents.ContextQuery{Path: "x"}),
+		"hold":              l.Hold(ctx, "work", func(*db.Tx) error { ran = true; return nil }),
+	} {
+		if !errors.Is(err, db.ErrLeaseLost) || db.Hint(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if ran {
+		t.Error("a stale holder worked")
+	}
+}
+
+func TestNoNewProcessBringsADeadLeaseBack(t *testing.T) {
+	for what, revive := range map[string]func(f *fixture, id string, change func(*agents.Entry)) error{
+		"an update": func(f *fixture, id string, change func(*agents.Entry)) error {
+			_, _, err := f.UpdateEntry(ctx, id, change)
+			return err
+		},
+		"a save": func(f *fixture, id string, change func(*agents.Entry)) error {
+			e, _, err := f.Load(ctx, id)
+			change(&e)
+			return errors.Join(err, f.Save(ctx, e))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t)
+			lease := f.lease(t, "main", detached)
+			if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = p(gone) }); err != nil {
+				t.Fatal(err)
+			}
+			wantLost(t, lease)
+			if held, ok, err := f.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Dead {
+				t.Errorf("before: %+v, %v, %v", held, ok, err)
+			}
+			if err := revive(f, lease.SessionID(), func(e *agents.Entry) { e.PID = p(uint32(os.Getpid())) }); err != nil {
+				t.Fatal(err)
+			}
+			wantLost(t, lease)
+			if held, ok, err := f.Reservation(ctx, "main"); err != nil || ok {
+				t.Errorf("then: %+v, %v, %v", held, ok, err)
+			}
+		})
+	}
+}
+
+func TestUnderTheLeaseOfAProcessTheEntrysPIDIsAHint(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute)
+	for _, pid := range []*uint32{p(gone), nil, p(uint32(os.Getpid()))} {
+		if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = pid }); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.owner(t, "main"); got != lease.SessionID() {
+			t.Errorf("the owner is %q", got)
+		}
+		if n, err := f.ReapDead(ctx); n != 0 || err != nil {
+			t.Errorf("reaped %d, %v", n, err)
+		}
+	}
+}
+
+func TestALeaseIsItsOwnAgentsAlone(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute)
+	other, err := f.CreateGeneratedEntry(ctx, onThread("elsewhere", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLost(t, f.Lease(other.SessionID, "main", lease.Epoch()))
+	wantLost(t, f.Lease(lease.SessionID(), "elsewhere", lease.Epoch()))
+	if got := load(t, f.Registry, other.SessionID); !got.Equal(other) {
+		t.Errorf("the other agent became %s", got.TOML())
+	}
+	if err := lease.Heartbeat(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
+	for _, o := range []agents.LeaseOptions{{TTL: math.MaxInt64}, {TTL: math.MaxInt64 - time.Hour, Detached: true}} {
+		f := newFixture(t)
+		lease := f.lease(t, "main", o)
+		for range 2 {
+			f.boot.Since += 1000 * time.Hour
+			if held, ok, err := f.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Alive {
+				t.Errorf("%+v: %+v, %v, %v", o, held, ok, err)
+			}
+			if err := lease.Heartbeat(ctx); err != nil {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+	}
+}
+
+func TestALeaseIsTakenUpAgain(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute)
+	again, err := f.Reattach(ctx, lease.SessionID(), "main", lease.Epoch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Heartbeat(ctx); err != nil {
+		t.Error(err)
+	}
+	for what, name := range map[string]struct {
+		id, thread string
+		epoch      int64
+	}{
+		"another epoch": {lease.SessionID(), "main", lease.Epoch() + 1}, "another thread": {lease.SessionID(), "other", lease.Epoch()},
+		"another agent": {"agent-other", "main", lease.Epoch()},
+	} {
+		if l, err := f.Reattach(ctx, name.id, name.thread, name.epoch); !errors.Is(err, db.ErrLeaseLost) || l != nil {
+			t.Errorf("%s: %v, %v", what, l, err)
+		}
+	}
+	f.boot.Since += time.Minute
+	if _, err := f.Reattach(ctx, lease.SessionID(), "main", lease.Epoch()); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("one that is over: %v", err)
+	}
+}
+
+func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
+	path := dbtest.Path(t)
+	d, err := db.Open(ctx, path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
+	if _, _, err := r.TryLeaseThread(ctx, "other", minute, onThread("other", os.Getpid())); err != nil { // has the process registered anew
+		t.Fatal(err)
+	}
+	wantLost(t, r.Lease(lease.SessionID(), "main", lease.Epoch()))
+	if held, ok, err := r.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Dead {
+		t.Errorf("it is %+v, %v, %v", held, ok, err)
+	}
+}
+
+// The heartbeat is in time, and on its way while somebody looks who is not.
+func TestWhatWasCalledDeadIsNotAliveAgain(t *testing.T) {
+	boot := db.BootTime{Boot: "first", Since: time.Hour}
+	beating, read, looked := make(chan struct{}), make(chan struct{}, 1), make(chan error)
+	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot }, Observe: func(o db.Observation) {
+		if o.Why == "look up reservation" && !o.Write {
+			read <- struct{}{}
+		}
+	}})
+	r := agents.NewRegistry(d, agents.Options{})
+	lease, _, err := r.TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot.Since += time.Minute - 1
+	go func() {
+		<-beating
+		held, ok, err := r.Reservation(ctx, "main")
+		if err == nil && (!ok || held.Live != agents.Alive) {
+			err = errors.New("it is called " + string(held.Live))
+		}
+		looked <- err
+	}()
+	err = d.Write(ctx, "beat", func(tx *db.Tx) error {
+		if err := lease.HeartbeatTx(tx); err != nil {
+			return err
+		}
+		boot.Since++
+		close(beating)
+		<-read // which saw the lease as it was
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-looked; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
+	beats := make(chan struct{}, 100)
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Why == "heartbeat" && o.Err == nil {
+			beats <- struct{}{}
+		}
+	}})
+	r := agents.NewRegistry(d, agents.Options{})
+	lease, _, err := r.TryLeaseThread(ctx, "main", agents.LeaseOptions{TTL: 150 * time.Millisecond}, onThread("main", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, stop := lease.Keep(t.Context())
+	defer stop()
+	for range 8 { // more than its TTL
+		<-beats
+	}
+	if kept.Err() != nil {
+		t.Fatalf("it ended: %v", context.Cause(kept))
+	}
+	if err := r.UpdateStatus(ctx, lease.SessionID(), agents.Abandoned); err != nil {
+		t.Fatal(err)
+	}
+	<-kept.Done()
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
+func TestHoldGivesTheCallersErrorBackAsItWas(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute)
+	mine := &db.Error{Op: "mine", Err: errors.New("no")}
+	before := *mine
+	if err := lease.Hold(ctx, "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) || *mine != before {
+		t.Errorf("%v became %+v", err, mine)
+	}
+}
+
+func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
+	f, other := newFixture(t), newFixture(t)
+	lease := f.lease(t, "main", minute)
+	other.lease(t, "main", minute)
+	err := other.db.Write(ctx, "foreign", func(tx *db.Tx) error {
+		_, _, update := f.UpdateEntryTx(tx, "agent-a", func(*agents.Entry) {})
+		_, reserve := f.TryReserveThreadTx(tx, "x", onThread("x", 1))
+		_, get := f.GetTx(&tx.Rx, "agent-a")
+		_, page := f.PageTx(&tx.Rx, agents.Filter{}, db.At{})
+		_, find := f.FindTx(&tx.Rx, "", 0)
+		for what, err := range map[string]error{
+			"hold": lease.HoldTx(tx), "heartbeat": lease.HeartbeatTx(tx), "release": lease.ReleaseTx(tx, agents.Complete),
+			"save": f.SaveTx(tx, entry("agent-a", agents.Active)), "update": update, "reserve": reserve, "get": get, "page": page, "find": find,
+			"delete": f.DeleteTx(tx, "agent-a"), "status": f.UpdateStatusTx(tx, "agent-a", agents.Merged),
+			"query": f.LogContextQueryTx(tx, "agent-a", agents.ContextQuery{}),
+		} {
+			if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Containers: the pid is another namespace's, whose processes nobody here can see.
+func TestAPIDOfAnotherNamespaceSaysNothing(t *testing.T) {
+	if db.PIDNamespace() == nil {
+		t.Skip("this system has no namespaces")
+	}
+	f := newFixture(t)
+	e := entry("agent-a", agents.Active)
+	e.Thread, e.PID, e.BootID = "main", p(gone), p("another start")
+	save(t, f.Registry, e)
+	err := f.db.Write(ctx, "as if from a container", func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE agents SET pid_ns = pid_ns + 1`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := agents.LivenessFor(load(t, f.Registry, "agent-a")); got != agents.Unknown {
+		t.Errorf("it is %s", got)
+	}
+	if n, err := f.ReapDead(ctx); n != 0 || err != nil {
+		t.Errorf("reaped %d, %v", n, err)
+	}
+	if got := f.owner(t, "main"); got != "agent-a" {
+		t.Errorf("the owner is %q", got)
+	}
+	if _, _, err := f.UpdateEntry(ctx, "agent-a", func(e *agents.Entry) { e.Model = p("m") }); err != nil {
+		t.Fatal(err)
+	}
+	if got := agents.LivenessFor(load(t, f.Registry, "agent-a")); got != agents.Unknown {
+		t.Errorf("after a change from here it is %s", got)
+	}
+}
