@@ -103,6 +103,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	e.token = e.owner.token
 	undo = append(undo, e.owner.release)
 	if e.config.ReadOnly {
+		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix) // another user's may not be opened: then nobody is waited for
 		return e.openReaders(ctx)
 	}
 	pool, s, err := e.openWriter(ctx, wal)
@@ -110,6 +111,10 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	undo = append(undo, pool.Close, s.Close)
+	if e.reads.gate, err = lock.OpenGate(e.path + lockSuffix); err != nil {
+		return err
+	}
+	undo = append(undo, e.reads.close)
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
 		return err
@@ -122,6 +127,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	e.writer = startWriter(e, pool, s, turns)
+	e.space = startSpace(e)
 	return nil
 }
 
