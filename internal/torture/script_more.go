@@ -47,7 +47,10 @@ func agentsMoreScript() script {
 	return script{
 		name: "agents-more",
 		prepare: func(ctx context.Context, s *session) error {
-			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-1", "dead-1"), deadEntry("dead-2", "dead-2")}
+			if err := otherAgents(s).Save(ctx, deadEntry("dead-1", "dead-1")); err != nil {
+				return err
+			}
+			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-2", "dead-2")}
 			gone := entry("gone", "gone")
 			gone.Status, gone.StartedAt, gone.CompletedAt = agents.Complete, old, &old
 			for _, e := range append(list, gone) {
@@ -139,6 +142,10 @@ func agentsMoreScript() script {
 			},
 		},
 	}
+}
+
+func otherAgents(s *session) *agents.Registry {
+	return agents.NewRegistry(s.db, agents.Options{Scope: "others"})
 }
 
 // lookForScope looks for a scope: the smallest thing that a transaction of one's own can make.
