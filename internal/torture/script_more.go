@@ -122,10 +122,13 @@ func agentsMoreScript() script {
 			{
 				name: "reap a thread",
 				do: func(ctx context.Context, s *session) error {
-					_, err := registry(s).ReapDeadForThread(ctx, "dead-1")
+					_, err := otherAgents(s).ReapDeadForThread(ctx, "dead-1") // the next reaps all of its scope
 					return err
 				},
-				look: is("dead-1", abandoned),
+				look: func(ctx context.Context, s *session) (trace, error) {
+					e, ok, err := otherAgents(s).Load(ctx, "dead-1")
+					return there(ok && abandoned(e)), err
+				},
 			},
 			{
 				name: "reap",
