@@ -26,7 +26,7 @@ type Engine interface {
 	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
 	// backup. It stays while the database is open; 0 is one without.
 	Generation() uint64
-	Check(ctx context.Context) ([]Problem, error)
+	Check(ctx context.Context) (Checked, error)
 	Stats(ctx context.Context) (Stats, error)
 	Health(ctx context.Context) (Health, error)
 	Backup(ctx context.Context, dest string) error
@@ -107,6 +107,21 @@ type Versions struct {
 type Problem struct {
 	Check  string
 	Detail string
+	Table  string // where it is one row's
+	Row    string // its key
+}
+
+// Checked is what a check found and looked at.
+type Checked struct {
+	Problems  []Problem
+	Checksums []Checksums
+}
+
+// Checksums counts the rows of a table that has checksums.
+type Checksums struct {
+	Table   string
+	Rows    int64
+	Without int64 // that have none
 }
 
 // Stats are the sizes of a database.
