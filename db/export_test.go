@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"selvedge/db/internal/machine"
 	"selvedge/db/internal/sqlite"
@@ -18,18 +17,11 @@ import (
 
 // What the tests of package db_test need from the inside.
 
-// MaxGroup is the most callers that share a commit.
-const MaxGroup = sqlite.MaxGroup
-
-// ReserveBytes is the size of FILE-reserve.
-const ReserveBytes = sqlite.ReserveBytes
-
-// WithGapPatience has the WAL grow over reads that take longer than patience.
-func WithGapPatience(t testing.TB, patience time.Duration) {
-	before := sqlite.GapPatience
-	sqlite.GapPatience = patience
-	t.Cleanup(func() { sqlite.GapPatience = before })
-}
+// Limits of the writer.
+const (
+	MaxGroup        = sqlite.MaxGroup
+	WALRestartPages = sqlite.WALRestartPages
+)
 
 // PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.
 func PretendFilesystem(t *testing.T, kind int64) {
@@ -81,6 +73,12 @@ func (o Options) WithStep(step migrations.Step, text string) Options {
 	files[fmt.Sprintf("%05d_step.sql", step.Version)] = &fstest.MapFile{Data: []byte(text)}
 	return o.WithLadder(files, append(slices.Clone(o.ladder.Steps), step), o.ladder.Views)
 }
+
+// OnVisit gives a channel that is closed when a call begins that Close waits for.
+func (d *DB) OnVisit() <-chan struct{} { return d.file().OnVisit() }
+
+// Files are the migrations.
+func (o Options) Files() fs.FS { return o.ladder.Files }
 
 // WithViews replaces the views.
 func (o Options) WithViews(views string) Options {

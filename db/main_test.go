@@ -18,13 +18,19 @@ import (
 
 // programs are what a process that dbtest.Start makes can run.
 var programs = map[string]dbtest.Program{
-	"opener":   opener,
-	"appender": appender,
-	"owner":    owner,
-	"holder":   holder,
-	"limited":  limited,
-	"waiting":  waitingWriter,
-	"stepper":  stepper,
+	"upgrader":  upgrader,
+	"bearer":    bearer,
+	"stranger":  stranger,
+	"opened":    opened,
+	"copier":    copier,
+	"foreigner": foreigner,
+	"opener":    opener,
+	"appender":  appender,
+	"owner":     owner,
+	"holder":    holder,
+	"limited":   limited,
+	"waiting":   waitingWriter,
+	"stepper":   stepper,
 }
 
 func TestMain(m *testing.M) { dbtest.Main(m, programs) }

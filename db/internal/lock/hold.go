@@ -25,7 +25,7 @@ func Share(ctx context.Context, path string, readOnly bool, timeout time.Duratio
 	if readOnly && err != nil {
 		// Another user's file: a lock needs no right to write, and a folder without the lock file has had no writer.
 		file, err = os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return &Hold{}, nil
 		}
 	}

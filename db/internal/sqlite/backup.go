@@ -25,6 +25,9 @@ func (e *Engine) Backup(ctx context.Context, dest string) error {
 	}
 	defer e.visits.end()
 	err := e.backup(ctx, dest)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: err}
 	}
@@ -57,7 +60,7 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 			err = errors.Join(err, left)
 		}
 	}()
-	if err := vacuumInto(ctx, e.path, p.path, e.config); err != nil {
+	if err := e.vacuumInto(ctx, p.path); err != nil {
 		return err
 	}
 	if err := checkCopy(ctx, p.path, e.config); err != nil {
@@ -73,21 +76,18 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 }
 
 // vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the writer goes on.
-func vacuumInto(ctx context.Context, path, dest string, o Config) (err error) {
-	pool, err := openPool(path, roleReader, 1)
+func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
+	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleReader, o)
+	s, err := retrySession(ctx, pool, roleReader, e.config)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
-		}
 		return fmt.Errorf("copy the file to %s: %w", dest, err)
 	}
 	return nil
@@ -101,11 +101,11 @@ func checkCopy(ctx context.Context, path string, o Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	checked, err := c.Check(ctx)
+	problems, err := c.Check(ctx)
 	if err != nil {
 		return err
 	}
-	if problems := checked.Problems; len(problems) > 0 {
+	if len(problems) > 0 {
 		return fmt.Errorf("%w: the copy has %d problems, the first: %s: %s", engine.ErrCorrupt, len(problems), problems[0].Check, problems[0].Detail)
 	}
 	return nil
@@ -117,9 +117,13 @@ const (
 	keptSuffix = ".bak"
 )
 
+func (e *Engine) keptName(version int64) string {
+	return e.path + keptPrefix + strconv.FormatInt(version, 10) + keptSuffix
+}
+
 // keepCopy makes the copy, in place of one that an earlier try at the same version left.
 func (e *Engine) keepCopy(ctx context.Context, version int64) (string, error) {
-	dest := e.path + keptPrefix + strconv.FormatInt(version, 10) + keptSuffix
+	dest := e.keptName(version)
 	if err := e.copyTo(ctx, dest, (*part).replace); err != nil {
 		return "", err
 	}

@@ -56,10 +56,9 @@ type Engine struct {
 	token   uuid.UUID  // of this process among the owners
 
 	watch  watch
-	reads  reads
-	space  *space // nil in memory and when read-only
 	visits visits
 
+	rest       *rest // nil unless the file can only be read as it lies there
 	generation uint64
 	moved      Move // what Open did to the schema
 
@@ -83,6 +82,7 @@ type visits struct {
 	mu      sync.Mutex
 	closing bool
 	open    sync.WaitGroup
+	begun   chan struct{} // closed by the next one, for a test; else nil
 }
 
 // begin is ErrClosed once Close was called.
@@ -93,6 +93,10 @@ func (v *visits) begin() error {
 		return engine.ErrClosed
 	}
 	v.open.Add(1)
+	if v.begun != nil {
+		close(v.begun)
+		v.begun = nil
+	}
 	return nil
 }
 
@@ -109,9 +113,6 @@ func (v *visits) close() {
 func (e *Engine) Close() error {
 	e.visits.close()
 	failed := e.watch.close()
-	if e.space != nil {
-		e.space.close()
-	}
 	if e.writer != nil {
 		failed = errors.Join(failed, e.resign())
 	}
@@ -127,7 +128,6 @@ func (e *Engine) Close() error {
 	if e.owner != nil {
 		failed = errors.Join(failed, e.owner.release())
 	}
-	failed = errors.Join(failed, e.reads.close())
 	if e.hold != nil {
 		failed = errors.Join(failed, e.hold.Close())
 		dropFile(e.key)
@@ -146,11 +146,6 @@ func (e *Engine) Interrupt() []string {
 
 // Write runs fn in a write transaction.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
-	if e.space != nil {
-		if err := e.space.refuses(); err != nil {
-			return callback.Outcome{Err: err}
-		}
-	}
 	return e.writer.submit(ctx, &request{why: why, write: fn})
 }
 
@@ -161,6 +156,9 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 	}
 	if err := e.usable(); err != nil {
 		return callback.Outcome{Err: err}
+	}
+	if e.rest != nil {
+		return e.readAtRest(ctx, why, fn)
 	}
 	return e.readers.read(ctx, why, fn)
 }

@@ -41,3 +41,12 @@ func (e *Engine) ReaderPragmas(ctx context.Context) (map[string]string, error) {
 	}).Err
 	return got, err
 }
+
+// OnVisit gives a channel that is closed when a visit begins.
+func (e *Engine) OnVisit() <-chan struct{} {
+	begun := make(chan struct{})
+	e.visits.mu.Lock()
+	defer e.visits.mu.Unlock()
+	e.visits.begun = begun
+	return begun
+}

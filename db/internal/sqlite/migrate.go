@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,117 @@ const (
 	up   direction = iota // it stays as it is
 	down                  // it comes back
 )
+
+// MoveTo brings the file at path to config.SchemaVersion, up or down.
+func MoveTo(ctx context.Context, path string, config Config) (Move, error) {
+	m, err := moveTo(ctx, path, config)
+	return m, failure(err)
+}
+
+func moveTo(ctx context.Context, path string, config Config) (Move, error) {
+	have, err := versionsOf(ctx, path, config)
+	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) { // what else is wrong is said below
+		return Move{}, err
+	}
+	if have.Schema <= config.SchemaVersion {
+		e, err := open(ctx, path, config)
+		if err != nil {
+			return Move{}, err
+		}
+		m := e.moved
+		if m.To == 0 {
+			m.From, m.To = have.Schema, have.Schema
+		}
+		return m, e.Close()
+	}
+	if err := config.Ladder.mayGoDown(have); err != nil {
+		return Move{}, err
+	}
+	e, err := newEngine(path, config)
+	if err != nil {
+		return Move{}, err
+	}
+	return e.down(ctx, have)
+}
+
+func (l *Ladder) mayGoDown(have engine.Versions) error {
+	if own := l.Last().Version; have.Schema > own {
+		return fmt.Errorf("%w: the file has schema %d, and only a program that knows it can take it down; this one knows %d", engine.ErrSchemaTooNew, have.Schema, own)
+	}
+	return nil
+}
+
+// versionsOf reads the versions of a file, whatever its schema.
+func versionsOf(ctx context.Context, path string, config Config) (engine.Versions, error) {
+	config.ReadOnly, config.AnySchema, config.Readers = true, true, 1
+	e, err := open(ctx, path, config)
+	if err != nil {
+		return engine.Versions{}, err
+	}
+	have, err := e.Versions(ctx)
+	return have, closeAfter(e, err)
+}
+
+// down takes the file back, with no other handle open.
+func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err error) {
+	if e.key, _, err = claimFile(e.path, e.config); err != nil {
+		return m, err
+	}
+	defer dropFile(e.key)
+	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout); err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, e.hold.Close()) }()
+	if err := e.samePath(); err != nil {
+		return m, err
+	}
+	err = e.migrate(ctx, have, e.config.SchemaVersion, down)
+	return e.moved, err
+}
+
+// Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and removes it.
+func Rehearse(ctx context.Context, path string, config Config) (Move, error) {
+	m, err := rehearse(ctx, path, config)
+	return m, failure(err)
+}
+
+func rehearse(ctx context.Context, path string, config Config) (m Move, err error) {
+	look := config
+	look.ReadOnly, look.AnySchema, look.Readers = true, true, 1
+	e, err := open(ctx, path, look)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = closeAfter(e, err) }()
+	have, err := e.Versions(ctx)
+	if err != nil {
+		return m, err
+	}
+	r := &migration{ladder: config.Ladder, config: config, target: config.Ladder.step(config.SchemaVersion).Version}
+	r.keep = func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil }
+	if have.Schema > r.target {
+		if err := config.Ladder.mayGoDown(have); err != nil {
+			return m, err
+		}
+		r.where = down
+	}
+	p, err := newPart(ctx, filepath.Dir(e.path))
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, p.discard()) }()
+	if err := e.vacuumInto(ctx, p.path); err != nil {
+		return m, err
+	}
+	pool, err := openPool(p.path, roleMigration, 1)
+	if err != nil {
+		return m, err
+	}
+	if err := closeAfter(pool, r.run(ctx, pool)); err != nil {
+		return r.Move, err
+	}
+	return r.Move, checkCopy(ctx, p.path, config)
+}
 
 // errReplaced: another file has the path now; whoever wants it opens it anew.
 var errReplaced = errors.New("another file took the place of this one")
@@ -265,7 +377,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 	if err := m.climb(ctx, own); err != nil {
 		return false, err
 	}
-	return true, m.compare(before, next)
+	return true, m.compare(before)
 }
 
 // viewsMade are the names of the views in the file that a program of ours made.
@@ -407,9 +519,9 @@ func (m *migration) needsCopy(rows map[string]int64) bool {
 	return false
 }
 
-// compare refuses a migration that did to the rows what it does not say. On the way down a table goes with the version
-// that brought it.
-func (m *migration) compare(before census, next []object) error {
+// compare refuses a migration that did to the rows what it does not say. A step down says nothing: what versions brought goes
+// with them, which is why there is a copy, and what became fewer is reported.
+func (m *migration) compare(before census) error {
 	after, err := m.count()
 	if err != nil {
 		return err
@@ -417,9 +529,6 @@ func (m *migration) compare(before census, next []object) error {
 	var removes, adds []string
 	for _, step := range m.ladder.between(m.From, m.To) {
 		removes, adds = append(removes, step.Removes...), append(adds, step.Adds...)
-	}
-	if m.where == down {
-		removes, adds = slices.Concat(removes, adds), slices.Concat(removes, adds)
 	}
 	var wrong []string
 	for _, table := range sortedKeys(before.rows) {
@@ -432,9 +541,9 @@ func (m *migration) compare(before census, next []object) error {
 			continue
 		}
 		m.Tables = append(m.Tables, TableMove{table, was, is})
-		goes := m.where == down && !isOneOf(next, object{Type: "table", Name: table})
 		switch {
-		case is < was && !goes && !slices.Contains(removes, table):
+		case m.where == down:
+		case is < was && !slices.Contains(removes, table):
 			wrong = append(wrong, fmt.Sprintf("%d of %d rows in %s", max(is, 0), was, table))
 		case is > was && !slices.Contains(adds, table):
 			wrong = append(wrong, fmt.Sprintf("%d rows in %s, where %d were", is, table, was))

@@ -20,21 +20,12 @@ func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 }
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {
-	e := &Engine{path: path, memory: path == memoryPath, config: config}
-	if e.memory {
+	if path == memoryPath {
+		e := &Engine{path: path, memory: true, config: config}
 		return e, e.openMemory(ctx)
 	}
-	if path == "" {
-		return nil, fmt.Errorf("%w: the path is empty", engine.ErrInvalid)
-	}
-	var err error
-	if e.path, err = resolve(path); err != nil {
-		return nil, err
-	}
-	if err := checkPath(e.path); err != nil {
-		return nil, err
-	}
-	if err := checkFilesystem(e.path, config); err != nil {
+	e, err := newEngine(path, config)
+	if err != nil {
 		return nil, err
 	}
 	for {
@@ -51,6 +42,22 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 			return nil, err
 		}
 	}
+}
+
+// newEngine is an engine for a path where a file can lie. Nothing is opened or made yet.
+func newEngine(path string, config Config) (*Engine, error) {
+	if path == "" || path == memoryPath {
+		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)
+	}
+	e := &Engine{config: config}
+	var err error
+	if e.path, err = resolve(path); err != nil {
+		return nil, err
+	}
+	if err := checkPath(e.path); err != nil {
+		return nil, err
+	}
+	return e, checkFilesystem(e.path, config)
 }
 
 func (e *Engine) openMemory(ctx context.Context) error {
@@ -103,7 +110,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	e.token = e.owner.token
 	undo = append(undo, e.owner.release)
 	if e.config.ReadOnly {
-		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix) // another user's may not be opened: then nobody is waited for
+		if e.rest, err = atRest(e.path, wal); err != nil {
+			return err
+		}
 		return e.openReaders(ctx)
 	}
 	pool, s, err := e.openWriter(ctx, wal)
@@ -111,10 +120,6 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	undo = append(undo, pool.Close, s.Close)
-	if e.reads.gate, err = lock.OpenGate(e.path + lockSuffix); err != nil {
-		return err
-	}
-	undo = append(undo, e.reads.close)
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
 		return err
@@ -127,7 +132,6 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	e.writer = startWriter(e, pool, s, turns)
-	e.space = startSpace(e)
 	return nil
 }
 
@@ -201,7 +205,7 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 
 // openReaders makes the pool of readers. A handle that has no writer checks here what the file allows.
 func (e *Engine) openReaders(ctx context.Context) error {
-	pool, err := openPool(e.path, roleReader, e.config.Readers)
+	pool, err := openPool(e.path, e.readRole(), e.config.Readers)
 	if err != nil {
 		return err
 	}
@@ -218,7 +222,7 @@ func (e *Engine) openReaders(ctx context.Context) error {
 		return e.config.Ladder.mayRead(have, e.config.AnySchema)
 	}).Err
 	if err != nil {
-		return errors.Join(err, e.readers.close())
+		return errors.Join(needsWriter(err), e.readers.close())
 	}
 	return nil
 }

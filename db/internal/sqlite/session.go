@@ -34,6 +34,7 @@ const (
 	roleWriter role = iota
 	roleReader
 	roleMigration // like the writer, with foreign keys off: a rebuilt parent table would cascade
+	roleAtRest    // like a reader, of a file beside which nothing can be made
 )
 
 func (s Synchronous) pragma() string {
@@ -56,7 +57,7 @@ func pragmas(r role, s Synchronous) []pragma {
 		{"trusted_schema", "0", "0"},
 		{"cell_size_check", "1", "1"},
 	}
-	if r == roleReader {
+	if r == roleReader || r == roleAtRest {
 		return append(list, pragma{"foreign_keys", "1", "1"}, pragma{"cache_size", readerCache, readerCache})
 	}
 	foreignKeys := "1"
@@ -82,14 +83,15 @@ func dataSource(path string, r role) string {
 	if path == memoryPath {
 		return "file::memory:"
 	}
-	mode, wait := "rw", openPatience
+	mode := "rw"
 	switch r {
 	case roleReader:
 		mode = "ro"
-	case roleMigration:
-		wait = migrationPatience
+	case roleAtRest:
+		mode = "ro&immutable=1"
+	case roleWriter, roleMigration:
 	}
-	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(), mode, wait.Milliseconds())
+	return fmt.Sprintf("file://%s?mode=%s&_dqs=0&_busy_timeout=%d", (&url.URL{Path: path}).EscapedPath(), mode, openPatience.Milliseconds())
 }
 
 // openPool gives a pool of at most size connections to path. Nothing is opened yet.
@@ -158,12 +160,9 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 
 // patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another process is recovering,
 // the writer for readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
-// outside SQLite, so that callers can leave. While a file is opened it is asked for again and again, and only a migration
-// waits long inside SQLite.
-const (
-	openPatience      = 20 * time.Millisecond
-	migrationPatience = 10 * time.Second
-)
+// outside SQLite, so that callers can leave. While a file is opened or migrated it is asked for again and
+// again.
+const openPatience = 20 * time.Millisecond
 
 var (
 	patience   = pragma{"busy_timeout", "250", "250"}

@@ -1,0 +1,233 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
+	"selvedge/db/internal/machine"
+)
+
+// Restored says what Restore did.
+type Restored struct {
+	Path   string // the file
+	Kept   string // the file that was there before; "" where there was none
+	Schema int64  // of the backup, and so of the file
+}
+
+// asideSuffix is behind the name of the file that a restored one took the place of.
+const asideSuffix = ".before-restore"
+
+const sqlNewGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
+
+// Restore puts a checked copy of the backup into the place of the file at path.
+func Restore(ctx context.Context, backup, path string, config Config) (Restored, error) {
+	r, err := restore(ctx, backup, path, config)
+	return r, failure(err)
+}
+
+func restore(ctx context.Context, backup, path string, config Config) (r Restored, err error) {
+	e, err := newEngine(path, config)
+	if err != nil {
+		return r, err
+	}
+	r.Path = e.path
+	from := config
+	from.ReadOnly, from.AnySchema, from.MustExist, from.Readers = true, true, true, 1
+	source, err := open(ctx, backup, from)
+	if err != nil {
+		return r, fmt.Errorf("open the backup: %w", err)
+	}
+	defer func() { err = closeAfter(source, err) }()
+	if source.path == e.path {
+		return r, fmt.Errorf("%w: the backup is the file itself", engine.ErrInvalid)
+	}
+	have, err := source.Versions(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Schema = have.Schema
+	if err := config.Ladder.mayWrite(have); err != nil {
+		return r, fmt.Errorf("the backup: %w", err)
+	}
+	dir := filepath.Dir(e.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return r, err
+	}
+	p, err := newPart(ctx, dir)
+	if err != nil {
+		return r, err
+	}
+	defer func() {
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := source.vacuumInto(ctx, p.path); err != nil {
+		return r, err
+	}
+	if err := newGeneration(ctx, p.path, config); err != nil {
+		return r, fmt.Errorf("give the copy a generation of its own: %w", err)
+	}
+	if err := checkCopy(ctx, p.path, config); err != nil {
+		return r, err
+	}
+	if err := p.complete(); err != nil {
+		return r, err
+	}
+	r.Kept, err = e.takePlace(ctx, p)
+	return r, err
+}
+
+// newGeneration puts a copy into WAL mode and makes the cursors of the file that it was copied from expire in it. A copy of
+// schema 7 or less gets its generation when it is migrated.
+func newGeneration(ctx context.Context, path string, config Config) (err error) {
+	pool, err := openPool(path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(pool, err) }()
+	s, err := retrySession(ctx, pool, roleWriter, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(s, err) }()
+	have, err := readVersions(s)
+	if err != nil || have.Generation == 0 {
+		return err
+	}
+	if _, err := s.exec(sqlNewGeneration); err != nil {
+		return err
+	}
+	_, err = s.checkpoint("TRUNCATE")
+	return err
+}
+
+// takePlace gives the part the name of the file, with no handle open on it. The file that is there keeps all its content
+// under another name. Whoever dies in between leaves one of the two under the name, whole.
+func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
+	hold, err := lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, hold.Close()) }()
+	if _, err := hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
+		return "", fmt.Errorf("get the file alone, to put another in its place: %w", err)
+	}
+	info, err := os.Lstat(e.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", p.give(e.path)
+	}
+	if err != nil {
+		return "", err
+	}
+	born, err := e.born()
+	if err != nil {
+		return "", err
+	}
+	key, _, err := claimFile(e.path, e.config) // whose is it?
+	if err == nil {
+		dropFile(key)
+	} else if born {
+		return "", err
+	}
+	if err := likeFile(p.path, info); err != nil {
+		return "", err
+	}
+	if !born {
+		return "", errors.Join(emptied(ctx, e.path, e.config), p.replace(e.path))
+	}
+	if err := e.settleWAL(ctx, e.path+asideSuffix); err != nil {
+		return "", err
+	}
+	return e.path + asideSuffix, p.exchange(e.path, e.path+asideSuffix)
+}
+
+// exchange gives the part a name that another file has, which gets a name of its own in the same moment.
+func (p *part) exchange(dest, aside string) error {
+	if err := os.Rename(p.path, aside); err != nil {
+		return err
+	}
+	p.named = true
+	err := machine.Exchange(aside, dest)
+	if errors.Is(err, errors.ErrUnsupported) {
+		// Here alone is a moment in which nothing has the name.
+		if err = os.Rename(aside, p.path); err == nil {
+			if err = os.Rename(dest, aside); err == nil {
+				err = os.Rename(p.path, dest)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return syncFile(filepath.Dir(dest))
+}
+
+// shmInUse is the byte of a -shm file that every connection of whatever program holds locked (sqlite.org/walformat.html,
+// "WAL locks": the deadman switch).
+const shmInUse = 128
+
+// settleWAL moves what is in the WAL into the file that is to go: another file must never meet it. Where the file is too
+// damaged for that the WAL goes aside with it.
+func (e *Engine) settleWAL(ctx context.Context, aside string) error {
+	settled := e.checkpointed(ctx)
+	if there, err := exists(e.path + "-shm"); err != nil {
+		return err
+	} else if there {
+		used, err := e.shmUsed()
+		if err != nil {
+			return err
+		}
+		if used {
+			return &engine.Failure{
+				Kind: engine.ErrBusy, Hint: "close the programs that have the file open, and try again",
+				Err: errors.New("another program, such as sqlite3, has the file open"),
+			}
+		}
+	}
+	if isBusy(settled) || errors.Is(settled, engine.ErrBusy) {
+		return settled
+	}
+	if settled != nil {
+		if err := os.Rename(e.path+"-wal", aside+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	} else if err := os.Remove(aside + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older file
+		return err
+	}
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(e.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncFile(filepath.Dir(e.path))
+}
+
+// checkpointed has SQLite put everything into the file itself.
+func (e *Engine) checkpointed(ctx context.Context) error {
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	var size walSize
+	err = closeAfter(pool, pool.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
+	if err == nil && size.Busy != 0 {
+		err = fmt.Errorf("%w: another program reads or writes the file", engine.ErrBusy)
+	}
+	return err
+}
+
+func (e *Engine) shmUsed() (used bool, err error) {
+	file, err := os.OpenFile(e.path+"-shm", os.O_RDWR, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = closeAfter(file, err) }()
+	return lock.ByteHeld(file, shmInUse)
+}
