@@ -97,6 +97,9 @@ func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] 
 
 // placeIn is the runtime's row, and the place in its log that a cursor points at; "" is the beginning.
 func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow, at db.Place, err error) {
+	if err := rx.Of(r.db); err != nil {
+		return nil, at, err
+	}
 	at.Key = r.key
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {

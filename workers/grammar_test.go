@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -338,5 +339,86 @@ func TestAFullLogRefusesEventsAndChangesNothing(t *testing.T) {
 		if s := must(r.Summary(ctx))(t); s.WorkerCount != 1 {
 			t.Errorf("%s: %d workers are there", name, s.WorkerCount)
 		}
+	}
+}
+
+func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
+	ctx := t.Context()
+	clock := dbtest.NewClock(time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC))
+	for name, c := range map[string]struct {
+		policy db.Policy
+		left   string
+	}{
+		"nothing asked": {db.Policy{}, "1 2 3 4 5"},
+		"by age":        {db.Policy{Age: 36 * time.Hour}, "2 4 5"},
+		"by count":      {db.Policy{Count: 1}, "2 5"},
+		"by bytes":      {db.Policy{Bytes: 9000}, "2 5"},
+		"pinned":        {db.Policy{Bytes: 1, Pinned: []string{"worker-00000001"}}, "1 2"},
+		"only counted":  {db.Policy{Bytes: 1, DryRun: true}, "1 2 3 4 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now})
+			r := open(t, d, workers.RuntimeOptions{RuntimeID: "r"})
+			other := open(t, d, workers.RuntimeOptions{RuntimeID: "r", Scope: "other"})
+			for i := range 5 {
+				w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+				for range 50 {
+					must(r.SendInput(ctx, w, workers.UserInput(strings.Repeat("x", 100))))(t)
+				}
+				if i != 1 {
+					must(r.StopWorker(ctx, w, nil))(t)
+				}
+				clock.Advance(24 * time.Hour)
+			}
+			must(other.CancelWorker(ctx, must(other.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef, nil))(t)
+			clock.Advance(-12 * time.Hour)
+			done := must(workers.NewRuntimes(d, "").Prune(ctx, c.policy))(t)
+			var left []string
+			for _, w := range must(r.ListWorkers(ctx))(t) {
+				left = append(left, strings.TrimPrefix(string(w.WorkerID), "worker-0000000"))
+			}
+			if got := strings.Join(left, " "); got != c.left {
+				t.Errorf("%q are left, not %q", got, c.left)
+			}
+			gone := 5 - len(left)
+			if c.policy.DryRun {
+				gone = 4
+			}
+			if done.Removed != gone || done.Remaining != 4-gone || done.Bytes != int64(gone)*5000 {
+				t.Errorf("it says %+v", done)
+			}
+			if n := len(must(other.ListWorkers(ctx))(t)); n != 1 {
+				t.Errorf("%d workers of another scope are left", n)
+			}
+		})
+	}
+}
+
+func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{RuntimeID: "r"})
+	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
+	d, elsewhere := dbtest.Open(t, db.Options{}), dbtest.Open(t, db.Options{})
+	all := workers.NewRuntimes(d, "")
+	err := elsewhere.Write(ctx, "elsewhere", func(tx *db.Tx) error {
+		_, created := r.CreateWorkerTx(tx, taskRequest("x"))
+		_, sent := r.SendInputTx(tx, w, workers.UserInput("x"))
+		_, stopped := r.StopWorkerTx(tx, w, nil)
+		_, ended := r.StopRuntimeTx(tx)
+		_, got := r.GetTx(&tx.Rx, w)
+		_, page := r.PageTx(&tx.Rx, workers.WorkerFilter{}, db.At{})
+		_, found := r.FindTx(&tx.Rx, "", 1)
+		_, said := r.TranscriptPageTx(&tx.Rx, w, db.At{})
+		_, events := r.EventsPageTx(&tx.Rx, db.At{})
+		_, runtime := all.GetTx(&tx.Rx, "r")
+		_, runtimes := all.PageTx(&tx.Rx, workers.RuntimeFilter{}, db.At{})
+		for i, err := range []error{created, sent, stopped, ended, got, page, found, said, events, runtime, runtimes, r.DeleteTx(tx, w), all.DeleteTx(tx, "r")} {
+			if !errors.Is(err, db.ErrInvalid) {
+				return fmt.Errorf("call %d gave %w", i, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

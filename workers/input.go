@@ -34,10 +34,7 @@ func (r *Runtime) RepeatInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput, 
 }
 
 func (r *Runtime) sendInput(tx *db.Tx, worker WorkerRef, input WorkerInput, repeat int64) (ack WorkerInteractionAck, err error) {
-	row, w, found, err := workers.RuntimeAndWorker(&tx.Rx, r.key, string(worker.WorkerID))
-	if err == nil && !found {
-		err = r.gone(opInput)
-	}
+	row, w, err := r.both(tx, opInput, worker)
 	if err != nil {
 		return ack, err
 	}

@@ -31,10 +31,7 @@ func (r *Runtime) end(tx *db.Tx, op string, worker WorkerRef, as WorkerStatus, r
 	if reason != nil && !utf8.ValidString(*reason) {
 		return ack, invalidRequest("the reason is not valid UTF-8")
 	}
-	row, w, found, err := workers.RuntimeAndWorker(&tx.Rx, r.key, string(worker.WorkerID))
-	if err == nil && !found {
-		err = r.gone(op)
-	}
+	row, w, err := r.both(tx, op, worker)
 	if err != nil {
 		return ack, err
 	}

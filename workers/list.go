@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -35,7 +36,7 @@ func (r *Runtime) Get(ctx context.Context, worker WorkerRef) (detail WorkerDetai
 
 // GetTx is Get inside a transaction.
 func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err error) {
-	if err := r.ensureOwn(worker); err != nil {
+	if err := errors.Join(rx.Of(r.db), r.ensureOwn(worker)); err != nil {
 		return detail, err
 	}
 	var row workers.SummaryRow
@@ -80,6 +81,9 @@ func (r *Runtime) PageTx(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page
 
 func (r *Runtime) page(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
 	room, err := at.Room()
+	if err == nil {
+		err = rx.Of(r.db)
+	}
 	if err != nil {
 		return page, err
 	}
@@ -171,7 +175,7 @@ const (
 func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef, err error) {
 	room, err := db.At{Limit: limit}.Room()
 	if err == nil {
-		err = db.CheckID("worker", prefix)
+		err = errors.Join(rx.Of(r.db), db.CheckID("worker", prefix))
 	}
 	if err != nil {
 		return nil, &db.Error{Op: opFind, Hint: db.Hint(err), Err: err}

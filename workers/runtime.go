@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -122,6 +123,9 @@ func runtimeGone(op string, id RuntimeID) error {
 
 // row reads the runtime's row.
 func (r *Runtime) row(rx *db.Rx, op string) (*workers.RuntimeRow, error) {
+	if err := rx.Of(r.db); err != nil {
+		return nil, err
+	}
 	row, found, err := workers.RuntimeByKey(rx, r.key)
 	if err == nil && !found {
 		err = r.gone(op)
@@ -151,9 +155,22 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 	return refusal(KindWrongRuntimeCursor, "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
 }
 
+// both reads the runtime's row and a worker's, whatever runtime the ref names: that is checked later. w is nil where there is no
+// such worker.
+func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.RuntimeRow, w *workers.WorkerRow, err error) {
+	if err := tx.Of(r.db); err != nil {
+		return nil, nil, err
+	}
+	row, w, found, err := workers.RuntimeAndWorker(&tx.Rx, r.key, string(ref.WorkerID))
+	if err == nil && !found {
+		err = r.gone(op)
+	}
+	return row, w, err
+}
+
 // worker finds a worker of this runtime.
 func (r *Runtime) worker(rx *db.Rx, ref WorkerRef) (*workers.WorkerRow, error) {
-	if err := r.ensureOwn(ref); err != nil {
+	if err := errors.Join(rx.Of(r.db), r.ensureOwn(ref)); err != nil {
 		return nil, err
 	}
 	w, found, err := workers.FindWorker(rx, r.key, string(ref.WorkerID))

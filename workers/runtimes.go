@@ -32,6 +32,15 @@ func (f RuntimeFilter) check() error {
 	return fmt.Errorf("%w: %q is no status of a runtime", db.ErrInvalid, f.Status)
 }
 
+// scopeIn gives the number of the scope in a transaction, which must be one of the same file; ok is false where nothing was ever
+// written to it.
+func (s *Runtimes) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
+	if err := rx.Of(s.db); err != nil {
+		return 0, false, err
+	}
+	return rx.Scope(s.scope)
+}
+
 const (
 	opGetRuntime    = "summarize runtime"
 	opListRuntimes  = "list runtimes"
@@ -79,7 +88,7 @@ func (s *Runtimes) find(rx *db.Rx, op string, id RuntimeID) (*workers.RuntimeRow
 	if err := db.CheckID("runtime", string(id)); err != nil {
 		return nil, &db.Error{Op: op, Entity: "runtime", Err: err}
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +133,7 @@ func (s *Runtimes) page(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page
 			return page, err
 		}
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return page, err
 	}
@@ -173,7 +182,7 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 	if err != nil {
 		return nil, &db.Error{Op: opFindRuntimes, Hint: db.Hint(err), Err: err}
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -194,7 +203,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)}, func(rx *db.Rx) ([]db.Head[RuntimeID], error) {
-		scope, ok, err := rx.Scope(s.scope)
+		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {
 			return nil, err
 		}
@@ -218,7 +227,7 @@ func (s *Runtimes) Of(ctx context.Context, cursor string) (id RuntimeID, err err
 		if err != nil {
 			return err
 		}
-		scope, ok, err := rx.Scope(s.scope)
+		scope, ok, err := s.scopeIn(rx)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,9 @@ func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At
 // TranscriptPageTx is TranscriptPage inside a transaction.
 func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry], err error) {
 	room, err := at.Room()
+	if err == nil {
+		err = rx.Of(r.db)
+	}
 	if err != nil {
 		return page, err
 	}

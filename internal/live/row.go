@@ -39,6 +39,7 @@ type Row struct {
 	KeptBytes       int64   `db:"kept_bytes"`
 	Places          *int64  `db:"places"`
 	FirstPlace      int64   `db:"first_place"`
+	Owner           *int64  `db:"owner_id"` // of the process that holds the run; not covered by the checksum
 
 	indexed string // the status that the row has in the file, and its index
 }
@@ -59,7 +60,7 @@ type WholeRow struct {
 
 const (
 	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
-	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, r.first_place`
+	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, r.first_place, r.owner_id`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`

@@ -56,3 +56,37 @@ func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error)
 	}
 	return w, found, err
 }
+
+const (
+	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
+	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + BoundLimit
+	sqlEndedRuns = `SELECT key, run_id, session_id, updated_at, kept_bytes FROM live_runs
+WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') ORDER BY updated_at DESC, key DESC`
+)
+
+// Own notes whose the run is; nil: nobody's.
+func (w *Row) Own(tx *db.Tx, owner *int64) error {
+	_, err := tx.Exec(sqlOwn, owner, w.Key)
+	return err
+}
+
+// OwnedRuns gives the keys of at most limit runs behind one that are somebody's, in their order.
+func OwnedRuns(rx *db.Rx, scope, behind int64, limit int) (keys []int64, err error) {
+	err = rx.Select(&keys, sqlOwnedRuns, scope, behind, limit)
+	return keys, err
+}
+
+// An EndedRun is what retention looks at.
+type EndedRun struct {
+	Key       int64  `db:"key"`
+	RunID     string `db:"run_id"`
+	SessionID string `db:"session_id"`
+	UpdatedAt int64  `db:"updated_at"`
+	KeptBytes int64  `db:"kept_bytes"`
+}
+
+// EndedRuns gives all runs of a scope that have ended, the newest first.
+func EndedRuns(rx *db.Rx, scope int64) (runs []EndedRun, err error) {
+	err = rx.Select(&runs, sqlEndedRuns, scope)
+	return runs, err
+}

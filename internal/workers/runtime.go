@@ -338,12 +338,7 @@ func (w *RuntimeRow) Shrink(tx *db.Tx, most int64) (more bool, err error) {
 		for i := range some {
 			worker := &some[i]
 			if worker.TranscriptLen > left {
-				gone, err := tx.Exec(sqlDropEntries, worker.Key<<EntryBits, (worker.Key+1)<<EntryBits, left)
-				if err != nil {
-					return false, err
-				}
-				worker.TranscriptLen -= gone
-				if err := worker.Save(tx); err != nil {
+				if err := worker.Shorten(tx, left); err != nil {
 					return false, err
 				}
 				return true, w.Save(tx)

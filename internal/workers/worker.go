@@ -311,3 +311,34 @@ func (e *EntryRow) Entry(worker Ref) Entry {
 	}
 	return Entry{Sequence: sequence, Worker: worker, Role: e.Role, Content: string(e.Content), EventID: uint64(e.EventID)}
 }
+
+// Shorten takes the last entries out of a worker that is about to be removed.
+func (w *WorkerRow) Shorten(tx *db.Tx, entries int64) error {
+	gone, err := tx.Exec(sqlDropEntries, w.Key<<EntryBits, (w.Key+1)<<EntryBits, entries)
+	if err != nil {
+		return err
+	}
+	w.TranscriptLen -= gone
+	return w.Save(tx)
+}
+
+const sqlEndedWorkers = `
+SELECT w.key, w.runtime, w.worker_id, coalesce(w.ended_at, 0) AS ended_at,
+    (SELECT coalesce(sum(length(t.content)), 0) FROM worker_entries AS t WHERE t.id > w.key << 24 AND t.id < (w.key + 1) << 24) AS bytes
+FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key
+WHERE r.scope = ? AND w.status <> 'running' ORDER BY ended_at DESC, w.key DESC`
+
+// An EndedWorker is what retention looks at.
+type EndedWorker struct {
+	Key      int64  `db:"key"`
+	Runtime  int64  `db:"runtime"`
+	WorkerID string `db:"worker_id"`
+	EndedAt  int64  `db:"ended_at"` // Unix nanoseconds; 0: not known
+	Bytes    int64  `db:"bytes"`    // of its transcript
+}
+
+// EndedWorkers gives all workers of a scope that have ended, the newest first.
+func EndedWorkers(rx *db.Rx, scope int64) (list []EndedWorker, err error) {
+	err = rx.Select(&list, sqlEndedWorkers, scope)
+	return list, err
+}

@@ -7,6 +7,7 @@
 ALTER TABLE live_runs ADD COLUMN first_place INTEGER NOT NULL DEFAULT 0 CHECK (first_place >= 0); -- events in places below this one were removed by a cap; 0: none was
 ALTER TABLE live_events ADD COLUMN batch INTEGER; -- number of the call that recorded the event, by which a repeat of it is known; NULL: not the first of its call, imported, restored, or from before there were such numbers
 
+ALTER TABLE live_runs ADD COLUMN owner_id INTEGER REFERENCES owners (id); -- the process that holds the run by a lease; NULL: nobody does, or detached
 ALTER TABLE live_runs ADD COLUMN checksum INTEGER; -- CRC-32C of scope and of the columns from run_id to first_place; NULL: not written to since there are checksums
 ALTER TABLE live_texts ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in live_runs
 ALTER TABLE live_events ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
@@ -21,6 +22,9 @@ WHERE kept_events < event_count;
 CREATE INDEX live_runs_by_session ON live_runs (scope, session_id, created_at, key);
 -- The list of a status. An event that leaves the status alone leaves this index alone.
 CREATE INDEX live_runs_by_status ON live_runs (scope, status, created_at, key);
+
+-- The foreign key, and recovery: few are held among many.
+CREATE INDEX live_runs_by_owner ON live_runs (owner_id) WHERE owner_id IS NOT NULL;
 
 -- The keys that make an append repeatable, kept as long as the run.
 -- +goose StatementBegin
@@ -49,11 +53,13 @@ SELECT scope, count(*), 0, min(key) FROM live_runs GROUP BY scope;
 -- +goose Down
 DROP TABLE live_scopes;
 DROP TABLE live_append_keys;
+DROP INDEX live_runs_by_owner;
 DROP INDEX live_runs_by_status;
 DROP INDEX live_runs_by_session;
 ALTER TABLE live_imports DROP COLUMN checksum;
 ALTER TABLE live_events DROP COLUMN checksum;
 ALTER TABLE live_texts DROP COLUMN checksum;
 ALTER TABLE live_runs DROP COLUMN checksum;
+ALTER TABLE live_runs DROP COLUMN owner_id;
 ALTER TABLE live_events DROP COLUMN batch;
 ALTER TABLE live_runs DROP COLUMN first_place;

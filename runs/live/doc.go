@@ -11,6 +11,11 @@
 // agent_end completes, error fails; other events leave the status alone. Cancelled is final. Completed and failed are not:
 // an agent that goes on after an error is at work again.
 //
+// # Holders
+//
+// Anybody may append to a run. One that [Store.Begin] or [Store.Resume] gives is held by a lease: the handle's writes are refused
+// once the lease is lost, and [Store.Recover] fails what a dead process held.
+//
 // # Caveats
 //
 // A run has room for 4,294,967,296 events in its life, a file for 2,147,483,646 runs. Times have milliseconds,

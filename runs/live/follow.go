@@ -53,7 +53,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	}
 	key := [2]string{s.scope, fmt.Sprintf("%s %q", where.text, where.args)}
 	return db.FollowAll(ctx, s.db, stream, key, func(rx *db.Rx) ([]db.Head[string], error) {
-		scope, ok, err := rx.Scope(s.scope)
+		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {
 			return nil, err
 		}

@@ -157,7 +157,7 @@ func (s *Store) list(rx *db.Rx, filter Filter, after listPlace, limit int64) (ro
 	if err != nil {
 		return nil, err
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -14,7 +14,28 @@ import (
 	"selvedge/runs/live"
 )
 
-var programs = map[string]dbtest.Program{"append": appendProgram}
+var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram}
+
+// holdProgram begins and holds the runs whose ids it reads.
+func holdProgram(args []string) error {
+	ctx := context.Background()
+	d, err := db.Open(ctx, args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	store := live.NewStore(d, live.Options{})
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		r, err := store.Begin(ctx, live.Start{ID: in.Text(), SessionID: "theirs"})
+		if err != nil {
+			return err
+		}
+		if _, err := r.Append(ctx, live.AgentStart("p")); err != nil {
+			return err
+		}
+		fmt.Println("holds " + in.Text())
+	}
+	return d.Close()
+}
 
 // appendProgram records events on a run, args[2] of them or without end, and says the count after each once it is stored.
 func appendProgram(args []string) error {

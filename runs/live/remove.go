@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"fmt"
 
 	"selvedge/db"
 	"selvedge/internal/live"
@@ -10,12 +11,31 @@ import (
 const opDelete = "delete live run"
 
 // Delete takes a run away, with all that belongs to it. One with more than 4,000 events goes in several transactions, so that
-// none holds the writer for long: its oldest events first. db.ErrNotFound: there is no such run.
+// none holds the writer for long: its oldest events first. db.ErrNotFound: there is no such run. db.ErrConflict: somebody holds it.
 func (s *Store) Delete(ctx context.Context, runID string) error {
-	if err := s.shrink(ctx, opDelete, runID); err != nil {
+	err := s.db.Read(ctx, opDelete, func(rx *db.Rx) error {
+		row, _, err := s.placeIn(rx, runID, "")
+		if err == nil {
+			err = free(rx, row)
+		}
 		return err
+	})
+	if err == nil {
+		err = s.shrink(ctx, opDelete, runID)
+	}
+	if err != nil {
+		return named(opDelete, runID, err)
 	}
 	return s.db.Write(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
+}
+
+// free reports, as db.ErrConflict, that somebody holds a run.
+func free(rx *db.Rx, row *live.Row) error {
+	has, err := held(rx, row.Scope, row.Key)
+	if err == nil && has {
+		err = fmt.Errorf("%w: somebody holds the run", db.ErrConflict)
+	}
+	return err
 }
 
 // DeleteTx is Delete inside a transaction of the caller's, which is as long as the run is.
@@ -27,6 +47,9 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 		}
 		if !found {
 			return notFound(opDelete, runID)
+		}
+		if err := free(&tx.Rx, row); err != nil {
+			return err
 		}
 		return row.Remove(tx)
 	})

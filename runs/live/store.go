@@ -12,6 +12,7 @@ type Store struct {
 	db    *db.DB
 	scope string
 	caps  caps
+	lease db.LeaseTerms
 }
 
 // Options are the choices of NewStore. The zero value is the default: no caps.
@@ -28,6 +29,8 @@ type Options struct {
 	// several calls bring it there.
 	MaxEventsPerRun     Cap
 	MaxEventBytesPerRun Cap
+	// Lease are the terms on which Begin and Resume hold a run. The zero value: as long as this process lives.
+	Lease db.LeaseTerms
 }
 
 // A Cap is a largest number; the zero value is none.
@@ -67,7 +70,7 @@ func (c *caps) kept(list []*RunRecord) []*RunRecord {
 
 // NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
 func NewStore(d *db.DB, o Options) *Store {
-	return &Store{db: d, scope: o.Scope, caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}}
+	return &Store{db: d, scope: o.Scope, caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease}
 }
 
 // Scope is the name of the store's scope.
@@ -78,11 +81,20 @@ func (s *Store) look(rx *db.Rx, why, runID string, fn func(scope int64) error) e
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
-	scope, ok, err := rx.Scope(s.scope)
+	scope, ok, err := s.scopeIn(rx)
 	if err == nil && ok {
 		err = fn(scope)
 	}
 	return named(why, runID, err)
+}
+
+// scopeIn gives the number of the store's scope in a transaction, which must be one of the store's file; ok is false where
+// nothing was ever written to it.
+func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
+	if err := rx.Of(s.db); err != nil {
+		return 0, false, err
+	}
+	return rx.Scope(s.scope)
 }
 
 // inside runs fn in a transaction of the caller's that writes.
@@ -90,9 +102,12 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
-	scope, err := tx.Scope(s.scope)
+	err := tx.Of(s.db)
 	if err == nil {
-		err = fn(scope)
+		var scope int64
+		if scope, err = tx.Scope(s.scope); err == nil {
+			err = fn(scope)
+		}
 	}
 	return named(why, runID, err)
 }

@@ -1,0 +1,239 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"selvedge/db"
+	"selvedge/internal/live"
+)
+
+// A Run is a live run that this process holds by a lease: nobody else can hold it, and what a stale holder writes is refused.
+// Marks of others, as MarkCancelled, are not. Its methods are safe for concurrent use.
+type Run struct {
+	store *Store
+	id    string
+	key   int64
+	lease *db.Lease
+}
+
+// A Start says which run Begin begins.
+type Start struct {
+	ID        string // "" makes a new one, "run-" and a UUID
+	SessionID string
+	Prompt    string // "" until an agent_start fills it in
+}
+
+// leaseKind is the kind of the reservations of live runs. Their name is the run's key.
+const leaseKind = "live run"
+
+const (
+	opBegin    = "begin live run"
+	opResume   = "resume live run"
+	opReattach = "reattach live run"
+	opHeld     = "append to held live run"
+	opEnd      = "end live run"
+	opRelease  = "release live run"
+)
+
+// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run already; Resume takes one up
+// that nobody holds.
+func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
+	if start.ID == "" {
+		start.ID = newID()
+	}
+	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
+		r, err = s.BeginTx(tx, start)
+		return err
+	})
+	return orNone(r, err)
+}
+
+// BeginTx is Begin inside a transaction of the caller's. The run is held once that is committed.
+func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
+	if start.ID == "" {
+		start.ID = newID()
+	}
+	reserved, err := s.ReserveRunWithIDTx(tx, start.ID, start.SessionID, start.Prompt)
+	if err == nil && reserved.Existing {
+		err = &db.Error{
+			Op: opBegin, Entity: "live run", ID: start.ID, Hint: "use a new id, or take the run up with Resume",
+			Err: fmt.Errorf("%w: there is such a run", db.ErrConflict),
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.hold(tx, opBegin, start.ID, func(*live.Row) error { return nil })
+}
+
+// Resume holds a run that nobody holds, whatever its status: an agent may go on after an end. db.ErrNotFound: there is no such
+// run. db.ErrConflict: it was cancelled, or somebody else has it.
+func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
+	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+		r, err = s.ResumeTx(tx, runID)
+		return err
+	})
+	return orNone(r, err)
+}
+
+// ResumeTx is Resume inside a transaction of the caller's. The run is held once that is committed.
+func (s *Store) ResumeTx(tx *db.Tx, runID string) (*Run, error) {
+	return s.hold(tx, opResume, runID, func(row *live.Row) error {
+		if RunStatus(row.Status) == Cancelled {
+			return fmt.Errorf("%w: it was cancelled", db.ErrConflict)
+		}
+		return nil
+	})
+}
+
+// orNone leaves the run with an outcome that is unknown: Reattach with its epoch tells.
+func orNone(r *Run, err error) (*Run, error) {
+	if err != nil && !errors.Is(err, db.ErrOutcomeUnknown) {
+		return nil, err
+	}
+	return r, err
+}
+
+func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r *Run, err error) {
+	err = s.inside(tx, op, runID, func(scope int64) error {
+		row, found, err := live.FindRow(&tx.Rx, scope, runID)
+		if err == nil && !found {
+			err = notFound(op, runID)
+		}
+		if err == nil {
+			err = may(row)
+		}
+		if err != nil {
+			return err
+		}
+		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key), db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
+		if err != nil {
+			return err
+		}
+		r = &Run{store: s, id: runID, key: row.Key, lease: lease}
+		if s.lease.Detached {
+			return row.Own(tx, nil)
+		}
+		owner, err := tx.Owner()
+		if err != nil {
+			return err
+		}
+		return row.Own(tx, &owner)
+	})
+	return r, err
+}
+
+func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
+
+// Reattach gives the handle of a run that is held already: by this process, when it could not be told whether Begin did it, or
+// detached, by whichever. db.ErrLeaseLost: it is not held under that epoch.
+func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
+	var key int64
+	err := s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
+		row, _, err := s.placeIn(rx, runID, "")
+		if err == nil {
+			key = row.Key
+		}
+		return err
+	})
+	if err != nil {
+		return nil, named(opReattach, runID, err)
+	}
+	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(key), epoch)
+	if err != nil {
+		return nil, named(opReattach, runID, err)
+	}
+	return &Run{store: s, id: runID, key: key, lease: lease}, nil
+}
+
+// ID is the run's id.
+func (r *Run) ID() string { return r.id }
+
+// Epoch is the number of the lease: it grows with every holder of the run.
+func (r *Run) Epoch() int64 { return r.lease.Epoch() }
+
+// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See [db.Lease.Keep].
+func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return r.lease.Keep(ctx)
+}
+
+// Append records events on the run. db.ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
+// unknown, db.BatchOf gives the number for AppendAgain.
+func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
+	return r.AppendAgain(ctx, 0, events...)
+}
+
+// AppendAgain repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+func (r *Run) AppendAgain(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
+	err = r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error {
+		a, err = r.append(tx, batch, events)
+		return err
+	})
+	return a, err
+}
+
+// AppendTx is Append inside a transaction of the caller's.
+func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
+
+func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
+	if err := r.holdTx(tx); err != nil {
+		return a, err
+	}
+	return r.store.AppendTx(tx, r.id, Batch{Events: events, Repeat: repeat})
+}
+
+// holdTx reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's, removed or replaced.
+func (r *Run) holdTx(tx *db.Tx) error {
+	if err := r.lease.HoldTx(tx); err != nil {
+		return err
+	}
+	return r.store.inside(tx, opHeld, r.id, func(scope int64) error {
+		row, found, err := live.FindRow(&tx.Rx, scope, r.id)
+		if err == nil && (!found || row.Key != r.key) {
+			err = fmt.Errorf("%w: the run was removed or replaced", db.ErrLeaseLost)
+		}
+		return err
+	})
+}
+
+// End records the run's last events, as AgentEnd, and gives it free. db.ErrLeaseLost is as for Append.
+func (r *Run) End(ctx context.Context, events ...Event) error {
+	return r.store.db.Write(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
+}
+
+// EndTx is End inside a transaction of the caller's.
+func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
+	if _, err := r.AppendTx(tx, events...); err != nil {
+		return err
+	}
+	return r.ReleaseTx(tx)
+}
+
+// Release gives the run free as it stands, for whoever resumes it.
+func (r *Run) Release(ctx context.Context) error {
+	return r.store.db.Write(ctx, opRelease, r.ReleaseTx)
+}
+
+// ReleaseTx is Release inside a transaction of the caller's.
+func (r *Run) ReleaseTx(tx *db.Tx) error {
+	if err := r.lease.ReleaseTx(tx); err != nil {
+		return err
+	}
+	return (&live.Row{Key: r.key}).Own(tx, nil)
+}
+
+const sqlLeaseOfRun = `SELECT ` + db.LeaseColumnNames + ` FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ?`
+
+// held reports whether somebody holds a run by a lease that is not over.
+func held(rx *db.Rx, scope, key int64) (bool, error) {
+	var lease db.LeaseColumns
+	found, err := rx.Find(&lease, sqlLeaseOfRun, scope, leaseName(key))
+	if err != nil || !found {
+		return false, err
+	}
+	state, err := rx.LeaseState(lease)
+	return !state.Over(), err
+}
