@@ -9,8 +9,13 @@ import (
 	documents "selvedge/internal/checkpoints"
 )
 
-// A Claim is a run that this process has taken to resume it. It stays claimed until it is completed, removed, or taken
-// away: by RecoverOrphaned, when the process is gone or the claim has expired, or by a claim on the run's next pause.
+// A Claim is a run that this process has taken to resume it. It holds until it is completed, released or removed, until its
+// time is over where Options.ClaimTTL gives one, until the process is gone or has closed the file, until RecoverOrphaned of
+// this process, and until the run's next pause is claimed. What ended stays ended: every call then returns db.ErrLeaseLost
+// and changes nothing.
+//
+// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx: whatever happened meanwhile, a
+// stale holder writes nothing. For work outside the file, give the epoch along.
 type Claim struct {
 	RunID     string
 	Epoch     int64     // greater than that of every earlier claim on the run
@@ -19,6 +24,8 @@ type Claim struct {
 	Document  []byte    // byte for byte as it was saved
 
 	store *Store
+	ttl   time.Duration // as it was when the handle was made, and so is until
+	until db.BootTime
 }
 
 // Paused decodes the document.
@@ -50,6 +57,8 @@ const (
 	opClaim    = "claim checkpoint"
 	opRenew    = "renew claim"
 	opComplete = "complete checkpoint"
+	opRelease  = "release claim"
+	opHold     = "hold claim"
 )
 
 const (
@@ -59,7 +68,7 @@ FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = ?, owner_id = ?,
-    lease_ttl = ?, lease_until = ?, lease_boot_id = ?
+    lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE id = ? AND state = 'paused' RETURNING epoch`
 	sqlDrop = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
@@ -88,7 +97,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 	if err := found.Refusal(); err != nil {
 		return nil, corrupt(err)
 	}
-	owner, err := tx.Owner()
+	lease, err := tx.GrantLease(db.LeaseTerms{TTL: s.ttl})
 	if err != nil {
 		return nil, err
 	}
@@ -97,48 +106,139 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 			return nil, err
 		}
 	}
-	c := &Claim{RunID: runID, Owner: owner, ClaimedAt: tx.Now(), Document: found.Document, store: s}
-	l := s.lease()
-	return c, tx.Get(&c.Epoch, sqlClaim, db.Nanos(c.ClaimedAt), owner, l.ttl, l.until, l.boot, found.ID)
+	c := &Claim{RunID: runID, Owner: *lease.Owner, ClaimedAt: tx.Now(), Document: found.Document, store: s}
+	c.remember(&tx.Rx, lease)
+	args := append([]any{db.Nanos(c.ClaimedAt)}, lease.Values()...)
+	return c, tx.Get(&c.Epoch, sqlClaim, append(args, found.ID)...)
 }
 
-// lease is what a claim's row says of its end; all nil when only the death of its process ends it.
-type lease struct {
-	ttl   *int64
-	until *int64
-	boot  *string
-}
-
-func (s *Store) lease() lease {
-	if s.ttl <= 0 {
-		return lease{}
+// remember keeps what Keep needs.
+func (c *Claim) remember(rx *db.Rx, lease db.LeaseColumns) {
+	c.ttl, c.until = 0, rx.LeaseEnd(lease)
+	if lease.TTL != nil {
+		c.ttl = time.Duration(*lease.TTL)
 	}
-	end := s.bootTime().Add(s.ttl)
-	ttl, until := int64(s.ttl), int64(end.Since)
-	return lease{&ttl, &until, &end.Boot}
 }
 
-// hold is what a claim's write must meet: a stale holder's finds no row.
-const hold = `WHERE scope = ? AND run_id = ? AND state = 'claimed' AND epoch = ?`
+// claimed is a claim without its document.
+type claimed struct {
+	ID          int64   `db:"id"`
+	RunID       string  `db:"run_id"`
+	Epoch       *int64  `db:"epoch"` // NULL: it was imported
+	ClaimedAt   int64   `db:"claimed_at"`
+	Problem     *string `db:"problem"`
+	PausedAgain bool    `db:"paused_again"`
+	db.LeaseColumns
+}
 
 const (
-	sqlComplete = `DELETE FROM checkpoints ` + hold
-	sqlRenew    = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ? ` + hold + ` AND lease_ttl IS NOT NULL`
-	sqlHeld     = `SELECT count(*) FROM checkpoints ` + hold
+	sqlClaims = `SELECT id, run_id, epoch, claimed_at, problem, ` + db.LeaseColumnNames + `,
+    EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id AND p.state = 'paused') AS paused_again
+FROM checkpoints AS c WHERE state = 'claimed'`
+	sqlClaimOf = sqlClaims + ` AND scope = ? AND run_id = ?`
+
+	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that was renewed since.
+	asJudged    = ` WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ? AND lease_until IS NOT DISTINCT FROM ?`
+	sqlEndClaim = `DELETE FROM checkpoints` + asJudged
+	sqlRearm    = `UPDATE checkpoints SET state = 'paused', claimed_at = NULL, owner_id = NULL, lease_ttl = NULL, lease_until = NULL,
+    lease_boot_id = NULL, lease_time_ns = NULL, lease_wall_until = NULL` + asJudged
+	sqlRenew = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?` + asJudged
 )
 
+// end ends the claim for good.
+func (c *claimed) end(tx *db.Tx) (bool, error) {
+	n, err := tx.Exec(sqlEndClaim, c.ID, c.Epoch, c.Until)
+	return n > 0, err
+}
+
+// rearm has the run wait again, as it does already where it paused again meanwhile.
+func (c *claimed) rearm(tx *db.Tx) (bool, error) {
+	if c.PausedAgain {
+		return c.end(tx)
+	}
+	n, err := tx.Exec(sqlRearm, c.ID, c.Epoch, c.Until)
+	return n > 0, err
+}
+
+// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
+func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
+	err = c.store.look(rx, op, c.RunID, func(scope int64) error {
+		row = claimed{}
+		ok, err := rx.Find(&row, sqlClaimOf, scope, c.RunID)
+		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.Epoch {
+			ok, err = rx.HoldsLease(row.LeaseColumns)
+		} else {
+			ok = false
+		}
+		if err == nil && !ok {
+			err = c.lost()
+		}
+		return err
+	})
+	if err == nil && row.ID == 0 { // a scope that nobody wrote to
+		err = c.lost()
+	}
+	return row, err
+}
+
+// under runs fn on the claim's row where the claim holds; fn reports whether it found the row unchanged.
+func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
+	row, err := c.held(&tx.Rx, op)
+	if err != nil {
+		return err
+	}
+	ok, err := fn(&row)
+	if err == nil && !ok {
+		err = c.lost()
+	}
+	return failed(op, c.RunID, err)
+}
+
+// lost is the error of a call under the claim after it ended.
+func (c *Claim) lost() error {
+	return &db.Error{
+		Op: "use claim", Entity: "checkpoint", ID: c.RunID,
+		Hint: "the run is with another claim, waits again, or is done; stop working on it",
+		Err:  fmt.Errorf("%w: the claim with epoch %d is no longer held", db.ErrLeaseLost, c.Epoch),
+	}
+}
+
+// HoldTx reports, as ErrLeaseLost, when the claim does not hold in tx.
+func (c *Claim) HoldTx(tx *db.Tx) error {
+	_, err := c.held(&tx.Rx, opHold)
+	return err
+}
+
+// Hold runs fn in a transaction in which the claim holds, so that a stale holder's work is never done.
+func (c *Claim) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	return c.store.db.Write(ctx, why, func(tx *db.Tx) error {
+		if err := c.HoldTx(tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
 // Complete says that the run was resumed to its next pause or its end: the claim is gone for good. What the run saved
-// meanwhile waits on. A claim that was taken away is ErrLeaseLost, and so is one that was completed before.
+// meanwhile waits on. A claim that has ended is ErrLeaseLost: one that was taken away, or completed before, or whose time is
+// over.
 func (c *Claim) Complete(ctx context.Context) error {
 	return c.store.db.Write(ctx, opComplete, c.CompleteTx)
 }
 
 // CompleteTx is Complete inside a transaction: what else that holds is undone when the claim is lost.
 func (c *Claim) CompleteTx(tx *db.Tx) error {
-	return c.store.look(&tx.Rx, opComplete, c.RunID, func(scope int64) error {
-		n, err := tx.Exec(sqlComplete, scope, c.RunID, c.Epoch)
-		return c.lost(n, err)
-	})
+	return c.under(tx, opComplete, func(row *claimed) (bool, error) { return row.end(tx) })
+}
+
+// Release gives the run back without having resumed it: it waits again, for anybody.
+func (c *Claim) Release(ctx context.Context) error {
+	return c.store.db.Write(ctx, opRelease, c.ReleaseTx)
+}
+
+// ReleaseTx is Release inside a transaction.
+func (c *Claim) ReleaseTx(tx *db.Tx) error {
+	return c.under(tx, opRelease, func(row *claimed) (bool, error) { return row.rearm(tx) })
 }
 
 // Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the claim is still held.
@@ -148,28 +248,45 @@ func (c *Claim) Renew(ctx context.Context) error {
 
 // RenewTx is Renew inside a transaction.
 func (c *Claim) RenewTx(tx *db.Tx) error {
-	return c.store.look(&tx.Rx, opRenew, c.RunID, func(scope int64) error {
-		if l := c.store.lease(); l.ttl != nil {
-			n, err := tx.Exec(sqlRenew, l.until, l.boot, scope, c.RunID, c.Epoch)
-			return c.lost(n, err)
+	return c.under(tx, opRenew, func(row *claimed) (bool, error) {
+		if row.TTL == nil {
+			return true, nil
 		}
-		var n int64
-		err := tx.Get(&n, sqlHeld, scope, c.RunID, c.Epoch)
-		return c.lost(n, err)
+		now := tx.RenewLease(row.LeaseColumns)
+		n, err := tx.Exec(sqlRenew, now.Until, now.Boot, now.TimeNS, now.WallUntil, row.ID, row.Epoch, row.Until)
+		return n > 0, err
 	})
 }
 
-// lost is the error of a write under the claim that found no row.
-func (c *Claim) lost(rows int64, err error) error {
-	if err != nil || rows > 0 {
-		return err
-	}
-	return &db.Error{
-		Op: "use claim", Entity: "checkpoint", ID: c.RunID,
-		Hint: "the run is with another claim, waits again, or is done; stop working on it",
-		Err:  fmt.Errorf("%w: the claim with epoch %d is no longer held", db.ErrLeaseLost, c.Epoch),
-	}
+// Keep renews the claim by itself until stop is called: see [db.Lease.Keep], whose rules are the same. The context that it
+// gives ends when the claim is lost.
+func (c *Claim) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
+	return c.store.db.KeepLease(ctx, db.Renewal{
+		TTL: c.ttl, Until: c.until, Renew: c.Renew, Named: func(err error) error { return failed("keep claim", c.RunID, err) },
+	})
 }
+
+// Reattach gives the handle of a claim that this process made before, when it could not be told whether it was made. Any
+// other, and one that has ended, is ErrLeaseLost. A process that has closed the file has given up what it held.
+func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Claim, err error) {
+	const op = "reattach claim"
+	err = s.db.Read(ctx, op, func(rx *db.Rx) error {
+		c = &Claim{RunID: runID, Epoch: epoch, store: s}
+		row, err := c.held(rx, op)
+		if err != nil {
+			return err
+		}
+		c.Owner, c.ClaimedAt = *row.Owner, db.Time(row.ClaimedAt)
+		c.remember(rx, row.LeaseColumns)
+		return rx.Get(&c.Document, sqlDocument, row.ID)
+	})
+	if err != nil {
+		return nil, failed(op, runID, err)
+	}
+	return c, nil
+}
+
+const sqlDocument = `SELECT document FROM checkpoint_documents WHERE checkpoint = ?`
 
 const (
 	sqlFindClaim = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`

@@ -59,6 +59,9 @@ func readable(runID string, document []byte) (documents.Row, error) {
 }
 
 func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
+	if err := tx.In(s.db); err != nil {
+		return err
+	}
 	scope, err := tx.Scope(s.scope)
 	if err != nil {
 		return err

@@ -10,3 +10,10 @@ func Canonical(document []byte) ([]byte, error) { return documents.Canonical(doc
 
 // Problem is why the original can't read a document; "" if it can.
 func Problem(document []byte) string { return documents.Problem(document) }
+
+// InSmallTurns has recovery look at two claims at once and write about one, for the rest of a test.
+func InSmallTurns(t interface{ Cleanup(func()) }) {
+	turn, at := longestTurn, recoverBatch
+	longestTurn, recoverBatch = 0, 2
+	t.Cleanup(func() { longestTurn, recoverBatch = turn, at })
+}

@@ -60,7 +60,7 @@ type Holder struct {
 	Program   string        // of the process
 	Alive     bool          // the process still runs
 	TTL       time.Duration // how long the claim lasts without a renewal; 0: as long as the process
-	Expired   bool          // that has passed: RecoverOrphaned may take it
+	Expired   bool          // that has passed: recovery takes it
 }
 
 // A Ref names a checkpoint: a run, and which of the two that it may have.
@@ -170,7 +170,7 @@ const (
 
 const (
 	sqlSummaries = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
-    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, o.pid, o.program
+    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, o.pid, o.program
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 WHERE c.scope = ?`
 	sqlBehind    = ` AND (c.run_id, c.state) > (?, ?)`
@@ -179,14 +179,11 @@ WHERE c.scope = ?`
 
 type summaryRow struct {
 	documents.Row
-	ClaimedAt   *int64  `db:"claimed_at"`
-	Epoch       *int64  `db:"epoch"`
-	OwnerID     *int64  `db:"owner_id"`
-	LeaseTTL    *int64  `db:"lease_ttl"`
-	LeaseUntil  *int64  `db:"lease_until"`
-	LeaseBootID *string `db:"lease_boot_id"`
-	Pid         *int    `db:"pid"`
-	Program     *string `db:"program"`
+	ClaimedAt *int64 `db:"claimed_at"`
+	Epoch     *int64 `db:"epoch"`
+	db.LeaseColumns
+	Pid     *int    `db:"pid"`
+	Program *string `db:"program"`
 }
 
 // condition spells the state out: only so is the index of the claims taken.
@@ -209,6 +206,9 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	}
 	room, err := at.Room()
 	if err != nil {
+		return page, err
+	}
+	if err := rx.In(s.db); err != nil {
 		return page, err
 	}
 	scope, there, err := rx.Scope(s.scope)
@@ -267,13 +267,15 @@ func (s *Store) summary(rx *db.Rx, r *summaryRow) (Summary, error) {
 	}
 	h := &Holder{ClaimedAt: db.Time(*r.ClaimedAt)}
 	one.Claim = h
-	if r.OwnerID == nil {
+	if r.Owner == nil {
 		return one, nil
 	}
-	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.OwnerID, deref(r.Pid), deref(r.Program), time.Duration(deref(r.LeaseTTL))
-	h.Expired = claimed{LeaseUntil: r.LeaseUntil, LeaseBootID: r.LeaseBootID}.expired(s.bootTime)
-	var err error
-	h.Alive, err = rx.OwnerAlive(*r.OwnerID)
+	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.Owner, deref(r.Pid), deref(r.Program), time.Duration(deref(r.TTL))
+	state, err := rx.LeaseState(r.LeaseColumns)
+	if err == nil {
+		h.Expired = state == db.LeaseExpired
+		h.Alive, err = rx.OwnerAlive(*r.Owner)
+	}
 	return one, err
 }
 

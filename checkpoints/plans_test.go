@@ -15,14 +15,12 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for name, c := range map[string]struct{ query, index string }{
 		"sqlFindPaused": {sqlFindPaused, byRun},
-		"sqlComplete":   {sqlComplete, byRun},
-		"sqlRenew":      {sqlRenew, byRun},
-		"sqlHeld":       {sqlHeld, byRun},
+		"sqlClaimOf":    {sqlClaimOf, byRun},
 		"sqlFindClaim":  {sqlFindClaim, byRun},
 		"sqlRemove":     {sqlRemove, byRun},
 		"sqlList":       {sqlList, byRun},
 		"SQLStored":     {documents.SQLStored, byRun},
-		"sqlClaims":     {sqlClaims, "checkpoints_claimed"},
+		"sqlClaims":     {sqlClaimsFrom, "checkpoints_claimed"},
 		"page":          {sqlSummaries + sqlPageOrder, byRun},
 		"next page":     {sqlSummaries + sqlBehind + sqlPageOrder, byRun},
 		"paused page":   {sqlSummaries + " AND c.state = 'paused'" + sqlPageOrder, byRun},

@@ -113,23 +113,3 @@ func marked(t testing.TB, s *checkpoints.Store, id, epoch string) bool {
 	}
 	return one.State == checkpoints.Claimed && one.Claim.Alive && strings.TrimSpace(epoch) == fmt.Sprint(one.Claim.Epoch)
 }
-
-func TestRecoveryGoesOnBehindItsFirstBatch(t *testing.T) {
-	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	store := checkpoints.NewStore(d, checkpoints.Options{})
-	const runs = 450
-	check(t, d.Write(ctx, "claim many", func(tx *db.Tx) error {
-		for i := range runs {
-			id := fmt.Sprintf("run-%d", i)
-			if err := store.SaveTx(tx, sample(id)); err != nil {
-				return err
-			}
-			if _, ok, err := store.ClaimTx(tx, id); err != nil || !ok {
-				return fmt.Errorf("claim %s: %v, %w", id, ok, err)
-			}
-		}
-		return nil
-	}))
-	wantRecovered(t, store, runs)
-	wantRecovered(t, store, 0)
-}

@@ -7,118 +7,120 @@ import (
 	"selvedge/db"
 )
 
-// recoverBatch is how many claims one transaction looks at, so that recovery of many keeps no other writer waiting.
-const recoverBatch = 200
+// Recovery looks in reads, where it is in nobody's way, and writes only about the claims that it may take: judged again under
+// the writer, a few at a time.
+var recoverBatch = 1000 // a variable for tests
+
+// longestTurn is after how long a transaction of many changes ends and lets other writers in.
+var longestTurn = 20 * time.Millisecond // a variable for tests
 
 const (
-	sqlClaims = `SELECT id, run_id, epoch, owner_id, problem, lease_until, lease_boot_id,
-    EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id AND p.state = 'paused') AS paused_again
-FROM checkpoints AS c WHERE scope = ? AND state = 'claimed' AND run_id >= ? ORDER BY run_id LIMIT ?`
-	sqlRearm = `UPDATE checkpoints SET state = 'paused', claimed_at = NULL, owner_id = NULL,
-    lease_ttl = NULL, lease_until = NULL, lease_boot_id = NULL ` + asJudged + ` RETURNING id`
-	sqlEndClaim = `DELETE FROM checkpoints ` + asJudged + ` RETURNING id`
-	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that was renewed since.
-	asJudged = `WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ? AND lease_until IS NOT DISTINCT FROM ?`
+	opRecover     = "recover checkpoints"
+	sqlClaimsFrom = sqlClaims + ` AND scope = ? AND run_id >= ? AND (? OR run_id > ?) ORDER BY run_id LIMIT ?`
 )
 
-// claimed is a claim as recovery looks at it.
-type claimed struct {
-	ID          int64   `db:"id"`
-	RunID       string  `db:"run_id"`
-	Epoch       *int64  `db:"epoch"`
-	OwnerID     *int64  `db:"owner_id"`
-	Problem     *string `db:"problem"`
-	LeaseUntil  *int64  `db:"lease_until"`
-	LeaseBootID *string `db:"lease_boot_id"`
-	PausedAgain bool    `db:"paused_again"`
-}
-
-// RecoverOrphaned makes claims that nobody works on claimable again, and tells how many there were. Call it when the
-// program starts: it takes this process's own claims, those of processes that are gone (killed, crashed, on a machine that
-// was restarted), those that an import brought, and those that have expired. Claims of other living processes stay.
+// Recover makes claims claimable again whose processes are gone (killed, crashed, on a machine that was restarted) or whose
+// time is over, and tells how many there were. It is safe at any time, by anybody: claims that are being worked on stay, those
+// of this process too, whichever handle made them. So do those that an import brought, of which nobody knows whether the
+// program that made them still runs: see [Store.RecoverOrphaned].
 //
 // A claim on a run that has paused again meanwhile is dropped and not counted. One whose document can't be read waits
-// again, where List and Load show it, and is not counted either: nobody can claim it.
-func (s *Store) RecoverOrphaned(ctx context.Context) (rearmed int, err error) {
-	const op = "recover checkpoints"
-	from := ""
-	for more := true; more; {
-		var b batch
-		err := s.db.Write(ctx, op, func(tx *db.Tx) error {
-			b = batch{}
-			scope, ok, err := tx.Rx.Scope(s.scope)
-			if err != nil || !ok {
-				return err
-			}
-			return s.recover(tx, scope, from, &b)
-		})
-		if err != nil {
-			return rearmed, failed(op, "", err)
+// again, where List and Load show it, and is not counted either: nobody can claim it. When ctx ends in between, what was
+// recovered stays so.
+func (s *Store) Recover(ctx context.Context) (rearmed int, err error) {
+	return s.recover(ctx, func(rx *db.Rx, c *claimed) (bool, error) {
+		if c.Owner == nil {
+			return false, nil
 		}
-		rearmed += b.rearmed
-		from, more = b.last, b.full
+		state, err := rx.LeaseState(c.LeaseColumns)
+		return state.Over(), err
+	})
+}
+
+// RecoverOrphaned is what the old store has, for a program that starts: besides what [Store.Recover] takes it takes this
+// process's own claims, also those that are being worked on, and those that an import brought. Claims of other living
+// processes stay.
+func (s *Store) RecoverOrphaned(ctx context.Context) (rearmed int, err error) {
+	return s.recover(ctx, func(rx *db.Rx, c *claimed) (bool, error) {
+		if c.Owner == nil {
+			return true, nil
+		}
+		if own, err := rx.Owns(*c.Owner); own || err != nil {
+			return own, err
+		}
+		state, err := rx.LeaseState(c.LeaseColumns)
+		return state.Over(), err
+	})
+}
+
+func (s *Store) recover(ctx context.Context, orphaned func(*db.Rx, *claimed) (bool, error)) (rearmed int, err error) {
+	last, first := "", true // "" is an id too
+	for more := true; more; {
+		var runs []string
+		err := s.db.Read(ctx, opRecover, func(rx *db.Rx) error {
+			runs, more = nil, false
+			return s.look(rx, opRecover, "", func(scope int64) error {
+				var claims []claimed
+				if err := rx.Select(&claims, sqlClaimsFrom, scope, last, first, last, recoverBatch); err != nil {
+					return err
+				}
+				for i := range claims {
+					free, err := orphaned(rx, &claims[i])
+					if err != nil {
+						return err
+					}
+					if free {
+						runs = append(runs, claims[i].RunID)
+					}
+				}
+				if more = len(claims) == recoverBatch; more {
+					last, first = claims[len(claims)-1].RunID, false
+				}
+				return nil
+			})
+		})
+		for err == nil && len(runs) > 0 {
+			var freed, looked int
+			freed, looked, err = s.rearm(ctx, runs, orphaned)
+			rearmed, runs = rearmed+freed, runs[looked:]
+		}
+		if err != nil {
+			return rearmed, err
+		}
 	}
 	return rearmed, nil
 }
 
-// batch is what one transaction of a recovery did.
-type batch struct {
-	rearmed int
-	last    string // run that it ended with; the next one begins there, since "" is an id too
-	full    bool
-}
-
-func (s *Store) recover(tx *db.Tx, scope int64, from string, b *batch) error {
-	var claims []claimed
-	if err := tx.Select(&claims, sqlClaims, scope, from, recoverBatch); err != nil {
-		return err
-	}
-	b.full = len(claims) == recoverBatch
-	held := map[int64]bool{}
-	died := false
-	for _, c := range claims {
-		b.last = c.RunID
-		foreign, known := false, false
-		if c.OwnerID != nil {
-			if foreign, known = held[*c.OwnerID]; !known {
-				var err error
-				if foreign, err = heldElsewhere(tx, c.OwnerID); err != nil {
+// rearm takes those of the runs' claims that may still be taken, and tells how many it looked at before its turn was over.
+func (s *Store) rearm(ctx context.Context, runs []string, orphaned func(*db.Rx, *claimed) (bool, error)) (rearmed, looked int, err error) {
+	err = s.db.Write(ctx, opRecover, func(tx *db.Tx) error {
+		rearmed, looked = 0, 0
+		return s.look(&tx.Rx, opRecover, "", func(scope int64) error {
+			for began := time.Now(); ; {
+				counts, err := s.rearmOne(tx, scope, runs[looked], orphaned)
+				if err != nil {
 					return err
 				}
-				held[*c.OwnerID] = foreign
+				if counts {
+					rearmed++
+				}
+				if looked++; looked == len(runs) || time.Since(began) >= longestTurn {
+					return tx.ForgetDeadOwners()
+				}
 			}
-		}
-		if foreign && !c.expired(s.bootTime) {
-			continue
-		}
-		died = true
-		if err := free(tx, c, b); err != nil {
-			return err
-		}
-	}
-	if !died {
-		return nil
-	}
-	return tx.ForgetDeadOwners()
+		})
+	})
+	return rearmed, looked, err
 }
 
-func (c claimed) expired(now func() db.BootTime) bool {
-	if c.LeaseUntil == nil {
-		return false
+func (s *Store) rearmOne(tx *db.Tx, scope int64, runID string, orphaned func(*db.Rx, *claimed) (bool, error)) (counts bool, err error) {
+	var c claimed
+	if ok, err := tx.Find(&c, sqlClaimOf, scope, runID); err != nil || !ok {
+		return false, err
 	}
-	return db.BootTime{Boot: *c.LeaseBootID, Since: time.Duration(*c.LeaseUntil)}.Reached(now())
-}
-
-// free ends one claim.
-func free(tx *db.Tx, c claimed, b *batch) error {
-	query := sqlRearm
-	if c.PausedAgain {
-		query = sqlEndClaim
+	if free, err := orphaned(&tx.Rx, &c); err != nil || !free {
+		return false, err
 	}
-	var id int64
-	ok, err := tx.Find(&id, query, c.ID, c.Epoch, c.LeaseUntil)
-	if err == nil && ok && !c.PausedAgain && c.Problem == nil {
-		b.rearmed++
-	}
-	return err
+	freed, err := c.rearm(tx)
+	return freed && !c.PausedAgain && c.Problem == nil, err
 }

@@ -16,25 +16,18 @@ type Options struct {
 	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a process that still
 	// lives. 0 means that only the death of its process frees a claim.
 	ClaimTTL time.Duration
-	// BootTime is the clock of claims that expire; nil means db.ReadBootTime.
-	BootTime func() db.BootTime
 }
 
 // A Store keeps the checkpoints of one scope. Its methods are safe for concurrent use, in any number of processes.
 type Store struct {
-	db       *db.DB
-	scope    string
-	ttl      time.Duration
-	bootTime func() db.BootTime
+	db    *db.DB
+	scope string
+	ttl   time.Duration
 }
 
 // NewStore gives the store of a scope. It reads and writes nothing.
 func NewStore(d *db.DB, o Options) *Store {
-	s := &Store{db: d, scope: o.Scope, ttl: o.ClaimTTL, bootTime: o.BootTime}
-	if s.bootTime == nil {
-		s.bootTime = db.ReadBootTime
-	}
-	return s
+	return &Store{db: d, scope: o.Scope, ttl: max(0, o.ClaimTTL)}
 }
 
 // Scope is the name of the store's scope.
@@ -44,6 +37,10 @@ func (s *Store) Scope() string { return s.scope }
 func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) error {
 	err := checkID(runID)
 	if err == nil {
+		err = rx.In(s.db)
+	}
+	if err == nil {
+		rx.BootTime() // before the statements: a process may be stopped between any two
 		var scope int64
 		var there bool
 		if scope, there, err = rx.Scope(s.scope); err == nil && there {

@@ -250,7 +250,8 @@ func TestADocumentThatIsSpoiledInTheFileIsNotClaimed(t *testing.T) {
 }
 
 func TestListsComeInPagesAndByPrefix(t *testing.T) {
-	store := openStore(t)
+	d := dbtest.Open(t, db.Options{})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
 	for _, id := range []string{"a", "a-1", "a-2", "b"} {
 		save(t, store, id)
 	}
@@ -274,7 +275,7 @@ func TestListsComeInPagesAndByPrefix(t *testing.T) {
 	}
 	page, err := store.Page(ctx, checkpoints.Filter{}, db.At{Limit: 2})
 	check(t, err)
-	other := checkpoints.NewStore(dbtest.Open(t, db.Options{}), checkpoints.Options{Scope: "other"})
+	other := checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	for what, at := range map[string]db.At{"no cursor": {After: "x"}, "a limit": {Limit: 1001}} {
 		if _, err := store.Page(ctx, checkpoints.Filter{}, at); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 			t.Errorf("%s: %v", what, err)

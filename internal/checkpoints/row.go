@@ -87,14 +87,14 @@ func header(document []byte) (stage, prompt, created string) {
 }
 
 const (
-	sqlPut = `INSERT INTO checkpoints (scope, run_id, state, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, claimed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, row_checksum, state, claimed_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
     created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
-    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem
+    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum
 RETURNING id`
-	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document) VALUES (?, ?)
-ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document`
+	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
+ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
 // Put writes a row and its document, in place of what the run has in that state. One that is written as claimed is
@@ -104,12 +104,24 @@ func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) 
 	if r.State == Claimed {
 		claimedAt = &r.SavedAt
 	}
-	err = tx.Get(&id, sqlPut, scope, r.RunID, r.State, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt,
-		r.Size, r.Checksum, r.Problem, claimedAt)
-	if err == nil {
-		_, err = tx.Exec(sqlPutDocument, id, nonNil(document))
+	columns := []any{
+		scope, r.RunID, held(r.PausedStageID), held(r.Prompt), held(r.CreatedAt), held(r.CreatedAtText), r.SavedAt,
+		r.Size, r.Checksum, held(r.Problem),
+	}
+	columns = append(columns, db.Checksum(columns...), r.State, claimedAt)
+	if err = tx.Get(&id, sqlPut, columns...); err == nil {
+		document = nonNil(document)
+		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
 	}
 	return id, err
+}
+
+// held is a value as its column holds it.
+func held[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
 }
 
 // nonNil keeps an empty document from becoming NULL.

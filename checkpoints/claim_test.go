@@ -1,0 +1,249 @@
+package checkpoints_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
+	"selvedge/internal/dbtest"
+)
+
+// claimsUnder gives a store whose claims last a minute, on a clock that stands still until it is moved.
+func claimsUnder(t *testing.T, o checkpoints.Options) (*checkpoints.Store, *db.DB, *db.BootTime) {
+	t.Helper()
+	boot := &db.BootTime{Boot: "first", Since: time.Hour}
+	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return *boot }})
+	return checkpoints.NewStore(d, o), d, boot
+}
+
+var minute = checkpoints.Options{ClaimTTL: time.Minute}
+
+func wantClaimLost(t *testing.T, c *checkpoints.Claim) {
+	t.Helper()
+	ran := false
+	for what, err := range map[string]error{
+		"renew": c.Renew(ctx), "complete": c.Complete(ctx), "release": c.Release(ctx),
+		"hold": c.Hold(ctx, "work", func(*db.Tx) error { ran = true; return nil }),
+	} {
+		if !errors.Is(err, db.ErrLeaseLost) || db.Hint(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if ran {
+		t.Error("a stale holder worked")
+	}
+}
+
+func TestAClaimLastsForItsTimeAndARenewalProlongsIt(t *testing.T) {
+	store, _, boot := claimsUnder(t, minute)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	for range 3 {
+		boot.Since += time.Minute - 1
+		if n, err := store.Recover(ctx); n != 0 || err != nil {
+			t.Fatalf("within its time: recovered %d, %v", n, err)
+		}
+		check(t, claim.Renew(ctx))
+	}
+	boot.Since += time.Minute
+	wantClaimLost(t, claim) // though nobody has it
+	if one, err := store.Get(ctx, checkpoints.Ref{RunID: "r"}); err != nil || !one.Claim.Expired || !one.Claim.Alive {
+		t.Errorf("it is %+v, %v", one.Claim, err)
+	}
+	if n, err := store.Recover(ctx); n != 1 || err != nil {
+		t.Errorf("after its time: recovered %d, %v", n, err)
+	}
+	wantClaimLost(t, claim)
+	check(t, mustClaim(t, store, "r").Complete(ctx))
+}
+
+func TestTheLongestClaimDoesNotWrapAround(t *testing.T) {
+	store, _, boot := claimsUnder(t, checkpoints.Options{ClaimTTL: math.MaxInt64})
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	for range 2 {
+		boot.Since += 1000 * time.Hour
+		if n, err := store.Recover(ctx); n != 0 || err != nil {
+			t.Errorf("recovered %d, %v", n, err)
+		}
+		check(t, claim.Renew(ctx))
+	}
+	check(t, claim.Complete(ctx))
+}
+
+func TestAClaimIsGivenBack(t *testing.T) {
+	store := openStore(t)
+	save(t, store, "r")
+	first := mustClaim(t, store, "r")
+	check(t, first.Release(ctx))
+	wantClaimLost(t, first)
+	wantList(t, store, "r")
+	second := mustClaim(t, store, "r")
+	if second.Epoch <= first.Epoch || string(second.Document) != string(first.Document) {
+		t.Errorf("epoch %d after %d, %s", second.Epoch, first.Epoch, second.Document)
+	}
+	save(t, store, "r") // it pauses again: the older document goes
+	check(t, second.Release(ctx))
+	if got := contents(t, store); got != "r:paused " {
+		t.Errorf("there is %s", got)
+	}
+}
+
+func TestWorkUnderAClaimIsOneTransactionWithIt(t *testing.T) {
+	store := openStore(t)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	mine := &db.Error{Op: "mine", Err: errors.New("no")}
+	before := *mine
+	if err := claim.Hold(ctx, "work", func(tx *db.Tx) error {
+		return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx), mine)
+	}); !errors.Is(err, mine) || *mine != before {
+		t.Errorf("%v became %+v", err, mine)
+	}
+	wantList(t, store)
+	check(t, claim.Hold(ctx, "work", func(tx *db.Tx) error { return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx)) }))
+	wantList(t, store, "next")
+}
+
+func TestAClaimIsTakenUpAgain(t *testing.T) {
+	store, _, boot := claimsUnder(t, minute)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	again, err := store.Reattach(ctx, "r", claim.Epoch)
+	if err != nil || string(again.Document) != string(claim.Document) || again.Owner != claim.Owner || !again.ClaimedAt.Equal(claim.ClaimedAt) {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	check(t, again.Renew(ctx))
+	for what, c := range map[string]struct {
+		run   string
+		epoch int64
+	}{"another epoch": {"r", claim.Epoch + 1}, "another run": {"s", claim.Epoch}} {
+		if c, err := store.Reattach(ctx, c.run, c.epoch); !errors.Is(err, db.ErrLeaseLost) || c != nil {
+			t.Errorf("%s: %v, %v", what, c, err)
+		}
+	}
+	boot.Since += time.Minute
+	if _, err := store.Reattach(ctx, "r", claim.Epoch); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("one that is over: %v", err)
+	}
+}
+
+func TestKeepRenewsAClaimUntilItIsLost(t *testing.T) {
+	renewed := make(chan struct{}, 100)
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Why == "renew claim" && o.Err == nil {
+			renewed <- struct{}{}
+		}
+	}})
+	store := checkpoints.NewStore(d, checkpoints.Options{ClaimTTL: 150 * time.Millisecond})
+	save(t, store, "r")
+	kept, stop := mustClaim(t, store, "r").Keep(t.Context())
+	defer stop()
+	for range 8 { // more than its TTL
+		<-renewed
+	}
+	if kept.Err() != nil {
+		t.Fatalf("it ended: %v", context.Cause(kept))
+	}
+	check(t, store.Remove(ctx, "r"))
+	<-kept.Done()
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
+func TestRecoverTakesWhatTheDeadHeldAndNothingElse(t *testing.T) {
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	for _, id := range []string{"mine", "other handle's", "living", "dead", "dead, and paused again"} {
+		save(t, store, id)
+	}
+	second, err := db.Open(ctx, path, db.Options{})
+	check(t, err)
+	defer func() { check(t, second.Close()) }()
+	elsewhere := checkpoints.NewStore(second, checkpoints.Options{})
+	mine, theirs := mustClaim(t, store, "mine"), mustClaim(t, elsewhere, "other handle's")
+	living, dead := startWorker(t, path), startWorker(t, path)
+	living.do(order{Op: "claim", RunID: "living"})
+	dead.do(order{Op: "claim", RunID: "dead"})
+	dead.do(order{Op: "claim", RunID: "dead, and paused again"})
+	save(t, store, "dead, and paused again")
+	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
+		_, err := documents.Table{}.Put(tx, documents.Claimed, "imported", []byte(sampleDocument))
+		return err
+	}))
+	living.Signal(syscall.SIGSTOP)
+	dead.Kill()
+	for _, want := range []int{1, 0} {
+		if n, err := store.Recover(ctx); n != want || err != nil {
+			t.Errorf("recovered %d, %v; want %d", n, err, want)
+		}
+	}
+	wantList(t, store, "dead", "dead, and paused again")
+	owners := 0
+	check(t, d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }))
+	if owners != 2 {
+		t.Errorf("%d processes are registered: the dead one is not forgotten", owners)
+	}
+	check(t, mine.Renew(ctx))
+	check(t, theirs.Complete(ctx))
+	living.Signal(syscall.SIGCONT)
+	living.Wait()
+	wantRecovered(t, store, 3) // mine, the imported one, and that of the one who left
+}
+
+func TestRecoveringManyLetsOtherWritersIn(t *testing.T) {
+	checkpoints.InSmallTurns(t)
+	turns := 0
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Write && o.Why == "recover checkpoints" {
+			turns++
+		}
+	}})
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	for _, id := range []string{"", "a", "b", "c"} {
+		save(t, store, id)
+		mustClaim(t, store, id)
+	}
+	wantRecovered(t, store, 4)
+	if turns != 4 {
+		t.Errorf("%d turns of the writer for 4 claims of one each", turns)
+	}
+	wantRecovered(t, store, 0)
+	if turns != 4 {
+		t.Errorf("with nothing claimed there are %d turns more", turns-4)
+	}
+}
+
+func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
+	store, other := openStore(t), dbtest.Open(t, db.Options{})
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	save(t, checkpoints.NewStore(other, checkpoints.Options{}), "r")
+	check(t, other.Write(ctx, "foreign", func(tx *db.Tx) error {
+		_, _, claims := store.ClaimTx(tx, "r")
+		_, _, load := store.LoadTx(&tx.Rx, "r")
+		_, get := store.GetTx(&tx.Rx, checkpoints.Ref{RunID: "r"})
+		_, page := store.PageTx(&tx.Rx, checkpoints.Filter{}, db.At{})
+		_, find := store.FindTx(&tx.Rx, "", 0)
+		_, list := store.ListTx(&tx.Rx)
+		for what, err := range map[string]error{
+			"claim": claims, "load": load, "get": get, "page": page, "find": find, "list": list, "save": store.SaveTx(tx, sample("r")),
+			"delete": store.DeleteTx(tx, checkpoints.Ref{RunID: "r"}), "remove": store.RemoveTx(tx, "r"), "complete by id": store.CompleteTx(tx, "r"),
+			"complete": claim.CompleteTx(tx), "renew": claim.RenewTx(tx), "release": claim.ReleaseTx(tx), "hold": claim.HoldTx(tx),
+		} {
+			if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		return nil
+	}))
+}
