@@ -118,6 +118,9 @@ func blob(b []byte) any {
 // The columns of a turn hold what the caller gave. What an export writes is decided here, and made there: the very line
 // where the record came from one and still says the same, else the original's encoding of it.
 func rowOf(r Record) (recordRow, error) {
+	if size := sizeOf(r); size > maxRecord {
+		return recordRow{}, fmt.Errorf("it is %d bytes long; at most %d are possible", size, maxRecord)
+	}
 	if err := validate(r); err != nil {
 		return recordRow{}, err
 	}
@@ -133,6 +136,35 @@ func rowOf(r Record) (recordRow, error) {
 		row.exact = from.exact && oneLine(row.raw)
 	}
 	return row, nil
+}
+
+// maxRecord is what surely fits into a row, whose limit is 1,000,000,000 bytes (sqlite.org/limits.html), also where its columns
+// and the line are kept.
+const maxRecord = 400_000_000
+
+// sizeOf is how many bytes the large parts of a record take.
+func sizeOf(r Record) int {
+	switch r := r.(type) {
+	case Started:
+		return len(r.Intent)
+	case Unknown:
+		return len(r.Raw)
+	case Ended:
+		if o := r.Termination.Outcome; o != nil {
+			n := len(o.Summary)
+			for _, e := range o.Evidence {
+				n += len(e.Description) + len(e.Data)
+			}
+			return n
+		}
+	case Turn:
+		n := len(r.Parameters) + len(r.Output)
+		if r.Prompt != nil {
+			n += len(*r.Prompt)
+		}
+		return n
+	}
+	return 0
 }
 
 func oneLine(text []byte) bool { return bytes.IndexByte(text, '\n') < 0 }

@@ -1,0 +1,150 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// begun writes runs of one agent that are open, or have ended at noon.
+func begun(t *testing.T, s *Store, count int, over bool) {
+	t.Helper()
+	err := s.db.Write(t.Context(), "fill", func(tx *db.Tx) error {
+		for i := range count {
+			id := fmt.Sprint("run-", i)
+			records := []Record{Started{RunID: id, AgentID: "a", StartedAt: noon}}
+			if over {
+				records = append(records, Ended{RunID: id, AgentID: "a", EndedAt: noon})
+			}
+			if err := s.AppendTx(tx, Batch{AgentID: "a", RunID: id, Records: records}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was done before a call was interrupted stays done, and is in its answer.
+func TestAnInterruptedCallSaysWhatItDid(t *testing.T) {
+	for _, c := range []struct {
+		name, why string
+		over      bool
+		call      func(*Store, context.Context) (int, error)
+	}{
+		{"adoption", "adopt orphans", false, (*Store).AdoptOrphans},
+		{"retention", opGC, true, (*Store).GC},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			d := dbtest.Open(t, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
+				if o.Write && o.Why == c.why {
+					cancel()
+				}
+			}})
+			s := NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
+			const count = 3 * runsAtATime
+			begun(t, s, count, c.over)
+			done, err := c.call(s, ctx)
+			if !errors.Is(err, context.Canceled) || done == 0 || done == count {
+				t.Fatalf("it did %d of %d: %v", done, count, err)
+			}
+			more, err := c.call(s, t.Context())
+			if err != nil || done+more != count {
+				t.Errorf("it did %d and then %d of %d: %v", done, more, count, err)
+			}
+		})
+	}
+}
+
+func TestARunThatEndedMeanwhileIsNotEndedAgain(t *testing.T) {
+	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
+	begun(t, s, 1, true)
+	nobody := func(*db.Tx, int64, RunRef, *int64) (bool, error) { return false, nil }
+	e := ending{store: s, op: "end", spares: nobody}
+	if refused, err := e.end(t.Context(), []RunRef{{AgentID: "a", RunID: "run-0"}}); refused != nil || err != nil || e.ended != 0 {
+		t.Errorf("it ended %d runs: %v, %v", e.ended, refused, err)
+	}
+}
+
+// A run that can't be ended keeps nobody from ending the others.
+func TestARunThatCannotBeEndedIsLeft(t *testing.T) {
+	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
+	begun(t, s, 3, false)
+	err := s.db.Write(t.Context(), "fill a trace", func(tx *db.Tx) error {
+		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact)
+SELECT (key << 24) + 16777215, 'turn', 0, 'pass', 1 FROM runs WHERE run_id = 'run-1'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := s.AdoptOrphans(t.Context()); ended != 2 || !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("it ended %d runs: %v", ended, err)
+	}
+	err = s.db.Write(t.Context(), "make it whole again", func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM run_records WHERE id & 16777215 = 16777215`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARunThatEndsAtTheCutoffStays(t *testing.T) {
+	cutoff := time.Date(2300, 1, 1, 12, 0, 0, 0, time.UTC) // no column holds it
+	days := int64(cutoff.Sub(noon) / (24 * time.Hour))
+	s := NewStore(dbtest.Open(t, db.Options{Now: func() time.Time { return cutoff.AddDate(0, 0, -int(days)) }}),
+		Options{Retention: &RetentionConfig{MaxPerAgent: 50, MaxAgeDays: -days}})
+	for id, at := range map[string]time.Time{"before": cutoff.Add(-1), "at": cutoff, "after": cutoff.Add(1)} {
+		err := s.AppendRecords(t.Context(), "a", id, []Record{Started{RunID: id, AgentID: "a", StartedAt: noon}, Ended{RunID: id, AgentID: "a", EndedAt: at}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed, err := s.GC(t.Context()); removed != 1 || err != nil {
+		t.Errorf("it removed %d: %v", removed, err)
+	}
+	if _, err := s.Get(t.Context(), RunRef{AgentID: "a", RunID: "before"}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("the one that ended before: %v", err)
+	}
+}
+
+func TestTheCacheOfKeysIsBounded(t *testing.T) {
+	var c keyCache
+	for i := range 3 * keyCacheSize {
+		c.keep(RunRef{RunID: fmt.Sprint(i)}, int64(i+1))
+		if _, known := c.find(RunRef{RunID: fmt.Sprint(i)}); !known || len(c.byRef) > keyCacheSize {
+			t.Fatalf("after %d runs it holds %d", i+1, len(c.byRef))
+		}
+	}
+}
+
+func TestARecordThatIsTooLongIsRefused(t *testing.T) {
+	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
+	long := make([]byte, maxRecord+1) // never touched
+	for _, r := range []Record{Turn{Output: long}, Unknown{Kind: "x", Raw: long}} {
+		if err := s.AppendRecords(t.Context(), "a", "r", []Record{r}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: %v", r.RecordKind(), err)
+		}
+	}
+}
+
+func TestBadKeysAreRefused(t *testing.T) {
+	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
+	for _, key := range []string{"\x00", "\xff", string(make([]byte, db.MaxID+1))} {
+		err := s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: key, Records: []Record{Turn{}}})
+		if !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("the key %.10q gave %v", key, err)
+		}
+	}
+}
