@@ -64,7 +64,7 @@ func ended(agentID, runID string, number int) runs.Ended {
 func lines(records ...runs.Record) ([]byte, error) {
 	var all []byte
 	for _, r := range records {
-		line, err := runs.Encode(r)
+		line, err := r.MarshalJSON()
 		if err != nil {
 			return nil, err
 		}

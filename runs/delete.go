@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 const opDelete = "delete run"
@@ -47,9 +48,9 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var row runRow
+	var row traces.RunRow
 	if ok {
-		ok, err = tx.Find(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+		ok, err = tx.Find(&row, traces.SQLFindRun, scope, run.RunID, run.AgentID)
 	}
 	switch {
 	case err != nil:
@@ -186,7 +187,7 @@ const (
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, removed_at = excluded.removed_at`
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
-    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + boundLimit + `)`
+    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + traces.BoundLimit + `)`
 )
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.

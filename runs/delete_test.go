@@ -11,6 +11,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -206,7 +207,7 @@ func TestAPageOfATraceIsWeighed(t *testing.T) {
 			}
 		},
 		"the lines": func() {
-			for _, err := range s.Lines(t.Context(), ref) {
+			for _, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s), traces.Ref(ref)) {
 				must(t, err)
 				break
 			}

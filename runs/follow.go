@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // A TraceRecord is a record of a trace, and where it stands.
@@ -123,10 +124,8 @@ func (s *Store) placeIn(rx *db.Rx, run RunRef, cursor string) (at db.Place, err 
 	case other:
 		return at, db.NotThisCursor(cursor)
 	}
-	return at, runGone()
+	return at, traces.Gone()
 }
-
-func runGone() error { return db.CursorExpired("the run was removed, by retention or an import") }
 
 const (
 	sqlRunByKey = `SELECT key FROM runs WHERE key = ?`
@@ -177,24 +176,24 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RunRef, T
 	}
 	found, err := rx.Find(&run, sqlRunOfKey, at.Key)
 	if err == nil && !found {
-		err = runGone()
+		err = traces.Gone()
 	}
 	if err != nil {
 		return got, err
 	}
 	got.Of, got.Status, got.Seen = run.RunRef, run.Status, at.Seen
-	err = eachRow(rx, at.Key, at.Seen, room.Items+1, func(row *placedRow) (bool, error) {
-		if got.More = !room.Take(row.size()); got.More {
+	err = traces.EachRow(rx, at.Key, at.Seen, room.Items+1, func(row *traces.PlacedRow) (bool, error) {
+		if got.More = !room.Take(row.Size()); got.More {
 			return false, nil
 		}
-		got.Seen = row.sequence
-		record, err := row.record()
+		got.Seen = row.Sequence
+		record, err := row.Record()
 		if err != nil || record == nil {
 			return true, err
 		}
-		line, err := row.line()
+		line, err := row.Line()
 		got.Items = append(got.Items, db.Placed[TraceRecord]{
-			Position: row.sequence, Item: TraceRecord{Sequence: row.sequence, Record: record, Line: line},
+			Position: row.Sequence, Item: TraceRecord{Sequence: row.Sequence, Record: shown(record), Line: line},
 		})
 		return true, err
 	})

@@ -12,6 +12,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -61,7 +62,7 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 		if got, is := r.Item.Record.(runs.Turn); is && got.Index != uint64(want-2) {
 			t.Fatalf("record %d is turn %d", r.Item.Sequence, got.Index)
 		}
-		if read := runs.ReadLine(r.Item.Line); read.Kind != runs.LineRecord || read.Record.RecordKind() != r.Item.Record.RecordKind() {
+		if read := traces.ReadLine(r.Item.Line); read.Kind != traces.LineRecord || read.Record.RecordKind() != r.Item.Record.RecordKind() {
 			t.Fatalf("line %d is %q", r.Item.Sequence, r.Item.Line)
 		}
 		if want == 100 {
@@ -95,7 +96,7 @@ func TestFollowGoesOnBehindTheEndAndPassesOverWhatIsNoRecord(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	must(t, handle(s).Write(t.Context(), "import", func(tx *db.Tx) error {
-		return s.ImportRecords(tx, ref, []runs.Line{runs.ReadLine([]byte("garbage")), runs.ReadLine(nil)})
+		return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(ref), []traces.Line{traces.ReadLine([]byte("garbage")), traces.ReadLine(nil)})
 	}))
 	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), ended("r", "a", runs.OutcomeSuccess, start)}))
 	var got []string

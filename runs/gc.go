@@ -6,11 +6,12 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/chrono"
+	traces "selvedge/internal/runs"
 )
 
 const opGC = "collect runs"
 
-// maxDays is what the original's durations hold: 2^63-1 milliseconds.
+// maxDays is 2^63-1 milliseconds.
 const maxDays = (1<<63 - 1) / 1000 / 86400
 
 // cutoff is the time before which a run must have ended to be too old.
@@ -32,7 +33,7 @@ const (
 	endedRuns = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
 	// The oldest of an agent: its list from the other end.
 	sqlOldestOfAgent = `SELECT key, run_id FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
-ORDER BY started_at, run_id DESC LIMIT ` + boundLimit
+ORDER BY started_at, run_id DESC LIMIT ` + traces.BoundLimit
 	sqlEndedBefore = `SELECT key, run_id FROM runs WHERE scope = ? AND ended_at < ? AND ` + endedRuns + ` ORDER BY ended_at`
 	sqlEndedAt     = `SELECT key, run_id, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
 )
@@ -63,7 +64,7 @@ func (r *removal) planAge(rx *db.Rx, scope int64, cutoff time.Time) error {
 		return err
 	}
 	r.plan(runs)
-	if holdsNanos(cutoff) {
+	if traces.HoldsNanos(cutoff) {
 		return nil
 	}
 	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
@@ -72,7 +73,7 @@ func (r *removal) planAge(rx *db.Rx, scope int64, cutoff time.Time) error {
 		return err
 	}
 	for _, run := range runs {
-		ended, _, err := timeOf(db.Nanos(cutoff), run.EndedAtText)
+		ended, _, err := traces.TimeOf(db.Nanos(cutoff), run.EndedAtText)
 		if err != nil {
 			return err
 		}

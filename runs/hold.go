@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // A Run is an open run that this process holds by a lease: nobody else can hold it, and what a stale holder writes is refused.
@@ -71,9 +72,9 @@ const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ?`
 // ResumeTx is Resume inside a transaction. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
-	var row runRow
+	var row traces.RunRow
 	if err == nil && ok {
-		ok, err = tx.Find(&row, sqlFindRun, scope, run.RunID, run.AgentID)
+		ok, err = tx.Find(&row, traces.SQLFindRun, scope, run.RunID, run.AgentID)
 	}
 	if err == nil && !ok {
 		err = db.ErrNotFound

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // A Filter says which runs a list shows. The zero value is all of them. Runs without a started record are in no list.
@@ -123,7 +124,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 
 const (
 	sqlRunsFrom   = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ?`
-	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + boundLimit
+	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + traces.BoundLimit
 )
 
 // conditions are a filter as SQL.
@@ -164,7 +165,7 @@ func (f Filter) where() (conditions, error) {
 	if len(f.Outcomes) > 0 {
 		words := make([]RunStatus, len(f.Outcomes))
 		for i, outcome := range f.Outcomes {
-			if !slices.Contains(outcomeWords, string(outcome)) {
+			if !slices.Contains(traces.OutcomeWords, string(outcome)) {
 				return c, fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome)
 			}
 			words[i] = RunStatus(outcome)
@@ -177,12 +178,12 @@ func (f Filter) where() (conditions, error) {
 	}
 	switch {
 	case f.Until.IsZero():
-	case holdsNanos(f.Until):
+	case traces.HoldsNanos(f.Until):
 		c.add(" AND started_at < ?", db.Nanos(f.Until))
 	default:
 		c.add(" AND started_at <= ?", db.Nanos(f.Until))
 	}
-	c.exact = !f.Since.IsZero() && !holdsNanos(f.Since) || !f.Until.IsZero() && !holdsNanos(f.Until)
+	c.exact = !f.Since.IsZero() && !traces.HoldsNanos(f.Since) || !f.Until.IsZero() && !traces.HoldsNanos(f.Until)
 	return c, nil
 }
 
@@ -235,7 +236,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 		}
 	}
 	return db.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
-		return rx.Cursor(listName, []int64{scope, columnNanos(run.StartedAt)}, run.Ref.RunID, run.Ref.AgentID)
+		return rx.Cursor(listName, []int64{scope, traces.ColumnNanos(run.StartedAt)}, run.Ref.RunID, run.Ref.AgentID)
 	})
 }
 
@@ -266,13 +267,13 @@ func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
 func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary, error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if after == nil {
-		return from.summaries(rx, summaryOrder+` LIMIT `+boundLimit, limit)
+		return from.summaries(rx, summaryOrder+` LIMIT `+traces.BoundLimit, limit)
 	}
 	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID, after.ref.AgentID)
 	older := from.and(` AND started_at < ?`, after.startedAt)
 	return func(yield func(RunSummary, error) bool) {
 		for _, part := range []conditions{tied, older} {
-			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+boundLimit, limit) {
+			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+traces.BoundLimit, limit) {
 				if !yield(run, err) || err != nil {
 					return
 				}
@@ -297,7 +298,7 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 	return func(yield func(RunSummary, error) bool) {
 		var (
 			s      RunSummary
-			state  runState
+			state  traces.State
 			status string
 		)
 		targets := []any{
@@ -320,7 +321,7 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 	}
 }
 
-func (s *RunSummary) fill(state runState) (err error) {
+func (s *RunSummary) fill(state traces.State) (err error) {
 	s.AgentID, s.RunID = s.Ref.AgentID, s.Ref.RunID
 	if state.ShownAgentID != nil {
 		s.AgentID = *state.ShownAgentID
@@ -332,14 +333,14 @@ func (s *RunSummary) fill(state runState) (err error) {
 		s.Outcome = OutcomeStatus(*state.Outcome)
 	}
 	if s.Unstarted = state.StartedAt == nil; !s.Unstarted {
-		if s.StartedAt, s.startedAtText, err = timeOf(*state.StartedAt, state.StartedAtText); err != nil {
+		if s.StartedAt, s.startedAtText, err = traces.TimeOf(*state.StartedAt, state.StartedAtText); err != nil {
 			return err
 		}
 	}
 	if state.EndedAt == nil {
 		return nil
 	}
-	ended, exact, err := timeOf(*state.EndedAt, state.EndedAtText)
+	ended, exact, err := traces.TimeOf(*state.EndedAt, state.EndedAtText)
 	s.EndedAt, s.endedAtText = &ended, exact
 	return err
 }

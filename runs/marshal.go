@@ -1,20 +1,26 @@
 package runs
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+	"fmt"
 
-// Records as JSON are their trace lines. json.Marshal goes on to escape '<', '>' and '&' in them; [Encode] does not.
+	traces "selvedge/internal/runs"
+)
 
-// MarshalJSON gives the record as [Encode] does.
-func (s Started) MarshalJSON() ([]byte, error) { return Encode(s) }
+// Records as JSON are the lines of a trace. json.Marshal goes on to escape '<', '>' and '&' in them; MarshalJSON does not.
 
-// MarshalJSON gives the record as [Encode] does.
-func (t Turn) MarshalJSON() ([]byte, error) { return Encode(t) }
+// MarshalJSON gives the line of a trace that says what the record says.
+func (s Started) MarshalJSON() ([]byte, error) { return encode(s) }
 
-// MarshalJSON gives the record as [Encode] does.
-func (e Ended) MarshalJSON() ([]byte, error) { return Encode(e) }
+// MarshalJSON gives the line of a trace that says what the record says.
+func (t Turn) MarshalJSON() ([]byte, error) { return encode(t) }
 
-// MarshalJSON gives the record as [Encode] does.
-func (u Unknown) MarshalJSON() ([]byte, error) { return Encode(u) }
+// MarshalJSON gives the line of a trace that says what the record says.
+func (e Ended) MarshalJSON() ([]byte, error) { return encode(e) }
+
+// MarshalJSON gives the line of a trace that says what the record says.
+func (u Unknown) MarshalJSON() ([]byte, error) { return encode(u) }
 
 // UnmarshalJSON reads a trace line that holds a started record.
 func (s *Started) UnmarshalJSON(line []byte) error { return decodeInto(s, line) }
@@ -25,20 +31,22 @@ func (t *Turn) UnmarshalJSON(line []byte) error { return decodeInto(t, line) }
 // UnmarshalJSON reads a trace line that holds an ended record.
 func (e *Ended) UnmarshalJSON(line []byte) error { return decodeInto(e, line) }
 
-// UnmarshalJSON reads a trace line that [ReadLine] calls unknown.
+// UnmarshalJSON reads a trace line that holds an object with a "record" member and no other record.
 func (u *Unknown) UnmarshalJSON(line []byte) error { return decodeInto(u, line) }
 
 func decodeInto[R Record](into *R, line []byte) error {
-	read := ReadLine(bytes.Clone(line))
-	if record, ok := read.Record.(R); ok {
+	read := traces.ReadLine(bytes.Clone(line))
+	if record, ok := shown(read.Record).(R); ok {
 		*into = record
 		return nil
 	}
 	switch {
 	case read.Record != nil && read.Err == nil:
-		return decodeErrorf("is a %s record, not one of the type wanted", read.Record.RecordKind())
+		return fmt.Errorf("it is a %s record, not one of the type wanted", read.Record.RecordKind())
 	case read.Err != nil:
 		return read.Err
 	}
-	return decodeErrorf("is a blank line, not a record")
+	return errors.New("it is a blank line, not a record")
 }
+
+func encode(r Record) ([]byte, error) { return traces.Encode(r.stored()) }

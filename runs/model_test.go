@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/internal/replay"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -74,7 +75,7 @@ var errOutOfRange = errors.New("a panic of the original")
 
 type modelRecord struct {
 	line   map[string]any // the record as JSON
-	record runs.Record    // nil for one of later versions
+	record traces.Record  // nil for one of later versions
 }
 
 func (r modelRecord) text(name string) string {
@@ -92,9 +93,9 @@ func (m *seedModel) load(f traceFile) []modelRecord {
 			}
 			break
 		}
-		record, err := runs.Decode(line)
+		record, err := traces.Decode(line)
 		if err == nil {
-			if line, err = runs.Encode(record); err != nil {
+			if line, err = traces.Encode(record); err != nil {
 				panic(err)
 			}
 		}
@@ -122,12 +123,12 @@ func (m *seedModel) summarize(f traceFile) (s modelSummary, ok bool) {
 	s.Status = "in_progress"
 	for _, r := range m.load(f) {
 		switch record := r.record.(type) {
-		case runs.Started:
+		case traces.Started:
 			ok = true
 			s.RunID, s.AgentID, s.Intent, s.StartedAt, s.started = record.RunID, record.AgentID, record.Intent, r.text("started_at"), record.StartedAt
-		case runs.Turn:
+		case traces.Turn:
 			s.TurnCount++
-		case runs.Ended:
+		case traces.Ended:
 			s.Status = "completed"
 			if record.Termination.Incomplete() {
 				s.Status = "incomplete"
@@ -157,7 +158,7 @@ func (m *seedModel) appendRecords(agent, run string, records []runs.Record) erro
 	}
 	var text []byte
 	for _, r := range records {
-		line, err := runs.Encode(r)
+		line, err := r.MarshalJSON()
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	traces "selvedge/internal/runs"
 )
 
 // planOf is what SQLite says it will do, one step a line.
@@ -46,25 +47,22 @@ func TestPlans(t *testing.T) {
 		} else {
 			query += ` AND started_at < ?`
 		}
-		return query + summaryOrder + ` LIMIT ` + boundLimit
+		return query + summaryOrder + ` LIMIT ` + traces.BoundLimit
 	}
 	for _, c := range []struct{ name, query, want string }{
 		{"the list of an agent", page(Filter{Agent: new("a")}, false), "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" + seek},
 		{"the list of a scope", page(Filter{}, false), "SEARCH runs USING INDEX runs_by_start (scope=? AND started_at>? AND started_at<?)\n" + seek},
 		{"runs that started together", page(Filter{}, true), "SEARCH runs USING INDEX runs_by_start (scope=? AND started_at=? AND (run_id,agent_id)>(?,?))\n" + seek},
 		{"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false), "SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek},
-		{"one run", sqlFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
+		{"one run", traces.SQLFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=?)"},
 		{"runs by prefix", sqlRunsFrom + ` AND run_id < ?` + sqlRunsByName, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
-		{"a trace", sqlRecords, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
-		{"the last record", sqlLastRecord, "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 		{"agents with too many runs", sqlFullAgents, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},
 		{"runs that ended too long ago", sqlEndedBefore, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
 		{"the oldest runs of an agent", sqlOldestOfAgent, "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)"},
 		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=?)"},
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
 		{"a checkpoint of a run", sqlWaits, "SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)"},
-		{"all names", sqlRefs, "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)"},
 	} {
 		args := make([]any, strings.Count(c.query, "?"))
 		for i := range args {
@@ -72,32 +70,6 @@ func TestPlans(t *testing.T) {
 		}
 		if got := planOf(t, d, c.query, args...); got != c.want {
 			t.Errorf("%s:\n%s\nnot\n%s", c.name, got, c.want)
-		}
-	}
-}
-
-// The hot statement must neither fill a temporary table nor visit more than the run, its last record and the new one.
-func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
-	d := dbtest.Open(t, db.Options{})
-	for _, query := range []string{sqlAppendTurn, sqlAppendRow} {
-		args := make([]any, strings.Count(query, "?"))
-		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-			for row, err := range rx.Query("EXPLAIN "+query, args...) {
-				if err != nil {
-					return err
-				}
-				step := make([]any, 8)
-				if err := row.Scan(&step[0], &step[1], &step[2], &step[3], &step[4], &step[5], &step[6], &step[7]); err != nil {
-					return err
-				}
-				if step[1] == "OpenEphemeral" || step[1] == "OpenAutoindex" || step[1] == "SorterOpen" {
-					t.Errorf("%s: step %v", query, step)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
 	}
 }

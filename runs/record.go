@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"selvedge/internal/serdejson"
+	traces "selvedge/internal/runs"
 )
 
-// A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for what only a later version of the
-// original program understands. The set is closed.
+// A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other. The set is closed.
 //
 // A record that was decoded remembers the line it came from where its fields cannot say all of it (unknown members, key
 // order, spelling of times). Copying the value keeps that memory; it is dropped as soon as the fields no longer say what
@@ -17,8 +16,10 @@ import (
 type Record interface {
 	// RecordKind is the record's tag in a trace line: "started", "turn", "ended", or an Unknown's own word.
 	RecordKind() string
+	// MarshalJSON gives the line of a trace that says what the record says, and an error for one that no trace can hold.
+	MarshalJSON() ([]byte, error)
 
-	source() provenance
+	stored() traces.Record
 }
 
 // Started opens a run. Where a trace holds several, the last one describes the run.
@@ -31,7 +32,7 @@ type Started struct {
 	StartedAt          time.Time // zero: when it is appended
 
 	startedAtText string // the spelling that StartedAt cannot hold; see chrono.Parse
-	from          provenance
+	from          traces.Provenance
 }
 
 // Turn is one submitted action of a run and what came of it.
@@ -41,7 +42,7 @@ type Turn struct {
 	Prompt *string // nil: not recorded
 	Tool   *string // nil: not recorded
 	// Parameters is any JSON value. Nil and null are the same and are not written. A reader gets the bytes that were
-	// recorded; a trace line written from them holds their canonical form (see [Canonical]).
+	// recorded; a trace line written from them holds their canonical form: keys in byte order, without blanks.
 	Parameters json.RawMessage
 	// Output is any JSON value, with the rules of Parameters.
 	Output     json.RawMessage
@@ -50,7 +51,7 @@ type Turn struct {
 	VerifierVerdict Verdict
 	PolicyRejected  *PolicyRejection // nil: no policy objected
 
-	from provenance
+	from traces.Provenance
 }
 
 // Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not reopen the run.
@@ -61,28 +62,19 @@ type Ended struct {
 	EndedAt     time.Time // zero: when it is appended
 
 	endedAtText string // the spelling that EndedAt cannot hold; see chrono.Parse
-	from        provenance
+	from        traces.Provenance
 }
 
-// Unknown is a record that the seed version of the original skips: of a kind that came later (cancellation_requested,
-// model_turn, …), or of a known kind in a shape that came later (an end whose termination is "cancelled").
+// Unknown is a record of another kind (cancellation_requested, model_turn, …), or of a known kind in another shape (an end
+// whose termination is "cancelled").
 type Unknown struct {
 	// Kind is the value of the object's "record" member.
 	Kind string
 	// Raw is the whole JSON object, as it was written.
 	Raw json.RawMessage
 
-	from provenance
+	from traces.Provenance
 }
-
-// provenance is where a decoded record came from. A record that a caller builds has the zero value.
-type provenance struct {
-	line  []byte // the line, where encoding the fields gives other bytes
-	exact bool   // encoding the fields as they are gives the line
-}
-
-// made reports that the record was built and not decoded.
-func (p provenance) made() bool { return p.line == nil && !p.exact }
 
 // RecordKind is "started".
 func (Started) RecordKind() string { return "started" }
@@ -95,11 +87,6 @@ func (Ended) RecordKind() string { return "ended" }
 
 // RecordKind is the word that the record itself says.
 func (u Unknown) RecordKind() string { return u.Kind }
-
-func (s Started) source() provenance { return s.from }
-func (t Turn) source() provenance    { return t.from }
-func (e Ended) source() provenance   { return e.from }
-func (u Unknown) source() provenance { return u.from }
 
 // Termination says how a run ended. The zero value is an incomplete run: it stopped without an outcome, as a crashed or
 // adopted run does.
@@ -119,16 +106,14 @@ type AgentOutcome struct {
 	Summary  string
 	Evidence []Evidence
 	Metrics  OutcomeMetrics
-	// Timestamp is when the account was given. Zero means the EndedAt of the record that holds it: the original takes
-	// the clock at each read when a line has none, so that its answer changes from one read to the next.
+	// Timestamp is when the account was given. Zero means the EndedAt of the record that holds it.
 	Timestamp time.Time
 
 	// timestampText is the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time, which means "absent".
 	timestampText string
 }
 
-// OutcomeMetrics counts what a run did. DurationMs is in milliseconds and must be finite: the original writes NaN and
-// infinities as null and then cannot read its own line.
+// OutcomeMetrics counts what a run did. DurationMs is in milliseconds and must be finite.
 type OutcomeMetrics struct {
 	Turns            uint32
 	ToolCalls        uint32
@@ -201,45 +186,19 @@ const (
 	VerdictFail
 )
 
-// The words in the order in which the original declares them: its error texts list them so, and inside a record it
-// also reads a tag given as a number in this order.
-var (
-	recordWords      = []string{"started", "ended", "turn"}
-	terminationWords = []string{"outcome", "incomplete"}
-	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
-	verdictWords     = []string{"pass", "fail", "not_run"}
-	outcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
-	evidenceWords    = []string{"self_assessment", "tool_result", "state_change", "external_verification", "stop_reason", "evaluator"}
-	verdictsByWord   = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
-)
-
 // String is the word in a trace: "not_run", "pass" or "fail".
-func (v Verdict) String() string {
-	switch v {
-	case VerdictNotRun:
-		return "not_run"
-	case VerdictPass:
-		return "pass"
-	case VerdictFail:
-		return "fail"
-	}
-	return fmt.Sprintf("Verdict(%d)", uint8(v))
-}
+func (v Verdict) String() string { return traces.Verdict(v).String() }
 
 // ParseVerdict reads the word of a trace.
 func ParseVerdict(word string) (Verdict, error) {
-	for i, w := range verdictWords {
-		if w == word {
-			return verdictsByWord[i], nil
-		}
-	}
-	return 0, decodeErrorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
+	v, err := traces.ParseVerdict(word)
+	return Verdict(v), err
 }
 
 // MarshalText gives the word of a trace.
 func (v Verdict) MarshalText() ([]byte, error) {
 	if v > VerdictFail {
-		return nil, fmt.Errorf("verdict %d is none of %s", uint8(v), serdejson.OneOf(verdictWords))
+		return nil, fmt.Errorf("verdict %d is none of pass, fail, not_run", uint8(v))
 	}
 	return []byte(v.String()), nil
 }
@@ -253,14 +212,14 @@ func (v *Verdict) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Equal reports whether both records say the same: whether the original would write the same line for them.
-func (s Started) Equal(other Started) bool { return sameLine(s, other) }
+// Equal reports whether both records say the same: whether their lines in a trace are the same.
+func (s Started) Equal(other Started) bool { return traces.SameLine(s.stored(), other.stored()) }
 
-// Equal reports whether both records say the same: whether the original would write the same line for them.
-func (t Turn) Equal(other Turn) bool { return sameLine(t, other) }
+// Equal reports whether both records say the same: whether their lines in a trace are the same.
+func (t Turn) Equal(other Turn) bool { return traces.SameLine(t.stored(), other.stored()) }
 
-// Equal reports whether both records say the same: whether the original would write the same line for them.
-func (e Ended) Equal(other Ended) bool { return sameLine(e, other) }
+// Equal reports whether both records say the same: whether their lines in a trace are the same.
+func (e Ended) Equal(other Ended) bool { return traces.SameLine(e.stored(), other.stored()) }
 
 // Equal reports whether both hold the same bytes.
 func (u Unknown) Equal(other Unknown) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // Recover ends, as incomplete, the open runs whose process is dead, and gives their number. It may be called at any time, by
@@ -81,8 +82,8 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			return err
 		}
 		for _, ref := range batch {
-			var run runRow
-			found, err := tx.Find(&run, sqlFindRun, scope, ref.RunID, ref.AgentID)
+			var run traces.RunRow
+			found, err := tx.Find(&run, traces.SQLFindRun, scope, ref.RunID, ref.AgentID)
 			if err != nil {
 				return err
 			}
@@ -99,7 +100,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			if spared {
 				continue
 			}
-			switch err := endOrphan(tx, scope, ref, run.runState, at); {
+			switch err := endOrphan(tx, scope, ref, run.State, at); {
 			case errors.Is(err, db.ErrInvalid):
 				refused = errors.Join(refused, err)
 			case err != nil:
@@ -118,7 +119,7 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 }
 
 // endOrphan writes the end under the ids that the run's started record names, into the run itself.
-func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time) error {
+func endOrphan(tx *db.Tx, scope int64, ref RunRef, state traces.State, at time.Time) error {
 	end := Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: at}
 	if state.ShownRunID != nil {
 		end.RunID = *state.ShownRunID
@@ -130,6 +131,6 @@ func endOrphan(tx *db.Tx, scope int64, ref RunRef, state runState, at time.Time)
 	if err != nil {
 		return err
 	}
-	_, err = appendToAny(tx, scope, nil, p)
+	_, err = p.AppendToAny(tx, scope, nil)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -128,7 +129,7 @@ func TestAdoptionOfManyRunsGivesAllTheSameTime(t *testing.T) {
 	adopt(t, s, 450)
 	times := map[string]bool{}
 	for _, run := range list(t, s, "a") {
-		times[runs.FormatTime(*run.EndedAt)] = true
+		times[traces.FormatTime(*run.EndedAt)] = true
 	}
 	if len(times) != 1 {
 		t.Errorf("the ends have %d times", len(times))

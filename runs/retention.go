@@ -26,11 +26,11 @@ func DefaultRetention() RetentionConfig {
 	return RetentionConfig{MaxPerAgent: DefaultMaxRunsPerAgent, MaxAgeDays: DefaultMaxAgeDays}
 }
 
-// FromCarDir reads the table [runs] of carDir/config.toml. As in the original, a file that is missing, unreadable, no
+// FromCarDir reads the table [runs] of carDir/config.toml. A file that is missing, unreadable, no
 // TOML, or has a limit of another type gives both defaults; other tables and keys don't matter.
 func FromCarDir(carDir string) RetentionConfig {
 	limits := DefaultRetention()
-	text, err := os.ReadFile(joinPath(carDir, "config.toml"))
+	text, err := readConfig(joinPath(carDir, "config.toml"))
 	if err != nil || !utf8.Valid(text) {
 		return limits
 	}
@@ -55,6 +55,21 @@ func FromCarDir(carDir string) RetentionConfig {
 	return RetentionConfig{MaxPerAgent: uint64(perAgent), MaxAgeDays: days}
 }
 
+// configSize is more than any config.toml has.
+const configSize = 16 << 20
+
+// readConfig reads a file, and nothing else that may be at a path: a pipe would keep us waiting, a device never ends.
+func readConfig(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
+		err = os.ErrInvalid
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
 // wholeNumber is the integer of that name; ok is false when something else is there.
 func wholeNumber(table map[string]any, name string, missing int64) (n int64, ok bool) {
 	value, there := table[name]
@@ -65,7 +80,7 @@ func wholeNumber(table map[string]any, name string, missing int64) (n int64, ok 
 	return n, ok
 }
 
-// parentFolder cuts the last component off a path, as the original's library does it: without looking at the disk, ".."
+// parentFolder cuts the last component off a path without looking at the disk, ".."
 // is a component like any other, and "." counts only in front. What has no parent gives ".".
 func parentFolder(path string) string {
 	path = trimPath(path)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"selvedge/runs"
@@ -64,5 +65,13 @@ func TestFromJournalDirReadsTheLimitsBesideIt(t *testing.T) {
 	s = runs.FromJournalDir(d, filepath.Join(dir, "journals"), runs.Options{Retention: &own, Root: "elsewhere"})
 	if s.Retention() != own || s.Root() != "elsewhere" {
 		t.Errorf("the store keeps %+v of %q", s.Retention(), s.Root())
+	}
+}
+
+func TestAConfigThatIsNoFileGivesTheDefaults(t *testing.T) {
+	dir := t.TempDir()
+	must(t, syscall.Mkfifo(filepath.Join(dir, "config.toml"), 0o600))
+	if got := runs.FromCarDir(dir); got != runs.DefaultRetention() {
+		t.Errorf("a pipe gave %+v", got)
 	}
 }

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // The calls of the store that this package took over, under their names and with their behaviour: docs/parity.md lists them.
 // They are thin; where the grammar of all stores has a better call, they name it.
 
-// FromJournalDir gives the store for what the original kept beside its journals: the limits are those of config.toml in
+// FromJournalDir gives the store for what lies beside the journals in journalDir: the limits are those of config.toml in
 // the parent of journalDir, and Root is the folder runs there. What options name already stays as it is.
 func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
 	carDir := parentFolder(journalDir)
@@ -82,7 +83,7 @@ func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record
 
 // GetRunTraceFor is GetRunTrace for the run of one agent.
 func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool, err error) {
-	return s.wholeTrace(ctx, sqlRunOfAgent, runID, agentID)
+	return s.wholeTrace(ctx, traces.SQLRunOfAgent, runID, agentID)
 }
 
 // AgentForRun gives the agent whose run has this id, the first by id where several have one.
@@ -169,13 +170,13 @@ func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (reco
 			return err
 		}
 		records = []Record{}
-		return eachRow(rx, key, 0, maxSequence, func(row *placedRow) (bool, error) {
-			if row.kind == kindUnknown {
+		return traces.EachRow(rx, key, 0, traces.MaxSequence, func(row *traces.PlacedRow) (bool, error) {
+			if row.Later() {
 				return true, nil
 			}
-			record, err := row.record()
+			record, err := row.Record()
 			if err == nil && record != nil {
-				records = append(records, record)
+				records = append(records, shown(record))
 			}
 			return true, err
 		})

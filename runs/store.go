@@ -2,6 +2,7 @@ package runs
 
 import (
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // A Store keeps the run traces of one scope. Its methods are safe for concurrent use, by many processes too.
@@ -11,12 +12,12 @@ type Store struct {
 	root      string
 	retention RetentionConfig
 	lease     db.LeaseTerms
-	keys      keyCache
+	keys      traces.Keys
 }
 
 // Options are the choices of NewStore. The zero value is the default.
 type Options struct {
-	// Scope is the name of the scope; what the root folder was to the original. "" is the default scope.
+	// Scope is the name of the scope. "" is the default scope.
 	Scope string
 	// Retention is what GC keeps; nil means 50 runs per agent and 30 days.
 	Retention *RetentionConfig
@@ -59,14 +60,5 @@ type RunRef struct {
 	RunID   string `db:"run_id"`
 }
 
-func (r RunRef) check() error {
-	if err := db.CheckID("agent", r.AgentID); err != nil {
-		return err
-	}
-	return db.CheckID("run", r.RunID)
-}
-
-// failed names the run in an error, and keeps the hint of one that has it.
-func (r RunRef) failed(op string, err error) error {
-	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: db.Hint(err), Err: err}
-}
+// failed names the run in an error.
+func (r RunRef) failed(op string, err error) error { return traces.Ref(r).Failed(op, err) }

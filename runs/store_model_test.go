@@ -12,6 +12,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	"selvedge/internal/replay"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -80,7 +81,7 @@ func someRecord(rt *rapid.T) runs.Record {
 		}
 		return e
 	case "cancelled":
-		return cancelled(runs.FormatTime(someTime(rt)))
+		return cancelled(traces.FormatTime(someTime(rt)))
 	case "later":
 		return laterRecord(rapid.SampledFrom([]string{"model_turn", "cancellation_requested", "cancellation_result"}).Draw(rt, "word"))
 	}
@@ -145,7 +146,7 @@ func (m *modelled) remove(rt *rapid.T) {
 	ref := runs.RunRef{AgentID: someAgent.Draw(rt, "agent"), RunID: someRun.Draw(rt, "run")}
 	_, there := m.model.shelf.file(ref.AgentID, ref.RunID)
 	must(m.t, m.db.Write(m.t.Context(), "remove", func(tx *db.Tx) error {
-		found, err := m.store.DeleteImported(tx, ref)
+		found, err := (traces.Table{Scope: m.store.Scope()}).Delete(tx, traces.Ref(ref))
 		if found != there {
 			rt.Fatalf("%v was there: %v; the model says %v", ref, found, there)
 		}

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"selvedge/db"
 	"selvedge/internal/chrono"
+	traces "selvedge/internal/runs"
 )
 
 // RunStatus is where a run stands.
@@ -18,7 +18,7 @@ const (
 	StatusInProgress RunStatus = "in_progress" // no end was written
 	StatusCompleted  RunStatus = "completed"   // ended with an outcome, whichever
 	StatusIncomplete RunStatus = "incomplete"  // ended without one, as crashed runs do
-	// Two statuses that only records of later versions of the original give.
+	// Two statuses that only Unknown records give.
 	StatusCancelled           RunStatus = "cancelled"            // ended by a cancellation
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
 )
@@ -47,16 +47,16 @@ type RunSummary struct {
 	endedAtText   string
 }
 
-// MarshalJSON gives the original's JSON: its fields in its order, ended_at left out while the run is open.
+// MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is open), status and turn_count.
 func (s RunSummary) MarshalJSON() ([]byte, error) {
-	out := appendText(nil, `{"run_id":`, s.RunID)
-	out = appendText(out, `,"agent_id":`, s.AgentID)
-	out = appendText(out, `,"intent":`, s.Intent)
+	out := traces.AppendText(nil, `{"run_id":`, s.RunID)
+	out = traces.AppendText(out, `,"agent_id":`, s.AgentID)
+	out = traces.AppendText(out, `,"intent":`, s.Intent)
 	out = append(chrono.AppendText(append(out, `,"started_at":"`...), s.StartedAt, s.startedAtText), '"')
 	if s.EndedAt != nil {
 		out = append(chrono.AppendText(append(out, `,"ended_at":"`...), *s.EndedAt, s.endedAtText), '"')
 	}
-	out = appendText(out, `,"status":`, string(s.Status))
+	out = traces.AppendText(out, `,"status":`, string(s.Status))
 	return append(strconv.AppendInt(append(out, `,"turn_count":`...), int64(s.TurnCount), 10), '}'), nil
 }
 
@@ -83,100 +83,16 @@ func (s *RunSummary) UnmarshalJSON(text []byte) error {
 		Ref: RunRef{AgentID: *in.AgentID, RunID: *in.RunID},
 	}
 	var err error
-	if out.StartedAt, out.startedAtText, err = parseTime(*in.StartedAt); err != nil {
+	if out.StartedAt, out.startedAtText, err = traces.ParseTime(*in.StartedAt); err != nil {
 		return fmt.Errorf("started_at: %w", err)
 	}
 	if in.EndedAt != nil {
 		var ended time.Time
-		if ended, out.endedAtText, err = parseTime(*in.EndedAt); err != nil {
+		if ended, out.endedAtText, err = traces.ParseTime(*in.EndedAt); err != nil {
 			return fmt.Errorf("ended_at: %w", err)
 		}
 		out.EndedAt = &ended
 	}
 	*s = out
 	return nil
-}
-
-// runState is what a row of runs holds of the trace: the fold of its records, kept up with each append.
-type runState struct {
-	ShownAgentID  *string `db:"shown_agent_id"`
-	ShownRunID    *string `db:"shown_run_id"`
-	Intent        *string `db:"intent"`
-	StartedAt     *int64  `db:"started_at"`
-	StartedAtText *string `db:"started_at_text"`
-	Status        string  `db:"status"`
-	Outcome       *string `db:"outcome"`
-	EndedAt       *int64  `db:"ended_at"`
-	EndedAtText   *string `db:"ended_at_text"`
-	TurnCount     *int64  `db:"turn_count"`
-	Others        int64   `db:"others"`
-}
-
-func newRunState() runState { return runState{Status: string(StatusInProgress)} }
-
-// add folds the next record in; nil stands for a line that is no record. The number of turns is set at the end of an
-// append, by close.
-func (s *runState) add(ref RunRef, r Record) {
-	if _, isTurn := r.(Turn); !isTurn {
-		s.Others++
-	}
-	switch r := r.(type) {
-	case Started:
-		s.ShownAgentID, s.ShownRunID = unless(r.AgentID, ref.AgentID), unless(r.RunID, ref.RunID)
-		s.Intent = &r.Intent
-		s.StartedAt, s.StartedAtText = timeColumns(r.StartedAt, r.startedAtText)
-	case Ended:
-		s.Outcome, s.Status = nil, string(StatusIncomplete)
-		if !r.Termination.Incomplete() {
-			word := string(r.Termination.status())
-			s.Outcome, s.Status = &word, string(StatusCompleted)
-		}
-		s.EndedAt, s.EndedAtText = timeColumns(r.EndedAt, r.endedAtText)
-	case Unknown:
-		later := r.status()
-		switch {
-		case later.word == laterCancelled:
-			s.Outcome, s.Status = nil, string(StatusCancelled)
-			s.EndedAt, s.EndedAtText = timeColumns(later.endedAt, later.endedAtText)
-		case later.word == laterCancellationPending && s.EndedAt == nil:
-			s.Status = string(StatusCancellationPending)
-		}
-	}
-}
-
-// close notes the number of turns of a run that has ended; last is the sequence of its last line.
-func (s *runState) close(last int64) {
-	if s.EndedAt != nil {
-		turns := last - s.Others
-		s.TurnCount = &turns
-	}
-}
-
-func unless(shown, stored string) *string {
-	if shown == stored {
-		return nil
-	}
-	return &shown
-}
-
-// timeColumns is a time for a column of nanoseconds, and its text where that can't hold it.
-func timeColumns(t time.Time, exact string) (nanos *int64, text *string) {
-	n := columnNanos(t)
-	if exact != "" || !holdsNanos(t) {
-		spelled := chrono.Text(t, exact)
-		text = &spelled
-	}
-	return &n, text
-}
-
-// timeOf reads the two columns.
-func timeOf(nanos int64, text *string) (t time.Time, exact string, err error) {
-	if text == nil {
-		return db.Time(nanos), "", nil
-	}
-	t, exact, err = parseTime(*text)
-	if err != nil {
-		err = fmt.Errorf("%w: a run has the time %q: %w", db.ErrCorrupt, *text, err)
-	}
-	return t, exact, err
 }

@@ -2,10 +2,10 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 const opTrace = "read trace"
@@ -47,50 +47,12 @@ func (s *Store) TracePageTx(rx *db.Rx, run RunRef, at db.At) (page db.Page[Follo
 	return page, nil
 }
 
-const (
-	sqlRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
-	sqlRecords    = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + boundLimit
-)
-
-// boundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares
-// it anew each time that it is bound, which takes as long as reading a trace; it does not look into a sum.
-const boundLimit = `(? + 0)`
-
 // find gives the key of a run.
 func (s *Store) find(rx *db.Rx, run RunRef) (key int64, found bool, err error) {
 	scope, ok, err := s.scopeIn(rx)
 	if err != nil || !ok {
 		return 0, false, err
 	}
-	found, err = rx.Find(&key, sqlRunOfAgent, scope, run.RunID, run.AgentID)
+	found, err = rx.Find(&key, traces.SQLRunOfAgent, scope, run.RunID, run.AgentID)
 	return key, found, err
-}
-
-// placedRow is a row with its place in the trace.
-type placedRow struct {
-	sequence int64
-	recordRow
-}
-
-// eachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is used again for the next
-// one: what it points at may be kept, the row itself not.
-func eachRow(rx *db.Rx, key, after int64, limit int, visit func(*placedRow) (on bool, err error)) error {
-	var row placedRow
-	targets := row.targets(&row.sequence)
-	for found, err := range rx.Query(sqlRecords, key<<24|after, (key+1)<<24, limit) {
-		if err != nil {
-			return err
-		}
-		if err := found.Scan(targets...); err != nil {
-			return err
-		}
-		on, err := visit(&row)
-		if err != nil {
-			return fmt.Errorf("line %d: %w", row.sequence, err)
-		}
-		if !on {
-			return nil
-		}
-	}
-	return nil
 }

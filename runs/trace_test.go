@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -14,7 +15,7 @@ import (
 func removeRun(t testing.TB, s *runs.Store, ref runs.RunRef) error {
 	t.Helper()
 	return handle(s).Write(t.Context(), "remove", func(tx *db.Tx) error {
-		found, err := s.DeleteImported(tx, ref)
+		found, err := (traces.Table{Scope: s.Scope()}).Delete(tx, traces.Ref(ref))
 		if err == nil && !found {
 			err = db.ErrNotFound
 		}
@@ -122,7 +123,7 @@ func TestATraceThatIsNotThere(t *testing.T) {
 			t.Errorf("got %v, %v", r, err)
 		}
 	}
-	for line, err := range s.Lines(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+	for line, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s), traces.Ref{AgentID: "a", RunID: "r"}) {
 		if line.Text != nil || !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("got %v, %v", line, err)
 		}
@@ -185,21 +186,21 @@ func TestImportedLinesComeBack(t *testing.T) {
 		t.Errorf("the run is %+v", run)
 	}
 	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error {
-		at, found, err := s.Standing(rx, ref)
+		at, found, err := (traces.Table{Scope: s.Scope()}).Standing(rx, traces.Ref(ref))
 		if err != nil || !found || at.Lines != 11 {
 			t.Errorf("the run has %d lines (%v, %v), not 11", at.Lines, found, err)
 		}
 		for bytes, want := range map[int]int{0: 1, 1 << 20: 11} {
-			if page, err := s.LinesTx(rx, ref, 0, bytes); err != nil || len(page) != want {
+			if page, err := (traces.Table{Scope: s.Scope()}).LinesTx(rx, traces.Ref(ref), 0, bytes); err != nil || len(page) != want {
 				t.Errorf("a page of %d bytes has %d lines (%v), not %d", bytes, len(page), err, want)
 			}
 		}
 		return nil
 	}))
 	var refs []runs.RunRef
-	for r, err := range s.Refs(t.Context()) {
+	for r, err := range (traces.Table{Scope: s.Scope()}).Refs(t.Context(), d) {
 		must(t, err)
-		refs = append(refs, r)
+		refs = append(refs, runs.RunRef(r))
 	}
 	if !slices.Equal(refs, []runs.RunRef{ref}) {
 		t.Errorf("the runs are %v", refs)

@@ -18,6 +18,7 @@ import (
 	"selvedge/internal/dbtest"
 	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -176,13 +177,13 @@ func (p *player) records(c *replay.Call) []runs.Record {
 
 // decode reads a record that the harness gave to the original as a value: what its JSON looked like is forgotten.
 func (p *player) decode(text []byte) runs.Record {
-	record, err := runs.Decode(text)
+	record, err := traces.Decode(text)
 	must(p.t, err)
-	text, err = runs.Encode(record)
+	text, err = traces.Encode(record)
 	must(p.t, err)
-	record, err = runs.Decode(text)
+	record, err = traces.Decode(text)
 	must(p.t, err)
-	return record
+	return runs.Shown(record)
 }
 
 // tagged is a started or ended record, whose tag the harness leaves out.

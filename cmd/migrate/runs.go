@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -151,10 +153,11 @@ func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
 		if summary.Unstarted {
 			shown = nil
 		}
+		lines := traces.Table{Scope: a.scope}.Lines(ctx, d, traces.Ref(ref))
 		if a.json {
-			return a.runJSON(ctx, store, ref, shown)
+			return a.runJSON(lines, shown)
 		}
-		return a.printRun(ctx, store, ref, shown)
+		return a.printRun(lines, ref, shown)
 	})
 }
 
@@ -193,24 +196,24 @@ func runCandidate(run, agent string, ref runs.RunRef) candidate[runs.RunRef] {
 }
 
 // runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and change escapes.
-func (a *app) runJSON(ctx context.Context, store *runs.Store, ref runs.RunRef, summary *runs.RunSummary) error {
+func (a *app) runJSON(lines iter.Seq2[traces.TraceLine, error], summary *runs.RunSummary) error {
 	text, err := encodeJSON(summary)
 	if err != nil {
 		return err
 	}
 	array := a.printArray(fmt.Sprintf(`{"summary":%s,"records":`, bytes.TrimSuffix(text, []byte("\n"))))
-	for line, err := range store.Lines(ctx, ref) {
+	for line, err := range lines {
 		if err != nil {
 			return err
 		}
-		if line.Kind == runs.LineRecord || line.Kind == runs.LineUnknown {
+		if line.Kind == traces.LineRecord || line.Kind == traces.LineUnknown {
 			array.add(line.Text)
 		}
 	}
 	return array.end("}")
 }
 
-func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, s *runs.RunSummary) error {
+func (a *app) printRun(lines iter.Seq2[traces.TraceLine, error], ref runs.RunRef, s *runs.RunSummary) error {
 	facts := [][2]string{{"run", ref.RunID}, {"agent", ref.AgentID}}
 	if s != nil {
 		ended := "no"
@@ -228,7 +231,7 @@ func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, 
 		}
 	}
 	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}}
-	for line, err := range store.Lines(ctx, ref) {
+	for line, err := range lines {
 		if err != nil {
 			return err
 		}
@@ -241,37 +244,37 @@ func (a *app) printRun(ctx context.Context, store *runs.Store, ref runs.RunRef, 
 const textWidth = 80
 
 // describeLine gives record, tool, result and text of a line of a trace.
-func describeLine(line runs.TraceLine) []string {
-	read := runs.ReadLine(line.Text)
+func describeLine(line traces.TraceLine) []string {
+	read := traces.ReadLine(line.Text)
 	switch r := read.Record.(type) {
-	case runs.Started:
+	case traces.Started:
 		return []string{"started", "", "", cut(r.Intent, textWidth)}
-	case runs.Turn:
+	case traces.Turn:
 		return []string{"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r), cut(value(r.Prompt), textWidth)}
-	case runs.Ended:
+	case traces.Ended:
 		if r.Termination.Incomplete() {
 			return []string{"ended", "", "incomplete", ""}
 		}
-		return []string{"ended", "", string(cmp.Or(r.Termination.Status, r.Termination.Outcome.Status)), cut(r.Termination.Outcome.Summary, textWidth)}
-	case runs.Unknown:
+		return []string{"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status), cut(r.Termination.Outcome.Summary, textWidth)}
+	case traces.Unknown:
 		return []string{r.Kind, "", "", cut(string(r.Raw), textWidth)}
 	}
-	if read.Kind == runs.LineBlank {
+	if read.Kind == traces.LineBlank {
 		return []string{"(blank)", "", "", ""}
 	}
 	return []string{"(no record)", "", "", cut(string(line.Text), textWidth)}
 }
 
-func turnResult(t runs.Turn) string {
+func turnResult(t traces.Turn) string {
 	var words []string
 	if o := t.CliOutcome; o != nil {
-		word := string(o.Kind)
-		if o.Kind == runs.CliExited {
+		word := o.Kind
+		if o.Kind == traces.CliExited {
 			word = "exit " + strconv.FormatInt(o.Code, 10)
 		}
 		words = append(words, word)
 	}
-	if t.VerifierVerdict != runs.VerdictNotRun {
+	if t.VerifierVerdict != traces.VerdictNotRun {
 		words = append(words, t.VerifierVerdict.String())
 	}
 	if t.PolicyRejected != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -74,7 +75,7 @@ func followedRuns(items iter.Seq2[runs.Followed, error]) iter.Seq2[runs.Followed
 
 func recordCells(f runs.Followed) []string {
 	r := f.Item
-	line := runs.TraceLine{Sequence: r.Sequence, Kind: runs.LineRecord, Text: r.Line}
+	line := traces.TraceLine{Sequence: r.Sequence, Kind: traces.LineRecord, Text: r.Line}
 	return append([]string{strconv.FormatInt(r.Sequence, 10)}, describeLine(line)...)
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/runs"
+	traces "selvedge/internal/runs"
 )
 
 // Runs are the trees of the run store: runs/AGENT/RUN.jsonl, one JSON record a line, in a folder that also holds
@@ -166,7 +166,7 @@ func holdsRecord(path string) bool {
 	lines.rewind()
 	first, err := lines.next()
 	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
-		return r.value.(runs.Line).Record != nil
+		return r.value.(traces.Line).Record != nil
 	})
 }
 
@@ -220,15 +220,15 @@ func notARun(name string) string {
 }
 
 func (runsLayout) decode(text []byte) (kind, reason string, value any) {
-	line := runs.ReadLine(text)
+	line := traces.ReadLine(text)
 	switch line.Kind {
-	case runs.LineBlank:
+	case traces.LineBlank:
 		return kindBlank, "", line
-	case runs.LineRecord:
+	case traces.LineRecord:
 		return line.Record.RecordKind(), "", line
-	case runs.LineUnknown:
+	case traces.LineUnknown:
 		return "unknown", "", line
-	case runs.LineUndecodable:
+	case traces.LineUndecodable:
 	}
 	return kindUndecodable, line.Err.Reason, line
 }
@@ -265,14 +265,14 @@ func (runsLayout) identities(path string, first []record) []entity {
 }
 
 func idsIn(value any) (entity, bool) {
-	line, ok := value.(runs.Line)
+	line, ok := value.(traces.Line)
 	if !ok {
 		return entity{}, false
 	}
 	switch r := line.Record.(type) {
-	case runs.Started:
+	case traces.Started:
 		return entity{r.AgentID, r.RunID}, true
-	case runs.Ended:
+	case traces.Ended:
 		return entity{r.AgentID, r.RunID}, true
 	}
 	return entity{}, false
@@ -299,5 +299,5 @@ func (runsLayout) prepare(dir string) (string, error) {
 }
 
 func (runsLayout) store(d *db.DB, scope string) store {
-	return runsDoor{runs.NewStore(d, runs.Options{Scope: scope})}
+	return runsDoor{traces.Table{Scope: scope}, d}
 }

@@ -6,13 +6,16 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/runs"
+	traces "selvedge/internal/runs"
 )
 
 // runsDoor is the import door of the run store.
-type runsDoor struct{ *runs.Store }
+type runsDoor struct {
+	traces.Table
+	d *db.DB
+}
 
-func ref(e entity) runs.RunRef { return runs.RunRef{AgentID: e.group, RunID: e.id} }
+func ref(e entity) traces.Ref { return traces.Ref{AgentID: e.group, RunID: e.id} }
 
 func (s runsDoor) state(rx *db.Rx, e entity) (stored, bool, error) {
 	at, ok, err := s.Standing(rx, ref(e))
@@ -20,11 +23,11 @@ func (s runsDoor) state(rx *db.Rx, e entity) (stored, bool, error) {
 }
 
 func (s runsDoor) append(tx *db.Tx, e entity, records []record) (stored, error) {
-	lines := make([]runs.Line, len(records))
+	lines := make([]traces.Line, len(records))
 	for i := range records {
-		lines[i] = records[i].value.(runs.Line)
+		lines[i] = records[i].value.(traces.Line)
 	}
-	if err := s.ImportRecords(tx, ref(e), lines); err != nil {
+	if err := s.Import(tx, ref(e), lines); err != nil {
 		return stored{}, err
 	}
 	now, ok, err := s.state(&tx.Rx, e)
@@ -35,7 +38,7 @@ func (s runsDoor) append(tx *db.Tx, e entity, records []record) (stored, error) 
 }
 
 func (s runsDoor) remove(tx *db.Tx, e entity) error {
-	_, err := s.DeleteImported(tx, ref(e))
+	_, err := s.Delete(tx, ref(e))
 	return err
 }
 
@@ -50,7 +53,7 @@ func (s runsDoor) lines(rx *db.Rx, e entity, after int64, maxBytes int) ([]store
 
 func (s runsDoor) entities(ctx context.Context) iter.Seq2[entity, error] {
 	return func(yield func(entity, error) bool) {
-		for r, err := range s.Refs(ctx) {
+		for r, err := range s.Refs(ctx, s.d) {
 			if !yield(entity{r.AgentID, r.RunID}, err) {
 				return
 			}

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/internal/replay"
+	door "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -50,7 +51,7 @@ type modelFile struct {
 type modelContent struct {
 	bytes   []byte
 	decoded int
-	lines   []runs.Line
+	lines   []door.Line
 	stopped bool
 }
 
@@ -117,7 +118,7 @@ func (f *modelFile) path() string { return f.dir + "/" + f.name }
 func (f *modelFile) stem() string { return strings.TrimSuffix(f.name, ".jsonl") }
 
 // lines are the lines that the model reads.
-func (m *treeModel) lines(f *modelFile) (lines []runs.Line, stopped bool) {
+func (m *treeModel) lines(f *modelFile) (lines []door.Line, stopped bool) {
 	c := f.real
 	if c == nil || len(c.bytes) == 0 {
 		return nil, false
@@ -130,7 +131,7 @@ func (m *treeModel) lines(f *modelFile) (lines []runs.Line, stopped bool) {
 		if c.stopped = !m.rules.ours && !utf8.Valid(text); c.stopped {
 			break
 		}
-		c.lines = append(c.lines, runs.ReadLine(text))
+		c.lines = append(c.lines, door.ReadLine(text))
 	}
 	return c.lines, c.stopped
 }
@@ -140,7 +141,7 @@ func (m *treeModel) records(f *modelFile) []any {
 	list := []any{}
 	lines, _ := m.lines(f)
 	for _, line := range lines {
-		if line.Kind == runs.LineRecord {
+		if line.Kind == door.LineRecord {
 			list = append(list, jsonOf(line.Record))
 		}
 	}
@@ -159,14 +160,14 @@ func jsonOf(value any) any {
 	return decoded
 }
 
-func digestOf(records []runs.Record) string {
+func digestOf[R json.Marshaler](records []R) string {
 	sum := sha256.New()
 	for i, r := range records {
-		line, err := runs.Encode(r)
+		line, err := r.MarshalJSON()
 		if err != nil {
 			panic(err)
 		}
-		if line, err = runs.Canonical(line); err != nil {
+		if line, err = door.Canonical(line); err != nil {
 			panic(err)
 		}
 		if i > 0 {
@@ -183,9 +184,9 @@ func (m *treeModel) inventory(f *modelFile) map[string]int64 {
 	count := map[string]int64{"blank": 0, "started": 0, "turn": 0, "ended": 0, "skipped": 0}
 	for _, line := range lines {
 		switch line.Kind {
-		case runs.LineBlank:
+		case door.LineBlank:
 			count["blank"]++
-		case runs.LineRecord:
+		case door.LineRecord:
 			count[line.Record.RecordKind()]++
 		default:
 			count["skipped"]++
@@ -210,7 +211,7 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 	lines, _ := m.lines(f)
 	for _, line := range lines {
 		switch r := line.Record.(type) {
-		case runs.Started:
+		case door.Started:
 			text := jsonOf(r).(map[string]any)
 			ended, open := s.json["ended_at"]
 			s.json = map[string]any{"run_id": r.RunID, "agent_id": r.AgentID, "intent": r.Intent, "started_at": text["started_at"]}
@@ -218,14 +219,14 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 				s.json["ended_at"] = ended
 			}
 			s.started = r.StartedAt
-		case runs.Ended:
+		case door.Ended:
 			s.end("completed", r.EndedAt, jsonOf(r).(map[string]any)["ended_at"])
 			if r.Termination.Incomplete() {
 				s.status = "incomplete"
 			}
-		case runs.Turn:
+		case door.Turn:
 			turns++
-		case runs.Unknown:
+		case door.Unknown:
 			if m.rules.ours {
 				s.later(r)
 			}
@@ -248,7 +249,7 @@ func (s *modelSummary) end(status string, at time.Time, text any) {
 }
 
 // later folds in a record that only later versions understand.
-func (s *modelSummary) later(r runs.Unknown) {
+func (s *modelSummary) later(r door.Unknown) {
 	var end struct {
 		Termination struct{ Kind string }
 		EndedAt     string `json:"ended_at"`
@@ -357,7 +358,7 @@ func (m *treeModel) adopt() (adopted int) {
 		if s == nil || s.status != "in_progress" {
 			continue
 		}
-		line, err := runs.Encode(runs.Ended{RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string), EndedAt: m.now})
+		line, err := door.Encode(door.Ended{RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string), EndedAt: m.now})
 		if err != nil {
 			panic(err)
 		}
@@ -410,9 +411,9 @@ func (m *treeModel) answers(limits []runs.RetentionConfig) map[string]any {
 	for _, f := range m.files {
 		inventories[f.path()] = jsonOf(m.inventory(f))
 		lines, _ := m.lines(f)
-		var records []runs.Record
+		var records []door.Record
 		for _, line := range lines {
-			if line.Kind == runs.LineRecord {
+			if line.Kind == door.LineRecord {
 				records = append(records, line.Record)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/runs"
+	traces "selvedge/internal/runs"
 )
 
 // Lines of a run, as the original writes them.
@@ -151,7 +151,7 @@ func wantQuarantine(t testing.TB, d *db.DB, scope string, want ...string) {
 // names are the runs of a scope, as "agent/run".
 func names(t testing.TB, d *db.DB, scope string) (list []string) {
 	t.Helper()
-	for r, err := range runs.NewStore(d, runs.Options{Scope: scope}).Refs(context.Background()) {
+	for r, err := range (traces.Table{Scope: scope}).Refs(context.Background(), d) {
 		if err != nil {
 			t.Fatal(err)
 		}

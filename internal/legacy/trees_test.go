@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"selvedge/internal/replay"
+	traces "selvedge/internal/runs"
 	"selvedge/runs"
 )
 
@@ -122,15 +123,15 @@ func checkCounts(v *verdictList, report Report, mirror *treeModel) {
 	v.same("files not read", jsonOf(int64(len(mirror.files))-readable), jsonOf(report.Files.Unreadable))
 }
 
-func countedAs(line runs.Line) string {
+func countedAs(line traces.Line) string {
 	switch line.Kind {
-	case runs.LineRecord:
+	case traces.LineRecord:
 		return line.Record.RecordKind()
-	case runs.LineUnknown:
+	case traces.LineUnknown:
 		return "unknown"
-	case runs.LineUndecodable:
+	case traces.LineUndecodable:
 		return "undecodable"
-	case runs.LineBlank:
+	case traces.LineBlank:
 	}
 	return "blank"
 }

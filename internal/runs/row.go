@@ -1,8 +1,7 @@
-package runs
+package traces
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"selvedge/db"
@@ -78,8 +77,8 @@ func (r *recordRow) targets(before ...any) []any {
 		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, (*bit)(&r.exact))
 }
 
-// size is how many bytes a row takes, about.
-func (r *recordRow) size() int {
+// Size is how many bytes a row takes, about.
+func (r *recordRow) Size() int {
 	n := len(r.parameters) + len(r.output) + len(r.raw)
 	for _, s := range []*string{r.unknownKind, r.prompt, r.tool, r.policyRule, r.policyParam} {
 		if s != nil {
@@ -125,15 +124,15 @@ func rowOf(r Record) (recordRow, error) {
 		return recordRow{}, err
 	}
 	row := newRow(r)
-	from := r.source()
+	from := r.Source()
 	switch {
-	case from.line != nil && stillSays(r, from.line):
-		row.raw, row.exact = from.line, true
+	case from.Line != nil && stillSays(r, from.Line):
+		row.raw, row.exact = from.Line, true
 	case row.kind == kindTurn && columnsHold(r):
-		row.exact = from.exact && oneLine(row.parameters) && oneLine(row.output)
+		row.exact = from.Exact && oneLine(row.parameters) && oneLine(row.output)
 	default:
 		row.raw = appendLine(nil, r, verbatim)
-		row.exact = from.exact && oneLine(row.raw)
+		row.exact = from.Exact && oneLine(row.raw)
 	}
 	return row, nil
 }
@@ -217,8 +216,11 @@ func newRow(r Record) recordRow {
 	return recordRow{}
 }
 
-// record is what the row says; nil for an opaque line.
-func (r *recordRow) record() (Record, error) {
+// Later reports a record of a later version.
+func (r *recordRow) Later() bool { return r.kind == kindUnknown }
+
+// Record is what the row says; nil for an opaque line.
+func (r *recordRow) Record() (Record, error) {
 	switch {
 	case r.kind == kindOpaque:
 		return nil, nil
@@ -238,7 +240,7 @@ func (r *recordRow) record() (Record, error) {
 }
 
 func (r *recordRow) turn() (Record, error) {
-	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: json.RawMessage(r.parameters), Output: json.RawMessage(r.output)}
+	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: []byte(r.parameters), Output: []byte(r.output)}
 	if r.turnIndex == nil || r.verdict == nil {
 		return nil, fmt.Errorf("%w: a turn lacks its index or its verdict", db.ErrCorrupt)
 	}
@@ -248,7 +250,7 @@ func (r *recordRow) turn() (Record, error) {
 		return nil, fmt.Errorf("%w: %w", db.ErrCorrupt, err)
 	}
 	if r.cliKind != nil {
-		t.CliOutcome = &CliOutcome{Kind: CliOutcomeKind(*r.cliKind)}
+		t.CliOutcome = &CliOutcome{Kind: (*r.cliKind)}
 		if r.cliCode != nil {
 			t.CliOutcome.Code = *r.cliCode
 		}
@@ -256,16 +258,16 @@ func (r *recordRow) turn() (Record, error) {
 	if r.policyRule != nil {
 		t.PolicyRejected = &PolicyRejection{Rule: *r.policyRule, Param: r.policyParam}
 	}
-	t.from.exact = r.exact
+	t.From.Exact = r.exact
 	return t, nil
 }
 
-// line is what an export writes for the row, without a line feed.
-func (r *recordRow) line() ([]byte, error) {
+// Line is what an export writes for the row, without a line feed.
+func (r *recordRow) Line() ([]byte, error) {
 	if r.raw != nil && r.exact {
 		return r.raw, nil
 	}
-	record, err := r.record()
+	record, err := r.Record()
 	if err != nil {
 		return nil, err
 	}
@@ -279,16 +281,16 @@ func (r *recordRow) line() ([]byte, error) {
 func withoutSource(r Record) Record {
 	switch r := r.(type) {
 	case Started:
-		r.from = provenance{}
+		r.From = Provenance{}
 		return r
 	case Turn:
-		r.from = provenance{}
+		r.From = Provenance{}
 		return r
 	case Ended:
-		r.from = provenance{}
+		r.From = Provenance{}
 		return r
 	case Unknown:
-		r.from = provenance{}
+		r.From = Provenance{}
 		return r
 	}
 	return r

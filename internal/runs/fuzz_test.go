@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func FuzzReadLine(f *testing.F) {
 			t.Fatalf("%q decodes but does not encode: %v", text, err)
 		}
 		again := ReadLine(encoded)
-		if again.Kind != line.Kind || !sameLine(again.Record, line.Record) {
+		if again.Kind != line.Kind || !SameLine(again.Record, line.Record) {
 			t.Fatalf("%q encodes to %s, which reads as %+v, %v", text, encoded, again.Record, again.Err)
 		}
 		if second, err := Encode(again.Record); err != nil || !bytes.Equal(second, encoded) {

@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"context"
@@ -7,38 +7,54 @@ import (
 	"selvedge/db"
 )
 
-// The import door: it keeps times and lines as they are given, and marks no process as the writer. Nothing but
-// internal/legacy uses it.
+// A Table is the runs of a scope as an import needs them: it keeps times and lines as they are given, and marks no process as
+// the writer.
+type Table struct{ Scope string }
 
-// ImportRecords appends the lines of an old trace to a run, in their order, and makes the run where it is missing, also
+// Import appends the lines of an old trace to a run, in their order, and makes the run where it is missing, also
 // for no lines at all: an empty file is a run with an empty trace. Every line takes a place in the trace, records of later
-// versions and lines that are no records too (blank ones among them), so that [Store.Lines] gives the file back.
-func (s *Store) ImportRecords(tx *db.Tx, run RunRef, lines []Line) error {
+// versions and lines that are no records too (blank ones among them), so that [Table.Lines] gives the file back.
+func (t Table) Import(tx *db.Tx, run Ref, lines []Line) error {
 	const op = "import records"
-	if err := run.check(); err != nil {
-		return run.failed(op, err)
+	if err := run.Check(); err != nil {
+		return run.Failed(op, err)
 	}
-	scope, err := tx.Scope(s.scope)
+	scope, err := tx.Scope(t.Scope)
 	if err != nil {
 		return err
 	}
-	p := prepared{ref: run, records: make([]Record, len(lines)), rows: make([]recordRow, len(lines))}
+	p := Prepared{Batch: Batch{Ref: run, Records: make([]Record, len(lines))}, rows: make([]recordRow, len(lines))}
 	for i, line := range lines {
-		p.records[i], p.rows[i] = line.Record, rowOfLine(line)
+		p.Records[i], p.rows[i] = line.Record, rowOfLine(line)
 	}
-	_, err = appendToAny(tx, scope, nil, p)
+	_, err = p.AppendToAny(tx, scope, nil)
 	return err
 }
 
-// DeleteImported removes a run with all its records, for a source that has changed. It reports whether there was one.
-func (s *Store) DeleteImported(tx *db.Tx, run RunRef) (bool, error) {
-	scope, ok, err := tx.Rx.Scope(s.scope)
+// Delete removes a run with all its records, for a source that has changed. It reports whether there was one.
+func (t Table) Delete(tx *db.Tx, run Ref) (bool, error) {
+	scope, ok, err := tx.Rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return false, err
 	}
 	n, err := tx.Exec(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID, run.AgentID)
 	return n > 0, err
 }
+
+func (t Table) find(rx *db.Rx, run Ref) (key int64, found bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	found, err = rx.Find(&key, SQLRunOfAgent, scope, run.RunID, run.AgentID)
+	return key, found, err
+}
+
+// SQLRunOfAgent finds the key of a run.
+const SQLRunOfAgent = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+
+// Gone is the error for who reads a run that was removed.
+func Gone() error { return db.CursorExpired("the run was removed, by retention or an import") }
 
 // A Standing tells whether a run was touched since an import: then it has another row, or more lines.
 type Standing struct {
@@ -51,8 +67,8 @@ SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key 
 FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
 // Standing tells where a run stands. found is false when there is no such run.
-func (s *Store) Standing(rx *db.Rx, run RunRef) (at Standing, found bool, err error) {
-	scope, ok, err := rx.Scope(s.scope)
+func (t Table) Standing(rx *db.Rx, run Ref) (at Standing, found bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return Standing{}, false, err
 	}
@@ -70,24 +86,24 @@ type TraceLine struct {
 // Lines gives the lines of a run's trace, read in pages, with no transaction open while the caller's loop runs: an
 // imported line as it was, one that came through the API in the original's own encoding. A run that is not there is
 // ErrNotFound.
-func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, error] {
+func (t Table) Lines(ctx context.Context, d *db.DB, run Ref) iter.Seq2[TraceLine, error] {
 	const op = "read lines"
 	return func(yield func(TraceLine, error) bool) {
-		var at db.Place
+		var row, last int64
 		for more := true; more; {
 			var page []TraceLine
-			err := s.db.Read(ctx, op, func(rx *db.Rx) (err error) {
-				key, found, err := s.find(rx, run)
+			err := d.Read(ctx, op, func(rx *db.Rx) (err error) {
+				key, found, err := t.find(rx, run)
 				switch {
 				case err != nil:
 					return err
-				case at.Key == 0 && !found:
-					return run.failed(op, db.ErrNotFound)
-				case at.Key != 0 && at.Key != key:
-					return run.failed(op, runGone())
+				case row == 0 && !found:
+					return run.Failed(op, db.ErrNotFound)
+				case row != 0 && row != key:
+					return run.Failed(op, Gone())
 				}
-				at.Key = key
-				page, more, err = readLines(rx, key, at.Seen, db.MaxPageBytes)
+				row = key
+				page, more, err = readLines(rx, key, last, db.MaxPageBytes)
 				return err
 			})
 			if err != nil {
@@ -98,7 +114,7 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, erro
 				if !yield(line, nil) {
 					return
 				}
-				at.Seen = line.Sequence
+				last = line.Sequence
 			}
 		}
 	}
@@ -106,8 +122,8 @@ func (s *Store) Lines(ctx context.Context, run RunRef) iter.Seq2[TraceLine, erro
 
 // LinesTx gives the lines behind a sequence inside a transaction: about maxBytes of them, and at least one where there is
 // one; none when there is no such run.
-func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, maxBytes int) ([]TraceLine, error) {
-	key, found, err := s.find(rx, run)
+func (t Table) LinesTx(rx *db.Rx, run Ref, after int64, maxBytes int) ([]TraceLine, error) {
+	key, found, err := t.find(rx, run)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -118,14 +134,14 @@ func (s *Store) LinesTx(rx *db.Rx, run RunRef, after int64, maxBytes int) ([]Tra
 func readLines(rx *db.Rx, key, after int64, maxBytes int) (lines []TraceLine, more bool, err error) {
 	const most = 512
 	taken := 0
-	err = eachRow(rx, key, after, most, func(row *placedRow) (bool, error) {
-		size := row.size()
+	err = EachRow(rx, key, after, most, func(row *PlacedRow) (bool, error) {
+		size := row.Size()
 		if taken += size; len(lines) > 0 && taken > maxBytes {
 			more = true
 			return false, nil
 		}
-		text, err := row.line()
-		lines = append(lines, TraceLine{Sequence: row.sequence, Kind: row.lineKind(), Text: text})
+		text, err := row.Line()
+		lines = append(lines, TraceLine{Sequence: row.Sequence, Kind: row.lineKind(), Text: text})
 		return true, err
 	})
 	return lines, more || len(lines) == most, err
@@ -141,11 +157,11 @@ func (r *recordRow) lineKind() LineKind {
 	return LineRecord
 }
 
-const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + boundLimit
+const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + BoundLimit
 
 // Refs gives the names of all runs of the scope, in the order in which they were made, those that no list shows too.
-func (s *Store) Refs(ctx context.Context) iter.Seq2[RunRef, error] {
-	return func(yield func(RunRef, error) bool) {
+func (t Table) Refs(ctx context.Context, d *db.DB) iter.Seq2[Ref, error] {
+	return func(yield func(Ref, error) bool) {
 		const pageSize = 500
 		var last int64
 		for {
@@ -154,21 +170,21 @@ func (s *Store) Refs(ctx context.Context) iter.Seq2[RunRef, error] {
 				AgentID string `db:"agent_id"`
 				RunID   string `db:"run_id"`
 			}
-			err := s.db.Read(ctx, "read names of runs", func(rx *db.Rx) error {
+			err := d.Read(ctx, "read names of runs", func(rx *db.Rx) error {
 				page = nil
-				scope, ok, err := rx.Scope(s.scope)
+				scope, ok, err := rx.Scope(t.Scope)
 				if err != nil || !ok {
 					return err
 				}
 				return rx.Select(&page, sqlRefs, scope, last, pageSize)
 			})
 			if err != nil {
-				yield(RunRef{}, err)
+				yield(Ref{}, err)
 				return
 			}
 			for _, row := range page {
 				last = row.Key
-				if !yield(RunRef{AgentID: row.AgentID, RunID: row.RunID}, nil) {
+				if !yield(Ref{AgentID: row.AgentID, RunID: row.RunID}, nil) {
 					return
 				}
 			}

@@ -1,8 +1,6 @@
-package runs
+package traces
 
 import (
-	"encoding/json"
-
 	"selvedge/internal/serdejson"
 )
 
@@ -13,9 +11,9 @@ import (
 // It is applied where a trace line is written from a record ([Encode]), never to what a store hands back: a reader gets
 // the bytes that were given. Lines that came from the original keep their own bytes and do not pass through here.
 // Nothing, and null, give null.
-func Canonical(raw json.RawMessage) (json.RawMessage, error) {
+func Canonical(raw []byte) ([]byte, error) {
 	if nothing(raw) {
-		return json.RawMessage("null"), nil
+		return []byte("null"), nil
 	}
 	if reason := serdejson.Check(raw, 0); reason != "" {
 		return nil, &DecodeError{Reason: reason}

@@ -1,7 +1,6 @@
-package runs
+package traces
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -315,7 +314,7 @@ func plural(n int, noun string) string {
 }
 
 // rawMember takes free-form JSON out of the line; null is nothing.
-func rawMember(text []byte) json.RawMessage {
+func rawMember(text []byte) []byte {
 	if isNull(text) {
 		return nil
 	}

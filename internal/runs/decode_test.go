@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ type recordedLine struct {
 
 func recordedLines(tb testing.TB) []recordedLine {
 	tb.Helper()
-	file, err := os.Open("../testdata/legacy/runs/decode/lines.jsonl")
+	file, err := os.Open("../../testdata/legacy/runs/decode/lines.jsonl")
 	if err != nil {
 		tb.Fatal(err)
 	}

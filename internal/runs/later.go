@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ type laterStatus struct {
 	word string
 	// endedAt is set for laterCancelled; its text is the exact one where a time.Time cannot hold it.
 	endedAt     time.Time
-	endedAtText string
+	EndedAtText string
 }
 
 // status reads just that out of the record. An end counts as cancelled when its termination says so and its time can be
@@ -46,9 +46,9 @@ func (u Unknown) status() laterStatus {
 	if kind == nil || !serdejson.KeyIs(kind, laterCancelled) {
 		return laterStatus{}
 	}
-	t, text, err := parseTime(serdejson.Unquote(endedAt))
+	t, text, err := ParseTime(serdejson.Unquote(endedAt))
 	if err != nil {
 		return laterStatus{}
 	}
-	return laterStatus{word: laterCancelled, endedAt: t, endedAtText: text}
+	return laterStatus{word: laterCancelled, endedAt: t, EndedAtText: text}
 }

@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func TestColumnNanosClampsWhatInt64CannotHold(t *testing.T) {
 		{time.Date(1677, 9, 21, 0, 0, 0, 0, time.UTC), math.MinInt64},
 		{time.Time{}, math.MinInt64},
 	} {
-		if got := columnNanos(c.at); got != c.want {
+		if got := ColumnNanos(c.at); got != c.want {
 			t.Errorf("%v: %d, want %d", c.at, got, c.want)
 		}
 	}

@@ -1,12 +1,14 @@
-package runs
+package traces
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
+	"time"
 
 	"selvedge/internal/chrono"
 )
+
+var morning = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
 
 func TestReadLineTellsWhatALineIs(t *testing.T) {
 	for text, want := range map[string]LineKind{
@@ -83,7 +85,7 @@ func TestALineIsForgottenWhenTheRecordNoLongerSaysIt(t *testing.T) {
 }
 
 func TestARowOfTheAPIGivesItsBytesBackAndExportsCanonically(t *testing.T) {
-	turn := Turn{Parameters: json.RawMessage("{\n\"b\":1,\"a\":\"\\u003c\"}")}
+	turn := Turn{Parameters: []byte("{\n\"b\":1,\"a\":\"\\u003c\"}")}
 	row, err := rowOf(turn)
 	if err != nil || row.raw != nil {
 		t.Fatalf("kept %s, %v", row.raw, err)
@@ -92,14 +94,14 @@ func TestARowOfTheAPIGivesItsBytesBackAndExportsCanonically(t *testing.T) {
 	if got := exported(t, turn); got != want {
 		t.Errorf("exported as %s", got)
 	}
-	read, err := row.record()
+	read, err := row.Record()
 	if err != nil || string(read.(Turn).Parameters) != string(turn.Parameters) {
 		t.Errorf("read back %v, %v", read, err)
 	}
 	if got := exported(t, read); got != want {
 		t.Errorf("exported as %s the second time", got)
 	}
-	if _, err := rowOf(Turn{Parameters: json.RawMessage(`{`)}); err == nil {
+	if _, err := rowOf(Turn{Parameters: []byte(`{`)}); err == nil {
 		t.Error("broken JSON is kept")
 	}
 }
@@ -110,19 +112,19 @@ func TestEveryRecordComesBackFromItsRow(t *testing.T) {
 	for _, record := range []Record{
 		leap,
 		Started{RunID: "r", AgentID: "a", StartedAt: morning},
-		Turn{Index: math.MaxUint64, Parameters: json.RawMessage("[1 ]")},
+		Turn{Index: math.MaxUint64, Parameters: []byte("[1 ]")},
 		Turn{Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64}, PolicyRejected: &PolicyRejection{Rule: ""}},
-		Turn{CliOutcome: &CliOutcome{Kind: CliKilled}, VerifierVerdict: VerdictFail, PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
+		Turn{CliOutcome: &CliOutcome{Kind: "killed"}, VerifierVerdict: VerdictFail, PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
 		Ended{EndedAt: morning},
-		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: OutcomeDone, Evidence: []Evidence{{Kind: EvidenceToolResult, Data: json.RawMessage("{ }")}}}}},
-		Unknown{Kind: "later", Raw: json.RawMessage("{\"record\":\"later\",\n\"b\":1,\"a\":2}")},
+		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: "done", Evidence: []Evidence{{Kind: "tool_result", Data: []byte("{ }")}}}}},
+		Unknown{Kind: "later", Raw: []byte("{\"record\":\"later\",\n\"b\":1,\"a\":2}")},
 	} {
 		row, err := rowOf(record)
 		if err != nil {
 			t.Errorf("%+v: %v", record, err)
 			continue
 		}
-		read, err := row.record()
+		read, err := row.Record()
 		if err != nil || string(appendLine(nil, read, verbatim)) != string(appendLine(nil, record, verbatim)) {
 			t.Errorf("%+v was read back as %+v, %v", record, read, err)
 		}
@@ -139,7 +141,7 @@ func exported(t testing.TB, r Record) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := row.line()
+	line, err := row.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +164,7 @@ func TestOnlyEndsThatCanBeReadAreCancelled(t *testing.T) {
 		s := line.Record.(Unknown).status()
 		got := s.word
 		if !s.endedAt.IsZero() {
-			got += " " + chrono.Text(s.endedAt, s.endedAtText)
+			got += " " + chrono.Text(s.endedAt, s.EndedAtText)
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", raw, got, want)

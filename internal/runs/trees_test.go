@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"archive/tar"
@@ -18,7 +18,7 @@ import (
 // traceFiles are the regular *.jsonl files of a recorded tree by folder/name.
 func traceFiles(tb testing.TB, tree string) map[string][]byte {
 	tb.Helper()
-	file, err := os.Open("../testdata/legacy/runs/" + tree + ".tar.gz")
+	file, err := os.Open("../../testdata/legacy/runs/" + tree + ".tar.gz")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func traceFiles(tb testing.TB, tree string) map[string][]byte {
 
 func expected(tb testing.TB, tree string, into any) {
 	tb.Helper()
-	file, err := os.Open("../testdata/legacy/runs/" + tree + ".expected.json.gz")
+	file, err := os.Open("../../testdata/legacy/runs/" + tree + ".expected.json.gz")
 	if err != nil {
 		tb.Fatal(err)
 	}

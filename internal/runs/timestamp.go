@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"math"
@@ -11,8 +11,8 @@ import (
 // years outside 0 to 9999 with a sign. A time.Time has no second 60; records that hold one remember it themselves.
 func FormatTime(t time.Time) string { return chrono.Format(t) }
 
-// parseTime reads a time; see [chrono.Parse].
-func parseTime(s string) (t time.Time, exact string, err error) {
+// ParseTime reads a time; see [chrono.Parse].
+func ParseTime(s string) (t time.Time, exact string, err error) {
 	t, exact, err = chrono.Parse(s)
 	if err != nil {
 		return time.Time{}, "", &DecodeError{Reason: err.Error()}
@@ -20,9 +20,9 @@ func parseTime(s string) (t time.Time, exact string, err error) {
 	return t, exact, nil
 }
 
-// columnNanos is t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to 2261; others are clamped to
+// ColumnNanos is t in Unix nanoseconds for an INTEGER column, which holds the years 1678 to 2261; others are clamped to
 // its ends, so that they keep their place in an order.
-func columnNanos(t time.Time) int64 {
+func ColumnNanos(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s >= math.MaxInt64/int64(time.Second):
 		return math.MaxInt64
@@ -32,5 +32,5 @@ func columnNanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// holdsNanos reports whether such a column holds t exactly.
-func holdsNanos(t time.Time) bool { return time.Unix(0, columnNanos(t)).Equal(t) }
+// HoldsNanos reports whether such a column holds t exactly.
+func HoldsNanos(t time.Time) bool { return time.Unix(0, ColumnNanos(t)).Equal(t) }

@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bytes"
@@ -52,29 +52,29 @@ func appendLine(dst []byte, r Record, style rawStyle) []byte {
 	return dst
 }
 
-// appendText writes what stands before a text, and the text.
-func appendText(dst []byte, before, text string) []byte {
+// AppendText writes what stands before a text, and the text.
+func AppendText(dst []byte, before, text string) []byte {
 	return serdejson.AppendQuoted(append(dst, before...), text)
 }
 
 func (s Started) append(dst []byte) []byte {
-	dst = appendText(dst, `{"record":"started","run_id":`, s.RunID)
-	dst = appendText(dst, `,"agent_id":`, s.AgentID)
-	dst = appendText(dst, `,"intent":`, s.Intent)
+	dst = AppendText(dst, `{"record":"started","run_id":`, s.RunID)
+	dst = AppendText(dst, `,"agent_id":`, s.AgentID)
+	dst = AppendText(dst, `,"intent":`, s.Intent)
 	if s.OutcomeDescription != nil {
-		dst = appendText(dst, `,"outcome_description":`, *s.OutcomeDescription)
+		dst = AppendText(dst, `,"outcome_description":`, *s.OutcomeDescription)
 	}
-	dst = chrono.AppendText(append(dst, `,"started_at":"`...), s.StartedAt, s.startedAtText)
+	dst = chrono.AppendText(append(dst, `,"started_at":"`...), s.StartedAt, s.StartedAtText)
 	return append(dst, `"}`...)
 }
 
 func (t Turn) append(dst []byte, style rawStyle) []byte {
 	dst = strconv.AppendUint(append(dst, `{"record":"turn","index":`...), t.Index, 10)
 	if t.Prompt != nil {
-		dst = appendText(dst, `,"prompt":`, *t.Prompt)
+		dst = AppendText(dst, `,"prompt":`, *t.Prompt)
 	}
 	if t.Tool != nil {
-		dst = appendText(dst, `,"tool":`, *t.Tool)
+		dst = AppendText(dst, `,"tool":`, *t.Tool)
 	}
 	if !nothing(t.Parameters) {
 		dst = style(append(dst, `,"parameters":`...), t.Parameters)
@@ -83,17 +83,17 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 		dst = style(append(dst, `,"output":`...), t.Output)
 	}
 	if o := t.CliOutcome; o != nil {
-		dst = appendText(dst, `,"cli_outcome":{"kind":`, string(o.Kind))
+		dst = AppendText(dst, `,"cli_outcome":{"kind":`, string(o.Kind))
 		if o.Kind == CliExited {
 			dst = strconv.AppendInt(append(dst, `,"code":`...), o.Code, 10)
 		}
 		dst = append(dst, '}')
 	}
-	dst = appendText(dst, `,"verifier_verdict":`, t.VerifierVerdict.String())
+	dst = AppendText(dst, `,"verifier_verdict":`, t.VerifierVerdict.String())
 	if p := t.PolicyRejected; p != nil {
-		dst = appendText(dst, `,"policy_rejected":{"rule":`, p.Rule)
+		dst = AppendText(dst, `,"policy_rejected":{"rule":`, p.Rule)
 		if p.Param != nil {
-			dst = appendText(dst, `,"param":`, *p.Param)
+			dst = AppendText(dst, `,"param":`, *p.Param)
 		}
 		dst = append(dst, '}')
 	}
@@ -101,10 +101,10 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 }
 
 func (e Ended) append(dst []byte, style rawStyle) []byte {
-	dst = appendText(dst, `{"record":"ended","run_id":`, e.RunID)
-	dst = appendText(dst, `,"agent_id":`, e.AgentID)
+	dst = AppendText(dst, `{"record":"ended","run_id":`, e.RunID)
+	dst = AppendText(dst, `,"agent_id":`, e.AgentID)
 	dst = e.appendTermination(append(dst, `,"termination":`...), style)
-	dst = chrono.AppendText(append(dst, `,"ended_at":"`...), e.EndedAt, e.endedAtText)
+	dst = chrono.AppendText(append(dst, `,"ended_at":"`...), e.EndedAt, e.EndedAtText)
 	return append(dst, `"}`...)
 }
 
@@ -113,16 +113,16 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	if o == nil {
 		return append(dst, `{"kind":"incomplete"}`...)
 	}
-	dst = appendText(dst, `{"kind":"outcome","status":`, string(e.Termination.status()))
-	dst = appendText(dst, `,"outcome":{"status":`, string(o.Status))
-	dst = appendText(dst, `,"summary":`, o.Summary)
+	dst = AppendText(dst, `{"kind":"outcome","status":`, string(e.Termination.status()))
+	dst = AppendText(dst, `,"outcome":{"status":`, string(o.Status))
+	dst = AppendText(dst, `,"summary":`, o.Summary)
 	dst = append(dst, `,"evidence":[`...)
 	for i, ev := range o.Evidence {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendText(dst, `{"kind":`, string(ev.Kind))
-		dst = appendText(dst, `,"description":`, ev.Description)
+		dst = AppendText(dst, `{"kind":`, string(ev.Kind))
+		dst = AppendText(dst, `,"description":`, ev.Description)
 		dst = append(dst, `,"data":`...)
 		if nothing(ev.Data) {
 			dst = append(dst, "null}"...)
@@ -137,15 +137,15 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	dst = strconv.AppendUint(append(dst, `,"actions_succeeded":`...), uint64(o.Metrics.ActionsSucceeded), 10)
 	dst = strconv.AppendUint(append(dst, `,"actions_failed":`...), uint64(o.Metrics.ActionsFailed), 10)
 	dst = append(dst, `},"timestamp":"`...)
-	if o.Timestamp.IsZero() && o.timestampText == "" {
-		dst = chrono.AppendText(dst, e.EndedAt, e.endedAtText)
+	if o.Timestamp.IsZero() && o.TimestampText == "" {
+		dst = chrono.AppendText(dst, e.EndedAt, e.EndedAtText)
 	} else {
-		dst = chrono.AppendText(dst, o.Timestamp, o.timestampText)
+		dst = chrono.AppendText(dst, o.Timestamp, o.TimestampText)
 	}
 	return append(dst, `"}}`...)
 }
 
-func (t Termination) status() OutcomeStatus {
+func (t Termination) status() string {
 	if t.Status == "" {
 		return t.Outcome.Status
 	}
@@ -164,7 +164,7 @@ func (u Unknown) append(dst []byte) []byte {
 }
 
 // nothing reports whether a raw member is the same as an absent one.
-func nothing(raw json.RawMessage) bool {
+func nothing(raw []byte) bool {
 	trimmed := bytes.Trim(raw, " \t\r\n")
 	return len(trimmed) == 0 || string(trimmed) == "null"
 }
@@ -225,7 +225,7 @@ func (c *checker) word(field, word string, words []string) {
 }
 
 // raw checks free-form JSON inside that many arrays and objects.
-func (c *checker) raw(field string, raw json.RawMessage, above int) {
+func (c *checker) raw(field string, raw []byte, above int) {
 	if nothing(raw) {
 		return
 	}
@@ -259,8 +259,8 @@ func (c *checker) ended(e Ended) {
 		}
 		return
 	}
-	c.word("termination.status", string(e.Termination.status()), outcomeWords)
-	c.word("outcome.status", string(o.Status), outcomeWords)
+	c.word("termination.status", string(e.Termination.status()), OutcomeWords)
+	c.word("outcome.status", string(o.Status), OutcomeWords)
 	c.texts("outcome.summary", o.Summary)
 	for _, ev := range o.Evidence {
 		c.word("evidence.kind", string(ev.Kind), evidenceWords)

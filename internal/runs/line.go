@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bytes"
@@ -44,9 +44,9 @@ func ReadLine(text []byte) Line {
 	}
 	line.Kind, line.Err = LineUndecodable, &DecodeError{Reason: err.Error()}
 	if kind, ok := kindOf(text); ok {
-		u := Unknown{Kind: kind, Raw: rawMember(bytes.Trim(text, " \t\r\n")), from: provenance{exact: true}}
+		u := Unknown{Kind: kind, Raw: rawMember(bytes.Trim(text, " \t\r\n")), From: Provenance{Exact: true}}
 		if len(u.Raw) < len(text) {
-			u.from = provenance{line: text}
+			u.From = Provenance{Line: text}
 		}
 		line.Kind, line.Record = LineUnknown, u
 	}
@@ -76,7 +76,7 @@ func kindOf(text []byte) (kind string, ok bool) {
 // raw is the text that a store must keep beside the columns of the line's record: nil where the columns, raw members
 // verbatim, give the line back, the line itself everywhere else.
 func (l Line) raw() []byte {
-	if l.Kind == LineRecord && l.Record.source().exact && columnsHold(l.Record) {
+	if l.Kind == LineRecord && l.Record.Source().Exact && columnsHold(l.Record) {
 		return nil
 	}
 	return l.given
@@ -84,12 +84,12 @@ func (l Line) raw() []byte {
 
 func stillSays(r Record, line []byte) bool {
 	read := ReadLine(line)
-	return read.Record != nil && sameLine(r, read.Record)
+	return read.Record != nil && SameLine(r, read.Record)
 }
 
-// sameLine reports whether the original would write the same line for both. JSON that it does not accept, which only a
+// SameLine reports whether the original would write the same line for both. JSON that it does not accept, which only a
 // record of the API can hold, is compared as it is.
-func sameLine(a, b Record) bool {
+func SameLine(a, b Record) bool {
 	style := func(dst, raw []byte) []byte {
 		if serdejson.Check(raw, 0) != "" {
 			return append(dst, raw...)
@@ -103,14 +103,14 @@ func sameLine(a, b Record) bool {
 func columnsHold(r Record) bool {
 	switch r := r.(type) {
 	case Started:
-		return r.startedAtText == "" && holdsNanos(r.StartedAt)
+		return r.StartedAtText == "" && HoldsNanos(r.StartedAt)
 	case Turn:
 		return r.Index <= math.MaxInt64
 	case Ended:
-		if o := r.Termination.Outcome; o != nil && (o.timestampText != "" || !holdsNanos(o.Timestamp)) {
+		if o := r.Termination.Outcome; o != nil && (o.TimestampText != "" || !HoldsNanos(o.Timestamp)) {
 			return false
 		}
-		return r.endedAtText == "" && holdsNanos(r.EndedAt)
+		return r.EndedAtText == "" && HoldsNanos(r.EndedAt)
 	}
 	return true
 }

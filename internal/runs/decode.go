@@ -1,4 +1,4 @@
-package runs
+package traces
 
 import (
 	"bytes"
@@ -136,19 +136,19 @@ func decodeRecord(tag int, c content, line []byte) (Record, error) {
 	case "turn":
 		var t Turn
 		if t, err = decodeTurn(turnStructure.take(c)); err == nil {
-			t.from = sourceOf(line, func(dst []byte) []byte { return t.append(dst, verbatim) })
+			t.From = sourceOf(line, func(dst []byte) []byte { return t.append(dst, verbatim) })
 		}
 		record = t
 	case "started":
 		var s Started
 		if s, err = decodeStarted(startedStructure.take(c)); err == nil {
-			s.from = sourceOf(line, s.append)
+			s.From = sourceOf(line, s.append)
 		}
 		record = s
 	default:
 		var e Ended
 		if e, err = decodeEnded(endedStructure.take(c)); err == nil {
-			e.from = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
+			e.From = sourceOf(line, func(dst []byte) []byte { return e.append(dst, verbatim) })
 		}
 		record = e
 	}
@@ -159,19 +159,19 @@ func decodeRecord(tag int, c content, line []byte) (Record, error) {
 }
 
 // sourceOf compares what the fields give with the line they came from.
-func sourceOf(line []byte, fields func(dst []byte) []byte) provenance {
+func sourceOf(line []byte, fields func(dst []byte) []byte) Provenance {
 	buffer := borrowBuffer()
 	defer buffer.giveBack()
 	buffer.bytes = fields(buffer.bytes)
 	if bytes.Equal(buffer.bytes, line) {
-		return provenance{exact: true}
+		return Provenance{Exact: true}
 	}
-	return provenance{line: line}
+	return Provenance{Line: line}
 }
 
 func decodeStarted(f fields) (Started, error) {
 	s := Started{RunID: f.text(0), AgentID: f.text(1), Intent: f.text(2), OutcomeDescription: f.optionalText(3)}
-	s.StartedAt, s.startedAtText = f.time(4)
+	s.StartedAt, s.StartedAtText = f.time(4)
 	return s, f.err
 }
 
@@ -189,9 +189,9 @@ func decodeTurn(f fields) (Turn, error) {
 
 func decodeEnded(f fields) (Ended, error) {
 	e := Ended{RunID: f.text(0), AgentID: f.text(1), Termination: f.termination(2)}
-	e.EndedAt, e.endedAtText = f.time(3)
-	if o := e.Termination.Outcome; f.err == nil && o != nil && o.Timestamp.IsZero() && o.timestampText == "" {
-		o.Timestamp, o.timestampText = e.EndedAt, e.endedAtText
+	e.EndedAt, e.EndedAtText = f.time(3)
+	if o := e.Termination.Outcome; f.err == nil && o != nil && o.Timestamp.IsZero() && o.TimestampText == "" {
+		o.Timestamp, o.TimestampText = e.EndedAt, e.EndedAtText
 	}
 	return e, f.err
 }
@@ -206,7 +206,7 @@ func (f *fields) cliOutcome(i int) *CliOutcome {
 		f.keep(err)
 		return nil
 	}
-	o := &CliOutcome{Kind: CliOutcomeKind(cliOutcomeWords[kind])}
+	o := &CliOutcome{Kind: (cliOutcomeWords[kind])}
 	if o.Kind != CliExited {
 		f.keep(c.unit())
 		return o
@@ -241,8 +241,8 @@ func (f *fields) termination(i int) (t Termination) {
 		f.keep(c.unit())
 	default:
 		inner := terminationStructure.take(c)
-		if status := inner.word(0, outcomeWords); inner.err == nil {
-			t.Status = OutcomeStatus(outcomeWords[status])
+		if status := inner.word(0, OutcomeWords); inner.err == nil {
+			t.Status = (OutcomeWords[status])
 		}
 		if outcome := inner.need(1); outcome != nil {
 			agent, err := decodeOutcome(agentStructure.takeText(outcome))
@@ -255,8 +255,8 @@ func (f *fields) termination(i int) (t Termination) {
 }
 
 func decodeOutcome(f fields) (o AgentOutcome, err error) {
-	if i := f.word(0, outcomeWords); f.err == nil {
-		o.Status = OutcomeStatus(outcomeWords[i])
+	if i := f.word(0, OutcomeWords); f.err == nil {
+		o.Status = (OutcomeWords[i])
 	}
 	if f.values[1] != nil {
 		o.Summary = f.text(1)
@@ -268,9 +268,9 @@ func decodeOutcome(f fields) (o AgentOutcome, err error) {
 		o.Metrics, f.err = decodeMetrics(metricsStructure.takeText(f.values[3]))
 	}
 	if f.values[4] != nil {
-		o.Timestamp, o.timestampText = f.time(4)
-		if o.Timestamp.IsZero() && o.timestampText == "" {
-			o.timestampText = FormatTime(time.Time{})
+		o.Timestamp, o.TimestampText = f.time(4)
+		if o.Timestamp.IsZero() && o.TimestampText == "" {
+			o.TimestampText = FormatTime(time.Time{})
 		}
 	}
 	return o, f.err
@@ -284,7 +284,7 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 		f := evidenceStructure.takeText(m.text)
 		var e Evidence
 		if i := f.word(0, evidenceWords); f.err == nil {
-			e.Kind = EvidenceKind(evidenceWords[i])
+			e.Kind = (evidenceWords[i])
 		}
 		e.Description = f.text(1)
 		e.Data = rawMember(f.values[2])
@@ -317,7 +317,7 @@ func (f *fields) time(i int) (t time.Time, kept string) {
 		f.fail("invalid type: %s, expected an RFC 3339 formatted date and time string", serdejson.Unexpected(text))
 		return t, ""
 	}
-	t, kept, err := parseTime(serdejson.Unquote(text))
+	t, kept, err := ParseTime(serdejson.Unquote(text))
 	f.keep(err)
 	return t, kept
 }

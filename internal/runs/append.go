@@ -1,0 +1,378 @@
+package traces
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"time"
+
+	"selvedge/db"
+)
+
+// MaxSequence is the number of lines that a trace can hold: the lower 24 bits of a record's id.
+const MaxSequence = 1<<24 - 1
+
+// A Ref names a run.
+type Ref struct {
+	AgentID string `db:"agent_id"`
+	RunID   string `db:"run_id"`
+}
+
+// Check reports, as ErrInvalid, why the ids can't be ones.
+func (r Ref) Check() error {
+	if err := db.CheckID("agent", r.AgentID); err != nil {
+		return err
+	}
+	return db.CheckID("run", r.RunID)
+}
+
+// Failed names the run in an error, and keeps the hint of one that has it.
+func (r Ref) Failed(op string, err error) error {
+	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: db.Hint(err), Err: err}
+}
+
+const opAppend = "append records"
+
+// A Batch is what one append adds to a run; package runs says what its fields mean.
+type Batch struct {
+	Ref
+	Records []Record
+	Key     string
+	Repeat  int64
+}
+
+// Prepared is a checked batch: everything that can be done before the writer's turn.
+type Prepared struct {
+	Batch
+	rows    []recordRow // parallel to Records; those are nil for an imported line that is no record
+	turns   bool        // nothing but turns: the run's own row stays as it is
+	digest  []byte
+	undated bool // a record has no time: it gets that of the transaction
+}
+
+// Prepare checks a batch. The error is about an id, or about a record that could not be read back.
+func Prepare(b Batch) (Prepared, error) {
+	p := Prepared{Batch: b, turns: b.Key == "" && b.Repeat == 0}
+	if err := p.Ref.Check(); err != nil {
+		return p, p.Ref.Failed(opAppend, err)
+	}
+	if err := db.CheckID("append key", b.Key); err != nil {
+		return p, p.Ref.Failed(opAppend, err)
+	}
+	p.rows = make([]recordRow, len(b.Records))
+	for i, r := range b.Records {
+		var err error
+		if p.rows[i], err = rowOf(r); err != nil {
+			return p, p.Ref.Failed(opAppend, fmt.Errorf("%w: record %d of %d: %w", db.ErrInvalid, i+1, len(b.Records), err))
+		}
+		p.turns = p.turns && p.rows[i].kind == kindTurn
+		p.undated = p.undated || undated(r)
+	}
+	if b.Key != "" {
+		var err error
+		p.digest, err = digestOf(p.rows)
+		return p, err
+	}
+	return p, nil
+}
+
+func digestOf(rows []recordRow) ([]byte, error) {
+	sum := sha256.New()
+	for i := range rows {
+		line, err := rows[i].Line()
+		if err != nil {
+			return nil, err
+		}
+		sum.Write(line)
+		sum.Write([]byte{'\n'})
+	}
+	return sum.Sum(nil), nil
+}
+
+// Empty: there is nothing to append.
+func (p *Prepared) Empty() bool { return len(p.rows) == 0 }
+
+// Append appends in a scope, as this process.
+func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
+	owner, err := tx.Owner()
+	if err != nil {
+		return err
+	}
+	if p.undated {
+		if err := p.date(tx.Now()); err != nil {
+			return err
+		}
+	}
+	p.stamp(tx)
+	if key, known := keys.find(p.Ref); known && p.turns {
+		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
+			return err
+		}
+	}
+	scope, err := tx.Scope(scopeName)
+	if err != nil {
+		return err
+	}
+	key, err := p.AppendToAny(tx, scope, &owner)
+	if err != nil {
+		return err
+	}
+	if key != 0 {
+		tx.AfterCommit(func() { keys.keep(p.Ref, key) })
+	}
+	return nil
+}
+
+// undated tells of a record that a caller made without a time.
+func undated(r Record) bool {
+	switch r := r.(type) {
+	case Started:
+		return r.StartedAt.IsZero() && r.From.Made()
+	case Ended:
+		return r.EndedAt.IsZero() && r.From.Made()
+	}
+	return false
+}
+
+// date gives the undated records a time. The slices are the call's own, not the transaction's, which may be run again.
+func (p *Prepared) date(now time.Time) (err error) {
+	p.Records, p.rows = slices.Clone(p.Records), slices.Clone(p.rows)
+	for i, r := range p.Records {
+		if !undated(r) {
+			continue
+		}
+		switch r := r.(type) {
+		case Started:
+			r.StartedAt = now
+			p.Records[i] = r
+		case Ended:
+			r.EndedAt = now
+			p.Records[i] = r
+		}
+		if p.rows[i], err = rowOf(p.Records[i]); err != nil {
+			return p.Ref.Failed(opAppend, err)
+		}
+	}
+	return nil
+}
+
+// stamp notes what the transaction knows of the rows.
+func (p *Prepared) stamp(tx *db.Tx) {
+	var now any = db.Nanos(tx.Now())
+	for i := range p.rows {
+		p.rows[i].recordedAt = now
+	}
+	p.rows[0].batch = tx.Batch()
+}
+
+// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
+// provided that the run is open, belongs to this process already and has more than one line to go. Else the id is one that
+// is there already, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
+// because it reads the table it writes to.)
+const sqlAppendTurn = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
+    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING`
+
+const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
+func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error) {
+	args := p.rows[0].args(append(make([]any, 0, 20), key, owner)...)
+	written, err := tx.Exec(sqlAppendTurn, args...)
+	if db.IsConstraint(err) { // there is no record of any run, and so none whose id is taken
+		return false, nil
+	}
+	if err != nil || written == 0 {
+		return false, err
+	}
+	if len(p.rows) == 1 {
+		return true, nil
+	}
+	last, err := LastSequence(tx, key)
+	if err != nil {
+		return false, err
+	}
+	return true, appendRows(tx, p, key<<24|last, p.rows[1:])
+}
+
+// appendRows writes rows behind the one with this id.
+func appendRows(tx *db.Tx, p Prepared, id int64, rows []recordRow) error {
+	if err := p.fits(id&MaxSequence + int64(len(rows))); err != nil {
+		return err
+	}
+	var few [18]any
+	for i := range rows {
+		id++
+		if _, err := tx.Exec(sqlAppendRow, rows[i].args(append(few[:0], id)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits judges how long a trace would be. Its last line is kept for an end: else nobody could close the run.
+func (p *Prepared) fits(lines int64) error {
+	if lines < MaxSequence {
+		return nil
+	}
+	if lines == MaxSequence {
+		switch last := p.Records[len(p.Records)-1].(type) {
+		case nil, Ended: // nil: an imported line
+			return nil
+		case Unknown:
+			if last.status().word == laterCancelled {
+				return nil
+			}
+		}
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "run", ID: p.Ref.RunID, Hint: "end this run, and go on in a new one",
+		Err: fmt.Errorf("%w: a run holds at most %d lines, the last of them its end", db.ErrInvalid, MaxSequence),
+	}
+}
+
+// RunRow is a run as an append needs it.
+type RunRow struct {
+	Key     int64  `db:"key"`
+	OwnerID *int64 `db:"owner_id"`
+	State
+}
+
+const (
+	SQLFindRun = `SELECT key, owner_id, shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
+    ended_at, ended_at_text, turn_count, others
+FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlAddRun = `INSERT INTO runs (shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
+    ended_at, ended_at_text, turn_count, others, owner_id, checksum, scope, agent_id, run_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlChangeRun = `UPDATE runs SET shown_agent_id = ?, shown_run_id = ?, intent = ?, started_at = ?, started_at_text = ?,
+    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, owner_id = ?, checksum = ? WHERE key = ?`
+	sqlLastRecord = `SELECT max(id) FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24`
+	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
+	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
+	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
+	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
+)
+
+// AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
+// nil owner leaves the run without one.
+func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
+	var run RunRow
+	found, err := tx.Find(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
+	if err != nil {
+		return 0, err
+	}
+	if found && p.Repeat != 0 {
+		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key, run.Key, p.Repeat); kept || err != nil {
+			return run.Key, err
+		}
+	}
+	if found && p.Key != "" {
+		var digest []byte
+		repeated, err := tx.Find(&digest, sqlFindKey, run.Key, p.Key)
+		if err != nil {
+			return 0, err
+		}
+		if repeated {
+			return run.Key, p.repeated(digest)
+		}
+	}
+	if !found {
+		if p.Key != "" {
+			var digest []byte
+			spent, err := tx.Find(&digest, sqlFindSpent, scope, p.Ref.RunID, p.Ref.AgentID, p.Key)
+			if err != nil {
+				return 0, err
+			}
+			if spent {
+				return 0, p.repeated(digest)
+			}
+		}
+		run.State = NewState()
+	}
+	before := run.State
+	last, err := LastSequence(tx, run.Key)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range p.Records {
+		run.add(p.Ref, r)
+	}
+	run.close(last + int64(len(p.rows)))
+	switch {
+	case run.EndedAt != nil:
+		owner = nil
+	case owner != nil && run.OwnerID != nil && *run.OwnerID != *owner:
+		// A helper writes to the run of somebody else. It stays theirs while they live.
+		if alive, err := tx.OwnerAlive(*run.OwnerID); err != nil {
+			return 0, err
+		} else if alive {
+			owner = run.OwnerID
+		}
+	}
+	if !found {
+		args := append(run.State.args(scope, p.Ref, owner), scope, p.Ref.AgentID, p.Ref.RunID)
+		if err := tx.Get(&run.Key, sqlAddRun, args...); err != nil {
+			return 0, err
+		}
+	}
+	if err := appendRows(tx, p, run.Key<<24|last, p.rows); err != nil {
+		return 0, err
+	}
+	if found && (!before.same(run.State) || !same(run.OwnerID, owner)) {
+		if _, err := tx.Exec(sqlChangeRun, append(run.State.args(scope, p.Ref, owner), run.Key)...); err != nil {
+			return 0, err
+		}
+	}
+	if p.Key != "" {
+		_, err = tx.Exec(sqlAddKey, run.Key, p.Key, p.digest)
+	}
+	return run.Key, err
+}
+
+// repeated judges an append whose key is there already.
+func (p Prepared) repeated(digest []byte) error {
+	if string(digest) == string(p.digest) {
+		return nil
+	}
+	return &db.Error{
+		Op: opAppend, Entity: "append key", ID: p.Key, Hint: "use a new key for other records",
+		Err: fmt.Errorf("%w: run %q has other records under this key", db.ErrConflict, p.Ref.RunID),
+	}
+}
+
+// LastSequence is the sequence of the last line of the run; 0 when it has none.
+func LastSequence(rx interface {
+	Get(dest any, query string, args ...any) error
+}, key int64,
+) (int64, error) {
+	var id *int64
+	if err := rx.Get(&id, sqlLastRecord, key, key); err != nil || id == nil {
+		return 0, err
+	}
+	return *id & MaxSequence, nil
+}
+
+// args are the values of the state's columns, the owner and the checksum.
+func (s *State) args(scope int64, ref Ref, owner *int64) []any {
+	all := []any{
+		scope, ref.AgentID, ref.RunID,
+		text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
+		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others,
+	}
+	sum := db.Checksum(all...)
+	return append(all[3:], integer(owner), sum)
+}
+
+func (s *State) same(other State) bool {
+	return same(s.ShownAgentID, other.ShownAgentID) && same(s.ShownRunID, other.ShownRunID) && same(s.Intent, other.Intent) &&
+		same(s.StartedAt, other.StartedAt) && same(s.StartedAtText, other.StartedAtText) && s.Status == other.Status &&
+		same(s.Outcome, other.Outcome) && same(s.EndedAt, other.EndedAt) && same(s.EndedAtText, other.EndedAtText) &&
+		same(s.TurnCount, other.TurnCount) && s.Others == other.Others
+}
+
+// same compares what two pointers, or neither of them, point at.
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

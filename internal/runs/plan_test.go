@@ -1,0 +1,80 @@
+package traces
+
+import (
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// planOf is what SQLite says it will do, one step a line.
+func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
+	t.Helper()
+	var plan []string
+	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+		var rows []struct {
+			ID      int64  `db:"id"`
+			Parent  int64  `db:"parent"`
+			NotUsed int64  `db:"notused"`
+			Detail  string `db:"detail"`
+		}
+		err := rx.Select(&rows, "EXPLAIN QUERY PLAN "+query, args...)
+		for _, r := range rows {
+			plan = append(plan, r.Detail)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// What a question costs must depend on its answer, and not on how many runs and records there are.
+func TestPlans(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for query, want := range map[string]string{
+		sqlRecords:    "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		sqlLastRecord: "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		sqlFindBatch:  "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		sqlFindKey:    "SEARCH run_append_keys USING PRIMARY KEY (run=? AND append_key=?)",
+		sqlFindSpent:  "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND append_key=?)",
+		sqlRefs:       "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)",
+		sqlStanding:   "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+	} {
+		args := make([]any, strings.Count(query, "?"))
+		for i := range args {
+			args[i] = 1
+		}
+		if got := planOf(t, d, query, args...); got != want {
+			t.Errorf("%s:\n%s\nnot\n%s", query, got, want)
+		}
+	}
+}
+
+// The hot statement must neither fill a temporary table nor visit more than the run, its last record and the new one.
+func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for _, query := range []string{sqlAppendTurn, sqlAppendRow} {
+		args := make([]any, strings.Count(query, "?"))
+		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
+			for row, err := range rx.Query("EXPLAIN "+query, args...) {
+				if err != nil {
+					return err
+				}
+				step := make([]any, 8)
+				if err := row.Scan(&step[0], &step[1], &step[2], &step[3], &step[4], &step[5], &step[6], &step[7]); err != nil {
+					return err
+				}
+				if step[1] == "OpenEphemeral" || step[1] == "OpenAutoindex" || step[1] == "SorterOpen" {
+					t.Errorf("%s: step %v", query, step)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package traces
+
+import (
+	"fmt"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/chrono"
+)
+
+// The statuses of a run, as they stand in its row.
+const (
+	StatusInProgress          = "in_progress"
+	StatusCompleted           = "completed"
+	StatusIncomplete          = "incomplete"
+	StatusCancelled           = "cancelled"
+	StatusCancellationPending = "cancellation_pending"
+)
+
+// State is what a row of runs holds of the trace: the fold of its records, kept up with each append.
+type State struct {
+	ShownAgentID  *string `db:"shown_agent_id"`
+	ShownRunID    *string `db:"shown_run_id"`
+	Intent        *string `db:"intent"`
+	StartedAt     *int64  `db:"started_at"`
+	StartedAtText *string `db:"started_at_text"`
+	Status        string  `db:"status"`
+	Outcome       *string `db:"outcome"`
+	EndedAt       *int64  `db:"ended_at"`
+	EndedAtText   *string `db:"ended_at_text"`
+	TurnCount     *int64  `db:"turn_count"`
+	Others        int64   `db:"others"`
+}
+
+func NewState() State { return State{Status: StatusInProgress} }
+
+// add folds the next record in; nil stands for a line that is no record. The number of turns is set at the end of an
+// append, by close.
+func (s *State) add(ref Ref, r Record) {
+	if _, isTurn := r.(Turn); !isTurn {
+		s.Others++
+	}
+	switch r := r.(type) {
+	case Started:
+		s.ShownAgentID, s.ShownRunID = unless(r.AgentID, ref.AgentID), unless(r.RunID, ref.RunID)
+		s.Intent = &r.Intent
+		s.StartedAt, s.StartedAtText = timeColumns(r.StartedAt, r.StartedAtText)
+	case Ended:
+		s.Outcome, s.Status = nil, StatusIncomplete
+		if !r.Termination.Incomplete() {
+			word := r.Termination.status()
+			s.Outcome, s.Status = &word, StatusCompleted
+		}
+		s.EndedAt, s.EndedAtText = timeColumns(r.EndedAt, r.EndedAtText)
+	case Unknown:
+		later := r.status()
+		switch {
+		case later.word == laterCancelled:
+			s.Outcome, s.Status = nil, StatusCancelled
+			s.EndedAt, s.EndedAtText = timeColumns(later.endedAt, later.EndedAtText)
+		case later.word == laterCancellationPending && s.EndedAt == nil:
+			s.Status = StatusCancellationPending
+		}
+	}
+}
+
+// close notes the number of turns of a run that has ended; last is the sequence of its last line.
+func (s *State) close(last int64) {
+	if s.EndedAt != nil {
+		turns := last - s.Others
+		s.TurnCount = &turns
+	}
+}
+
+func unless(shown, stored string) *string {
+	if shown == stored {
+		return nil
+	}
+	return &shown
+}
+
+// timeColumns is a time for a column of nanoseconds, and its text where that can't hold it.
+func timeColumns(t time.Time, exact string) (nanos *int64, text *string) {
+	n := ColumnNanos(t)
+	if exact != "" || !HoldsNanos(t) {
+		spelled := chrono.Text(t, exact)
+		text = &spelled
+	}
+	return &n, text
+}
+
+// TimeOf reads the two columns.
+func TimeOf(nanos int64, text *string) (t time.Time, exact string, err error) {
+	if text == nil {
+		return db.Time(nanos), "", nil
+	}
+	t, exact, err = ParseTime(*text)
+	if err != nil {
+		err = fmt.Errorf("%w: a run has the time %q: %w", db.ErrCorrupt, *text, err)
+	}
+	return t, exact, err
+}
