@@ -1,67 +1,9 @@
 package db
 
-import (
-	"encoding/binary"
-	"fmt"
-	"hash/crc32"
-	"math"
-	"sync"
-	"unsafe"
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// checksumSpace is for what is put together of a row, so that no row costs an allocation.
-var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
+import "selvedge/db/internal/engine"
 
 // Checksum is the CRC-32C of the values of a row's columns, each with its type and, where it has one, its length, so that
 // nothing can move from one column to the next unnoticed. The values are as they come out of a table: nil, int64, float64,
 // string, []byte; an int, or a bool, counts as the integer that it is kept as. Which columns a table's checksums cover is
 // said in migrations.Checksums.
-func Checksum(values ...any) int64 {
-	var sum uint32
-	space := checksumSpace.Get().(*[256]byte)
-	defer checksumSpace.Put(space)
-	buf := space[:0]
-	number := func(kind byte, n uint64) {
-		if len(buf)+9 > cap(buf) {
-			sum = crc32.Update(sum, castagnoli, buf)
-			buf = buf[:0]
-		}
-		buf = binary.LittleEndian.AppendUint64(append(buf, kind), n)
-	}
-	bytes := func(kind byte, b []byte) {
-		number(kind, uint64(len(b)))
-		if len(buf)+len(b) <= cap(buf) {
-			buf = append(buf, b...)
-			return
-		}
-		sum = crc32.Update(crc32.Update(sum, castagnoli, buf), castagnoli, b)
-		buf = buf[:0]
-	}
-	for _, v := range values {
-		switch v := v.(type) {
-		case nil:
-			number('0', 0)
-		case int64:
-			number('i', uint64(v))
-		case int:
-			number('i', uint64(v))
-		case bool:
-			n := uint64(0)
-			if v {
-				n = 1
-			}
-			number('i', n)
-		case float64:
-			number('f', math.Float64bits(v))
-		case string:
-			bytes('t', unsafe.Slice(unsafe.StringData(v), len(v)))
-		case []byte:
-			bytes('b', v)
-		default:
-			bytes('?', fmt.Append(nil, v)) // no column holds it, and so no checksum that was kept is equal
-		}
-	}
-	return int64(crc32.Update(sum, castagnoli, buf))
-}
+func Checksum(values ...any) int64 { return engine.Checksum(values...) }

@@ -9,8 +9,9 @@
 //
 // FILE-wal and FILE-shm are SQLite's. FILE-lock is held shared by every open handle, and exclusively by a migration that
 // shuts older programs out and by whoever swaps the file. FILE-queue gives the writing processes their turns. FILE-owners
-// has a byte for each process that holds claims, locked while the process lives. The last three hold no data, and may be
-// deleted while no program has the file open; never while one does.
+// has a byte for each process that holds claims, locked while the process lives. FILE-reserve is 4 MiB
+// for the day on which the disk is full: see Reclaim. The last four hold no data, and may be deleted while no program has
+// the file open; never while one does.
 //
 // # Caveats
 //

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"selvedge/db/internal/machine"
 	"selvedge/db/internal/sqlite"
@@ -17,11 +18,18 @@ import (
 
 // What the tests of package db_test need from the inside.
 
-// Limits of the writer.
-const (
-	MaxGroup        = sqlite.MaxGroup
-	WALRestartPages = sqlite.WALRestartPages
-)
+// MaxGroup is the most callers that share a commit.
+const MaxGroup = sqlite.MaxGroup
+
+// ReserveBytes is the size of FILE-reserve.
+const ReserveBytes = sqlite.ReserveBytes
+
+// WithGapPatience has the WAL grow over reads that take longer than patience.
+func WithGapPatience(t testing.TB, patience time.Duration) {
+	before := sqlite.GapPatience
+	sqlite.GapPatience = patience
+	t.Cleanup(func() { sqlite.GapPatience = before })
+}
 
 // PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.
 func PretendFilesystem(t *testing.T, kind int64) {

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -336,45 +333,5 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestTheWALIsBounded(t *testing.T) {
-	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 2})
-	ctx, stop := context.WithCancel(t.Context())
-	// Each reader stays until the next one has come, so that there is never a gap: SQLite alone could not start the WAL
-	// again then.
-	var wg sync.WaitGroup
-	var came atomic.Int64
-	for range 2 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				_ = d.Read(ctx, "overlap", func(rx *db.Rx) error {
-					if err := rx.Get(new(int), "SELECT count(*) FROM numbers"); err != nil {
-						return err
-					}
-					for ticket := came.Add(1); came.Load() == ticket && ctx.Err() == nil; {
-						runtime.Gosched()
-					}
-					return nil
-				})
-			}
-		})
-	}
-	body := strings.Repeat("x", 100<<10)
-	const written = 1500 * 100 << 10
-	for range 1500 {
-		write(t, d, "INSERT OR REPLACE INTO numbers (id, name, n) VALUES (1, ?, 1)", body)
-	}
-	stop()
-	wg.Wait()
-	info, err := os.Stat(d.Path() + "-wal") // it never shrinks while the file is in use
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d MB were written, and the WAL has %d MB", written>>20, info.Size()>>20)
-	// On a busy machine a try may be in vain.
-	if limit := int64(2*db.WALRestartPages) * 4096; info.Size() > limit {
-		t.Errorf("the WAL grew to %d MB, more than %d MB", info.Size()>>20, limit>>20)
 	}
 }

@@ -3,6 +3,9 @@ package db
 import (
 	"context"
 	"fmt"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
 )
 
 // Write runs fn in a write transaction and returns when it is committed. why names the call in errors and to
@@ -21,6 +24,19 @@ import (
 // before it returns, and where the disk does not even allow that, the error is ErrOutcomeUnknown. The handle then refuses
 // every call; BatchOf gives what makes a repeat safe after the file was opened again.
 func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
+	return d.write(ctx, why, fn, d.engine.Write)
+}
+
+// Reclaim is Write for a function that removes data. On a full disk it still works: for that, FILE-reserve keeps 4 MiB of
+// the disk, which goes when a Reclaim needs it and comes back when there is room. Meanwhile Write returns ErrFull at once,
+// so that nothing else uses up what Reclaim frees.
+func (d *DB) Reclaim(ctx context.Context, why string, fn func(*Tx) error) error {
+	return d.write(ctx, why, fn, d.engine.Reclaim)
+}
+
+func (d *DB) write(
+	ctx context.Context, why string, fn func(*Tx) error, begin func(context.Context, string, func(engine.Tx) error) callback.Outcome,
+) error {
 	if d.options.ReadOnly {
 		return &Error{Op: why, Hint: "open the file without Options.ReadOnly", Err: fmt.Errorf("%w: the file was opened read-only", ErrInvalid)}
 	}
@@ -30,7 +46,7 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	c := d.call(why)
 	c.seen.Write, c.write = true, fn
 	defer c.left()
-	return c.end(d.engine.Write(ctx, why, c.runWrite))
+	return c.end(begin(ctx, why, c.runWrite))
 }
 
 func nested(why string) error {

@@ -45,7 +45,7 @@ const (
 	// imagesOfMoment is how many images are made of each moment of a record; the first lost all that it could.
 	imagesOfMoment = 5
 	// imagesOfFault is how many images are made of a process in which a call failed.
-	imagesOfFault = 15
+	imagesOfFault = 8
 )
 
 // run goes through every point, or draws points for as long as it may.
@@ -92,20 +92,22 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 		if call.class.changes() {
 			kills = append(kills, job{point: point{script: sc, at: i + 1, fault: kill, times: 1, end: closing}})
 		}
-		for _, f := range call.class.faults() {
-			p := point{script: sc, at: i + 1, fault: f, times: 1, end: []ending{closing, dying}[draw.IntN(2)]}
+		all := call.class.faults()
+		p := point{script: sc, at: i + 1, times: 1}
+		for _, p.fault = range all {
+			p.end = []ending{closing, dying}[draw.IntN(2)]
 			faults = append(faults, job{point: p})
-			p.times = []int{2, 3, always}[draw.IntN(3)]
-			if f.interrupts() {
-				p.times = 2 // whoever is interrupted for ever may try for ever
-			}
-			faults = append(faults, job{point: p})
-			p.killAt = 1 + draw.IntN(60)
-			killed = append(killed, job{point: p})
-			if call.class == writes || call.class == syncs || call.class == resizes {
-				p.killAt, p.end, p.cut = 0, dying, &cut{}
-				cutAfter = append(cutAfter, job{point: p, images: imagesOfFault, draw: draw.Uint64()})
-			}
+		}
+		p.fault, p.times = all[draw.IntN(len(all))], []int{2, 3, always}[draw.IntN(3)]
+		if p.fault.interrupts() {
+			p.times = 2 // whoever is interrupted for ever may try for ever
+		}
+		faults = append(faults, job{point: p})
+		p.killAt = 1 + draw.IntN(60)
+		killed = append(killed, job{point: p})
+		if call.class == writes || call.class == syncs || call.class == resizes {
+			p.killAt, p.end, p.cut = 0, dying, &cut{}
+			cutAfter = append(cutAfter, job{point: p, images: imagesOfFault, draw: draw.Uint64()})
 		}
 	}
 	for at := rec.armed(); at <= len(rec.events); at++ {

@@ -19,12 +19,16 @@ type Engine interface {
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
+	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
+	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
+
 	Versions(ctx context.Context) (Versions, error)
 	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
 	// backup. It stays while the database is open; 0 is one without.
 	Generation() uint64
-	Check(ctx context.Context) ([]Problem, error)
+	Check(ctx context.Context) (Checked, error)
 	Stats(ctx context.Context) (Stats, error)
+	Health(ctx context.Context) (Health, error)
 	Backup(ctx context.Context, dest string) error
 
 	// Close waits for the calls under way, refuses new ones, and closes the database.
@@ -103,6 +107,21 @@ type Versions struct {
 type Problem struct {
 	Check  string
 	Detail string
+	Table  string // where it is one row's
+	Row    string // its key
+}
+
+// Checked is what a check found and looked at.
+type Checked struct {
+	Problems  []Problem
+	Checksums []Checksums
+}
+
+// Checksums counts the rows of a table that has checksums.
+type Checksums struct {
+	Table   string
+	Rows    int64
+	Without int64 // that have none
 }
 
 // Stats are the sizes of a database.
@@ -122,4 +141,20 @@ type Stats struct {
 type TableStats struct {
 	Name string
 	Rows int64
+}
+
+// Health is how a database is doing at the moment.
+type Health struct {
+	Writing        string        // the call that has this handle's writer; "" when it is idle
+	Waiting        int           // calls that wait for it
+	LongestRead    string        // the read of this handle that began first; "" when there is none
+	LongestReadFor time.Duration // how long it has been going on
+	Readers        []int         // other processes that read at the moment, where the system tells
+	FileBytes      int64
+	WALBytes       int64
+	PageSize       int64
+	Pages          int64
+	FreePages      int64 // that go back to the disk
+	DiskFree       int64 // bytes
+	Full           bool  // the disk was full, and only deletions are let through
 }

@@ -101,11 +101,11 @@ func checkCopy(ctx context.Context, path string, o Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	problems, err := c.Check(ctx)
+	checked, err := c.Check(ctx)
 	if err != nil {
 		return err
 	}
-	if len(problems) > 0 {
+	if problems := checked.Problems; len(problems) > 0 {
 		return fmt.Errorf("%w: the copy has %d problems, the first: %s: %s", engine.ErrCorrupt, len(problems), problems[0].Check, problems[0].Detail)
 	}
 	return nil

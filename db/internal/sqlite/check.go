@@ -4,82 +4,146 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 	"selvedge/migrations"
 )
 
-// maxProblems bounds what one kind of check reports: a broken file has thousands.
-const maxProblems = 100
+// Check reads the whole file on a connection of its own: it takes no reader from others. Every look is a snapshot of its own
+// and ends before the next one, so that the WAL can be started again in between.
+func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
+	if e.memory {
+		var c check
+		err := e.Read(ctx, "check", func(r engine.Rx) error {
+			c = check{engine: e, session: r.(interface{ checked() *rx }).checked().session}
+			return c.run(background) // the read itself is interrupted when ctx ends
+		}).Err
+		return c.Checked, err
+	}
+	if err := e.visits.begin(); err != nil {
+		return engine.Checked{}, err
+	}
+	defer e.visits.end()
+	c := check{engine: e}
+	err := failure(e.visit(ctx, func(s *session) error {
+		c.session = s
+		return c.run(ctx)
+	}))
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	return c.Checked, err
+}
 
-// Check reads the whole file: SQLite's integrity_check, the foreign keys, and the invariants of the schema.
-func (e *Engine) Check(ctx context.Context) ([]engine.Problem, error) {
-	var found []engine.Problem
-	err := e.Read(ctx, "check", func(r engine.Rx) error {
-		x := r.(interface{ checked() *rx }).checked()
-		found = nil
-		for _, look := range []func(*rx) ([]engine.Problem, error){checkIntegrity, checkForeignKeys, checkInvariants} {
-			problems, err := look(x)
-			if err != nil {
-				return err
-			}
-			found = append(found, problems...)
+// visit gives fn a reading connection of its own.
+func (e *Engine) visit(ctx context.Context, fn func(*session) error) (err error) {
+	pool, err := openPool(e.path, roleReader, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, roleReader, e.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return fn(s)
+}
+
+// A check goes over one file.
+type check struct {
+	engine.Checked
+	engine  *Engine
+	session *session
+}
+
+func (c *check) run(ctx context.Context) error {
+	if err := c.look(damage.Integrity(ctx, c.session.conn)); err != nil {
+		return err
+	}
+	l := c.engine.config.Ladder
+	have, err := c.versions(ctx)
+	if err != nil {
+		return c.look(nil, err)
+	}
+	if have.Schema > l.Last().Version { // what it has more, or otherwise, a newer program knows
+		return c.look(damage.ForeignKeys(ctx, c.session.conn))
+	}
+	if have.Schema > 0 {
+		expected, err := l.whole(ctx, have)
+		if err != nil {
+			return err
 		}
+		if err := c.look(damage.Schema(ctx, c.session.conn, expected)); err != nil {
+			return err
+		}
+	}
+	if err := c.look(damage.ForeignKeys(ctx, c.session.conn)); err != nil {
+		return err
+	}
+	if have.Schema != l.Last().Version {
+		return nil // an older file may have other tables
+	}
+	for _, invariant := range migrations.Checks() {
+		if err := c.look(damage.Invariant(ctx, c.session.conn, invariant)); err != nil {
+			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
+		}
+	}
+	for _, sum := range migrations.Checksums {
+		found, count, err := damage.Checksums(ctx, c.session.conn, sum)
+		if err := c.look(found, err); err != nil {
+			return fmt.Errorf("checksums of %s: %w", sum.Table, err)
+		}
+		if count.Rows > 0 {
+			c.Checksums = append(c.Checksums, count)
+		}
+	}
+	return nil
+}
+
+// look keeps what one look found. Where the file could not be read to the end that is one more thing found, and no error.
+func (c *check) look(found []engine.Problem, err error) error {
+	c.Problems = append(c.Problems, found...)
+	if err = failure(err); errors.Is(err, engine.ErrCorrupt) {
+		c.Problems = append(c.Problems, engine.Problem{Check: "integrity", Detail: err.Error()})
 		return nil
-	}).Err
-	if errors.Is(err, engine.ErrCorrupt) { // so broken that it can't be read to the end
-		return append(found, engine.Problem{Check: "integrity", Detail: err.Error()}), nil
 	}
-	return found, err
+	return err
 }
 
-func checkIntegrity(x *rx) ([]engine.Problem, error) {
-	var lines []string
-	if err := x.Select(&lines, fmt.Sprintf("PRAGMA integrity_check(%d)", maxProblems), nil); err != nil {
-		return nil, err
+// versions reads what the file says of itself, and holds it to what the program's ladder makes.
+func (c *check) versions(ctx context.Context) (engine.Versions, error) {
+	said := func(format string, args ...any) {
+		c.Problems = append(c.Problems, engine.Problem{Check: "versions", Detail: fmt.Sprintf(format, args...)})
 	}
-	if len(lines) == 1 && lines[0] == "ok" {
-		return nil, nil
+	have, err := readVersions(c.session)
+	if err != nil {
+		return have, err
 	}
-	var found []engine.Problem
-	for _, line := range lines {
-		found = append(found, engine.Problem{Check: "integrity", Detail: line})
+	if have.Schema == 0 {
+		said("the tables that say which schema the file has are missing, or empty")
+		return have, nil
 	}
-	return found, nil
-}
-
-func checkForeignKeys(x *rx) ([]engine.Problem, error) {
-	var rows []struct {
-		Child  string `db:"child"`
-		Row    int64  `db:"row"`
-		Parent string `db:"parent"`
-	}
-	const query = `SELECT "table" AS child, coalesce(rowid, 0) AS "row", parent FROM pragma_foreign_key_check LIMIT ?`
-	if err := x.Select(&rows, query, []any{maxProblems}); err != nil {
-		return nil, err
-	}
-	var found []engine.Problem
-	for _, r := range rows {
-		found = append(found, engine.Problem{Check: "foreign keys", Detail: fmt.Sprintf("row %d of %s refers to a row of %s that is gone", r.Row, r.Child, r.Parent)})
-	}
-	return found, nil
-}
-
-// checkInvariants runs those of the program's own schema version: an older or newer file may have other tables.
-func checkInvariants(x *rx) ([]engine.Problem, error) {
-	have, err := readVersions(getter{x})
-	if err != nil || have.Schema != x.engine.config.Ladder.Last().Version {
-		return nil, err
-	}
-	var found []engine.Problem
-	for _, check := range migrations.Checks() {
-		var details []string
-		if err := x.Select(&details, check.Query+fmt.Sprintf("\nLIMIT %d", maxProblems), nil); err != nil {
-			return nil, fmt.Errorf("invariant %s: %w", check.Name, err)
+	l := c.engine.config.Ladder
+	if at := l.step(have.Schema); have.Schema <= l.Last().Version {
+		if at.Version != have.Schema {
+			said("the file has schema %d, which there never was", have.Schema)
 		}
-		for _, detail := range details {
-			found = append(found, engine.Problem{Check: check.Name, Detail: detail})
+		if have.MinReader != at.MinReader || have.MinWriter != at.MinWriter {
+			said("the file is for readers from schema %d and writers from %d on; schema %d is for those from %d and %d",
+				have.MinReader, have.MinWriter, have.Schema, at.MinReader, at.MinWriter)
 		}
 	}
-	return found, nil
+	applied, err := damage.Integers(ctx, c.session.conn, `SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id`)
+	if err != nil {
+		return have, err
+	}
+	for _, step := range l.Steps {
+		if step.Version < have.Schema && !slices.Contains(applied, step.Version) {
+			said("the file has schema %d and never got %d", have.Schema, step.Version)
+		}
+	}
+	return have, nil
 }

@@ -56,6 +56,8 @@ type Engine struct {
 	token   uuid.UUID  // of this process among the owners
 
 	watch  watch
+	reads  reads
+	space  *space // nil in memory and when read-only
 	visits visits
 
 	rest       *rest // nil unless the file can only be read as it lies there
@@ -113,6 +115,9 @@ func (v *visits) close() {
 func (e *Engine) Close() error {
 	e.visits.close()
 	failed := e.watch.close()
+	if e.space != nil {
+		e.space.close()
+	}
 	if e.writer != nil {
 		failed = errors.Join(failed, e.resign())
 	}
@@ -128,6 +133,7 @@ func (e *Engine) Close() error {
 	if e.owner != nil {
 		failed = errors.Join(failed, e.owner.release())
 	}
+	failed = errors.Join(failed, e.reads.close())
 	if e.hold != nil {
 		failed = errors.Join(failed, e.hold.Close())
 		dropFile(e.key)
@@ -146,6 +152,11 @@ func (e *Engine) Interrupt() []string {
 
 // Write runs fn in a write transaction.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	if e.space != nil {
+		if err := e.space.refuses(); err != nil {
+			return callback.Outcome{Err: err}
+		}
+	}
 	return e.writer.submit(ctx, &request{why: why, write: fn})
 }
 

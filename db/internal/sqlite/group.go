@@ -132,7 +132,7 @@ func (w *writer) finish() {
 	w.group = nil
 	w.boundWAL()
 	w.unlock()
-	w.answers, w.committed = group, true
+	w.answers, w.committed, w.caring = group, true, len(group) == 1 && group[0].care
 }
 
 // uncommitted answers a group whose COMMIT failed, once it is settled what became of it.
@@ -181,7 +181,13 @@ func (w *writer) answerNext() {
 	r.answer()
 	if len(w.answers) == 0 && w.committed {
 		w.committed = false
+		if w.caring {
+			return
+		}
 		w.engine.watch.tell()
+		if w.engine.space != nil {
+			w.engine.space.touched()
+		}
 	}
 }
 

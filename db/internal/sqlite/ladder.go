@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"sync"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 	"selvedge/migrations"
 )
@@ -19,11 +23,16 @@ type Ladder struct {
 	Files fs.FS
 	Steps []migrations.Step
 	Views string
+
+	schemas sync.Map // of []damage.Object by engine.Versions
 }
+
+// programLadder is one for all files, so that a schema is made in memory once.
+var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views()}
 
 // ProgramLadder is the one of this program.
 func ProgramLadder() *Ladder {
-	return &Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views()}
+	return &programLadder
 }
 
 // Last is the highest version.
@@ -163,25 +172,51 @@ const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM s
 
 // objects are what a file of this version has, views included where it is the last one: a database in memory is asked.
 func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
-	pool, err := openPool(memoryPath, roleMigration, 1)
+	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error { return pool.SelectContext(ctx, &list, sqlObjects) })
+	return list, err
+}
+
+// whole is the schema that a file with these versions has, SQLite's own entries included. The views of another program are
+// not among them.
+func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage.Object, err error) {
+	key := engine.Versions{Schema: have.Schema, ViewsDigest: have.ViewsDigest}
+	if kept, ok := l.schemas.Load(key); ok {
+		return kept.([]damage.Object), nil
+	}
+	err = l.inMemory(ctx, have.Schema, func(pool *sqlx.DB) (err error) {
+		list, err = damage.Objects(ctx, pool)
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	if have.ViewsDigest != l.viewsDigest(have.Schema) {
+		list = slices.DeleteFunc(list, func(o damage.Object) bool { return o.Type == "view" })
+	}
+	l.schemas.Store(key, list)
+	return list, nil
+}
+
+// inMemory makes the schema of a version in memory.
+func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) error) (err error) {
+	pool, err := openPool(memoryPath, roleMigration, 1)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
 	if version > 0 {
 		provider, err := l.provider(&nestedPool{DB: pool.DB})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := provider.UpTo(ctx, version); err != nil {
-			return nil, fmt.Errorf("make schema %d in memory: %w", version, err)
+			return fmt.Errorf("make schema %d in memory: %w", version, err)
 		}
 	}
 	if version == l.Last().Version {
 		if _, err := pool.ExecContext(ctx, l.Views); err != nil {
-			return nil, fmt.Errorf("make the views in memory: %w", err)
+			return fmt.Errorf("make the views in memory: %w", err)
 		}
 	}
-	err = pool.SelectContext(ctx, &list, sqlObjects)
-	return list, err
+	return fn(pool)
 }

@@ -113,6 +113,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err
 		}
+		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix) // another user's may not be opened: then nobody is waited for
 		return e.openReaders(ctx)
 	}
 	pool, s, err := e.openWriter(ctx, wal)
@@ -120,6 +121,10 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	undo = append(undo, pool.Close, s.Close)
+	if e.reads.gate, err = lock.OpenGate(e.path + lockSuffix); err != nil {
+		return err
+	}
+	undo = append(undo, e.reads.close)
 	turns, err := lock.OpenTurns(e.path + queueSuffix)
 	if err != nil {
 		return err
@@ -132,6 +137,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	e.writer = startWriter(e, pool, s, turns)
+	e.space = startSpace(e)
 	return nil
 }
 

@@ -35,8 +35,10 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 		if err != nil {
 			return callback.Outcome{Err: failure(err)}
 		}
+		a := p.engine.reads.begin(ctx, why)
 		var out callback.Outcome
 		locked := p.serve(ctx, why, s, fn, &out)
+		p.engine.readEnded(a)
 		if !locked || !out.Failed() || out.Gone() {
 			return out
 		}

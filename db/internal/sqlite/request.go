@@ -14,6 +14,7 @@ type request struct {
 	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
 	read  func(engine.Rx) error
 	ctx   context.Context // of read
+	care  bool            // of the file: it wakes nobody
 
 	state atomic.Int32          // waiting, taken or left
 	done  chan callback.Outcome // gets one value; nil while the caller serves itself

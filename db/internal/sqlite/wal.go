@@ -1,32 +1,111 @@
 package sqlite
 
-import "errors"
-
-// The WAL is looked at every walLookEvery commits. Under readers that never leave a gap SQLite moves it into the file but
-// can't start it again from its beginning, and it grows without end (300 MB in 0.7 s were seen); above WALRestartPages
-// the writer waits, for a moment, for the readers.
-const (
-	walLookEvery    = 64
-	WALRestartPages = 4 * walCheckpointPages
+import (
+	"fmt"
+	"time"
 )
 
-// boundWAL starts the WAL again from its beginning when it has grown far beyond its working size. Where a reader stays
-// (a long query, a backup), the wait for it was in vain: it is tried again when the WAL has grown by another working size. An
-// error is nothing to report: the commit is done, and the next look comes.
+// The WAL has a working size, at which SQLite moves it into the file (walCheckpointPages). It starts again from its
+// beginning when no reader uses it, and readers that overlap need never leave such a gap: 192 MB for a file of 4 MB were
+// seen. So from WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on, which is 56 MB,
+// it waits for the gap itself. Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health
+// says whose read it is.
+const (
+	WALRestartPages = 2 * walCheckpointPages
+	walWaitPages    = 14336
+	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it stays allocated: a
+	// durable append into an allocated WAL takes half the time.
+	walTruncatePages = 4 * walCheckpointPages
+	gapAgain         = 30 * time.Second // until the next try when somebody else's read was longer than that
+	gapTry           = 20 * time.Millisecond
+	walLookEvery     = 64 // commits, at most
+)
+
+// GapPatience is how long a read may take before the WAL is let grow over it. A variable so that a test need not wait as long.
+var GapPatience = 5 * time.Second
+
+// walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
+type walCare struct {
+	lookIn   int64 // commits until the next look
+	since    int64 // commits since the last one
+	seen     int64 // pages at the last one
+	above    int64 // pages from which a gap is wanted
+	asked    time.Time
+	notUntil time.Time
+}
+
+// boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is nothing to report: the
+// commit is done, and the next look comes.
 func (w *writer) boundWAL() {
-	w.commits++
-	if w.commits%walLookEvery != 0 || w.engine.memory {
+	if w.engine.memory {
+		return
+	}
+	c := &w.wal
+	c.lookIn--
+	c.since++
+	if c.lookIn > 0 && !w.engine.space.cut.Load() {
 		return
 	}
 	size, err := w.session.checkpoint("NOOP")
-	if err != nil || size.Log <= w.restartAbove {
+	if err != nil {
 		return
 	}
-	size, err = w.session.restartWAL()
-	if err == nil && size.Busy == 0 {
-		w.restartAbove = WALRestartPages
-	} else {
-		w.restartAbove = size.Log + walCheckpointPages
+	w.engine.space.walPages.Store(size.Log)
+	if w.engine.space.free.Load() < littleFree { // a look a second would come too late
+		w.engine.space.lookAtDisk()
+	}
+	above := min(max(c.above, WALRestartPages), w.engine.space.walLimit())
+	if cut := w.engine.space.cut.Swap(false); cut || size.Log > above {
+		w.restartWAL(size, cut)
+	} else if !c.asked.IsZero() {
+		w.openGap()
+	}
+	// The next look comes halfway to the limit, at the rate of the commits since the last.
+	rate := max(1, (size.Log-c.seen)/max(1, c.since))
+	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
+	c.since, c.seen = 0, size.Log
+}
+
+// restartWAL has the WAL start again from its beginning. cut: it is to give its space back, too.
+func (w *writer) restartWAL(size walSize, cut bool) {
+	c := &w.wal
+	now := time.Now()
+	if now.Before(c.notUntil) || w.engine.reads.longest(now) > GapPatience {
+		w.openGap()
+		c.above = size.Log + walCheckpointPages
+		return
+	}
+	if c.asked.IsZero() {
+		c.asked = now
+		w.engine.reads.shut()
+	}
+	patience := gapTry
+	if size.Log > walWaitPages {
+		patience = max(gapTry, GapPatience-now.Sub(c.asked))
+	}
+	mode := "RESTART"
+	if cut || size.Log > walTruncatePages {
+		mode = "TRUNCATE"
+	}
+	got, err := w.session.checkpointPatiently(mode, patience)
+	switch {
+	case err == nil && got.Busy == 0:
+		c.above = 0
+		w.openGap()
+		if mode == "TRUNCATE" {
+			w.engine.space.walPages.Store(0)
+		}
+	case time.Since(c.asked) >= GapPatience:
+		c.above = size.Log + walCheckpointPages
+		c.notUntil = now.Add(gapAgain)
+		w.openGap()
+	}
+}
+
+func (w *writer) openGap() {
+	if !w.wal.asked.IsZero() {
+		w.wal.asked = time.Time{}
+		w.engine.reads.open()
 	}
 }
 
@@ -43,11 +122,15 @@ func (s *session) checkpoint(mode string) (walSize, error) {
 	return size, err
 }
 
-// restartWAL has a moment's patience with readers, which the writing connection has not elsewhere.
-func (s *session) restartWAL() (size walSize, err error) {
-	if err := setPragma(background, s.conn, patience); err != nil {
+// checkpointPatiently waits for readers, which the writing connection does not elsewhere.
+func (s *session) checkpointPatiently(mode string, patience time.Duration) (size walSize, err error) {
+	milliseconds := fmt.Sprint(patience.Milliseconds())
+	if err := setPragma(background, s.conn, pragma{"busy_timeout", milliseconds, milliseconds}); err != nil {
 		return size, err
 	}
-	size, err = s.checkpoint("RESTART")
-	return size, errors.Join(err, setPragma(background, s.conn, noPatience))
+	size, err = s.checkpoint(mode)
+	if undo := setPragma(background, s.conn, noPatience); err == nil {
+		err = undo
+	}
+	return size, err
 }

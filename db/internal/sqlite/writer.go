@@ -59,15 +59,15 @@ type writer struct {
 	solos     []*request // to be run again, each in a transaction of its own
 	answers   []*request // whose transaction has ended, and who wait to be told
 	committed bool       // and it was committed
-	commits   int
+	caring    bool       // nothing was written but by the care of the file
 
-	restartAbove int64 // pages in the WAL
+	wal walCare
 
 	running atomic.Pointer[request] // whose function runs, for people
 }
 
 func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {
-	w := &writer{engine: e, pool: pool, session: s, turns: turns, stopped: make(chan struct{}), restartAbove: WALRestartPages}
+	w := &writer{engine: e, pool: pool, session: s, turns: turns, stopped: make(chan struct{})}
 	w.arrived.L = &w.mu
 	go w.run()
 	return w
@@ -112,6 +112,14 @@ func (w *writer) serveAlone(r *request) bool {
 	}()
 	w.work()
 	return true
+}
+
+// writing names the call whose function runs; "" when none does.
+func (w *writer) writing() string {
+	if r := w.running.Load(); r != nil {
+		return r.why
+	}
+	return ""
 }
 
 // leave makes the writer idle and wakes its own goroutine if there is something to do for it.

@@ -1,0 +1,173 @@
+package damage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"selvedge/db/internal/engine"
+	"selvedge/migrations"
+)
+
+// checksumBatch is how many rows are read in one snapshot: a reader that stays keeps the WAL from being started again.
+const checksumBatch = 1000
+
+// Checksums recomputes the checksum of every row of a table. It reports the rows that have another one, and counts all rows
+// and those without one.
+func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem, count engine.Checksums, err error) {
+	count.Table = sum.Table
+	t, err := summedTable(ctx, c, sum)
+	if err != nil || t == nil {
+		return nil, count, err
+	}
+	for after := []any(nil); ; {
+		n := 0
+		err := t.batch(ctx, c, after, func(key []any, kept any, covered []any) {
+			n++
+			after = key
+			count.Rows++
+			switch {
+			case kept == nil:
+				count.Without++
+			case kept == engine.Checksum(covered...):
+			case len(found) < MaxProblems:
+				found = append(found, engine.Problem{
+					Check: "checksums", Table: sum.Table, Row: t.named(key),
+					Detail: fmt.Sprintf("row %s of %s has another checksum than its columns", t.named(key), sum.Table),
+				})
+			}
+		})
+		if err != nil || n < checksumBatch {
+			return found, count, err
+		}
+	}
+}
+
+// A summed is a table that is read row by row in the order of its key.
+type summed struct {
+	table string
+	key   []string
+	query string // without its WHERE
+}
+
+// summedTable is nil where the file has no such table or column yet.
+func summedTable(ctx context.Context, c Conn, sum migrations.Checksum) (*summed, error) {
+	columns, err := Columns(ctx, c, sum.Table)
+	if err != nil {
+		return nil, err
+	}
+	t := &summed{table: sum.Table}
+	types := map[string]string{}
+	for _, column := range columns {
+		types[column.Name] = column.Type
+		for len(t.key) < column.Key {
+			t.key = append(t.key, "")
+		}
+		if column.Key > 0 {
+			t.key[column.Key-1] = column.Name
+		}
+	}
+	if types[sum.Column] == "" {
+		return nil, nil
+	}
+	if len(t.key) == 0 {
+		t.key = []string{"rowid"}
+	}
+	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type that damage made of one.
+	list := append(append([]string{}, t.key...), sum.Column)
+	for _, name := range sum.Covered {
+		if types[name] == "" {
+			return nil, fmt.Errorf("the checksum of %s covers %s, which it does not have", sum.Table, name)
+		}
+		list = append(list, name, name+" IS NULL")
+	}
+	t.query = "SELECT " + strings.Join(list, ", ") + " FROM " + sum.Table
+	return t, nil
+}
+
+func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) (err error) {
+	query := t.query
+	order := strings.Join(t.key, ", ")
+	if after != nil {
+		query += " WHERE (" + order + ") > (" + strings.TrimSuffix(strings.Repeat("?, ", len(t.key)), ", ") + ")"
+	}
+	query += fmt.Sprintf(" ORDER BY %s LIMIT %d", order, checksumBatch)
+	rows, err := c.QueryContext(ctx, query, after...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values := make([]any, len(columns))
+	dest := make([]any, len(columns))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	keys := len(t.key)
+	covered := make([]any, (len(columns)-keys-1)/2)
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		for i := range covered {
+			v, isNull := values[keys+1+2*i], values[keys+2+2*i]
+			if v == nil && isNull == int64(0) {
+				v = []byte{}
+			}
+			covered[i] = v
+		}
+		row(append([]any{}, values[:keys]...), values[keys], covered)
+	}
+	return rows.Err()
+}
+
+// named is a row's key for people.
+func (t *summed) named(key []any) string { return RowName(key) }
+
+// RowName is the key of a row for people.
+func RowName(key []any) string {
+	var parts []string
+	for _, v := range key {
+		switch v := v.(type) {
+		case string:
+			parts = append(parts, fmt.Sprintf("%q", v))
+		case []byte:
+			parts = append(parts, fmt.Sprintf("%q", v))
+		default:
+			parts = append(parts, fmt.Sprint(v))
+		}
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
+}
+
+// A Column is one of a table. Key is its place in the primary key, from 1, or 0.
+type Column struct {
+	Name, Type string
+	NotNull    bool
+	Key        int
+	Default    string
+}
+
+// Columns are those of a table; none where there is no such table.
+func Columns(ctx context.Context, c Conn, table string) (list []Column, err error) {
+	rows, err := c.QueryContext(ctx, `SELECT name, type, "notnull", pk, coalesce(dflt_value, '') FROM pragma_table_info(?) ORDER BY cid`, table)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	for rows.Next() {
+		var column Column
+		if err := rows.Scan(&column.Name, &column.Type, &column.NotNull, &column.Key, &column.Default); err != nil {
+			return nil, err
+		}
+		list = append(list, column)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,38 @@
+package lock
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Gate asks the readers of all processes to leave a gap, in which the WAL can start again from its beginning: who wants
+// the gap keeps a byte locked, and who begins a read looks at it.
+type Gate struct{ file *os.File }
+
+// gateByte lies beyond the bytes that are locked for anything else.
+const gateByte = 1 << 40
+
+// OpenGate opens the file at path, which is only ever locked.
+func OpenGate(path string) (*Gate, error) {
+	file, err := OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Gate{file: file}, nil
+}
+
+// Shut asks for a gap. Another process that asks already is as good.
+func (g *Gate) Shut() { _ = Byte(g.file, unix.F_WRLCK, gateByte) }
+
+// Open takes it back.
+func (g *Gate) Open() { _ = Byte(g.file, unix.F_UNLCK, gateByte) }
+
+// IsShut reports whether another process asks for a gap.
+func (g *Gate) IsShut() bool {
+	shut, err := ByteHeld(g.file, gateByte)
+	return shut && err == nil
+}
+
+// Close closes the file.
+func (g *Gate) Close() error { return g.file.Close() }

@@ -1,0 +1,296 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// walLimit is what the package promises of the -wal file while no read takes long.
+const walLimit = 64 << 20
+
+// readUntil reads until so many writes were counted, or ctx ends.
+func readUntil(ctx context.Context, d *db.DB, why string, writes *atomic.Int64, target int64) error {
+	changes, err := d.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	return d.Read(ctx, why, func(rx *db.Rx) error {
+		if err := rx.Get(new(int), "SELECT count(*) FROM numbers"); err != nil {
+			return err
+		}
+		for writes.Load() < target && ctx.Err() == nil {
+			<-changes
+		}
+		return nil
+	})
+}
+
+func TestTheWALIsBoundedUnderReadersThatOverlap(t *testing.T) {
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 2})
+	ctx, stop := context.WithCancel(t.Context())
+	// Each reader stays for a while, and while one is there another one comes: SQLite alone could not start the WAL again.
+	var writes atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = readUntil(ctx, d, fmt.Sprint("reader ", i), &writes, writes.Load()+10)
+			}
+		})
+	}
+	body := strings.Repeat("x", 100<<10)
+	const written = 1500 * 100 << 10
+	var largest int64
+	for range 1500 {
+		write(t, d, "INSERT OR REPLACE INTO numbers (id, name, n) VALUES (1, ?, 1)", body)
+		writes.Add(1)
+		largest = max(largest, sizeOf(t, d.Path()+"-wal"))
+	}
+	stop()
+	wg.Wait()
+	t.Logf("%d MB were written, and the WAL had at most %d MB", written>>20, largest>>20)
+	if largest > walLimit {
+		t.Errorf("the WAL grew to %d MB", largest>>20)
+	}
+}
+
+func TestALongReadIsNamedAndTheWALShrinksAfterIt(t *testing.T) {
+	db.WithGapPatience(t, 100*time.Millisecond)
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 3})
+	reading, enough := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = d.Read(t.Context(), "count slowly", func(rx *db.Rx) error {
+			err := rx.Get(new(int), "SELECT count(*) FROM numbers")
+			close(reading)
+			<-enough
+			return err
+		})
+	})
+	<-reading
+	body := strings.Repeat("x", 1<<20)
+	for sizeOf(t, d.Path()+"-wal") < 2*walLimit {
+		write(t, d, "INSERT OR REPLACE INTO numbers (id, name, n) VALUES (1, ?, 1)", body)
+	}
+	h, err := d.Health(t.Context())
+	if err != nil || h.LongestRead != "count slowly" || h.LongestReadFor <= 0 || h.WALBytes < 2*walLimit {
+		t.Errorf("health is %+v, %v", h, err)
+	}
+	close(enough)
+	wg.Wait()
+	for range 100 {
+		write(t, d, "INSERT OR REPLACE INTO numbers (id, name, n) VALUES (1, 'x', 1)")
+	}
+	if size := sizeOf(t, d.Path()+"-wal"); size > walLimit {
+		t.Errorf("the WAL still has %d MB", size>>20)
+	}
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// await looks until there is what is looked for.
+func await(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	end := time.After(time.Minute)
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for !there() {
+		select {
+		case <-look.C:
+		case <-end:
+			t.Fatal(what + ": not within a minute")
+		}
+	}
+}
+
+func fill(t *testing.T, d *db.DB, megabytes int) {
+	t.Helper()
+	body := strings.Repeat("x", 100<<10)
+	for range megabytes {
+		for range 10 {
+			write(t, d, "INSERT INTO numbers (name, n) VALUES (?, 1)", body)
+		}
+	}
+}
+
+func TestWhatADeletionFreedGoesBackToTheDisk(t *testing.T) {
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
+	fill(t, d, 20)
+	full, err := d.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, "DELETE FROM numbers WHERE id % 10 > 0")
+	kept := sizeOf(t, d.Path())
+	await(t, "95 % of 18 MB are given back", func() bool {
+		write(t, d, "INSERT INTO numbers (name, n) VALUES ('beside', 1)") // somebody goes on writing
+		kept = sizeOf(t, d.Path())
+		return full.Pages*full.PageSize-kept > 18<<20*95/100
+	})
+	h, err := d.Health(t.Context())
+	if err != nil || h.FreePages > h.Pages/2 {
+		t.Errorf("health is %+v, %v", h, err)
+	}
+}
+
+// onADisk runs a test on file systems of its own that are small: one in memory and one of ext4. It needs the right to mount.
+func onADisk(t *testing.T, size string, test func(t *testing.T, dir string)) {
+	for name, mount := range map[string]func(t *testing.T, dir string) []string{
+		"tmpfs": func(_ *testing.T, dir string) []string {
+			return []string{"mount", "-t", "tmpfs", "-o", "size=" + size, "none", dir}
+		},
+		"ext4": func(t *testing.T, dir string) []string {
+			image := filepath.Join(t.TempDir(), "image")
+			command(t, "truncate", "-s", size, image)
+			command(t, "mkfs.ext4", "-q", image)
+			return []string{"mount", "-o", "loop", image, dir}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			command(t, mount(t, dir)...)
+			t.Cleanup(func() { command(t, "umount", dir) })
+			test(t, dir)
+		})
+	}
+}
+
+func command(t *testing.T, words ...string) {
+	t.Helper()
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s (this test mounts file systems: run it as root)", words, err, out)
+	}
+}
+
+func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
+	onADisk(t, "24m", func(t *testing.T, dir string) {
+		path := filepath.Join(dir, "full.db")
+		d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+		write(t, d, "CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT, n INTEGER)")
+		body := strings.Repeat("x", 20<<10)
+		add := func() error {
+			return d.Write(t.Context(), "add", func(tx *db.Tx) error {
+				_, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, 1)", body)
+				return err
+			})
+		}
+		// The reserve is made when the file is large enough.
+		for there := false; !there; {
+			if err := add(); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if there, err = db.Exists(path + "-reserve"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		for err == nil {
+			err = add()
+		}
+		if !errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrOutcomeUnknown) {
+			t.Fatalf("on a full disk a write says %v", err)
+		}
+		// Others fill what is left, as they do.
+		rest, _ := os.Create(filepath.Join(dir, "rest"))
+		_, _ = rest.Write(make([]byte, 24<<20))
+		_ = rest.Close()
+		before := count(t, d, "true")
+		for left := before; left > before/10; left = count(t, d, "true") {
+			err := d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error {
+				_, err := tx.Exec("DELETE FROM numbers WHERE id IN (SELECT id FROM numbers LIMIT 50)")
+				return err
+			})
+			if err != nil {
+				t.Fatalf("with %d of %d rows left, deleting says %v", left, before, err)
+			}
+		}
+		await(t, "writing goes on", func() bool { return add() == nil })
+		await(t, "the file is small", func() bool { return sizeOf(t, path)+sizeOf(t, path+"-wal") < 8<<20 })
+	})
+}
+
+func TestOnlyDeletionsUseTheReserve(t *testing.T) {
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
+	fill(t, d, 5)
+	await(t, "the reserve", func() bool { there, _ := db.Exists(d.Path() + "-reserve"); return there })
+	if size := sizeOf(t, d.Path()+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("the reserve has %d bytes", size)
+	}
+	info, err := os.Stat(d.Path() + "-reserve")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the reserve has the mode %v (%v)", info.Mode(), err)
+	}
+	// A second handle finds it there.
+	dbtest.OpenAt(t, d.Path(), db.Options{})
+	if h, err := d.Health(t.Context()); err != nil || h.Full {
+		t.Errorf("health is %+v, %v", h, err)
+	}
+}
+
+func TestHealthNamesWhoWritesAndWhoWaits(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	writing, enough := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = d.Write(t.Context(), "write slowly", func(*db.Tx) error {
+			close(writing)
+			<-enough
+			return nil
+		})
+	})
+	<-writing
+	wg.Go(func() { write(t, d, "INSERT INTO numbers (name, n) VALUES ('late', 1)") })
+	await(t, "one waits", func() bool { return d.Waiting() == 1 })
+	h, err := d.Health(t.Context())
+	if err != nil || h.Writing != "write slowly" || h.Waiting != 1 || h.FileBytes == 0 || h.DiskFree == 0 {
+		t.Errorf("health is %+v, %v", h, err)
+	}
+	close(enough)
+	wg.Wait()
+	if h, err := d.Health(t.Context()); err != nil || h.Writing != "" || h.Waiting != 0 {
+		t.Errorf("at rest health is %+v, %v", h, err)
+	}
+}
+
+func TestHealthNamesTheOtherProcessesThatRead(t *testing.T) {
+	path, d := openTable(t, numbers)
+	write(t, d, "INSERT INTO numbers (name, n) VALUES ('one', 1)")
+	shell := exec.Command("sqlite3", "-readonly", path)
+	in, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(in, "BEGIN; SELECT count(*) FROM numbers;")
+	await(t, "the reader is seen", func() bool {
+		h, err := d.Health(t.Context())
+		return err == nil && slices.Contains(h.Readers, shell.Process.Pid)
+	})
+	_ = in.Close()
+	if err := shell.Wait(); err != nil {
+		t.Error(err)
+	}
+}
