@@ -85,7 +85,9 @@ func (s *session) close() error {
 	}
 	d := s.db
 	s.db = nil
-	return d.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	return d.Shutdown(ctx)
 }
 
 func find(name string) (*script, error) {

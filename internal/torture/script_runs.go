@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"selvedge/db"
 	"selvedge/runs"
@@ -76,6 +77,76 @@ func crowdScript() script {
 		sc.ops = append(sc.ops, turnsOp("run-1", fmt.Sprint("side by side ", i), 2, 500), eventsOp("live-1", fmt.Sprint("event", i), 2, 100))
 	}
 	return sc
+}
+
+// heldScript works on runs that this process holds, and removes others.
+func heldScript() script {
+	success := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theClock()}}
+	begin := func(ctx context.Context, s *session, run string) error {
+		r, err := traces(s).Begin(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured", StartedAt: theClock()})
+		s.kept[run] = r
+		return err
+	}
+	held := func(s *session, run string) *runs.Run { return s.kept[run].(*runs.Run) }
+	append1 := turnsOp("run-2", "held", 2, 300)
+	append1.do = func(ctx context.Context, s *session) error {
+		var list []runs.Record
+		for _, t := range turns("held", 2, 300) {
+			list = append(list, t)
+		}
+		return held(s, "run-2").Append(ctx, list...)
+	}
+	append1.repeat = nil // the process that held the run has given it up by then
+	end := endOp("run-3")
+	end.do = func(ctx context.Context, s *session) error { return held(s, "run-3").End(ctx, success) }
+	recovered := endOp("orphan")
+	recovered.do = func(ctx context.Context, s *session) error { _, err := traces(s).Recover(ctx); return err }
+	return script{
+		name: "held",
+		prepare: func(ctx context.Context, s *session) error {
+			long := theClock().Add(-24 * time.Hour)
+			gone := runs.Ended{RunID: "old", AgentID: agent, EndedAt: long, Termination: success}
+			return errors.Join(start(ctx, s, "orphan"), start(ctx, s, "old"), traces(s).WriteEnded(ctx, gone))
+		},
+		setup: func(ctx context.Context, s *session) error {
+			if err := errors.Join(begin(ctx, s, "run-2"), begin(ctx, s, "run-3"), begin(ctx, s, "run-4"), begin(ctx, s, "run-5")); err != nil {
+				return err
+			}
+			return held(s, "run-5").Release(ctx)
+		},
+		ops: []op{
+			{name: "begin", do: func(ctx context.Context, s *session) error { return begin(ctx, s, "run-1") }, look: startOp("run-1").look},
+			append1,
+			end,
+			{name: "release", do: func(ctx context.Context, s *session) error { return held(s, "run-4").Release(ctx) }},
+			{
+				name: "resume",
+				do: func(ctx context.Context, s *session) error {
+					_, err := traces(s).Resume(ctx, runs.RunRef{AgentID: agent, RunID: "run-5"})
+					return err
+				},
+			},
+			recovered,
+			{
+				name: "prune", gradual: true,
+				do: func(ctx context.Context, s *session) error {
+					_, err := traces(s).Prune(ctx, db.Policy{Age: time.Hour})
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					_, found, err := traces(s).GetRunTraceFor(ctx, agent, "old")
+					return there(!found), err
+				},
+			},
+			{
+				name: "reclaim",
+				do: func(ctx context.Context, s *session) error {
+					return s.db.Reclaim(ctx, "reclaim", func(tx *db.Tx) error { _, err := tx.Scope("reclaimed"); return err })
+				},
+				look: lookForScope("reclaimed"),
+			},
+		},
+	}
 }
 
 func start(ctx context.Context, s *session, run string) error {

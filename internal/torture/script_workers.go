@@ -114,6 +114,14 @@ func inputOp(name string, size int) op {
 			}
 			return parts(n, 1), nil
 		},
+		repeat: func(ctx context.Context, s *session, batch int64) error {
+			r, err := runtimeOf(ctx, s)
+			if err != nil {
+				return err
+			}
+			_, err = r.RepeatInput(ctx, at(r, 1), workers.UserInput(text), batch)
+			return err
+		},
 	}
 }
 
