@@ -65,9 +65,15 @@ func (c *campaign) run(ctx context.Context) error {
 	if len(queues) == 0 {
 		return fmt.Errorf("no script is called %q, or no mode %q", c.only, c.modes)
 	}
-	if err := c.work(queues); err != nil {
+	all := 0
+	for _, q := range queues {
+		all += len(q)
+	}
+	did, err := c.work(queues)
+	if err != nil {
 		return err
 	}
+	c.printf("%d of %d processes and moments\n", did, all)
 	return c.report()
 }
 
@@ -127,11 +133,13 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 	return queues, nil
 }
 
-// work does the jobs, a job of each queue in turn, until there are none or the time is over.
-func (c *campaign) work(queues [][]job) error {
+// work does the jobs, a job of each queue in turn, until there are none or the time is over, and gives their number.
+func (c *campaign) work(queues [][]job) (did int, err error) {
 	next := make(chan job)
 	stop := make(chan struct{})
+	listed := make(chan struct{})
 	go func() {
+		defer close(listed)
 		defer close(next)
 		for i := 0; slices.ContainsFunc(queues, func(q []job) bool { return i < len(q) }); i++ {
 			for _, q := range queues {
@@ -141,6 +149,7 @@ func (c *campaign) work(queues [][]job) error {
 				if i < len(q) {
 					select {
 					case next <- q[i]:
+						did++
 					case <-stop:
 						return
 					}
@@ -164,14 +173,14 @@ func (c *campaign) work(queues [][]job) error {
 			failed <- nil
 		}()
 	}
-	var err error
 	for range workers {
 		if e := <-failed; e != nil && err == nil {
 			err = e
 			close(stop)
 		}
 	}
-	return err
+	<-listed
+	return did, err
 }
 
 // do does one job.
