@@ -10,8 +10,22 @@ import (
 func TestAChecksumTellsRowsApart(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	rows := [][]any{
-		{}, {nil}, {nil, nil}, {int64(0)}, {int64(1)}, {""}, {"", ""}, {[]byte{}}, {"a", ""}, {"", "a"}, {[]byte("a"), ""}, {1.0},
-		{long, "y"}, {long + "y", ""}, {long, nil, "y"}, {[]byte(long), "y"},
+		{},
+		{nil},
+		{nil, nil},
+		{int64(0)},
+		{int64(1)},
+		{""},
+		{"", ""},
+		{[]byte{}},
+		{"a", ""},
+		{"", "a"},
+		{[]byte("a"), ""},
+		{1.0},
+		{long, "y"},
+		{long + "y", ""},
+		{long, nil, "y"},
+		{[]byte(long), "y"},
 	}
 	seen := map[int64]int{}
 	for i, row := range rows {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -94,30 +93,6 @@ func TestCommitsOfAnotherProcessAreTold(t *testing.T) {
 				t.Errorf("the median is above %v", c.median)
 			}
 		})
-	}
-}
-
-func TestAWatcherListensToTheSystem(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("here the system does not tell of writes")
-	}
-	notices := db.WriteNotices(t)
-	path, d := openTable(t, numbers)
-	changes := watch(t, d)
-	told := notices()
-	if len(told) != 1 {
-		t.Fatalf("the system was asked %d times to tell of writes, with success", len(told))
-	}
-	if err := foreignWrites(path, 1); err != nil {
-		t.Fatal(err)
-	}
-	awaitRows(t, d, changes, 1)
-	patience := time.Now().Add(10 * time.Second)
-	for len(told[0]) > 0 { // what it was told it takes
-		if time.Now().After(patience) {
-			t.Fatal("the watcher does not listen")
-		}
-		runtime.Gosched()
 	}
 }
 

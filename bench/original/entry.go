@@ -453,8 +453,11 @@ func (e *Entry) appendTables(b []byte) []byte {
 		name string
 		n    *uint64
 	}{
-		{"input_tokens", e.Usage.InputTokens}, {"output_tokens", e.Usage.OutputTokens}, {"reasoning_tokens", e.Usage.ReasoningTokens},
-		{"tool_calls", e.Usage.ToolCalls}, {"cost_micros_usd", e.Usage.CostMicrosUSD},
+		{"input_tokens", e.Usage.InputTokens},
+		{"output_tokens", e.Usage.OutputTokens},
+		{"reasoning_tokens", e.Usage.ReasoningTokens},
+		{"tool_calls", e.Usage.ToolCalls},
+		{"cost_micros_usd", e.Usage.CostMicrosUSD},
 	} {
 		if one.n != nil {
 			b = append(strconv.AppendUint(append(append(b, one.name...), " = "...), *one.n, 10), '\n')

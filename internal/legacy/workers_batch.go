@@ -98,7 +98,7 @@ func (x *workersImport) bringIn(tx *db.Tx, t *runtimeTree, part *Report) error {
 	if err != nil {
 		return err
 	}
-	id := string(t.imported.RuntimeID)
+	id := t.imported.RuntimeID
 	key, next, pruned, there, err := workers.RowOf(&tx.Rx, x.scope, t.imported.RuntimeID)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (x *workersImport) refuse(tx *db.Tx, t *runtimeTree, part *Report) error {
 	part.Files.Refused += t.files
 	t.all(part, Count{Quarantined: 1})
 	err := x.source.putAside(tx, part, finding{
-		path: t.path, what: whatConflict, whose: &entity{group: string(t.imported.RuntimeID)}, reason: fmt.Sprintf(
+		path: t.path, what: whatConflict, whose: &entity{group: t.imported.RuntimeID}, reason: fmt.Sprintf(
 			"runtime %q is here already, from elsewhere and with other contents; import this tree into a scope of its own", t.imported.RuntimeID),
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func (x *workersImport) refuse(tx *db.Tx, t *runtimeTree, part *Report) error {
 // hash speaks.
 func (x *workersImport) note(tx *db.Tx, t *runtimeTree, state string, row *int64, next int64) error {
 	return x.source.put(tx, &ledgerRow{
-		Path: []byte(t.path), State: state, EntityGroup: string(t.imported.RuntimeID), EntityRow: row, LastSequence: next,
+		Path: []byte(t.path), State: state, EntityGroup: t.imported.RuntimeID, EntityRow: row, LastSequence: next,
 		Size: t.bytes, PrefixSHA256: t.sum, Records: t.records.String(),
 	})
 }

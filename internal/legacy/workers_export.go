@@ -83,7 +83,7 @@ func (x *workersImport) export(ctx context.Context, id string) error {
 }
 
 func (x *workersImport) exportWorker(folder string, w workers.ExportedWorker) error {
-	name := idName(string(w.WorkerID))
+	name := idName(w.WorkerID)
 	if len(name) > maxName {
 		x.report.remark(&x.report.LeftOut, filepath.Join(filepath.Base(filepath.Dir(folder)), workersFolder, name),
 			fmt.Sprintf("worker %q: its folder's name is too long", w.WorkerID))

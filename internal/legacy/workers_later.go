@@ -154,7 +154,7 @@ func (r *runtimeReader) aside(folder string, worker string) {
 		if info, err := os.Stat(below(r.root, path)); err != nil || info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
-		whose := entity{group: string(r.tree.imported.RuntimeID), id: string(worker)}
+		whose := entity{group: r.tree.imported.RuntimeID, id: worker}
 		found := finding{path: path, what: whatFile, whose: &whose}
 		lines, err := r.pass(path)
 		if err != nil {

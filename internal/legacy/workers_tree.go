@@ -107,10 +107,10 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 
 // fault notes what the original stumbles over: as a diagnostic of the runtime or worker, and in quarantine.
 func (r *runtimeReader) fault(worker *string, code string, f finding) {
-	id := string(r.tree.imported.RuntimeID)
+	id := r.tree.imported.RuntimeID
 	whose := entity{group: id}
 	if worker != nil {
-		whose.id = string(*worker)
+		whose.id = *worker
 	}
 	f.whose = &whose
 	name := f.path[strings.LastIndexByte(f.path, '/')+1:]
@@ -161,7 +161,7 @@ func (r *runtimeReader) events() {
 	r.tree.imported.Events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
 		e, odd, err := r.form.Event(line)
 		if odd != "" && r.form.Later {
-			if kind := string(e.Kind); !slices.Contains(r.kinds, kind) {
+			if kind := e.Kind; !slices.Contains(r.kinds, kind) {
 				r.kinds = append(r.kinds, kind)
 			}
 			return "", false, err
@@ -323,15 +323,15 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w workers.ImportedW
 	}
 	if reason != "" || err != nil {
 		if named {
-			w.WorkerID = string(byName)
+			w.WorkerID = byName
 		}
 		return w, gap, f
 	}
 	w.Snapshot, w.WorkerID = text, s.WorkerID
-	if s.Worker.WorkerID != s.WorkerID && named && byName != string(s.WorkerID) {
-		w.WorkerID = string(byName)
+	if s.Worker.WorkerID != s.WorkerID && named && byName != s.WorkerID {
+		w.WorkerID = byName
 	}
-	if err := db.CheckID("worker", string(w.WorkerID)); err != nil {
+	if err := db.CheckID("worker", w.WorkerID); err != nil {
 		return workers.ImportedWorker{}, gap, finding{path: path, what: whatFile, reason: err.Error(), raw: text}
 	}
 	return w, gap, f
