@@ -51,3 +51,15 @@ func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
 	}
 	return x, wrap("check", err)
 }
+
+// Repair makes views, triggers and indexes of the schema again that are missing or are not as this program makes them, and
+// texts of the schema of which a few bits are not what they were; it names what it made, and what Open did. It changes no
+// row. Open does the second by itself where it finds that the schema can't be parsed, and makes of a view of the user's own
+// that can't be parsed any more one whose only row is its text. A handle that is read-only repairs nothing.
+func (d *DB) Repair(ctx context.Context) ([]string, error) {
+	if d.callbacks.Inside() {
+		return nil, nested("repair")
+	}
+	done, err := d.engine.Repair(ctx)
+	return done, wrap("repair", err)
+}

@@ -1,10 +1,13 @@
 package db_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,5 +268,86 @@ func TestAFileAtRestIsCheckedTheSame(t *testing.T) {
 	inUse := checked(t, path, db.Options{ReadOnly: true})
 	if len(atRest.Problems) != 2 || len(inUse.Problems) != 2 {
 		t.Errorf("at rest %v, in use %v", atRest.Problems, inUse.Problems)
+	}
+}
+
+// flipped changes one bit of a text that stands once in the file.
+func flipped(t *testing.T, path, text string, at int, bit byte) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(content, []byte(text)) != 1 {
+		t.Fatalf("%q stands in the file %d times", text, bytes.Count(content, []byte(text)))
+	}
+	content[bytes.Index(content, []byte(text))+at] ^= bit
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABitOfTheSchemaKeepsNobodyOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		at     int
+		bit    byte
+		mended string
+	}{
+		"a view":             {"CREATE VIEW v_threads", 7, 1, "view v_threads"},
+		"a trigger":          {"CREATE TRIGGER runs_count_delete", 3, 2, "trigger runs_count_delete"},
+		"an index":           {"CREATE INDEX runs_by_end", 0, 1, "index runs_by_end"},
+		"a table":            {"CREATE TABLE run_limits", 1, 8, "table run_limits"},
+		"what a view is":     {"viewv_threads", 0, 1, "view v_threads"},
+		"a view of a user's": {"CREATE VIEW my_view", 8, 1, "view my_view, of its damaged text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := made(t)
+			foreign(t, path, "CREATE VIEW my_view AS SELECT 1 AS x", "PRAGMA wal_checkpoint(TRUNCATE)")
+			flipped(t, path, c.text, c.at, c.bit)
+			// A reader can't mend it, and goes on without it.
+			if r, err := db.Open(t.Context(), path, db.Options{ReadOnly: true}); err != nil {
+				t.Errorf("open to read: %v", err)
+			} else if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			d, err := db.Open(t.Context(), path, db.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close() //nolint:errcheck // what was written is looked at
+			done, err := d.Repair(t.Context())
+			if err != nil || len(done) != 1 || done[0] != c.mended {
+				t.Errorf("%q, %v", done, err)
+			}
+			if problems, err := d.Check(t.Context()); err != nil || len(problems) > 0 {
+				t.Errorf("%v, %v", problems, err)
+			}
+			if err := d.Write(t.Context(), "write", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM runs"); return err }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
+	path := made(t)
+	foreign(t, path, "DROP INDEX runs_by_end", "CREATE INDEX runs_by_end ON runs (scope)", "DROP VIEW v_threads", "DROP TRIGGER runs_count_delete",
+		"CREATE VIEW my_view AS SELECT 1 AS x")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // what was written is looked at
+	done, err := d.Repair(t.Context())
+	slices.Sort(done)
+	if want := []string{"index runs_by_end", "trigger runs_count_delete", "view v_threads"}; err != nil || !slices.Equal(done, want) {
+		t.Errorf("%q, %v", done, err)
+	}
+	if problems, err := d.Check(t.Context()); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	if done, err := d.Repair(t.Context()); err != nil || len(done) > 0 {
+		t.Errorf("a second time: %q, %v", done, err)
 	}
 }

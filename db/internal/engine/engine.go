@@ -27,6 +27,8 @@ type Engine interface {
 	// backup. It stays while the database is open; 0 is one without.
 	Generation() uint64
 	Check(ctx context.Context) (Checked, error)
+	// Repair makes again what of the schema is not as the program makes it, rows excepted, and names it.
+	Repair(ctx context.Context) ([]string, error)
 	Stats(ctx context.Context) (Stats, error)
 	Health(ctx context.Context) (Health, error)
 	Backup(ctx context.Context, dest string) error

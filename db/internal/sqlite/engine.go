@@ -62,7 +62,8 @@ type Engine struct {
 
 	rest       *rest // nil unless the file can only be read as it lies there
 	generation uint64
-	moved      Move // what Open did to the schema
+	moved      Move     // what Open did to the schema
+	mended     []string // what of the schema Open made again
 
 	underway underway
 	failed   atomic.Pointer[engine.Failure] // why no call is taken any more

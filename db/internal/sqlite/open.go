@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
@@ -161,7 +162,13 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 			err = closeAfter(pool, err)
 		}
 	}()
-	if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
+	s, err = retrySession(ctx, pool, roleWriter, e.config)
+	if primary(err) == sqlite3.SQLITE_CORRUPT { // perhaps only a text of the schema, which can be made again
+		if e.mended, err = e.mend(ctx); err == nil {
+			s, err = retrySession(ctx, pool, roleWriter, e.config)
+		}
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	have, stale, err := e.mayOpen(s)

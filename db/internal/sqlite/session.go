@@ -11,7 +11,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/lock"
 )
 
@@ -116,8 +118,17 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	if err != nil {
 		return nil, closeAfter(conn, err)
 	}
+	unread := false
 	for _, p := range pragmas(r, s) {
-		if err := setPragma(ctx, conn, p); err != nil {
+		err := setPragma(ctx, conn, p)
+		if r == roleReader && !unread && primary(err) == sqlite3.SQLITE_CORRUPT {
+			// A view that can't be parsed keeps nobody from the tables. This connection can't write.
+			unread = true
+			if damage.OpenUnread(ctx, conn) == nil {
+				err = setPragma(ctx, conn, p)
+			}
+		}
+		if err != nil {
 			return nil, closeAfter(conn, h.failure(err))
 		}
 	}

@@ -1,0 +1,217 @@
+package damage
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Writer is a connection to a file that may be changed.
+type Writer interface {
+	Conn
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// An entry is a row of sqlite_schema as it lies in the file.
+type entry struct {
+	rowid int64
+	root  int64
+	Object
+}
+
+// OpenUnread makes a connection usable whose schema can't be parsed: what can be parsed of it is there afterwards.
+func OpenUnread(ctx context.Context, w Writer) error {
+	// writable_schema has SQLite go on behind what it can't parse. The first statement still fails.
+	if _, err := w.ExecContext(ctx, "PRAGMA writable_schema = ON"); err != nil {
+		return err
+	}
+	if _, err := w.ExecContext(ctx, "SELECT 1 FROM sqlite_schema"); err == nil {
+		return nil
+	}
+	_, err := w.ExecContext(ctx, "SELECT 1 FROM sqlite_schema")
+	return err
+}
+
+// MendTexts gives entries of the schema their own text again, where a few bits of it are not what they were, and makes views
+// of what its user made and nobody can parse any more, so that its text stays. Everything is one transaction; it names what
+// it did. The connection comes from OpenUnread and is closed afterwards: it still has the schema as it was.
+func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
+	if _, err := w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return nil, err
+	}
+	if done, err = mendTexts(ctx, w, expected); err == nil {
+		_, err = w.ExecContext(ctx, "COMMIT")
+	}
+	if err != nil {
+		_, undo := w.ExecContext(ctx, "ROLLBACK")
+		return nil, errors.Join(err, undo)
+	}
+	return done, nil
+}
+
+func mendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
+	there, err := entries(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	free := map[int64]entry{} // that nothing which is expected has
+	for _, e := range there {
+		free[e.rowid] = e
+	}
+	var missing []Object
+	for _, want := range expected {
+		found := false
+		for _, e := range there {
+			if _, ok := free[e.rowid]; ok && e.Object == want {
+				delete(free, e.rowid)
+				found = true
+				break
+			}
+		}
+		if !found {
+			missing = append(missing, want)
+		}
+	}
+	for _, want := range missing {
+		for _, e := range there {
+			if _, ok := free[e.rowid]; !ok || !near(e.Object, want) {
+				continue
+			}
+			delete(free, e.rowid)
+			var text any = want.SQL
+			if want.SQL == "" {
+				text = nil // SQLite's own index
+			}
+			if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET type = ?, name = ?, tbl_name = ?, sql = ? WHERE rowid = ?`,
+				want.Type, want.Name, want.Table, text, e.rowid); err != nil {
+				return nil, err
+			}
+			done = append(done, want.Type+" "+want.Name)
+			break
+		}
+	}
+	guests, err := mendGuests(ctx, w, there, free)
+	if done = append(done, guests...); err != nil || len(done) == 0 {
+		return done, err
+	}
+	version, err := Integers(ctx, w, "PRAGMA schema_version")
+	if err != nil || len(version) != 1 {
+		return nil, errors.Join(err, errors.New("the file has no schema version"))
+	}
+	_, err = w.ExecContext(ctx, fmt.Sprintf("PRAGMA schema_version = %d", version[0]+1)) // other connections read the schema again
+	return done, err
+}
+
+// near reports whether a is b but for a few bits of one column.
+func near(a, b Object) bool {
+	fields := [][2]string{{a.Type, b.Type}, {a.Name, b.Name}, {a.Table, b.Table}, {a.SQL, b.SQL}}
+	other := 0
+	for _, f := range fields {
+		if f[0] == f[1] {
+			continue
+		}
+		other++
+		if !fewBits(f[0], f[1]) {
+			return false
+		}
+	}
+	return other == 1
+}
+
+// maxBytes is in how many places a text may differ that damage changed: more is somebody's work.
+const maxBytes = 2
+
+func fewBits(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	n := 0
+	for i := range len(a) {
+		if a[i] != b[i] {
+			n++
+		}
+	}
+	return n <= maxBytes
+}
+
+// mendGuests looks after views that are the user's: in memory it is tried whether they can be parsed.
+func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]entry) (done []string, err error) {
+	for _, e := range there {
+		if _, ok := free[e.rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
+			continue
+		}
+		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", quoted(e.Name), strings.ReplaceAll(strings.ToValidUTF8(e.SQL, "?"), "'", "''"))
+		if !parses(ctx, stub) {
+			continue
+		}
+		if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET sql = ? WHERE rowid = ?`, stub, e.rowid); err != nil {
+			return nil, err
+		}
+		done = append(done, fmt.Sprintf("view %s, of its damaged text", e.Name))
+	}
+	return done, nil
+}
+
+// parses reports whether SQLite can parse the statement that makes a view. What it refers to need not be there.
+func parses(ctx context.Context, text string) bool {
+	c, err := sql.Open("sqlite", "file::memory:")
+	if err != nil {
+		return true
+	}
+	defer c.Close() //nolint:errcheck // in memory
+	_, err = c.ExecContext(ctx, text)
+	return err == nil
+}
+
+// Remake makes the views, triggers and indexes that are missing, and those anew that are another's, in the caller's
+// transaction.
+func Remake(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
+	there, err := Objects(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]Object{}
+	for _, o := range there {
+		kept[o.Type+" "+o.Name] = o
+	}
+	for _, want := range expected {
+		if want.Type == "table" || want.SQL == "" {
+			continue
+		}
+		has, ok := kept[want.Type+" "+want.Name]
+		if ok && has.Table == want.Table && same(has, want) {
+			continue
+		}
+		if ok {
+			if _, err := w.ExecContext(ctx, "DROP "+want.Type+" "+quoted(want.Name)); err != nil {
+				return done, fmt.Errorf("drop %s %s: %w", want.Type, want.Name, err)
+			}
+		}
+		if _, err := w.ExecContext(ctx, want.SQL); err != nil {
+			return done, fmt.Errorf("make %s %s: %w", want.Type, want.Name, err)
+		}
+		done = append(done, want.Type+" "+want.Name)
+	}
+	return done, nil
+}
+
+func entries(ctx context.Context, c Conn) (list []entry, err error) {
+	rows, err := c.QueryContext(ctx, `SELECT rowid, coalesce(CAST(rootpage AS INTEGER), 0), coalesce(CAST(type AS TEXT), ''),
+coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''), coalesce(CAST(sql AS TEXT), '') FROM sqlite_schema ORDER BY rowid`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	for rows.Next() {
+		var e entry
+		if err := rows.Scan(&e.rowid, &e.root, &e.Type, &e.Name, &e.Table, &e.SQL); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}
+
+func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
