@@ -61,7 +61,7 @@ func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 // Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A missing one is fine, as
 // it was with the old registry.
 func (r *Registry) Delete(ctx context.Context, id string) error {
-	return r.db.Write(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
+	return r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
 }
 
 // UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is

@@ -117,7 +117,7 @@ const (
 // Delete takes a checkpoint away, whoever has claimed it; a claim that is taken away so is lost. Without a state it takes
 // all that the run has. ErrNotFound: there is none.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
-	return s.db.Write(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
 }
 
 // DeleteTx is Delete inside a transaction.

@@ -15,7 +15,7 @@ const opDelete = "delete run"
 // Delete removes a run with all its records and keys. ErrNotFound: there is no such run. ErrConflict: a process that lives
 // writes to it, so that it would come back; or a row of a table of the user's refers to it.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
-	err := s.db.Write(ctx, opDelete, func(tx *db.Tx) error {
+	err := s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error {
 		key, err := s.deletable(tx, run)
 		if err == nil {
 			err = named(run, detach(tx, key))
@@ -127,7 +127,7 @@ func (r *removal) run(ctx context.Context) error {
 	var refused error
 	for len(r.planned) > 0 {
 		var done, gone int
-		err := r.store.db.Write(ctx, opGC, func(tx *db.Tx) (err error) {
+		err := r.store.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
 			done, gone, err = r.removeSome(tx)
 			return err
 		})
@@ -218,7 +218,7 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 	lines := int64(64)
 	for more := true; more; {
 		var took time.Duration
-		err := s.db.Write(ctx, opGC, func(tx *db.Tx) (err error) {
+		err := s.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
 			began := time.Now()
 			if more, err = dropLines(tx, lines); err == nil && !more {
 				const most = 1000

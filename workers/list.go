@@ -195,7 +195,7 @@ func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef
 // Delete takes a worker away, with its transcript. What the log and the diagnostics tell of it stays, without its name.
 // db.ErrNotFound: there is no such worker.
 func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
-	return refused(r.db.Write(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
+	return refused(r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
 }
 
 // DeleteTx is Delete inside a transaction of the caller's.

@@ -55,7 +55,7 @@ func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (done db.Pruned,
 				part.Bytes += w.Bytes
 			}
 		} else {
-			err = s.db.Write(ctx, opPruneWorkers, func(tx *db.Tx) error {
+			err = s.db.Reclaim(ctx, opPruneWorkers, func(tx *db.Tx) error {
 				part, rest, err = pruneWorkers(tx, planned)
 				return err
 			})
@@ -119,7 +119,7 @@ func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed 
 	}
 	for more := true; more; {
 		var n int64
-		err := r.db.Write(ctx, opPrune, func(tx *db.Tx) error {
+		err := r.db.Reclaim(ctx, opPrune, func(tx *db.Tx) error {
 			row, err := r.row(&tx.Rx, opPrune)
 			if err != nil {
 				return err

@@ -251,7 +251,7 @@ func (s *Runtimes) Of(ctx context.Context, cursor string) (id RuntimeID, err err
 // that id.
 func (s *Runtimes) Delete(ctx context.Context, id RuntimeID) error {
 	for more := true; more; {
-		err := s.db.Write(ctx, opDeleteRuntime, func(tx *db.Tx) error {
+		err := s.db.Reclaim(ctx, opDeleteRuntime, func(tx *db.Tx) error {
 			row, err := s.find(&tx.Rx, opDeleteRuntime, id)
 			if err != nil {
 				return err

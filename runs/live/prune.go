@@ -36,7 +36,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	for len(planned) > 0 && !policy.DryRun {
 		var part db.Pruned
 		rest := planned
-		err = s.db.Write(ctx, opPrune, func(tx *db.Tx) error {
+		err = s.db.Reclaim(ctx, opPrune, func(tx *db.Tx) error {
 			part, rest, err = s.prune(tx, planned)
 			return err
 		})

@@ -26,7 +26,7 @@ func (s *Store) Delete(ctx context.Context, runID string) error {
 	if err != nil {
 		return named(opDelete, runID, err)
 	}
-	return s.db.Write(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
+	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
 }
 
 // free reports, as db.ErrConflict, that somebody holds a run.
