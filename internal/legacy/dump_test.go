@@ -10,8 +10,8 @@ import (
 	"selvedge/db"
 )
 
-// clockColumns hold times of ours, which differ between two imports of the same tree.
-var clockColumns = []string{"first_at", "last_at", "imported_at", "found_at", "created_at"}
+// clockColumns hold times of ours, and the number of the file: they differ between two imports of the same tree.
+var clockColumns = []string{"generation", "first_at", "last_at", "imported_at", "found_at", "created_at"}
 
 // dump gives every row of every table as text, but for those tables and for our own times.
 func dump(t testing.TB, d *db.DB, but ...string) []string {
