@@ -24,9 +24,9 @@ const (
 // so it is where the pid was given in another pid namespace, as another container's; it is Dead when no process has the pid,
 // or when its boot id and the machine's are known and differ; else it is Alive. A pid that another process got since counts
 // as alive: a lease tells better, see Lease.
-func LivenessFor(e Entry) Liveness { return judge(e.Status, e.PID, e.pidNS(), e.BootID) }
+func LivenessFor(e Entry) Liveness { return judgePID(e.Status, e.PID, e.pidNS(), e.BootID) }
 
-func judge(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness {
+func judgePID(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness {
 	if status != Active {
 		return Dead
 	}
@@ -64,7 +64,7 @@ func CurrentBootID() *string {
 // is tied to a process its time and that process's lock decide alone; the entry's pid is a hint, and ends no more than a
 // detached lease.
 func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
-	judged := judge(Status(w.Status), w.PID, w.PIDNS, w.BootID)
+	judged := judgePID(Status(w.Status), w.PID, w.PIDNS, w.BootID)
 	if w.TTL == nil || w.Status != registry.Active {
 		return judged, nil
 	}

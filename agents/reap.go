@@ -29,20 +29,38 @@ ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in
 // short transactions: when ctx ends in between, what was abandoned stays so.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
-	return r.reap(ctx, "reap dead agents", func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
-		return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
+	return r.reap(ctx, "reap dead agents", byStart, liveness)
+}
+
+// Recover abandons the active entries whose agents are certainly dead, and counts them: those whose lease is over, and those
+// without a lease whose process is known to be gone. It is safe at any time, by anybody. Entries whose pid nobody can judge
+// from here are left alone, as those of an import, of which ReapDead takes a pid that no process has for a dead one.
+func (r *Registry) Recover(ctx context.Context) (int, error) {
+	return r.reap(ctx, "recover agents", byStart, func(rx *db.Rx, w *registry.Row) (Liveness, error) {
+		if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
+			return Unknown, nil
+		}
+		return liveness(rx, w)
 	})
+}
+
+// byStart pages through all active entries.
+func byStart(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
+	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
 // ReapDeadForThread is ReapDead for the agents of one thread.
 func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
 	return r.reap(ctx, "reap dead agents of a thread", func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
 		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
-	})
+	}, liveness)
 }
 
+// A judge says whether an agent lives.
+type judge func(*db.Rx, *registry.Row) (Liveness, error)
+
 func (r *Registry) reap(
-	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error),
+	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error), by judge,
 ) (reaped int, err error) {
 	for after, more := first, true; more; {
 		var dead []string
@@ -53,7 +71,7 @@ func (r *Registry) reap(
 				return err
 			}
 			for i := range rows {
-				judged, err := liveness(rx, &rows[i])
+				judged, err := by(rx, &rows[i])
 				if err != nil {
 					return err
 				}
@@ -67,7 +85,7 @@ func (r *Registry) reap(
 		})
 		for err == nil && len(dead) > 0 {
 			var abandoned, looked int
-			abandoned, looked, err = r.abandonDead(ctx, why, dead)
+			abandoned, looked, err = r.abandonDead(ctx, why, dead, by)
 			reaped, dead = reaped+abandoned, dead[looked:]
 		}
 		if err != nil {
@@ -78,11 +96,11 @@ func (r *Registry) reap(
 }
 
 // abandonDead abandons those of ids that are still dead, and tells how many it looked at before its turn was over.
-func (r *Registry) abandonDead(ctx context.Context, why string, ids []string) (abandoned, looked int, err error) {
+func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by judge) (abandoned, looked int, err error) {
 	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		abandoned, looked = 0, 0
 		for began := time.Now(); ; {
-			done, err := r.abandonIfDead(tx, scope, ids[looked])
+			done, err := r.abandonIfDead(tx, scope, ids[looked], by)
 			if err != nil {
 				return err
 			}
@@ -102,12 +120,12 @@ func (r *Registry) abandonDead(ctx context.Context, why string, ids []string) (a
 }
 
 // abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
-func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string) (abandoned bool, err error) {
+func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string, by judge) (abandoned bool, err error) {
 	s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
 	if err != nil || s == nil || s.Row.Status != registry.Active {
 		return false, err
 	}
-	judged, err := liveness(&tx.Rx, &s.Row)
+	judged, err := by(&tx.Rx, &s.Row)
 	if err != nil || judged != Dead {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"selvedge/agents"
 	"selvedge/db"
@@ -76,5 +77,56 @@ func TestWhatWasReapedBeforeTheContextEndedStaysReaped(t *testing.T) {
 	}
 	if n, err := r.ReapDead(t.Context()); n != 3 || err != nil {
 		t.Errorf("then %d, %v; want the other 3", n, err)
+	}
+}
+
+func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
+	f := newFixture(t)
+	over, held := f.lease(t, "over", detached), f.lease(t, "held", agents.LeaseOptions{TTL: time.Hour})
+	dead, alive, imported := entry("agent-dead", agents.Active), entry("agent-alive", agents.Active), entry("agent-imported", agents.Active)
+	dead.PID, alive.PID, imported.PID = p(gone), p(uint32(os.Getpid())), p(gone)
+	save(t, f.Registry, dead, alive, imported, entry("agent-no-pid", agents.Active))
+	if err := f.db.Write(ctx, "as from an import", func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE agents SET pid_ns = NULL WHERE session_id = 'agent-imported'`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f.boot.Since += time.Minute
+	for _, want := range []int{2, 0} {
+		if n, err := f.Recover(ctx); n != want || err != nil {
+			t.Errorf("recovered %d, %v; want %d", n, err, want)
+		}
+	}
+	for id, want := range map[string]agents.Status{
+		over.SessionID(): agents.Abandoned, "agent-dead": agents.Abandoned,
+		held.SessionID(): agents.Active, "agent-alive": agents.Active, "agent-no-pid": agents.Active, "agent-imported": agents.Active,
+	} {
+		if got := load(t, f.Registry, id); got.Status != want {
+			t.Errorf("%s is %s, want %s", id, got.Status, want)
+		}
+	}
+	if n, err := f.ReapDead(ctx); n != 1 || err != nil {
+		t.Errorf("reaped %d, %v; want the imported one", n, err)
+	}
+}
+
+func TestReapingForgetsTheProcessesThatAreGone(t *testing.T) {
+	other := startRacers(t, 1)
+	d := dbtest.OpenAt(t, other.path, db.Options{})
+	r := agents.NewRegistry(d, agents.Options{})
+	if answer := other.tell(0, "lease agent-a main"); answer != "won agent-a" {
+		t.Fatalf("it said %q", answer)
+	}
+	if n, err := r.Recover(ctx); n != 0 || err != nil {
+		t.Errorf("while it lives: %d, %v", n, err)
+	}
+	other.all[0].Kill()
+	if n, err := r.Recover(ctx); n != 1 || err != nil {
+		t.Errorf("recovered %d, %v", n, err)
+	}
+	owners := -1
+	if err := d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }); err != nil || owners != 0 {
+		t.Errorf("%d processes are registered, %v", owners, err)
 	}
 }
