@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -109,6 +111,33 @@ func (s *scratch) note(c *replay.Call, name string) {
 		}
 	case c.Op == "fs_write" && isEntry:
 		s.written(stem, s.contents(c))
+	case c.Op == "fs_mkdir" && isEntry:
+		s.folder(stem)
+	case c.Op == "fs_symlink" && isEntry:
+		s.linked(stem, filepath.Join(s.root, agentsFolder, name))
+	}
+}
+
+func (s *scratch) folder(stem string) {
+	s.cause = 17
+	for _, m := range []*replay.Agents{&s.original, &s.ours} {
+		m.Folder(stem)
+	}
+}
+
+// linked: a link is read like what it leads to. One that leads nowhere is not there.
+func (s *scratch) linked(stem, path string) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		s.t.Fatal(err)
+	case info.IsDir():
+		s.folder(stem)
+	default:
+		text, err := os.ReadFile(path)
+		s.must(err)
+		s.written(stem, text)
 	}
 }
 
@@ -140,6 +169,9 @@ func (s *scratch) export() {
 	}
 	for _, name := range s.names(tree) {
 		text, err := os.ReadFile(filepath.Join(tree, name))
+		if errors.Is(err, unix.EISDIR) || errors.Is(err, fs.ErrNotExist) { // a folder, a link that leads nowhere
+			continue
+		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -149,6 +181,9 @@ func (s *scratch) export() {
 	}
 	s.must(os.MkdirAll(tree, 0o700))
 	for _, name := range s.names(filepath.Join(fresh, "agents")) {
+		if info, err := os.Stat(filepath.Join(tree, name)); err == nil && info.IsDir() {
+			continue // the entry has no place there
+		}
 		s.must(os.Rename(filepath.Join(fresh, "agents", name), filepath.Join(tree, name)))
 	}
 }

@@ -380,7 +380,7 @@ func (p *player) matcher(c *replay.Call) func(agents.Entry) bool {
 	equals := decoded(p.t, match.Equals)
 	return func(e agents.Entry) bool {
 		members, _ := decoded(p.t, e).(map[string]any)
-		return members[match.Field] != nil && reflect.DeepEqual(members[match.Field], equals)
+		return reflect.DeepEqual(members[match.Field], equals) // a member that is missing is null
 	}
 }
 

@@ -33,8 +33,19 @@ type Agents struct {
 }
 
 type agentFile struct {
-	entry map[string]any
-	bad   string // why it can't be read; then there is no entry
+	entry  map[string]any
+	bad    string // why it can't be read; then there is no entry
+	folder bool   // a folder of that name is in its place
+}
+
+// errFolder is what the original answers where a folder has the name of an entry.
+const errFolder = "io error: Is a directory (os error 21)"
+
+// Folder puts a folder where a file would be.
+func (m *Agents) Folder(name string) {
+	if !m.Ours {
+		m.put(name, agentFile{bad: errFolder, folder: true})
+	}
 }
 
 // Write puts a file there: an entry, or what is wrong with it.
@@ -47,7 +58,7 @@ func (m *Agents) Write(name string, entry map[string]any, bad string) {
 		entry = maps.Clone(entry)
 		entry["session_id"] = name
 	}
-	m.put(name, agentFile{normal(entry), bad})
+	m.put(name, agentFile{entry: normal(entry), bad: bad})
 }
 
 // Remove takes a file away.
@@ -126,6 +137,9 @@ func (s *agentCall) run(op string) (any, error) {
 		return s.list()
 	case "delete":
 		err := checkAgentID(session)
+		if err == nil && s.files[session].folder {
+			err = fmt.Errorf(errFolder)
+		}
 		if err == nil {
 			delete(s.files, session)
 		}
@@ -222,6 +236,9 @@ func (s *agentCall) save(e map[string]any) error {
 	}
 	if err := s.checkLength(id); err != nil {
 		return err
+	}
+	if s.files[id].folder {
+		return fmt.Errorf(errFolder)
 	}
 	s.put(id, agentFile{entry: normal(e)})
 	return nil
@@ -388,7 +405,7 @@ func (s *agentCall) findOrCreate() (any, error) {
 	err := s.each(func(name string, e map[string]any) bool {
 		if s.stale(e) {
 			delete(s.files, name)
-		} else if e["status"] == "active" && e[field] != nil && reflect.DeepEqual(e[field], match["equals"]) {
+		} else if e["status"] == "active" && reflect.DeepEqual(e[field], match["equals"]) { // a member that is missing is null
 			found = e
 		}
 		return found != nil
