@@ -158,6 +158,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
 	calls := map[string][][]string{
 		"up":                  {{"--db", fresh, "up", "--show-sql"}},
+		"down":                {{"--db", checkpointsFile(t), "down", "--to", "1", "--yes", "--show-sql"}},
+		"restore":             {{"--db", dbtest.Path(t), "restore", waiting}},
 		"status":              {{"--db", file, "status"}},
 		"version":             {{"version"}},
 		"import":              {{"--db", dbtest.Path(t), "import", "auto", odd}},
@@ -211,7 +213,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|quarantined\[\]|ignored\[\]|saw)`)
 		for _, path := range slices.Sorted(maps.Keys(documented)) {
 			inTree := reflect.TypeOf(answer) == reflect.TypeFor[treeAnswer]() && optional.MatchString(path)
-			if !seen[path] && !inTree {
+			noStep := name == "up" && strings.HasPrefix(path, "tables[]") // says that it removes or adds rows
+			if !seen[path] && !inTree && !noStep {
 				t.Errorf("%s does not print %s, which is documented", name, path)
 			}
 		}

@@ -16,10 +16,9 @@ import (
 type opening int
 
 const (
-	toRead   opening = iota // what the stores can read: this program's schema
-	toLook                  // whatever schema it has
-	toWrite                 // writing, this program's schema
-	toCreate                // the same, made where it is missing
+	toRead  opening = iota // what the stores can read: this program's schema
+	toLook                 // whatever schema it has
+	toWrite                // writing, this program's schema
 )
 
 // with opens the file, runs fn and closes it.
@@ -32,8 +31,6 @@ func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) erro
 		o.ReadOnly, o.AnySchema = true, true
 	case toWrite:
 		o.MustExist, o.KeepSchema = true, true
-	case toCreate:
-		o.KeepSchema = true
 	}
 	return a.withOptions(ctx, o, fn)
 }

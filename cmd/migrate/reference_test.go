@@ -29,10 +29,10 @@ const (
 
 // answers are the values that commands print with --json, by command.
 var answers = map[string]any{
-	"up": upAnswer{}, "status": statusAnswer{}, "version": versionAnswer{},
+	"up": upAnswer{}, "down": downAnswer{}, "status": statusAnswer{}, "version": versionAnswer{},
 	"import": treeAnswer{}, "verify": treeAnswer{}, "export": treeAnswer{},
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
-	"check": checkAnswer{}, "backup": backupAnswer{}, "stats": statsAnswer{},
+	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
 	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},

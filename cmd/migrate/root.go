@@ -85,9 +85,9 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 			root.AddCommand(c)
 		}
 	}
-	in(groupSchema, a.upCommand(), a.statusCommand(), a.versionCommand())
+	in(groupSchema, a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand())
 	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.quarantineCommand())
-	in(groupCare, a.checkCommand(), a.backupCommand(), a.statsCommand())
+	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.statsCommand())
 	in(groupLook, a.queryCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
 	help := helpCommand(root)
 	root.SetHelpCommand(help)

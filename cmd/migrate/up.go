@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -10,12 +11,15 @@ import (
 )
 
 type upAnswer struct {
-	Path    string          `json:"path" doc:"the file, absolute"`
-	From    int64           `json:"from" doc:"its schema version before; 0 for a new file"`
-	To      int64           `json:"to" doc:"its schema version afterwards, or with --dry-run what it would be"`
-	Created bool            `json:"created" doc:"the file was not there before, or empty"`
-	DryRun  bool            `json:"dry_run" doc:"nothing was done"`
-	Applied []migrationItem `json:"applied" doc:"the schema versions that were brought in, or would be, lowest first"`
+	Path      string          `json:"path" doc:"the file, absolute"`
+	From      int64           `json:"from" doc:"its schema version before; 0 for a new file"`
+	To        int64           `json:"to" doc:"its schema version afterwards, or with --dry-run and --rehearse what it would be"`
+	Created   bool            `json:"created" doc:"the file was not there before, or empty"`
+	DryRun    bool            `json:"dry_run" doc:"nothing was done"`
+	Rehearsed bool            `json:"rehearsed" doc:"all was done to a copy, which was checked and removed, and nothing to the file"`
+	Applied   []migrationItem `json:"applied" doc:"the schema versions that were brought in, or would be, lowest first"`
+	Backup    string          `json:"backup" doc:"the copy that was made before rows were removed or rewritten, or with --rehearse would be; empty where none was. With --dry-run it is not known"`
+	Tables    []tableItem     `json:"tables" doc:"the tables from before that have more or fewer rows now"`
 }
 
 type migrationItem struct {
@@ -24,23 +28,38 @@ type migrationItem struct {
 	SQL     string `json:"sql,omitempty" doc:"its statements; only with --show-sql"`
 }
 
+type tableItem struct {
+	Name   string `json:"name" doc:"of the table"`
+	Before int64  `json:"before" doc:"rows before"`
+	After  int64  `json:"after" doc:"rows afterwards; -1 where the table is gone"`
+}
+
 type upFlags struct {
-	to              int64
-	dryRun, showSQL bool
+	to                        int64
+	dryRun, showSQL, rehearse bool
 }
 
 func (a *app) upCommand() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
-		Use:   "up [--to N] [--dry-run] [--show-sql]",
+		Use:   "up [--to N] [--dry-run] [--show-sql] [--rehearse]",
 		Short: "Create the file, or bring it to this program's schema",
 		Long: `up creates the file where it is missing and migrates it to this program's schema, or to version N. A file that is
-there already, or beyond, stays as it is. Programs that have the file open go on working, unless a version shuts older
-programs out: up waits until they have closed it, and says who has it open.`,
+there already, or beyond, stays as it is. All of it takes effect or nothing: when up fails the file is as it was. Tables, views,
+triggers and indexes that users made stay; where the new schema does not fit them up names them and does nothing.
+
+Before rows are removed or rewritten the file is copied to FILE.schema-N.bak, N being its version; one such copy is kept. --rehearse does
+everything to a copy beside the file, checks it and removes it.
+
+Programs that have the file open go on working, unless a version shuts older programs out: up waits until they have
+closed it, and says who has it open.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("to") && (f.to < 1 || f.to > db.SchemaVersion()) {
 				return usage("--to %d: this program knows the schema versions 1 to %d", f.to, db.SchemaVersion())
+			}
+			if f.dryRun && f.rehearse {
+				return usage("--dry-run does nothing, so there is nothing to rehearse")
 			}
 			if f.to == 0 {
 				f.to = db.SchemaVersion()
@@ -51,6 +70,7 @@ programs out: up waits until they have closed it, and says who has it open.`,
 	c.Flags().Int64Var(&f.to, "to", 0, "schema version `N` to stop at (default: this program's)")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
 	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL of each version")
+	c.Flags().BoolVar(&f.rehearse, "rehearse", false, "do everything to a copy, check it and remove it")
 	return c
 }
 
@@ -59,7 +79,10 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	if err != nil {
 		return err
 	}
-	answer := upAnswer{Path: path, From: have, To: max(have, f.to), Created: have == 0, DryRun: f.dryRun, Applied: []migrationItem{}}
+	answer := upAnswer{
+		Path: path, From: have, To: max(have, f.to), Created: have == 0, DryRun: f.dryRun, Rehearsed: f.rehearse,
+		Applied: []migrationItem{}, Tables: []tableItem{},
+	}
 	migrations, err := db.Migrations(have)
 	if err != nil {
 		return err
@@ -74,19 +97,40 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 		}
 		answer.Applied = append(answer.Applied, item)
 	}
-	if !f.dryRun {
-		err := a.withOptions(ctx, db.Options{SchemaVersion: f.to}, func(d *db.DB) error {
-			answer.Path = d.Path()
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	done, err := a.move(ctx, f, have)
+	if err != nil {
+		return err
 	}
+	answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
 	if a.json {
 		return a.printJSON(answer)
 	}
 	return a.printUp(answer)
+}
+
+// move does what the flags leave to do. A file that is not there has nothing to rehearse on.
+func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated, err error) {
+	o := db.Options{SchemaVersion: f.to}
+	switch {
+	case f.dryRun, f.rehearse && have == 0:
+		return done, nil
+	case f.rehearse:
+		done, err = db.Rehearse(ctx, a.path, o)
+	default:
+		done, err = db.Migrate(ctx, a.path, o)
+	}
+	if err != nil {
+		return done, a.openFault(err)
+	}
+	return done, nil
+}
+
+func tableItems(tables []db.TableMigrated) []tableItem {
+	items := []tableItem{}
+	for _, t := range tables {
+		items = append(items, tableItem(t))
+	}
+	return items
 }
 
 // schemaOf looks at the file without changing it. A file that is missing, or empty, has schema 0.
@@ -123,9 +167,35 @@ func (a *app) printUp(answer upAnswer) error {
 	what := map[bool]map[bool]string{
 		false: {false: "migrated", true: "created"},
 		true:  {false: "would migrate", true: "would create"},
-	}[answer.DryRun][answer.Created]
+	}[answer.DryRun || answer.Rehearsed][answer.Created]
 	if answer.Created {
 		return a.print("%s %s with schema %d\n", what, printable(answer.Path), answer.To)
 	}
-	return a.print("%s %s from schema %d to %d\n", what, printable(answer.Path), answer.From, answer.To)
+	if err := a.print("%s %s from schema %d to %d\n", what, printable(answer.Path), answer.From, answer.To); err != nil {
+		return err
+	}
+	return a.printMoved(answer.Backup, answer.Tables, answer.Rehearsed)
+}
+
+// printMoved says what became of rows, and where they still are.
+func (a *app) printMoved(backup string, tables []tableItem, rehearsed bool) error {
+	for _, t := range tables {
+		after := fmt.Sprint(t.After)
+		if t.After < 0 {
+			after = "gone"
+		}
+		if err := a.print("rows of %s: %d, then %s\n", printable(t.Name), t.Before, after); err != nil {
+			return err
+		}
+	}
+	if rehearsed {
+		if err := a.print("the rehearsal on a copy went well\n"); err != nil || backup == "" {
+			return err
+		}
+		return a.print("a copy from before would be kept in %s\n", printable(backup))
+	}
+	if backup == "" {
+		return nil
+	}
+	return a.print("a copy from before is in %s\n", printable(backup))
 }

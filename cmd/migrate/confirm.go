@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+)
+
+// confirm asks on a terminal whether something that removes data is meant. Elsewhere nobody can be asked.
+func (a *app) confirm(yes bool, format string, args ...any) error {
+	if yes {
+		return nil
+	}
+	what := fmt.Sprintf(format, args...)
+	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
+		return &fault{kind: kindUsage, hint: "add --yes", err: fmt.Errorf("this would %s, and nobody can be asked here", what)}
+	}
+	if _, err := fmt.Fprintf(a.stderr, "This will %s. Go on? [y/N] ", what); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &fault{kind: kindFailed, err: fmt.Errorf("nothing was done")}
+}

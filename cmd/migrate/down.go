@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+)
+
+type downAnswer struct {
+	Path   string          `json:"path" doc:"the file, absolute"`
+	From   int64           `json:"from" doc:"its schema version before"`
+	To     int64           `json:"to" doc:"its schema version afterwards, or with --dry-run what it would be"`
+	DryRun bool            `json:"dry_run" doc:"nothing was done"`
+	Undone []migrationItem `json:"undone" doc:"the schema versions that were taken away, or would be, highest first"`
+	Backup string          `json:"backup" doc:"the copy that was made before; empty where nothing was done"`
+	Tables []tableItem     `json:"tables" doc:"the tables that have more or fewer rows now"`
+}
+
+type downFlags struct {
+	to                   int64
+	dryRun, showSQL, yes bool
+}
+
+func (a *app) downCommand() *cobra.Command {
+	var f downFlags
+	c := &cobra.Command{
+		Use:   "down --to N [--dry-run] [--show-sql] [--yes]",
+		Short: "Take the file back to an older schema",
+		Long: `down takes the file back to schema version N, for a program that knows no more, and removes what the versions in between
+have brought: tables, columns and what is in them. The file is copied to FILE.schema-M.bak before, M being its version; migrate restore
+brings it back. All of it takes effect or nothing. No other program may have the file open: down waits until they have closed
+it, and says who has it open.
+
+It asks first on a terminal, and needs --yes elsewhere.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.to < 1 || f.to > db.SchemaVersion() {
+				return usage("--to must be there, and one of the schema versions 1 to %d", db.SchemaVersion())
+			}
+			return a.down(c.Context(), f)
+		},
+	}
+	c.Flags().Int64Var(&f.to, "to", 0, "schema version `N` to go back to")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	c.Flags().BoolVar(&f.showSQL, "show-sql", false, "show the SQL that takes each version away")
+	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask")
+	return c
+}
+
+func (a *app) down(ctx context.Context, f downFlags) error {
+	answer := downAnswer{DryRun: f.dryRun, Undone: []migrationItem{}, Tables: []tableItem{}}
+	err := a.with(ctx, toLook, func(d *db.DB) error {
+		s, err := d.Schema(ctx)
+		answer.Path, answer.From, answer.To = d.Path(), s.Version, min(s.Version, f.to)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	known, err := db.Migrations(answer.From)
+	if err != nil {
+		return err
+	}
+	for i := len(known) - 1; i >= 0; i-- {
+		m := known[i]
+		if !m.Applied || m.Version <= f.to {
+			continue
+		}
+		item := migrationItem{Version: m.Version, Name: m.Name}
+		if f.showSQL {
+			item.SQL = m.DownSQL
+		}
+		answer.Undone = append(answer.Undone, item)
+	}
+	if !f.dryRun && answer.To < answer.From {
+		if err := a.confirm(f.yes, "take the file back from schema %d to %d, and remove what came with what lies between", answer.From, answer.To); err != nil {
+			return err
+		}
+		done, err := db.Migrate(ctx, a.path, db.Options{SchemaVersion: f.to})
+		if err != nil {
+			return a.openFault(err)
+		}
+		answer.Backup, answer.Tables = done.Backup, tableItems(done.Tables)
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	return a.printDown(answer)
+}
+
+func (a *app) printDown(answer downAnswer) error {
+	for _, m := range answer.Undone {
+		if m.SQL != "" {
+			if err := a.print("-- %s\n%s\n\n", m.Name, m.SQL); err != nil {
+				return err
+			}
+		}
+	}
+	if answer.To == answer.From {
+		return a.print("%s has schema %d; nothing to do\n", printable(answer.Path), answer.From)
+	}
+	what := "took"
+	if answer.DryRun {
+		what = "would take"
+	}
+	if err := a.print("%s %s back from schema %d to %d\n", what, printable(answer.Path), answer.From, answer.To); err != nil {
+		return err
+	}
+	return a.printMoved(answer.Backup, answer.Tables, false)
+}
