@@ -77,7 +77,7 @@ func markOp(id string, want live.RunStatus, do func(context.Context, *session, s
 func eventsOp(id, name string, n, size int) op {
 	var events []live.Event
 	for i := range n {
-		events = append(events, live.TextDelta(fmt.Sprintf("%s %d %s", name, i, strings.Repeat("x", size))))
+		events = append(events, live.TextDelta(eventText(name, i, size)))
 	}
 	return op{
 		name: "record " + name,
@@ -110,6 +110,10 @@ func eventsOp(id, name string, n, size int) op {
 			return err
 		},
 	}
+}
+
+func eventText(name string, i, size int) string {
+	return fmt.Sprintf("%s %d %s", name, i, strings.Repeat("x", size))
 }
 
 // wholeLiveRun looks that the sequences of a run have no holes and that its snapshot counts them.

@@ -5,7 +5,7 @@ var scripts = allScripts()
 
 func allScripts() []script {
 	list := []script{
-		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), agentsScript(), checkpointsScript(), workersScript(), reserveScript(), agentsMoreScript(), sundryScript(),
+		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(), agentsScript(), checkpointsScript(), workersScript(), reserveScript(), agentsMoreScript(), sundryScript(), deletingScript(), restoreScript(),
 		openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), backupScript(),
 	}
 	for _, t := range trees {
