@@ -196,6 +196,20 @@ func TestAPruneGoesInShortTransactions(t *testing.T) {
 	}
 }
 
+func TestAPruneBeyondTheEndTakesAllAndNoId(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	must(r.CreateWorker(ctx, taskRequest("x")))(t)
+	for _, beyond := range []uint64{1000, math.MaxUint64} {
+		must(r.PruneEvents(ctx, workers.EventCursor{RuntimeID: r.RuntimeID(), NextEventID: beyond}))(t)
+	}
+	if first := must(r.EventCursorFromStart(ctx))(t); first.NextEventID != 3 {
+		t.Errorf("it begins with %+v", first)
+	}
+	if w := must(r.CreateWorker(ctx, taskRequest("x")))(t); w.LastEventID != 3 {
+		t.Errorf("the next event is %d", w.LastEventID)
+	}
+}
+
 func TestPruningUnderAFollowerIsNoticedAndNothingIsSkippedSilently(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	worker := must(r.CreateWorker(ctx, taskRequest("prune")))(t).WorkerRef

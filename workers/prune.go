@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"selvedge/db"
@@ -131,7 +132,7 @@ func (r *Runtime) PruneEvents(ctx context.Context, before EventCursor) (removed 
 					Err: fmt.Errorf("%w: the ids of this log repeat or go back", db.ErrInvalid),
 				}
 			}
-			if n, more, err = row.Prune(tx, int64(min(end, uint64(row.NextPosition))), pruneBatch); err != nil || n == 0 {
+			if n, more, err = row.Prune(tx, int64(min(end, math.MaxInt64)), pruneBatch); err != nil || n == 0 {
 				return err
 			}
 			return row.Save(tx)

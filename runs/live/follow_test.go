@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"selvedge/db"
@@ -284,25 +285,49 @@ func TestACapBehindTheCursorLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A run whose counter is ahead of its events: who has read them all waits, and hears of the next.
+// A run whose counter is ahead of its events: who has read them all waits, reads nothing meanwhile, and hears of the next.
 func TestFollowWaitsBehindRestoredEvents(t *testing.T) {
-	store := newStore(t, live.Options{})
+	var reads atomic.Int64
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if o.Why == "follow live runs" {
+			reads.Add(1)
+		}
+	}})
+	store, other := live.NewStore(d, live.Options{}), live.NewStore(d, live.Options{Scope: "other"})
 	if err := store.ReplaceRecords(t.Context(), restored(t, fmt.Sprintf(restoredRun, 1, 1, 99, `{"sequence":4,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`))); err != nil {
 		t.Fatal(err)
 	}
+	done := make(chan error, 1)
 	var got []string
 	for item, err := range store.Follow(t.Context(), "r", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got = append(got, told(item)); told(item) == "executing" {
-			record(t, store, "r", live.TextDelta("next"))
+			go func() {
+				var err error
+				for range 30 {
+					if err == nil {
+						_, err = other.CreateRun(context.Background(), "s", "p")
+					}
+				}
+				if err == nil {
+					_, _, err = store.RecordEvent(context.Background(), "r", live.TextDelta("next"))
+				}
+				done <- err
+			}()
 		}
 		if told(item) == "99" {
 			break
 		}
 	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
 	if !slices.Equal(got, []string{"4", "executing", "99"}) {
 		t.Errorf("a follower heard %v", got)
+	}
+	if n := reads.Load(); n > 5 {
+		t.Errorf("the run was read %d times", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -200,5 +201,22 @@ func TestFollowAllEndsWithTheFile(t *testing.T) {
 		if !errors.Is(err, db.ErrClosed) {
 			t.Errorf("its file was closed, and it gave %v", err)
 		}
+	}
+}
+
+// Restored events whose places are not their sequences: where such a run ends is a matter of places.
+func TestFollowAllKnowsWhereIrregularRunsEnd(t *testing.T) {
+	store := newStore(t, live.Options{})
+	var events []string
+	for _, n := range []int{7, 7, 90} {
+		events = append(events, fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, n))
+	}
+	if err := store.ReplaceRecords(t.Context(), restored(t, fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
+		t.Fatal(err)
+	}
+	all := store.FollowAll(t.Context(), live.Filter{})
+	record(t, store, "r", live.TextDelta("next"))
+	if got, _ := toldUntil(t, all, "91"); !slices.Equal(got, []string{"91"}) {
+		t.Errorf("it heard %v", got)
 	}
 }

@@ -110,3 +110,42 @@ func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 		t.Errorf("a run that is not current was cancelled: %v", err)
 	}
 }
+
+// The hook is told also where the mark can't be stored: the token has fired.
+func TestCancelTellsItsHookWhateverBecomesOfTheMark(t *testing.T) {
+	store, session, hook := newStore(t, live.Options{}), &live.Session{}, &recordingHook{}
+	run := create(t, store, "p")
+	token := live.NewCancellationToken()
+	session.SetToken(token)
+	session.SetCurrent(run.ID)
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	cancelled, err := live.NewRunHandle(run.ID, run.SessionID, store, session, hook).Cancel(ctx)
+	if !cancelled || err == nil || !token.IsCancelled() || len(hook.calls) != 1 {
+		t.Errorf("cancelled is %v, %v; the hook was told %v", cancelled, err, hook.calls)
+	}
+}
+
+// A handle never fires the token of the run that became current after it looked.
+func TestCancelNeverFiresAnotherRunsToken(t *testing.T) {
+	store := newStore(t, live.Options{})
+	ended, end := context.WithCancel(t.Context())
+	end() // the mark is of no interest here
+	for range 3000 {
+		session, others := &live.Session{}, live.NewCancellationToken()
+		session.SetToken(live.NewCancellationToken())
+		session.SetCurrent("a")
+		done := make(chan struct{})
+		go func() {
+			session.ClearCurrent()
+			session.SetToken(others)
+			session.SetCurrent("b")
+			close(done)
+		}()
+		_, _ = live.NewRunHandle("a", "s", store, session, nil).Cancel(ended)
+		<-done
+		if others.IsCancelled() {
+			t.Fatal("the handle of run a fired the token of run b")
+		}
+	}
+}
