@@ -23,6 +23,9 @@ type Agents struct {
 	Boot string
 	// Canonical resolves a path; see find_active_by_path.
 	Canonical func(path string) string
+	// NullIsThere is set where the recording harness took null for a value that a member has to have: there a match with
+	// null is met by no entry. Elsewhere a member that is missing is null.
+	NullIsThere bool
 	// Locked is set by the first call that takes the lock: the folder and the lock's file are there from then on.
 	Locked bool
 
@@ -405,7 +408,7 @@ func (s *agentCall) findOrCreate() (any, error) {
 	err := s.each(func(name string, e map[string]any) bool {
 		if s.stale(e) {
 			delete(s.files, name)
-		} else if e["status"] == "active" && reflect.DeepEqual(e[field], match["equals"]) { // a member that is missing is null
+		} else if e["status"] == "active" && (!s.NullIsThere || e[field] != nil) && reflect.DeepEqual(e[field], match["equals"]) {
 			found = e
 		}
 		return found != nil
