@@ -159,14 +159,14 @@ func (f Filter) where() (conditions, error) {
 	}
 	for _, status := range f.Statuses {
 		if !slices.Contains(statuses, status) {
-			return c, fmt.Errorf("%w: %q is no status of a run", db.ErrInvalid, status)
+			return c, noWord(fmt.Errorf("%w: %q is no status of a run", db.ErrInvalid, status), statuses)
 		}
 	}
 	if len(f.Outcomes) > 0 {
 		words := make([]RunStatus, len(f.Outcomes))
 		for i, outcome := range f.Outcomes {
 			if !slices.Contains(traces.OutcomeWords, string(outcome)) {
-				return c, fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome)
+				return c, noWord(fmt.Errorf("%w: %q is no outcome of a run", db.ErrInvalid, outcome), traces.OutcomeWords)
 			}
 			words[i] = RunStatus(outcome)
 		}
@@ -190,6 +190,15 @@ func (f Filter) where() (conditions, error) {
 // passes is the filter's question about times, for conditions that are not exact.
 func (f Filter) passes(run *RunSummary) bool {
 	return (f.Since.IsZero() || !run.StartedAt.Before(f.Since)) && (f.Until.IsZero() || run.StartedAt.Before(f.Until))
+}
+
+// noWord adds which words there are.
+func noWord[T ~string](err error, words []T) error {
+	list := make([]string, len(words))
+	for i, word := range words {
+		list[i] = string(word)
+	}
+	return &db.Error{Op: opList, Hint: "use one of " + strings.Join(list, ", "), Err: err}
 }
 
 func (c *conditions) addWords(column string, words []RunStatus) {

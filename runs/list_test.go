@@ -163,8 +163,8 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 			return err
 		},
 	} {
-		if err := ask(); !errors.Is(err, db.ErrInvalid) {
-			t.Errorf("%s gave %v", name, err)
+		if err := ask(); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			t.Errorf("%s gave %v (%s)", name, err, db.Hint(err))
 		}
 	}
 }
