@@ -8,10 +8,13 @@
 // # What lies beside the file
 //
 // FILE-wal and FILE-shm are SQLite's. FILE-lock is held shared by every open handle, and exclusively by a migration that
-// shuts older programs out and by whoever swaps the file. FILE-queue gives the writing processes their turns. FILE-owners
-// has a byte for each process that holds claims, locked while the process lives. FILE-reserve is 4 MiB
-// for the day on which the disk is full: see Reclaim. The last four hold no data, and may be deleted while no program has
-// the file open; never while one does.
+// shuts older programs out and by whoever swaps the file. FILE-queue gives the writing processes their turns. FILE-reserve
+// is 4 MiB for the day on which the disk is full: see Reclaim. The last three hold no data. Those that are only locked have
+// the file's mode, owner and group, and are made again where somebody deletes them.
+//
+// A process that holds claims has a byte of the file itself locked while it lives, far behind the last page. The file has
+// one name: a hard link, or a mount of the file alone, is refused for writing (Options.AllowLinks), and so is a file that was
+// removed, renamed or replaced while it was open (ErrReplaced).
 //
 // # Caveats
 //

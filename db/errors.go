@@ -35,8 +35,11 @@ var (
 	ErrSchemaTooNew = engine.ErrSchemaTooNew
 	// ErrNotADatabase: the file is not an SQLite database, or it belongs to another program.
 	ErrNotADatabase = engine.ErrNotADatabase
-	// ErrUnsupported: the file system can't hold the database safely.
+	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely.
 	ErrUnsupported = engine.ErrUnsupported
+	// ErrReplaced: the file was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
+	// handle finds the same, until the file is back.
+	ErrReplaced = engine.ErrReplaced
 	// ErrClosed: the handle was closed.
 	ErrClosed = engine.ErrClosed
 )
@@ -49,6 +52,7 @@ type Error struct {
 	ID     string // its id or path; may be empty
 	Code   int    // the extended SQLite result code; 0 when SQLite did not fail
 	Hint   string // what a person can do about it; may be empty
+	HeldBy int    // with ErrBusy, pid of the process, or the first of them, that holds what was waited for; 0 where the system doesn't tell
 	Err    error  // the cause, which wraps a sentinel where one fits
 }
 
@@ -122,5 +126,13 @@ func wrap(op string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
-	return &Error{Op: op, Code: code(err), Hint: hintOf(err), Err: err}
+	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
+}
+
+// heldBy is the process that err says holds what was waited for.
+func heldBy(err error) int {
+	if f, ok := errors.AsType[*engine.Failure](err); ok && len(f.HeldBy) > 0 {
+		return f.HeldBy[0]
+	}
+	return 0
 }

@@ -31,6 +31,7 @@ var programs = map[string]dbtest.Program{
 	"limited":   limited,
 	"waiting":   waitingWriter,
 	"stepper":   stepper,
+	"reserver":  reserver,
 }
 
 func TestMain(m *testing.M) { dbtest.Main(m, programs) }

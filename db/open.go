@@ -38,7 +38,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 
 // openError adds what a person can do.
 func openError(path string, err error) error {
-	e := &Error{Op: "open", Entity: "file", ID: path, Code: code(err), Hint: hintOf(err), Err: err}
+	e := &Error{Op: "open", Entity: "file", ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 	switch {
 	case e.Hint != "":
 	case errors.Is(err, ErrNotADatabase):

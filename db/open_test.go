@@ -41,7 +41,7 @@ func TestOpenCreatesAFileThatOnlyItsUserCanRead(t *testing.T) {
 			t.Errorf("%s has mode %v (%v)", e.Name(), info.Mode().Perm(), err)
 		}
 	}
-	if want := " -lock -owners -queue -shm -wal"; strings.Join(names, " ") != want {
+	if want := " -lock -queue -shm -wal"; strings.Join(names, " ") != want {
 		t.Errorf("beside the file lie%q, not%q", strings.Join(names, " "), want)
 	}
 }
@@ -392,15 +392,16 @@ func TestMemoryIsTheSameCode(t *testing.T) {
 }
 
 // claim registers this process in d, a small write that every file can take.
-func claim(t *testing.T, d *db.DB) {
+func claim(t *testing.T, d *db.DB) (id int64) {
 	t.Helper()
-	err := d.Write(context.Background(), "claim", func(tx *db.Tx) error {
-		_, err := tx.Owner()
+	err := d.Write(context.Background(), "claim", func(tx *db.Tx) (err error) {
+		id, err = tx.Owner()
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return id
 }
 
 func write(t *testing.T, d *db.DB, statement string, args ...any) {

@@ -41,6 +41,10 @@ type Options struct {
 	// AllowNetworkFS opens a file on NFS, SMB or 9p all the same. WAL needs shared memory on one host: with two hosts on
 	// one file it will be corrupted (sqlite.org/wal.html, "Overview").
 	AllowNetworkFS bool
+	// AllowLinks opens for writing a file that has a second name: a hard link, a mount of the file alone, or another path under
+	// which a process has it open. SQLite keeps the WAL beside the name, so writing under two of them corrupts the file
+	// (sqlite.org/howtocorrupt.html, section 2.5); it is for who knows that only one is ever used.
+	AllowLinks bool
 	// LockTimeout bounds the wait for other handles when a migration, or a swap of the file, needs it alone; 0 means 10 s.
 	// Writers wait as long as their own contexts let them.
 	LockTimeout time.Duration
@@ -120,7 +124,7 @@ func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
 	}
 	return sqlite.Config{
 		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
-		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, LockTimeout: o.LockTimeout, Now: o.Now,
+		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout, Now: o.Now,
 		Ladder: o.ladder, Callbacks: callbacks,
 	}
 }

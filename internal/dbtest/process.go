@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,7 +50,14 @@ type Process struct {
 // Start runs a program of Main in a process of its own. It is killed when the test ends.
 func Start(t testing.TB, program string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(os.Args[0], args...)}
+	return StartUnder(t, nil, program, args...)
+}
+
+// StartUnder is Start through another command, such as unshare(1), which must run the words behind its own and end with them.
+func StartUnder(t testing.TB, command []string, program string, args ...string) *Process {
+	t.Helper()
+	words := slices.Concat(command, []string{os.Args[0]}, args)
+	p := &Process{t: t, cmd: exec.Command(words[0], words[1:]...)}
 	p.cmd.Env = append(os.Environ(), childVariable+"="+program)
 	p.cmd.Stderr = &p.notes
 	in, err := p.cmd.StdinPipe()

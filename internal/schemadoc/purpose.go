@@ -41,6 +41,7 @@ func readPurposes(files fs.FS) (purposes, error) {
 		up, _, _ := strings.Cut(string(script), "-- +goose Down")
 		p.read(up)
 		p.follow(up)
+		p.explainAgain(up)
 	}
 	return p, nil
 }

@@ -1,6 +1,7 @@
 package schemadoc
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -32,6 +33,17 @@ func (p *purposes) follow(script string) {
 			delete(p.notes, s.words[len(s.words)-1])
 		case s.begins("ALTER", "TABLE"):
 			p.alter(s, script)
+		}
+	}
+}
+
+// again is a comment by which a later migration says what an old column means now: "-- table.column: text".
+var again = regexp.MustCompile(`(?m)^-- (\w+)\.(\w+): (.+)$`)
+
+func (p *purposes) explainAgain(script string) {
+	for _, words := range again.FindAllStringSubmatch(script, -1) {
+		if columns := p.notes[words[1]].columns; columns[words[2]] != "" {
+			columns[words[2]] = words[3]
 		}
 	}
 }

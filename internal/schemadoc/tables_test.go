@@ -90,6 +90,10 @@ func TestCommentsFollowATableThatChanges(t *testing.T) {
 			`ALTER TABLE books RENAME COLUMN title TO name;`,
 			map[string]string{"books.id": "counts", "books.name": "as printed", "shelves.id": "counts, too", "shelves.room": "its name"},
 		},
+		"column that means something else": {
+			"-- +goose Up\n-- books.title: as spoken\nCREATE INDEX by_title ON books (title);",
+			map[string]string{"books.id": "counts", "books.title": "as spoken", "shelves.id": "counts, too", "shelves.room": "its name"},
+		},
 		"dropped column": {
 			`ALTER TABLE shelves DROP COLUMN room;`,
 			map[string]string{"books.id": "counts", "books.title": "as printed", "shelves.id": "counts, too"},

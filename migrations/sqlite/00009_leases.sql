@@ -3,6 +3,9 @@
 -- +goose Up
 ALTER TABLE owners ADD COLUMN pid_ns INTEGER; -- inode of the namespace that pid belongs to; a pid of another namespace says nothing. NULL: the system has none, or registered before it was kept
 
+-- owners.id: number of the process, never given twice
+-- owners.token: made by the process when it opened the file; which byte it keeps locked, far behind the file's last page, follows from it
+
 -- What is reserved: a port, a worktree, a path, whatever has a name. One row a reservation; its row goes when it is released.
 -- +goose StatementBegin
 CREATE TABLE leases (

@@ -17,6 +17,7 @@ var (
 	ErrSchemaTooNew   = errors.New("schema too new")
 	ErrNotADatabase   = errors.New("not a selvedge database")
 	ErrUnsupported    = errors.New("unsupported file system")
+	ErrReplaced       = errors.New("file replaced")
 	ErrClosed         = errors.New("closed")
 )
 
@@ -35,6 +36,7 @@ type Failure struct {
 	Kind       error      // the sentinel that it belongs to; nil where none fits
 	Constraint Constraint // the rule that a change would have broken
 	Code       int        // the database's own code; 0 when it did not fail
+	HeldBy     []int      // pids of the processes that hold what was waited for, where the system tells
 	Hint       string     // what a person can do about it; may be empty
 	Err        error      // the cause
 }

@@ -69,10 +69,40 @@ func (l *Hold) waitUnless(ctx context.Context, how int, timeout time.Duration, e
 		}
 		select {
 		case <-ctx.Done():
-			return false, fmt.Errorf("%w: %s%s: %w", engine.ErrBusy, "another process has the file open", holders(l.file), context.Cause(ctx))
+			return false, l.busy(context.Cause(ctx))
 		case <-time.After(Retry/2 + rand.N(Retry)):
 		}
 	}
+}
+
+func (l *Hold) busy(cause error) error {
+	pids := Holders(l.file.Name())
+	who := Name(pids)
+	if who == "" {
+		who = "another process"
+	}
+	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids, Err: fmt.Errorf("%s has the file open: %w", who, cause)}
+}
+
+// Removed reports whether somebody deleted the lock file, so that others hold another one.
+func (l *Hold) Removed() bool { return l.file != nil && removed(l.file) }
+
+// Retake takes the shared hold on the file that lies at path now, without waiting, where the one it was on was deleted.
+func (l *Hold) Retake(path string) error {
+	file, err := OpenFile(path)
+	if err != nil {
+		return err
+	}
+	fresh := &Hold{file: file}
+	if err := flock(file, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = fresh.busy(errors.New("it has it for itself, since the lock file was deleted"))
+		}
+		return errors.Join(err, file.Close())
+	}
+	old := l.file
+	l.file = file
+	return old.Close()
 }
 
 // Alone exchanges the shared hold for the exclusive one. While others have the file, enough is asked now and then, under the

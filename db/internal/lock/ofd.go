@@ -25,3 +25,20 @@ func ByteHeld(file *os.File, at int64) (bool, error) {
 	}
 	return lock.Type != unix.F_UNLCK, nil
 }
+
+// HeldBeside reports whether another open file has a byte locked, in any way, of the size bytes from base on but for the one at.
+func HeldBeside(file *os.File, base, size, at int64) (bool, error) {
+	for _, part := range [2][2]int64{{base, at - base}, {at + 1, base + size - at - 1}} {
+		if part[1] == 0 {
+			continue // a length of 0 would mean to the end
+		}
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: part[0], Len: part[1]}
+		if err := unix.FcntlFlock(file.Fd(), ofdGet, &lock); err != nil {
+			return false, err
+		}
+		if lock.Type != unix.F_UNLCK {
+			return true, nil
+		}
+	}
+	return false, nil
+}

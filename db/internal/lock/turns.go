@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,14 +11,19 @@ import (
 
 // Turns gives the processes that write to one file their turns: an exclusive flock, which the kernel hands out
 // in the order of asking. SQLite's own busy handler polls, and lets one process have nearly every turn (7 against 7,910
-// commits in two seconds were measured).
+// commits in two seconds were measured). One goroutine at a time uses it.
 type Turns struct {
 	path string
 	file *os.File
+	wait *wait // in the kernel's queue, for this file; nil: none
 }
 
-// OpenTurns opens the file at path, which is only ever locked, and makes it where it is missing.
+// OpenTurns opens the file at path, which is only ever locked, and makes it where it is missing. What an earlier Turns of this
+// process left in the kernel's queue is taken up again.
 func OpenTurns(path string) (*Turns, error) {
+	if q := unpark(path); q != nil {
+		return q, nil
+	}
 	file, err := OpenFile(path)
 	if err != nil {
 		return nil, err
@@ -29,45 +35,62 @@ func OpenTurns(path string) (*Turns, error) {
 const lookEvery = 250 * time.Millisecond
 
 // TryLock takes a turn if nobody has it.
-func (q *Turns) TryLock() bool { return flock(q.file, unix.LOCK_EX|unix.LOCK_NB) == nil }
+func (q *Turns) TryLock() bool {
+	if q.wait.outstanding() {
+		return false // it would get the turn too, on the same open file
+	}
+	if flock(q.file, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	if removed(q.file) { // lock opens the new one
+		q.Unlock()
+		return false
+	}
+	return true
+}
 
 // Lock waits for this process's turn for as long as stay says so.
 func (q *Turns) Lock(stay func() bool) (bool, error) {
-	err := flock(q.file, unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
-		return err == nil, err
+	for {
+		ok, err := q.lock(stay)
+		if !ok || err != nil || !removed(q.file) {
+			return ok, err
+		}
+		// Somebody deleted the file, so others queue at another one.
+		fresh, err := OpenFile(q.path)
+		if err != nil {
+			q.Unlock()
+			return false, err
+		}
+		if err := q.file.Close(); err != nil {
+			return false, errors.Join(err, fresh.Close())
+		}
+		q.file = fresh
 	}
-	// The kernel's queue can't be left, so a goroutine waits in it and the turn is dropped if it comes too late.
-	file := q.file
-	got := make(chan error, 1)
-	go func() { got <- flock(file, unix.LOCK_EX) }()
+}
+
+func (q *Turns) lock(stay func() bool) (bool, error) {
+	if !q.wait.resume() {
+		err := flock(q.file, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
+			return err == nil, err
+		}
+		q.wait = startWait(q.file)
+	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {
 		select {
-		case err := <-got:
+		case err := <-q.wait.got:
 			return err == nil, err
 		case <-look.C:
 			if stay() {
 				continue
 			}
-			return false, q.leave(file, got)
+			err, came := q.wait.leave()
+			return came && err == nil, err
 		}
 	}
-}
-
-// leave gives up a turn that is still waited for: its file is closed once the wait ends, and the next turn has a new one.
-func (q *Turns) leave(file *os.File, got <-chan error) error {
-	fresh, err := OpenFile(q.path)
-	if err != nil {
-		return err
-	}
-	q.file = fresh
-	go func() {
-		<-got            //nolint:errcheck // the turn is wanted no more, whether it came or not
-		_ = file.Close() // gives the lock back with it
-	}()
-	return nil
 }
 
 // Unlock gives the turn to the next.
@@ -76,20 +99,115 @@ func (q *Turns) Unlock() {
 	_ = flock(q.file, unix.LOCK_UN)
 }
 
-// Close closes the file, and gives a turn back with it.
-func (q *Turns) Close() error { return q.file.Close() }
+// Close closes the file, and gives a turn back with it. A wait in the kernel's queue can't be ended: it is kept for the next
+// Turns of this file, and closes by itself when the turn comes.
+func (q *Turns) Close() error {
+	if q.wait.outstanding() {
+		park(q)
+		return nil
+	}
+	return q.file.Close()
+}
 
-// flock retries calls that a signal interrupted.
-func flock(file *os.File, how int) error {
-	for {
-		err := unix.Flock(int(file.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			return err
+// A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process has one for each queue: it is
+// taken up again by who waits next, and gives the turn back at once when it comes and nobody wants it.
+type wait struct {
+	got chan error // gets the outcome, where it is wanted
+
+	mu     sync.Mutex
+	wanted bool
+	ended  bool
+	then   func() // what is left to do once it has ended; nil: nothing
+}
+
+func startWait(file *os.File) *wait {
+	w := &wait{got: make(chan error, 1), wanted: true}
+	go func() {
+		err := flock(file, unix.LOCK_EX)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ended = true
+		if w.wanted {
+			w.got <- err
+			return
+		}
+		if err == nil {
+			_ = flock(file, unix.LOCK_UN)
+		}
+		if w.then != nil {
+			w.then()
+		}
+	}()
+	return w
+}
+
+// outstanding reports whether the turn may still come.
+func (w *wait) outstanding() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.ended
+}
+
+// resume makes the turn wanted. False: there is no wait, or its turn came and went.
+func (w *wait) resume() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wanted = !w.ended
+	return w.wanted
+}
+
+// leave makes the turn unwanted, unless it has just come.
+func (w *wait) leave() (err error, came bool) { //nolint:revive // the outcome of the wait, not of the call
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return <-w.got, true
+	}
+	w.wanted = false
+	return nil, false
+}
+
+// parked are the waits that were left behind by a Close.
+var parked = struct {
+	sync.Mutex
+	byPath map[string]*Turns
+}{byPath: map[string]*Turns{}}
+
+func park(q *Turns) {
+	q.wait.mu.Lock()
+	defer q.wait.mu.Unlock()
+	parked.Lock()
+	defer parked.Unlock()
+	if q.wait.ended || parked.byPath[q.path] != nil {
+		_ = q.file.Close() // ends what it holds; a thread is left that another handle's wait made
+		return
+	}
+	parked.byPath[q.path] = q
+	q.wait.then = func() {
+		parked.Lock()
+		defer parked.Unlock()
+		if parked.byPath[q.path] == q {
+			delete(parked.byPath, q.path)
+			_ = q.file.Close()
 		}
 	}
 }
 
-// OpenFile opens a file that is only ever locked, and makes it, 0600, where it is missing.
-func OpenFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o600)
+// unpark gives what park kept for the path, if the file is still there.
+func unpark(path string) *Turns {
+	parked.Lock()
+	q := parked.byPath[path]
+	if q == nil || removed(q.file) {
+		parked.Unlock()
+		return nil
+	}
+	delete(parked.byPath, path)
+	parked.Unlock()
+	return q
 }

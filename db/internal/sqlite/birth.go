@@ -83,16 +83,21 @@ func (e *Engine) bear(ctx context.Context) (err error) {
 
 // born reports whether a file with content lies at the path.
 func (e *Engine) born() (bool, error) {
-	opened.Lock()
-	defer opened.Unlock()
+	sharedFiles.Lock()
+	defer sharedFiles.Unlock()
 	info, err := os.Stat(e.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err != nil || opened.handles[keyOf(info)] > 0 {
+	if err != nil || sharedFiles.byKey[keyOf(info)] != nil {
 		return true, err
 	}
-	_, err = checkHeader(e.path)
+	file, err := os.Open(e.path)
+	if err != nil {
+		return true, nil //nolint:nilerr // found again when it is opened
+	}
+	defer file.Close() //nolint:errcheck // nothing was written
+	_, err = checkHeader(file)
 	return !errors.Is(err, errUnborn), nil // what else is wrong with it is found when it is opened
 }
 

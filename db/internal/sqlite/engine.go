@@ -27,6 +27,7 @@ type Config struct {
 	KeepSchema     bool  // an older schema is an error, and not migrated
 	SchemaVersion  int64 // where a migration stops
 	AllowNetworkFS bool
+	AllowLinks     bool
 	LockTimeout    time.Duration
 	Now            func() time.Time
 	Ladder         *Ladder
@@ -45,15 +46,14 @@ const (
 // An Engine is an open file.
 type Engine struct {
 	path   string
-	key    fileKey
 	memory bool
 	config Config
 
-	hold    *lock.Hold // nil in memory
-	writer  *writer    // nil when read-only
-	readers *readers   // nil in memory
-	owner   *ownership // nil in memory
-	token   uuid.UUID  // of this process among the owners
+	hold    *lock.Hold  // nil in memory
+	writer  *writer     // nil when read-only
+	readers *readers    // nil in memory
+	file    *sharedFile // nil in memory
+	token   uuid.UUID   // of this process among the owners
 
 	watch  watch
 	reads  reads
@@ -131,13 +131,12 @@ func (e *Engine) Close() error {
 			failed = errors.Join(failed, e.writer.turns.Close())
 		}
 	}
-	if e.owner != nil {
-		failed = errors.Join(failed, e.owner.release())
-	}
 	failed = errors.Join(failed, e.reads.close())
 	if e.hold != nil {
 		failed = errors.Join(failed, e.hold.Close())
-		dropFile(e.key)
+	}
+	if e.file != nil {
+		failed = errors.Join(failed, e.file.release())
 	}
 	return failed
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/google/uuid"
+
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/machine"
 )
@@ -21,9 +23,8 @@ const ApplicationID = 0x53454C56
 
 // The names beside the file; see the package comment.
 const (
-	lockSuffix   = "-lock"
-	queueSuffix  = "-queue"
-	ownersSuffix = "-owners"
+	lockSuffix  = "-lock"
+	queueSuffix = "-queue"
 )
 
 // A fileKey identifies a file whatever name it was opened under.
@@ -34,12 +35,30 @@ func keyOf(info fs.FileInfo) fileKey {
 	return fileKey{uint64(stat.Dev), stat.Ino} //nolint:unconvert // Dev is signed on macOS
 }
 
-// opened counts the handles of this process on each file. A file that is open must not be opened a second time by
-// ourselves: closing that descriptor would drop SQLite's locks.
-var opened = struct {
+// A sharedFile is a file as this process has it open, in any number of handles. Its own descriptors are for locks far
+// behind the last page that SQLite can have, of the kind that belongs to the open file. They are opened before SQLite's first
+// and closed after its last: closing any descriptor of the file drops the locks that SQLite's have in this process.
+type sharedFile struct {
+	key     fileKey
+	handles int // guarded by sharedFiles
+
+	look  *os.File   // for reading: the header, and questions about locks
+	spare []*os.File // opened by mistake; closed with look
+
+	mu     sync.Mutex
+	hold   *os.File // for writing; nil until a handle writes
+	name   int64    // under which the process has it open
+	locked bool     // this process's byte is locked
+	token  uuid.UUID
+	id     int64           // of this process's committed row among the owners; 0 before its first claim
+	places map[int64]int64 // owner -> its byte, as far as they were asked for
+}
+
+// sharedFiles are those of this process.
+var sharedFiles = struct {
 	sync.Mutex
-	handles map[fileKey]int
-}{handles: map[fileKey]int{}}
+	byKey map[fileKey]*sharedFile
+}{byKey: map[fileKey]*sharedFile{}}
 
 // resolve makes path absolute and follows links, also those that lead to what is still to be made, so that every program
 // puts the locks beside the same file.
@@ -70,47 +89,92 @@ func resolve(path string) (string, error) {
 
 // claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a file that isn't ours, and
 // counts a handle on it. wal tells that the file is a database in WAL mode already; errUnborn that it is still to be made.
-func claimFile(path string, o Config) (key fileKey, wal bool, err error) {
-	opened.Lock()
-	defer opened.Unlock()
+func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
+	sharedFiles.Lock()
+	defer sharedFiles.Unlock()
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if o.MustExist || o.ReadOnly {
-			return key, false, fmt.Errorf("%w: there is no such file", engine.ErrNotFound)
+			return nil, false, fmt.Errorf("%w: there is no such file", engine.ErrNotFound)
 		}
-		return key, false, errUnborn
+		return nil, false, errUnborn
 	}
 	if err != nil {
-		return key, false, err
+		return nil, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return key, false, fmt.Errorf("%w: it is a %s, not a file", engine.ErrInvalid, kindOf(info))
+		return nil, false, fmt.Errorf("%w: it is a %s, not a file", engine.ErrInvalid, kindOf(info))
 	}
 	if err := mayWriteFile(path, info, o); err != nil {
-		return key, false, err
+		return nil, false, err
 	}
-	key = keyOf(info)
+	f = sharedFiles.byKey[keyOf(info)]
 	wal = true
-	if opened.handles[key] == 0 {
-		wal, err = checkHeader(path)
+	if f == nil {
+		f, wal, err = shareFile(path)
 		if errors.Is(err, errUnborn) && o.ReadOnly {
 			err = unbornToRead()
 		}
 		if err != nil {
-			return key, false, err
+			return nil, false, err
 		}
 	}
-	opened.handles[key]++
-	return key, wal, nil
+	f.handles++
+	if err := f.claimName(path, o); err != nil {
+		return nil, false, errors.Join(err, f.drop())
+	}
+	return f, wal, nil
 }
 
-func dropFile(key fileKey) {
-	opened.Lock()
-	defer opened.Unlock()
-	opened.handles[key]--
-	if opened.handles[key] == 0 {
-		delete(opened.handles, key)
+// shareFile opens a file that this process doesn't have open.
+func shareFile(path string) (f *sharedFile, wal bool, err error) {
+	look, err := os.Open(path)
+	if err != nil {
+		return nil, false, err
 	}
+	info, err := look.Stat()
+	if err == nil {
+		wal, err = checkHeader(look)
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, look.Close())
+	}
+	if f = sharedFiles.byKey[keyOf(info)]; f != nil { // it came to this path a moment ago
+		f.spare = append(f.spare, look)
+		return f, wal, nil
+	}
+	f = &sharedFile{key: keyOf(info), look: look, token: uuid.New(), places: map[int64]int64{}}
+	sharedFiles.byKey[f.key] = f
+	return f, wal, nil
+}
+
+// release takes one handle out. With the last one the descriptors are closed, and this process's claims are anybody's.
+func (f *sharedFile) release() error {
+	sharedFiles.Lock()
+	defer sharedFiles.Unlock()
+	return f.drop()
+}
+
+func (f *sharedFile) drop() error {
+	f.handles--
+	if f.handles > 0 {
+		return nil
+	}
+	delete(sharedFiles.byKey, f.key)
+	err := f.look.Close()
+	for _, file := range f.spare {
+		err = errors.Join(err, file.Close())
+	}
+	if f.hold != nil {
+		err = errors.Join(err, f.hold.Close())
+	}
+	return err
+}
+
+func (f *sharedFile) last() bool {
+	sharedFiles.Lock()
+	defer sharedFiles.Unlock()
+	return f.handles == 1
 }
 
 func kindOf(info fs.FileInfo) string {
@@ -130,21 +194,16 @@ const (
 
 // checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL mode. errUnborn: it is
 // empty, or SQLite would make it so.
-func checkHeader(path string) (wal bool, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close() //nolint:errcheck // nothing was written
+func checkHeader(file *os.File) (wal bool, err error) {
 	header := make([]byte, headerSize)
-	n, err := io.ReadFull(file, header)
+	n, err := io.ReadFull(io.NewSectionReader(file, 0, headerSize), header)
 	switch {
 	case n == 0 && errors.Is(err, io.EOF):
 		return false, errUnborn
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
 		return false, err
 	case n < headerSize || !bytes.HasPrefix(header, []byte(headerMagic)):
-		if tornBirth(path) {
+		if tornBirth(file.Name()) {
 			return false, errUnborn
 		}
 		return false, fmt.Errorf("%w: it has no SQLite header", engine.ErrNotADatabase)

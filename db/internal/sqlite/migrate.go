@@ -91,10 +91,10 @@ func versionsOf(ctx context.Context, path string, config Config) (engine.Version
 
 // down takes the file back, with no other handle open.
 func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err error) {
-	if e.key, _, err = claimFile(e.path, e.config); err != nil {
+	if e.file, _, err = claimFile(e.path, e.config); err != nil {
 		return m, err
 	}
-	defer dropFile(e.key)
+	defer func() { err = errors.Join(err, e.file.release()) }()
 	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout); err != nil {
 		return m, err
 	}
@@ -185,7 +185,7 @@ func (e *Engine) again(ctx context.Context, alone bool) error {
 // samePath reports errReplaced where the path is another file's now.
 func (e *Engine) samePath() error {
 	info, err := os.Stat(e.path)
-	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.key {
+	if errors.Is(err, os.ErrNotExist) || err == nil && keyOf(info) != e.file.key {
 		return errReplaced
 	}
 	return err

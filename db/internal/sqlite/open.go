@@ -88,10 +88,11 @@ func (e *Engine) openMemory(ctx context.Context) error {
 // before the lock was ours.
 func (e *Engine) openPath(ctx context.Context) (err error) {
 	var wal bool
-	if e.key, wal, err = claimFile(e.path, e.config); err != nil {
+	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
 		return err
 	}
-	undo := []func() error{func() error { dropFile(e.key); return nil }}
+	e.token = e.file.token
+	undo := []func() error{e.file.release}
 	defer func() {
 		if err == nil {
 			return
@@ -107,9 +108,6 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err := e.samePath(); err != nil {
 		return err
 	}
-	e.owner = joinOwnership(e.key, e.path+ownersSuffix)
-	e.token = e.owner.token
-	undo = append(undo, e.owner.release)
 	if e.config.ReadOnly {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err

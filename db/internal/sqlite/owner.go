@@ -2,12 +2,11 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,114 +18,64 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// An ownership is this process's place in FILE-owners, shared by all its handles on the file. A process is alive while it
-// holds the byte with its number locked; the kernel gives the byte back when it dies, however it dies, and keeps it while
-// it is stopped.
-type ownership struct {
-	key  fileKey
-	path string
-	// token identifies this process among the rows of owners: pids are reused, tokens are not. When the last handle is closed
-	// the process's claims are anybody's, for ever: whoever opens the file again is somebody else.
-	token uuid.UUID
+// A process is alive while it holds its byte of the file locked, far behind the last page. The kernel gives the byte back
+// when the process dies, however it dies, and keeps it while it is stopped. Which byte it is follows from the process's token
+// alone, so that the lock is there before the row is and stays when the row is undone.
 
-	mu      sync.Mutex
-	handles int
-	file    *os.File // opened at the first use
-	id      int64    // of this process's committed row; 0 before its first claim
+// ownersAt is where the owners' bytes begin. SQLite's own end at 2^48.
+const ownersAt = 1 << 61
+
+// ownerByte is the byte of the process with this token.
+func ownerByte(token uuid.UUID) int64 {
+	return ownersAt + int64(binary.BigEndian.Uint64(token[:8])>>8^binary.BigEndian.Uint64(token[8:])>>8)
 }
 
-// ownerships are the places of this process, one a file.
-var ownerships = struct {
-	sync.Mutex
-	byFile map[fileKey]*ownership
-}{byFile: map[fileKey]*ownership{}}
-
-func joinOwnership(key fileKey, path string) *ownership {
-	ownerships.Lock()
-	defer ownerships.Unlock()
-	o := ownerships.byFile[key]
-	if o == nil {
-		o = &ownership{key: key, path: path, token: uuid.New()}
-		ownerships.byFile[key] = o
-	}
-	o.handles++
-	return o
+func (f *sharedFile) known() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.id
 }
 
-// release takes one handle out; with the last one the byte is unlocked, and this process's claims are anybody's.
-func (o *ownership) release() error {
-	ownerships.Lock()
-	defer ownerships.Unlock()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.handles--
-	if o.handles > 0 {
+func (f *sharedFile) set(id int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.id = id
+}
+
+// live locks this process's byte, once.
+func (f *sharedFile) live() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.locked {
 		return nil
 	}
-	delete(ownerships.byFile, o.key)
-	if o.file == nil {
-		return nil
+	if err := lock.Byte(f.hold, unix.F_WRLCK, ownerByte(f.token)); err != nil {
+		return fmt.Errorf("lock this process's byte of the file: %w", err)
 	}
-	return o.file.Close()
+	f.locked = true
+	return nil
 }
 
-func (o *ownership) last() bool {
-	ownerships.Lock()
-	defer ownerships.Unlock()
-	return o.handles == 1
-}
-
-func (o *ownership) known() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.id
-}
-
-func (o *ownership) set(id int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.id = id
-}
-
-func (o *ownership) open() (*os.File, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.file == nil {
-		file, err := lock.OpenFile(o.path)
-		if err != nil {
-			return nil, err
+// life asks whether the process with this number holds its byte.
+func (x *rx) life(id int64) (engine.Life, error) {
+	f := x.engine.file
+	f.mu.Lock()
+	at, ok := f.places[id]
+	f.mu.Unlock()
+	if !ok {
+		var token uuid.UUID
+		if ok, err := x.find(&token, sqlOwnerToken, id); err != nil || !ok {
+			return engine.LifeDead, err
 		}
-		o.file = file
+		at = ownerByte(token)
+		f.mu.Lock()
+		if len(f.places) >= placesKept {
+			clear(f.places)
+		}
+		f.places[id] = at
+		f.mu.Unlock()
 	}
-	return o.file, nil
-}
-
-func (o *ownership) lock(id int64) error {
-	file, err := o.open()
-	if err != nil {
-		return err
-	}
-	return lock.Byte(file, unix.F_WRLCK, id)
-}
-
-func (o *ownership) unlock(id int64) error {
-	file, err := o.open()
-	if err != nil {
-		return err
-	}
-	return lock.Byte(file, unix.F_UNLCK, id)
-}
-
-// life asks whether some other process holds the byte id.
-func (o *ownership) life(id int64) (engine.Life, error) {
-	file, err := o.open()
-	if errors.Is(err, fs.ErrPermission) {
-		return engine.LifeUnknown, nil
-	}
-	if err != nil {
-		return engine.LifeUnknown, err
-	}
-	held, err := lock.ByteHeld(file, id)
+	held, err := lock.ByteHeld(f.look, at)
 	switch {
 	case err != nil:
 		return engine.LifeUnknown, err
@@ -136,59 +85,51 @@ func (o *ownership) life(id int64) (engine.Life, error) {
 	return engine.LifeDead, nil
 }
 
+// placesKept bounds what is remembered of other processes.
+const placesKept = 1024
+
 const (
-	sqlFindOwner = `SELECT id FROM owners WHERE token = ?`
-	sqlAddOwner  = `INSERT INTO owners (token, pid, pid_ns, boot_id, program, registered_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlAllOwners = `SELECT id FROM owners`
-	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
+	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
+	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
+	sqlAddOwner   = `INSERT INTO owners (token, pid, pid_ns, boot_id, program, registered_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlAllOwners  = `SELECT id FROM owners`
+	sqlDropOwner  = `DELETE FROM owners WHERE id = ?`
 )
 
-// Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
-// call.
+// Owner gives the number under which this process owns claims in the file; its lock and its row are made at the first call.
 func (t *tx) Owner() (int64, error) {
-	o := t.engine.owner
-	if o != nil {
-		if id := o.known(); id != 0 {
+	f := t.engine.file
+	if f != nil {
+		if id := f.known(); id != 0 {
 			return id, nil
+		}
+		// Locked before the commit: nobody may see the row of a living process without its lock.
+		if err := f.live(); err != nil {
+			return 0, err
 		}
 	}
 	var id int64
 	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
-	switch {
-	case err != nil:
-		return 0, err
-	case ok && o == nil:
-		return id, nil
-	case ok:
-		// Made by an earlier caller of this very transaction, whose lock is ours too.
-		if err := o.lock(id); err != nil {
-			return 0, fmt.Errorf("lock this process's byte of %s: %w", o.path, err)
-		}
-		t.OnCommit(func() { o.set(id) })
-		return id, nil
+	if err == nil && !ok {
+		err = t.Get(&id, sqlAddOwner, []any{
+			t.engine.token[:], os.Getpid(), nullable(machine.PIDNamespace()), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(),
+		})
 	}
-	err = t.Get(&id, sqlAddOwner, []any{
-		t.engine.token[:], os.Getpid(), nullable(machine.PIDNamespace()), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(),
-	})
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
 	}
-	if o == nil {
-		return id, nil // in memory: there are no other processes
+	if f != nil {
+		t.OnCommit(func() { f.set(id) })
 	}
-	// Locked before the commit: nobody may see the row of a living process without its lock.
-	if err := o.lock(id); err != nil {
-		return 0, fmt.Errorf("lock this process's byte of %s: %w", o.path, err)
-	}
-	t.OnRollback(func() { _ = o.unlock(id) }) // the number is given to somebody else then
-	t.OnCommit(func() { o.set(id) })
 	return id, nil
 }
 
 // Owns reports whether id is this process.
 func (x *rx) Owns(id int64) (bool, error) {
-	if o := x.engine.owner; o != nil && o.known() != 0 {
-		return o.known() == id, nil
+	if f := x.engine.file; f != nil {
+		if own := f.known(); own != 0 {
+			return own == id, nil
+		}
 	}
 	var own int64 // of a row that this very transaction made, or of a database in memory
 	ok, err := x.find(&own, sqlFindOwner, x.engine.token[:])
@@ -203,10 +144,10 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 		return engine.LifeUnknown, err
 	case own:
 		return engine.LifeAlive, nil
-	case x.engine.owner == nil:
+	case x.engine.file == nil:
 		return engine.LifeDead, nil
 	}
-	return x.engine.owner.life(id)
+	return x.life(id)
 }
 
 // ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
@@ -242,12 +183,12 @@ func (t *tx) forgetOwner(id int64) error {
 
 // resign deletes this process's own row when its last handle closes and it owns nothing.
 func (e *Engine) resign() error {
-	if e.owner == nil || e.owner.known() == 0 || !e.owner.last() {
+	if e.file == nil || e.file.known() == 0 || !e.file.last() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := e.Write(ctx, "close", func(x engine.Tx) error { return x.(*tx).forgetOwner(e.owner.known()) }).Err
+	err := e.Write(ctx, "close", func(x engine.Tx) error { return x.(*tx).forgetOwner(e.file.known()) }).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}

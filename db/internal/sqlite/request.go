@@ -48,7 +48,7 @@ func (w *writer) submit(ctx context.Context, r *request) callback.Outcome {
 		return out
 	case <-ctx.Done():
 		if r.state.CompareAndSwap(waiting, left) {
-			return callback.Outcome{Err: waitEnded(ctx, "the writer")}
+			return callback.Outcome{Err: w.engine.writerBusy(ctx)}
 		}
 		return <-r.done
 	}

@@ -130,10 +130,11 @@ func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error
 	if err != nil {
 		return "", err
 	}
-	key, _, err := claimFile(e.path, e.config) // whose is it?
+	file, _, err := claimFile(e.path, e.config) // whose is it?
 	if err == nil {
-		dropFile(key)
-	} else if born {
+		err = file.release()
+	}
+	if err != nil && born {
 		return "", err
 	}
 	if err := likeFile(p.path, info); err != nil {

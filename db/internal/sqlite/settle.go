@@ -101,7 +101,7 @@ func (e *Engine) fail(err error) {
 	})
 	unsettled.Lock()
 	defer unsettled.Unlock()
-	unsettled.files[e.key] = true
+	unsettled.files[e.file.key] = true
 }
 
 // usable is nil while calls may go on.
@@ -122,7 +122,7 @@ var unsettled = struct {
 func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 	unsettled.Lock()
 	defer unsettled.Unlock()
-	if !unsettled.files[e.key] {
+	if !unsettled.files[e.file.key] {
 		return nil
 	}
 	end := time.Now().Add(e.config.LockTimeout)
@@ -137,6 +137,6 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 	if err := s.settle(e.config); err != nil {
 		return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err), Hint: "the disk still fails: mend it, and open the file again", Err: err}
 	}
-	delete(unsettled.files, e.key)
+	delete(unsettled.files, e.file.key)
 	return nil
 }

@@ -42,6 +42,8 @@ type writer struct {
 	turns   *lock.Turns // among the processes; nil in memory
 	stopped chan struct{}
 
+	holds atomic.Bool // it has its turn and SQLite's write lock
+
 	mu      sync.Mutex
 	arrived sync.Cond
 	pending []*request
@@ -279,10 +281,15 @@ func (w *writer) tryLock() bool {
 	if w.turns != nil && !w.turns.TryLock() {
 		return false
 	}
+	if w.engine.inPlace() != nil { // lock tells
+		w.unlock()
+		return false
+	}
 	if _, err := w.session.exec(sqlBeginImmediate); err != nil {
 		w.unlock()
 		return false
 	}
+	w.holds.Store(true)
 	return true
 }
 
@@ -299,9 +306,15 @@ func (w *writer) lock(again bool) bool {
 		}
 	}
 	for {
+		if err := w.engine.inPlace(); err != nil {
+			w.unlock()
+			w.refuse(err)
+			return false
+		}
 		_, err := w.session.exec(sqlBeginImmediate)
 		switch {
 		case err == nil:
+			w.holds.Store(true)
 			return true
 		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing
 			time.Sleep(lock.Retry)
@@ -326,6 +339,7 @@ func (w *writer) refuse(err error) {
 }
 
 func (w *writer) unlock() {
+	w.holds.Store(false)
 	if w.turns != nil {
 		w.turns.Unlock()
 	}

@@ -1,0 +1,79 @@
+package lock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenFile opens a file that is only ever locked, and makes it where it is missing, with the mode, owner and group of the
+// file that it lies beside: whoever may use that one may use its locks. path is that file's, a '-' and a word. Beside a file
+// that is still to be made it is 0600.
+func OpenFile(path string) (*os.File, error) {
+	mode := fs.FileMode(0o600)
+	beside, err := os.Stat(path[:strings.LastIndexByte(path, '-')])
+	switch {
+	case err == nil:
+		mode = beside.Mode().Perm() & 0o666
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	for {
+		file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return os.Open(path) // an flock needs no right to write
+		case err == nil:
+			return file, adopt(file, beside, mode)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_CLOEXEC, mode)
+		if errors.Is(err, fs.ErrExist) {
+			continue // another process was faster
+		}
+		if err != nil {
+			return nil, err
+		}
+		return file, adopt(file, beside, mode)
+	}
+}
+
+// adopt gives a lock file the mode, owner and group that the file beside it has now: the umask took some of the mode, or the
+// file was made, or changed, after its locks. Who may not do that leaves it to who may.
+func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if beside != nil {
+		is, want := info.Sys().(*syscall.Stat_t), beside.Sys().(*syscall.Stat_t)
+		if is.Uid != want.Uid && file.Chown(int(want.Uid), int(want.Gid)) != nil || is.Gid != want.Gid {
+			_ = file.Chown(-1, int(want.Gid))
+		}
+	}
+	if info.Mode().Perm() != mode {
+		_ = file.Chmod(mode)
+	}
+	return nil
+}
+
+// removed reports whether no path leads to the file any more.
+func removed(file *os.File) bool {
+	var stat unix.Stat_t
+	return unix.Fstat(int(file.Fd()), &stat) == nil && stat.Nlink == 0
+}
+
+// flock retries calls that a signal interrupted.
+func flock(file *os.File, how int) error {
+	for {
+		err := unix.Flock(int(file.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package machine
+
+// MountRoot: macOS mounts no single files.
+func MountRoot(string) bool { return false }

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
+	"selvedge/db/internal/machine"
+)
+
+// A file is written under one name: SQLite keeps the WAL and its locks beside the name, so under two of them two WALs would
+// go into one file. Hard links and mounts of the file alone are seen on the file. That a name was changed while a process has
+// the file open is seen by a byte that stands for the name and that every process keeps locked, shared, far behind the
+// last page: whoever opens the file looks for locked bytes that stand for others.
+const (
+	writersNamesAt = 1 << 62
+	readersNamesAt = writersNamesAt + namesSpace
+	namesSpace     = 1 << 48
+)
+
+// nameByte stands for the name, among namesSpace: the folder's inode, which is the same however the folder is mounted,
+// and the name in it.
+func nameByte(path string) (int64, error) {
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil {
+		return 0, err
+	}
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%d %s", keyOf(folder).inode, filepath.Base(path)) //nolint:errcheck // it never fails
+	return int64(hash.Sum64() % namesSpace), nil
+}
+
+// claimName makes path the name under which this process has the file open, and refuses a second one: to write under it, or
+// to read under it while a process writes under another.
+func (f *sharedFile) claimName(path string, o Config) error {
+	name, err := nameByte(path)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !o.ReadOnly && !o.AllowLinks {
+		if err := checkOneName(path); err != nil {
+			return err
+		}
+	}
+	if f.name != 0 && f.name != name+1 && !o.AllowLinks {
+		return otherName("this process has it open under another path")
+	}
+	from, with := int64(readersNamesAt), f.look
+	if !o.ReadOnly {
+		if f.hold == nil {
+			if f.hold, err = os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+				return err
+			}
+		}
+		from, with = writersNamesAt, f.hold
+	}
+	if err := lock.Byte(with, unix.F_RDLCK, from+name); err != nil {
+		return fmt.Errorf("lock the byte of its name: %w", err)
+	}
+	f.name = name + 1
+	if o.AllowLinks {
+		return nil
+	}
+	bases := []int64{writersNamesAt, readersNamesAt}
+	if o.ReadOnly {
+		bases = bases[:1]
+	}
+	for _, base := range bases {
+		held, err := lock.HeldBeside(with, base, namesSpace, base+name)
+		if err != nil {
+			return err
+		}
+		if held {
+			return otherName("another process has it open under another path")
+		}
+	}
+	return nil
+}
+
+// checkOneName refuses a file that can be seen to have two names.
+func checkOneName(path string) error {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return err
+	}
+	if stat.Nlink > 1 {
+		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
+	}
+	if machine.MountRoot(path) {
+		return &engine.Failure{
+			Kind: engine.ErrUnsupported, Hint: "mount the folder that it is in; Options.AllowLinks overrides this where only one path is ever used",
+			Err: errors.New("the file itself is mounted here, without the WAL and the locks beside it"),
+		}
+	}
+	return nil
+}
+
+func otherName(why string) error {
+	return &engine.Failure{
+		Kind: engine.ErrUnsupported, Hint: "use one path in all programs, and copies in place of links; Options.AllowLinks overrides this where only one path is ever used",
+		Err: fmt.Errorf("the file has more than one name: %s, and the WAL lies beside the name", why),
+	}
+}
+
+// inPlace reports, before a group is begun, that the file is no longer what lies at its path: what would be committed then
+// would be in no file that anybody finds. Lock files that somebody removed are made again.
+func (e *Engine) inPlace() error {
+	if e.memory {
+		return nil
+	}
+	var stat unix.Stat_t
+	err := unix.Stat(e.path, &stat)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replaced("removed or renamed")
+	case err != nil:
+		return fmt.Errorf("look whether the file is in its place: %w", err)
+	case fileKey{uint64(stat.Dev), stat.Ino} != e.file.key: //nolint:unconvert // Dev is signed on macOS
+		return replaced("replaced by another file")
+	case stat.Nlink > 1 && !e.config.AllowLinks:
+		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
+	case e.hold.Removed():
+		return e.retake()
+	}
+	return nil
+}
+
+// retake makes the handle's hold on the file anew when somebody deleted FILE-lock. Others may have had the file for themselves
+// since.
+func (e *Engine) retake() error {
+	if err := e.hold.Retake(e.path + lockSuffix); err != nil {
+		return fmt.Errorf("%s was deleted, and can't be had again: %w", e.path+lockSuffix, err)
+	}
+	have, err := readVersions(e.writer.session)
+	if err == nil {
+		err = e.config.Ladder.mayWrite(have)
+	}
+	return err
+}
+
+func replaced(how string) error {
+	return &engine.Failure{
+		Kind: engine.ErrReplaced, Hint: "close the handle and open the path again; the file as it was may lie under another name",
+		Err: fmt.Errorf("the file was %s while it was open", how),
+	}
+}
