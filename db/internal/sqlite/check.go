@@ -39,7 +39,7 @@ func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
 
 // visit gives fn a reading connection of its own.
 func (e *Engine) visit(ctx context.Context, fn func(*session) error) (err error) {
-	pool, err := openPool(e.path, roleReader, 1)
+	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ type observer struct {
 }
 
 func observe(ctx context.Context, e *Engine) (o *observer, err error) {
-	pool, err := openPool(e.path, roleReader, 1)
+	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
 		return nil, err
 	}
