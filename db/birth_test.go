@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -115,6 +116,39 @@ func TestABirthThatWasCutShortIsFinished(t *testing.T) {
 				t.Errorf("its mode is %v (%v)", info.Mode(), err)
 			}
 		})
+	}
+}
+
+func TestAFileWhoseFirstWriterWasKilledBeforeWALIsFinishedByTheNext(t *testing.T) {
+	dir := t.TempDir()
+	from, path := filepath.Join(dir, "from.db"), filepath.Join(dir, "half.db")
+	d := dbtest.Open(t, db.Options{})
+	if err := d.Backup(t.Context(), from); err != nil { // not in WAL mode
+		t.Fatal(err)
+	}
+	pool, err := sql.Open("sqlite", "file:"+from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close() //nolint:errcheck // what matters has failed before
+	pool.SetMaxOpenConns(1)
+	if _, err := pool.Exec("PRAGMA cache_size=10; BEGIN IMMEDIATE; UPDATE scopes SET name = 'half'; CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000) SELECT x, hex(randomblob(50)) AS h FROM c"); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-journal"} {
+		data, err := os.ReadFile(from + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		putText(string(data))(t, path+suffix)
+	}
+	_, err = db.Open(t.Context(), path, db.Options{ReadOnly: true, AnySchema: true})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(db.Hint(err), "for writing") {
+		t.Errorf("to read: %v", err)
+	}
+	d = dbtest.OpenAt(t, path, db.Options{})
+	if got := one[int](t, d, "SELECT count(*) FROM scopes WHERE name = 'half'"); got != 0 {
+		t.Error("what was not committed is there")
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 // programs are what a process that dbtest.Start makes can run.
 var programs = map[string]dbtest.Program{
+	"crowded":   crowded,
 	"upgrader":  upgrader,
 	"bearer":    bearer,
 	"stranger":  stranger,

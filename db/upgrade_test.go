@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -397,5 +398,45 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 				made[words[2]] = true
 			}
 		}
+	}
+}
+
+// crowded upgrades a file with room for less than the upgrade takes, and says how that ended.
+func crowded(args []string) error {
+	limit := syscall.Rlimit{Cur: 1 << 20, Max: 1 << 40}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return err
+	}
+	o, err := upgraded()
+	if err != nil {
+		return err
+	}
+	o = o.WithStep(migrations.Step{Version: 100, MinReader: 100, MinWriter: 100}, `-- +goose Up
+CREATE TABLE large AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) SELECT x, hex(randomblob(50)) AS h FROM c;`)
+	_, err = db.Migrate(context.Background(), args[0], o)
+	fmt.Println("full:", errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrIO))
+	return nil
+}
+
+func TestAnUpgradeWithoutRoomLeavesTheFileAsItWas(t *testing.T) {
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, "INSERT INTO scopes (name) VALUES ('kept')")
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := dbtest.Start(t, "crowded", path)
+	p.Expect("full: true")
+	p.Wait()
+	d = dbtest.OpenAt(t, path, db.Options{})
+	s, err := d.Schema(t.Context())
+	if err != nil || s.Version != db.SchemaVersion() {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if got := one[string](t, d, "SELECT max(name) FROM scopes"); got != "kept" {
+		t.Errorf("the scope is %q", got)
 	}
 }

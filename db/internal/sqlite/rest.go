@@ -83,8 +83,8 @@ func needsWriter(err error) error {
 	switch primary(err) {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return &engine.Failure{
-			Code: code(err), Hint: "open it once as a user who may write the file and its folder, or read a copy of it (with its -wal or -journal)",
-			Err: fmt.Errorf("its last writer did not close it, and this user may not finish that: %w: %w", fs.ErrPermission, err),
+			Code: code(err), Hint: "open it once for writing (migrate up does), as a user who may write the file and its folder",
+			Err: fmt.Errorf("its last writer did not close it, and a reader may not finish what it left: %w: %w", fs.ErrPermission, err),
 		}
 	}
 	return err
