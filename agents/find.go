@@ -120,7 +120,7 @@ type resolver struct {
 	folders map[string]string // resolved, by absolute path; "" for one that is not there
 }
 
-// resolve gives the path without links where it exists. Where it does not, it is taken as the original compares paths:
+// resolve gives the path without links where it exists. Where it does not, paths are compared
 // component by component, so that doubled and trailing slashes do not count, while ".." does.
 func (r resolver) resolve(path string) string {
 	absolute := path

@@ -10,6 +10,8 @@ import (
 // gcBatch is how many entries one statement of GC removes; see longestTurn.
 const gcBatch = 50
 
+const opGC = "remove stale agents"
+
 const (
 	sqlCountAside = `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ?`
 	sqlGC         = `DELETE FROM agents WHERE id IN (
@@ -29,18 +31,20 @@ func (r *Registry) CountAside(ctx context.Context, until time.Time) (n int, err 
 func (r *Registry) GC(ctx context.Context, until time.Time) (removed int, err error) {
 	for more := true; more; {
 		turn := 0
-		err := r.write(ctx, "remove stale agents", "", func(tx *db.Tx, scope int64) error {
+		err := r.db.Reclaim(ctx, opGC, func(tx *db.Tx) error {
 			turn = 0
-			for began := time.Now(); ; {
-				n, err := tx.Exec(sqlGC, scope, db.Nanos(until), gcBatch)
-				if err != nil {
-					return err
+			return r.writeTx(tx, opGC, "", func(scope int64) error {
+				for began := time.Now(); ; {
+					n, err := tx.Exec(sqlGC, scope, db.Nanos(until), gcBatch)
+					if err != nil {
+						return err
+					}
+					turn += int(n)
+					if more = n == gcBatch; !more || time.Since(began) >= longestTurn {
+						return nil
+					}
 				}
-				turn += int(n)
-				if more = n == gcBatch; !more || time.Since(began) >= longestTurn {
-					return nil
-				}
-			}
+			})
 		})
 		if err != nil {
 			return removed, err

@@ -50,7 +50,7 @@ func processAlive(pid uint32) bool {
 	return !errors.Is(unix.Kill(int(pid), 0), unix.ESRCH)
 }
 
-// CurrentBootID identifies the machine's present start in an entry's BootID, in the original's spelling; nil where the
+// CurrentBootID identifies the machine's present start in an entry's BootID, in the spelling of older programs; nil where the
 // system does not say.
 func CurrentBootID() *string {
 	boot := currentBoot()

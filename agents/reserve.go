@@ -25,7 +25,7 @@ type ReservedError struct {
 	Owner  Entry
 }
 
-// Error is the original's text.
+// Error is the text that programs of the old registry know.
 func (e *ReservedError) Error() string {
 	return fmt.Sprintf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use `heddle thread show %[1]s` "+
 		"to inspect it, or release the session before starting another writer.", e.Thread, e.Owner.SessionID)

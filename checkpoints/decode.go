@@ -10,7 +10,7 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// Decode reads a document. It refuses, with a [DocumentError], what the original could not read: a required member that
+// Decode reads a document. It refuses what no program of the store could read: a required member that
 // is missing, a kind of stage or result that only later versions have, a member twice, 128 levels and more.
 func Decode(document []byte) (*PausedWorkflow, error) {
 	unusual, reason := documents.Look(document)
@@ -37,7 +37,7 @@ func Decode(document []byte) (*PausedWorkflow, error) {
 
 var errUnusual = errors.New("a document that encoding/json reads otherwise")
 
-// unmarshal reads a document that encoding/json understands as the original does.
+// unmarshal reads a document that encoding/json understands in the store's sense.
 func unmarshal(text []byte) (*PausedWorkflow, error) {
 	type plain PausedWorkflow // without UnmarshalJSON
 	var read struct {
@@ -53,7 +53,7 @@ func unmarshal(text []byte) (*PausedWorkflow, error) {
 	return &p, err
 }
 
-// UnmarshalJSON fills in what the original takes for absent members.
+// UnmarshalJSON fills in what absent members stand for.
 func (w *Workflow) UnmarshalJSON(text []byte) error {
 	type plain Workflow
 	read := plain{MaxIterations: 100}
@@ -62,7 +62,7 @@ func (w *Workflow) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// UnmarshalJSON fills in what the original takes for absent members.
+// UnmarshalJSON fills in what absent members stand for.
 func (p *Precondition) UnmarshalJSON(text []byte) error {
 	type plain Precondition
 	read := plain{Operator: "eq"}
@@ -71,7 +71,7 @@ func (p *Precondition) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// UnmarshalJSON fills in what the original takes for absent members.
+// UnmarshalJSON fills in what absent members stand for.
 func (f *ApprovalField) UnmarshalJSON(text []byte) error {
 	type plain ApprovalField
 	read := plain{FieldType: "text"}

@@ -7,7 +7,7 @@
 //	err = claim.Complete(ctx)                        // and is done with it
 //
 // It promises that a claim has one winner, among any number of processes and tries; that what is claimed is either
-// completed or can be claimed again after [Store.RecoverOrphaned], whatever died in between; that a claim which was taken
+// completed or can be claimed again after [Store.Recover], whatever died in between; that a claim which was taken
 // away can't complete the one that followed ([db.ErrLeaseLost]); and that a document comes back byte for byte.
 //
 // A run may pause again while its claim is still open: then a document waits beside the claimed one, and claiming it ends
@@ -21,10 +21,10 @@
 // systems that can refuse an older one.
 //
 // A claim belongs to its process, not to a goroutine or a Store: [Store.Complete] and [Store.RecoverOrphaned] treat all
-// claims of the process alike, also those that are being worked on. Call RecoverOrphaned when a program starts. Claims of
-// other living processes are safe from it, also while those are stopped; with Options.ClaimTTL only until that has passed
-// without a [Claim.Renew].
+// claims of the process alike, also those that are being worked on; RecoverOrphaned is for a program that starts.
+// [Store.Recover] takes what only the dead held, at any time. Claims of other living processes are safe from both, also
+// while those are stopped; with Options.ClaimTTL only until that has passed without a [Claim.Renew].
 //
-// A document that the original could not read is kept, listed, exported and never handed out: Load and Claim answer
+// A document that can't be read is kept, listed, exported and never handed out: Load and Claim answer
 // [db.ErrCorrupt]. Only an import brings one in.
 package checkpoints

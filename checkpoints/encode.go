@@ -15,8 +15,7 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// encode writes p as the original does: pretty, two blanks a level, members in the original's order and keys of maps in
-// byte order (the original's order of those is random). Free-form values come back byte for byte, so they stay as they are.
+// encode writes p pretty, two blanks a level, members in the order of the fields and keys of maps in byte order. Free-form values come back byte for byte, so they stay as they are.
 func encode(p *PausedWorkflow) ([]byte, error) {
 	w := &writer{}
 	w.paused(p)
@@ -249,7 +248,7 @@ func checkJSON(value []byte) error {
 	return nil
 }
 
-// deepest is the level from which on values keep their own line breaks: members that the original skips may be nested to
+// deepest is the level from which on values keep their own line breaks: members that nobody knows may be nested to
 // any depth, and the blanks before a line grow with it, as do the calls on the stack.
 const deepest = 128
 

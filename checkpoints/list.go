@@ -38,7 +38,7 @@ type Summary struct {
 	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
 }
 
-// MarshalJSON gives the fields that the original's own lists have: run_id, paused_stage_id, prompt, created_at. The last
+// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at. The last
 // three are null where the document can't be read.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)

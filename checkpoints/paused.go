@@ -97,8 +97,8 @@ const (
 	StageCompensated StageStatus = "compensated"
 )
 
-// Document is p as it is saved: the bytes that it was read from while they still say the same, else the original's own
-// writing of it, with the members that only the document has. A value that the original could not read back is an error.
+// Document is p as it is saved: the bytes that it was read from while they still say the same, else a new
+// writing of it, with the members that only the document has. A value that could not be read back is an error.
 func (p *PausedWorkflow) Document() ([]byte, error) {
 	if p.document == nil {
 		return encode(p)

@@ -44,7 +44,7 @@ const opRemove = "remove checkpoint"
 // Remove forgets the run, whether it waits, is claimed by anybody, or both. A run that is not there is fine.
 // [Store.Delete] says so.
 func (s *Store) Remove(ctx context.Context, runID string) error {
-	return s.db.Write(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
+	return s.db.Reclaim(ctx, opRemove, func(tx *db.Tx) error { return s.RemoveTx(tx, runID) })
 }
 
 // RemoveTx is Remove inside a transaction.

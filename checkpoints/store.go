@@ -11,7 +11,7 @@ import (
 
 // Options are the choices of NewStore. The zero value is the default.
 type Options struct {
-	// Scope is the part of the file that the store keeps to, what the folder was to the original. "" is the default scope.
+	// Scope is the part of the file that the store keeps to; "" is the default scope.
 	Scope string
 	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a process that still
 	// lives. 0 means that only the death of its process frees a claim.
