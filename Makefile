@@ -44,6 +44,10 @@ test: ## run all tests
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
 
+.PHONY: damage
+damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
+	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance
+
 # More flags for `make torture`; `make torture TORTUREFLAGS=-help` lists them.
 TORTUREFLAGS ?=
 

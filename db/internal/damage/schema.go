@@ -59,8 +59,10 @@ func same(a, b Object) bool {
 	return a.SQL == b.SQL || b.Name == "goose_db_version" || normal(a.SQL) == normal(b.SQL)
 }
 
-// normal is a statement without its comments and with one space where there is any, outside of quotes.
+// normal is a statement without its comments and with one space where there is any, outside of quotes. As SQLite reads it, it
+// ends at a NUL.
 func normal(sql string) string {
+	sql, _, _ = strings.Cut(sql, "\x00")
 	var out strings.Builder
 	space := false
 	for i := 0; i < len(sql); {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 	"selvedge/migrations"
@@ -44,7 +46,7 @@ func (e *Engine) visit(ctx context.Context, fn func(*session) error) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	s, err := retrySession(ctx, pool, roleReader, e.config)
+	s, err := retrySession(ctx, pool, e.readRole(), e.config)
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (c *check) run(ctx context.Context) error {
 	l := c.engine.config.Ladder
 	have, err := c.versions(ctx)
 	if err != nil {
-		return c.look(nil, err)
+		return c.beside(ctx, "versions", c.look(nil, err))
 	}
 	if have.Schema > l.Last().Version { // what it has more, or otherwise, a newer program knows
 		return c.look(damage.ForeignKeys(ctx, c.session.conn))
@@ -80,20 +82,20 @@ func (c *check) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.look(damage.ForeignKeys(ctx, c.session.conn)); err != nil {
+	if err := c.beside(ctx, "foreign keys", c.look(damage.ForeignKeys(ctx, c.session.conn))); err != nil {
 		return err
 	}
 	if have.Schema != l.Last().Version {
 		return nil // an older file may have other tables
 	}
 	for _, invariant := range migrations.Checks() {
-		if err := c.look(damage.Invariant(ctx, c.session.conn, invariant)); err != nil {
+		if err := c.beside(ctx, invariant.Name, c.look(damage.Invariant(ctx, c.session.conn, invariant))); err != nil {
 			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
 		}
 	}
 	for _, sum := range migrations.Checksums {
 		found, count, err := damage.Checksums(ctx, c.session.conn, sum)
-		if err := c.look(found, err); err != nil {
+		if err := c.beside(ctx, "checksums", c.look(found, err)); err != nil {
 			return fmt.Errorf("checksums of %s: %w", sum.Table, err)
 		}
 		if count.Rows > 0 {
@@ -111,6 +113,15 @@ func (c *check) look(found []engine.Problem, err error) error {
 		return nil
 	}
 	return err
+}
+
+// beside makes a problem of the error of a look at a file that is known to be damaged: it lacks a table, or a column.
+func (c *check) beside(ctx context.Context, name string, err error) error {
+	if err == nil || len(c.Problems) == 0 || ctx.Err() != nil || primary(err) != sqlite3.SQLITE_ERROR {
+		return err
+	}
+	c.Problems = append(c.Problems, engine.Problem{Check: name, Detail: err.Error()})
+	return nil
 }
 
 // versions reads what the file says of itself, and holds it to what the program's ladder makes.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
@@ -156,6 +157,9 @@ func readVersions(g interface {
 	err := g.Get(&v, query)
 	if errors.Is(err, engine.ErrNotFound) {
 		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	if primary(err) == sqlite3.SQLITE_ERROR { // its name stands in the schema, and the rest of it can't be parsed
+		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, err)
 	}
 	return v, err
 }

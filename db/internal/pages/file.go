@@ -1,0 +1,247 @@
+package pages
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// A File is a database and the commits in its WAL.
+type File struct {
+	PageSize int
+	Count    int // pages
+
+	file    *os.File
+	wal     *os.File
+	usable  int           // bytes of a page that SQLite uses
+	inWAL   map[int]int64 // offset of the page's newest committed frame
+	vacuums bool          // it has pointer map pages
+}
+
+const (
+	headerSize         = 100
+	walHeaderSize      = 32
+	frameHeaderSize    = 24
+	defaultPageSize    = 4096
+	largestRootAt      = 52
+	pageSizeAt         = 16
+	reservedAt         = 20
+	firstFreeAt        = 32
+	pendingByte        = 0x40000000
+	walMagic           = 0x377f0682 // the last bit says in which byte order its checksums are
+	frameSaltsAt       = 8
+	frameChecksumAt    = 16
+	walHeaderSaltsAt   = 16
+	walHeaderSummedLen = 24
+)
+
+// Open opens the file at path to be read. Nobody may write it meanwhile.
+func Open(path string) (_ *File, err error) {
+	f := &File{PageSize: defaultPageSize, inWAL: map[int]int64{}}
+	if f.file, err = os.Open(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	info, err := f.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	header := make([]byte, headerSize)
+	if _, err := f.file.ReadAt(header, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if size := pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])); size > 0 {
+		f.PageSize = size
+	}
+	if f.wal, err = os.Open(path + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f.Count = int(info.Size()) / f.PageSize
+	if err := f.readWAL(); err != nil {
+		return nil, err
+	}
+	if first, err := f.page(1); err == nil {
+		copy(header, first)
+	}
+	f.usable = f.PageSize
+	if r := int(header[reservedAt]); r <= f.PageSize/4 && pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) > 0 {
+		f.usable -= r
+	}
+	f.vacuums = binary.BigEndian.Uint32(header[largestRootAt:]) != 0 || pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) == 0
+	return f, nil
+}
+
+// Close closes the files.
+func (f *File) Close() error {
+	err := f.file.Close()
+	if f.wal != nil {
+		err = errors.Join(err, f.wal.Close())
+	}
+	return err
+}
+
+func pageSize(stored uint16) int {
+	switch {
+	case stored == 1:
+		return 65536
+	case stored >= 512 && stored&(stored-1) == 0:
+		return int(stored)
+	}
+	return 0
+}
+
+// readWAL finds the newest frame of each page up to the last commit, as a recovery would.
+func (f *File) readWAL() error {
+	if f.wal == nil {
+		return nil
+	}
+	header := make([]byte, walHeaderSize)
+	if _, err := io.ReadFull(f.wal, header); err != nil {
+		return nil // empty
+	}
+	magic := binary.BigEndian.Uint32(header)
+	if magic&^1 != walMagic {
+		return nil
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if magic&1 == 1 {
+		order = binary.BigEndian
+	}
+	if size := int(binary.BigEndian.Uint32(header[8:])); size != f.PageSize {
+		return nil // of another file
+	}
+	sum := walSum([2]uint32{}, header[:walHeaderSummedLen], order)
+	if !sums(header[walHeaderSummedLen:], sum) {
+		return nil
+	}
+	frame := make([]byte, frameHeaderSize+f.PageSize)
+	open := map[int]int64{} // of the transaction under way
+	for at := int64(walHeaderSize); ; at += int64(len(frame)) {
+		if _, err := f.wal.ReadAt(frame, at); err != nil {
+			return nil // a torn last frame is of no commit
+		}
+		if string(frame[frameSaltsAt:frameSaltsAt+8]) != string(header[walHeaderSaltsAt:walHeaderSaltsAt+8]) {
+			return nil
+		}
+		sum = walSum(walSum(sum, frame[:8], order), frame[frameHeaderSize:], order)
+		if !sums(frame[frameChecksumAt:], sum) {
+			return nil
+		}
+		open[int(binary.BigEndian.Uint32(frame))] = at + frameHeaderSize
+		if pages := binary.BigEndian.Uint32(frame[4:]); pages > 0 {
+			for n, offset := range open {
+				f.inWAL[n] = offset
+			}
+			clear(open)
+			f.Count = int(pages)
+		}
+	}
+}
+
+func walSum(sum [2]uint32, data []byte, order binary.ByteOrder) [2]uint32 {
+	for ; len(data) >= 8; data = data[8:] {
+		sum[0] += order.Uint32(data) + sum[1]
+		sum[1] += order.Uint32(data[4:]) + sum[0]
+	}
+	return sum
+}
+
+func sums(stored []byte, sum [2]uint32) bool {
+	return binary.BigEndian.Uint32(stored) == sum[0] && binary.BigEndian.Uint32(stored[4:]) == sum[1]
+}
+
+var errDamaged = errors.New("the page can't be read as what it should be")
+
+// page reads a page.
+func (f *File) page(n int) ([]byte, error) {
+	if n < 1 || n > f.Count {
+		return nil, errDamaged
+	}
+	content := make([]byte, f.PageSize)
+	if offset, ok := f.inWAL[n]; ok {
+		_, err := f.wal.ReadAt(content, offset)
+		return content, err
+	}
+	if _, err := f.file.ReadAt(content, int64(n-1)*int64(f.PageSize)); err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// Free are the pages that are in no use: what lies on them was deleted.
+func (f *File) Free() map[int]bool {
+	free := map[int]bool{}
+	first, err := f.page(1)
+	if err != nil {
+		return free
+	}
+	for trunk := int(binary.BigEndian.Uint32(first[firstFreeAt:])); trunk > 0 && !free[trunk]; {
+		page, err := f.page(trunk)
+		if err != nil {
+			break
+		}
+		free[trunk] = true
+		leaves := min(int(binary.BigEndian.Uint32(page[4:])), f.usable/4-2)
+		for i := range leaves {
+			if leaf := int(binary.BigEndian.Uint32(page[8+4*i:])); leaf > 1 && leaf <= f.Count {
+				free[leaf] = true
+			}
+		}
+		trunk = int(binary.BigEndian.Uint32(page))
+	}
+	for n := 2; n <= f.Count; n++ {
+		if kind, _ := f.pointer(n); kind == pointsFree {
+			free[n] = true
+		}
+	}
+	return free
+}
+
+// The kinds of entries of a pointer map.
+const (
+	pointsRoot  = 1
+	pointsFree  = 2
+	pointsBTree = 5
+)
+
+// pointer is what the pointer map says of a page; its parent where it is a page of a tree.
+func (f *File) pointer(n int) (kind, parent int) {
+	if !f.vacuums || n < 3 {
+		return 0, 0
+	}
+	group := f.usable/5 + 1
+	at := (n-2)/group*group + 2
+	if at == pendingByte/f.PageSize+1 {
+		at++
+	}
+	if n <= at {
+		return 0, 0
+	}
+	page, err := f.page(at)
+	offset := 5 * (n - at - 1)
+	if err != nil || offset+5 > f.usable {
+		return 0, 0
+	}
+	return int(page[offset]), int(binary.BigEndian.Uint32(page[offset+1:]))
+}
+
+// Root is the root of the tree that a page is of, by the pointer map; 0 where that can't be said.
+func (f *File) Root(n int) int {
+	for range 64 { // no tree is as deep
+		switch kind, parent := f.pointer(n); kind {
+		case pointsRoot:
+			return n
+		case pointsBTree:
+			n = parent
+		default:
+			return 0
+		}
+	}
+	return 0
+}

@@ -1,0 +1,306 @@
+package maintenance_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/legacy"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// theTime is when everything in the file happened.
+var theTime = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
+
+func atTheTime() time.Time { return theTime }
+
+// words is a text of n bytes that does not repeat itself.
+func words(r *rand.Rand, n int) string {
+	const letters = "abcdefghijklmnopqrstuvwxyz     .,"
+	var b strings.Builder
+	for range n {
+		b.WriteByte(letters[r.IntN(len(letters))])
+	}
+	return b.String()
+}
+
+// filled makes a file with data of all stores at path: size says how much, about 100 KB each.
+func filled(t testing.TB, path string, size int) {
+	t.Helper()
+	ctx := context.Background()
+	d, err := db.Open(ctx, path, db.Options{Now: atTheTime, Synchronous: db.SyncNormal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, scope := range []string{"", "other"} {
+		for range size {
+			fillRuns(ctx, t, runs.NewStore(d, runs.Options{Scope: scope}), r)
+			fillLive(ctx, t, live.NewStore(d, live.Options{Scope: scope}), r)
+			fillAgents(ctx, t, agents.NewRegistry(d, agents.Options{Scope: scope}), r)
+			fillCheckpoints(ctx, t, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}), r)
+			fillWorkers(ctx, t, d, scope, r)
+			_, err := d.Reserve(ctx, "port", words(r, 8), db.ReserveOptions{Scope: scope, Note: words(r, 40), LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+			must(err)
+		}
+	}
+	for _, kind := range legacy.Kinds() {
+		tree := filepath.Join(t.TempDir(), kind.Name())
+		_, err := kind.Export(ctx, d, "other", tree, legacy.Options{})
+		must(err)
+		_, err = kind.Import(ctx, d, "imported", tree, legacy.Options{})
+		must(err)
+	}
+	must(d.Close())
+}
+
+var number int
+
+func named(what string) string {
+	number++
+	return fmt.Sprintf("%s-%06d", what, number)
+}
+
+func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
+	t.Helper()
+	for i := range 4 {
+		agent, run := fmt.Sprintf("agent-%d", i%3), named("run")
+		err := s.WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: words(r, 60), StartedAt: theTime.Add(time.Duration(i) * time.Second)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var turns []runs.Record
+		for n := range 12 {
+			prompt, tool := words(r, 50), "shell"
+			turn := runs.Turn{Index: uint64(n), Prompt: &prompt, Tool: &tool}
+			turn.Parameters, _ = json.Marshal(words(r, 200))
+			turn.Output, _ = json.Marshal(words(r, 300+r.IntN(200)+5000*(n/11)*(i/3)))
+			turns = append(turns, turn)
+		}
+		if err := s.Append(ctx, runs.Batch{AgentID: agent, RunID: run, Records: turns, Key: words(r, 12)}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue
+		}
+		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}
+		if err := s.WriteEnded(ctx, runs.Ended{RunID: run, AgentID: agent, EndedAt: theTime, Termination: done}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func fillLive(ctx context.Context, t testing.TB, s *live.Store, r *rand.Rand) {
+	t.Helper()
+	for range 3 {
+		id := named("live")
+		if _, err := s.CreateRunWithID(ctx, id, "session", words(r, 100)); err != nil {
+			t.Fatal(err)
+		}
+		events := []live.Event{live.AgentStart(words(r, 80))}
+		for range 15 {
+			events = append(events, live.TextDelta(words(r, 150)))
+		}
+		events = append(events, live.AgentEnd(words(r, 200)))
+		if _, err := s.Append(ctx, id, live.Batch{Events: events, Key: words(r, 12)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func fillAgents(ctx context.Context, t testing.TB, s *agents.Registry, r *rand.Rand) {
+	t.Helper()
+	for i := range 8 {
+		id, thread := named("agent"), named("thread")
+		note := words(r, 40)
+		e := agents.Entry{
+			SessionID: id, Thread: thread, BaseState: words(r, 30), StartedAt: theTime, Status: agents.Active,
+			Provider: &note, Model: &note, Harness: &note, ClientInstanceID: &note, Path: &note,
+		}
+		if i%2 == 0 {
+			_, _, err := s.TryLeaseThread(ctx, thread, agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) { return e, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+		} else if err := s.Save(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.LogContextQuery(ctx, id, agents.ContextQuery{Path: words(r, 30)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func fillCheckpoints(ctx context.Context, t testing.TB, s *checkpoints.Store, r *rand.Rand) {
+	t.Helper()
+	for i := range 5 {
+		id := named("paused")
+		err := s.Save(ctx, &checkpoints.PausedWorkflow{
+			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: words(r, 30), Start: "gate", MaxIterations: 100},
+			PausedStageID: "gate", Prompt: words(r, 400*(1+i*4)), OutputKey: "approval", CreatedAt: theTime,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if _, _, err := s.Claim(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func fillWorkers(ctx context.Context, t testing.TB, d *db.DB, scope string, r *rand.Rand) {
+	t.Helper()
+	rt, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope, RuntimeID: workers.RuntimeID(named("runtime"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		detail, err := rt.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent(words(r, 60))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			if _, err := rt.SendInput(ctx, detail.WorkerRef, workers.UserInput(words(r, 150))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 0 {
+			if _, err := rt.StopWorker(ctx, detail.WorkerRef, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// answers are what the stores say of a file, as text, one line each.
+func answers(ctx context.Context, path string) (lines []string, err error) {
+	d, err := db.Open(ctx, path, db.Options{MustExist: true, Now: atTheTime, Synchronous: db.SyncNormal})
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close() //nolint:errcheck // only read
+	a := &answering{ctx: ctx, d: d}
+	for _, scope := range []string{"", "other", "imported"} {
+		a.runs(runs.NewStore(d, runs.Options{Scope: scope}))
+		a.live(live.NewStore(d, live.Options{Scope: scope}))
+		a.agents(agents.NewRegistry(d, agents.Options{Scope: scope}))
+		a.checkpoints(checkpoints.NewStore(d, checkpoints.Options{Scope: scope}))
+		a.workers(scope)
+		each(a, "reservation", d.AllReservations(ctx, db.ReservationFilter{Scope: scope}), nil)
+	}
+	for after := int64(0); a.err == nil; {
+		list, err := legacy.ListQuarantine(ctx, d, "imported", after, 100)
+		if a.err = err; err != nil || len(list) == 0 {
+			break
+		}
+		for _, q := range list {
+			a.say("quarantine", q)
+			after = q.ID
+		}
+	}
+	return a.lines, a.err
+}
+
+type answering struct {
+	ctx   context.Context
+	d     *db.DB
+	lines []string
+	err   error
+}
+
+func (a *answering) say(what string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		text = fmt.Append(nil, v)
+	}
+	a.lines = append(a.lines, what+" "+string(text))
+}
+
+func each[T any](a *answering, what string, list iter.Seq2[T, error], fn func(T)) {
+	if a.err != nil {
+		return
+	}
+	for v, err := range list {
+		if err != nil {
+			a.err = err
+			return
+		}
+		a.say(what, v)
+		if fn != nil {
+			fn(v)
+		}
+	}
+}
+
+func (a *answering) runs(s *runs.Store) {
+	each(a, "run", s.All(a.ctx, runs.Filter{}), func(r runs.RunSummary) {
+		each(a, "record", s.Trace(a.ctx, runs.RunRef{AgentID: r.AgentID, RunID: r.RunID}), nil)
+	})
+}
+
+func (a *answering) live(s *live.Store) {
+	each(a, "live run", s.All(a.ctx, live.Filter{}), func(r live.RunSnapshot) {
+		each(a, "event", s.EachEvent(a.ctx, r.ID), nil)
+	})
+}
+
+func (a *answering) agents(s *agents.Registry) {
+	each(a, "agent", s.All(a.ctx, agents.Filter{}), func(e agents.Entry) {
+		held, ok, err := s.Reservation(a.ctx, e.Thread)
+		a.fail(err)
+		a.say("held", []any{ok, held})
+	})
+}
+
+func (a *answering) checkpoints(s *checkpoints.Store) {
+	each(a, "checkpoint", s.All(a.ctx, checkpoints.Filter{}), func(c checkpoints.Summary) {
+		document, ok, err := s.LoadDocument(a.ctx, c.RunID)
+		a.fail(err)
+		a.say("document", []any{ok, string(document)})
+	})
+}
+
+func (a *answering) workers(scope string) {
+	each(a, "runtime", workers.NewRuntimes(a.d, scope).All(a.ctx, workers.RuntimeFilter{}), func(r workers.RuntimeSummary) {
+		rt, err := workers.Open(a.ctx, a.d, workers.RuntimeOptions{Scope: scope, RuntimeID: r.RuntimeID})
+		if err != nil {
+			a.fail(err)
+			return
+		}
+		each(a, "runtime event", rt.EachEvent(a.ctx), nil)
+		diagnostics, err := rt.Diagnostics(a.ctx)
+		a.fail(err)
+		a.say("diagnostics", diagnostics)
+		each(a, "worker", rt.All(a.ctx, workers.WorkerFilter{}), func(w workers.WorkerSummary) {
+			detail, err := rt.WorkerDetail(a.ctx, w.WorkerRef)
+			a.fail(err)
+			a.say("detail", detail)
+			each(a, "entry", rt.Transcript(a.ctx, w.WorkerRef), nil)
+		})
+	})
+}
+
+func (a *answering) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
