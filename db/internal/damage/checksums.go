@@ -44,6 +44,25 @@ func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []en
 	}
 }
 
+// Rows gives every row of a table with its key, its checksum and the columns that it covers, and names the columns of the key.
+func Rows(ctx context.Context, c Conn, sum migrations.Checksum, row func(key []any, kept any, covered []any)) ([]string, error) {
+	t, err := summedTable(ctx, c, sum)
+	if err != nil || t == nil {
+		return nil, err
+	}
+	for after := []any(nil); ; {
+		n := 0
+		err := t.batch(ctx, c, after, func(key []any, kept any, covered []any) {
+			n++
+			after = key
+			row(key, kept, append([]any{}, covered...))
+		})
+		if err != nil || n < checksumBatch {
+			return t.key, err
+		}
+	}
+}
+
 // A summed is a table that is read row by row in the order of its key.
 type summed struct {
 	table string

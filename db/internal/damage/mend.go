@@ -123,17 +123,19 @@ func near(a, b Object) bool {
 // maxBytes is in how many places a text may differ that damage changed: more is somebody's work.
 const maxBytes = 2
 
-func fewBits(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	n := 0
+func fewBits(a, b string) bool { return len(a) == len(b) && others(a, b) <= maxBytes }
+
+// Alike reports whether two texts are the same but for some bytes.
+func Alike(a, b string) bool { return len(a) == len(b) && others(a, b) <= len(a)/10 }
+
+// others is in how many places two texts of one length differ.
+func others(a, b string) (n int) {
 	for i := range len(a) {
 		if a[i] != b[i] {
 			n++
 		}
 	}
-	return n <= maxBytes
+	return n
 }
 
 // mendGuests looks after views that are the user's: in memory it is tried whether they can be parsed.

@@ -245,3 +245,9 @@ func (f *File) Root(n int) int {
 	}
 	return 0
 }
+
+// IsRoot reports whether the pointer map says that a page is the root of a tree.
+func (f *File) IsRoot(n int) bool {
+	kind, _ := f.pointer(n)
+	return kind == pointsRoot
+}

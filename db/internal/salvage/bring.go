@@ -1,0 +1,211 @@
+package salvage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selvedge/db/internal/damage"
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/pages"
+)
+
+// Leftovers is the table of the new file for what could not be brought to its place.
+const Leftovers = "salvage_leftovers"
+
+const sqlMakeLeftovers = `CREATE TABLE IF NOT EXISTS ` + Leftovers + ` (
+    id        INTEGER NOT NULL PRIMARY KEY, -- in the order in which they were found
+    of_table  TEXT    NOT NULL,             -- where the row was
+    reason    TEXT    NOT NULL,             -- why it is here, and not there
+    statement TEXT    NOT NULL              -- what would put it there
+) STRICT`
+
+// ours are the tables of which the new file has its own rows.
+var ours = []string{"selvedge_file", "goose_db_version", Leftovers}
+
+// A Bringing takes rows from a damaged file to a new one, in the caller's transaction.
+type Bringing struct {
+	From        *Source
+	To          damage.Writer
+	KeepSuspect bool
+
+	all   []*table
+	notes []string
+}
+
+// Bring inserts every row that can be read. Triggers must be gone and foreign keys off.
+func (b *Bringing) Bring(ctx context.Context) (err error) {
+	known, err := damage.Objects(ctx, b.To)
+	if err != nil {
+		return err
+	}
+	b.From.Known(known)
+	for _, e := range b.From.Schema { // its user's tables come too
+		mine := slices.ContainsFunc(known, func(o damage.Object) bool { return strings.EqualFold(o.Name, e.Name) })
+		if e.Type != "table" || e.Root == 0 || mine || strings.HasPrefix(e.Name, "sqlite_") {
+			continue
+		}
+		if _, err := b.To.ExecContext(ctx, e.SQL); err != nil {
+			b.notes = append(b.notes, fmt.Sprintf("table %s of the user's: %v", e.Name, err))
+		}
+	}
+	if b.all, err = tables(ctx, b.To); err != nil {
+		return err
+	}
+	byRoot := b.From.assign(b.all)
+	f := b.From.file
+	for n := 2; n <= f.Count; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if b.From.free[n] || b.From.roots[n] == 1 {
+			continue
+		}
+		p, ok := f.Read(n)
+		if !ok || p.Table && !p.Leaf {
+			continue
+		}
+		t := b.From.of(p, byRoot, b.all)
+		if t == nil {
+			if p.Table && len(p.Rows) > 0 && b.From.roots[n] == 0 && b.From.file.Root(n) == 0 {
+				b.notes = append(b.notes, fmt.Sprintf("page %d has %d rows of which nobody can say whose they are", n, len(p.Rows)))
+			}
+			continue
+		}
+		if t.rowless == p.Table || slices.Contains(ours, t.name) {
+			continue
+		}
+		t.count.Lost += int64(p.Lost)
+		for _, r := range p.Rows {
+			if err := b.put(ctx, t, r); err != nil {
+				return err
+			}
+		}
+	}
+	return b.sequences(ctx)
+}
+
+// put inserts a row, or puts it aside.
+func (b *Bringing) put(ctx context.Context, t *table, r pages.Row) error {
+	values, fits := t.values(r)
+	if !fits {
+		t.count.Suspect++
+		return b.aside(ctx, t.name, "its columns are not of their types", t.anyhow(r))
+	}
+	if whole, _ := t.whole(values); !whole {
+		t.count.Suspect++
+		if !b.KeepSuspect {
+			return b.aside(ctx, t.name, "its checksum is another", t.statement(r, values))
+		}
+		values[t.column(t.sum.Column)] = nil // its user has decided
+	}
+	text, args := t.insert(r, values)
+	if _, err := b.To.ExecContext(ctx, text, args...); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return b.aside(ctx, t.name, err.Error(), t.statement(r, values))
+	}
+	t.count.Taken++
+	return nil
+}
+
+// insert is the statement for a row: by its names, since a row from before a column was added lacks it.
+func (t *table) insert(r pages.Row, values []any) (string, []any) {
+	text, ok := t.inserted[len(values)]
+	if !ok {
+		verb := "INSERT INTO "
+		if t.name == "scopes" {
+			verb = "INSERT OR REPLACE INTO " // the new file has the default one
+		}
+		text = verb + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" + strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
+		t.inserted[len(values)] = text
+	}
+	if !t.rowless && t.alias < 0 {
+		values = append([]any{r.Rowid}, values...)
+	}
+	return text, values
+}
+
+func (t *table) names(n int) (list []string) {
+	if !t.rowless && t.alias < 0 {
+		list = append(list, "rowid")
+	}
+	for _, c := range t.columns[:n] {
+		list = append(list, quoted(c.Name))
+	}
+	return list
+}
+
+// statement is insert with the values in it.
+func (t *table) statement(r pages.Row, values []any) string {
+	_, all := t.insert(r, values)
+	var list []string
+	for _, v := range all {
+		list = append(list, literal(v))
+	}
+	return "INSERT INTO " + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" + strings.Join(list, ", ") + ")"
+}
+
+// anyhow is a statement for a row that does not fit: as it was read.
+func (t *table) anyhow(r pages.Row) string {
+	var list []string
+	for _, v := range r.Values {
+		list = append(list, literal(v))
+	}
+	return fmt.Sprintf("-- row %d of %s: (%s)", r.Rowid, t.name, strings.Join(list, ", "))
+}
+
+func (b *Bringing) aside(ctx context.Context, name, reason, statement string) error {
+	if _, err := b.To.ExecContext(ctx, sqlMakeLeftovers); err != nil {
+		return err
+	}
+	b.count(name).Aside++
+	_, err := b.To.ExecContext(ctx, "INSERT INTO "+Leftovers+" (of_table, reason, statement) VALUES (?, ?, ?)", name, reason, statement)
+	return err
+}
+
+func (b *Bringing) count(name string) *engine.SalvagedTable {
+	for _, t := range b.all {
+		if t.name == name {
+			return &t.count
+		}
+	}
+	t := &table{name: name, count: engine.SalvagedTable{Table: name}}
+	b.all = append(b.all, t)
+	return &t.count
+}
+
+// sequences sees to it that no number is given twice.
+func (b *Bringing) sequences(ctx context.Context) error {
+	for _, row := range b.From.Rows("sqlite_sequence") {
+		if len(row) != 3 {
+			continue
+		}
+		name, isName := row[1].(string)
+		seq, isSeq := row[2].(int64)
+		if !isName || !isSeq || seq < 0 {
+			continue
+		}
+		if _, err := b.To.ExecContext(ctx, `INSERT INTO sqlite_sequence (name, seq) SELECT ?, 0
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?) AND EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`,
+			name, name, name); err != nil {
+			return err
+		}
+		if _, err := b.To.ExecContext(ctx, `UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?`, seq, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report is what became of the rows.
+func (b *Bringing) Report() (list []engine.SalvagedTable, notes []string) {
+	for _, t := range b.all {
+		if t.count.Taken+t.count.Aside+t.count.Lost > 0 {
+			list = append(list, t.count)
+		}
+	}
+	return list, b.notes
+}

@@ -1,0 +1,189 @@
+package maintenance_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/maintenance"
+)
+
+// A place is what SQLite's dbstat says of a page of a table.
+type place struct {
+	table    string
+	page     int
+	kind     string
+	cells    int64
+	overflow bool
+}
+
+func places(t *testing.T, path string) (list []place) {
+	t.Helper()
+	c, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close() //nolint:errcheck // only read
+	rows, err := c.QueryContext(t.Context(), `SELECT d.name, d.pageno, d.pagetype, d.ncell, d.path LIKE '%+%', coalesce(l.wr, 0) FROM dbstat AS d
+JOIN pragma_table_list AS l ON l.name = d.name AND l.schema = 'main'
+WHERE d.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND d.name NOT IN ('selvedge_file', 'goose_db_version')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	for rows.Next() {
+		var p place
+		var rowless bool
+		if err := rows.Scan(&p.table, &p.page, &p.kind, &p.cells, &p.overflow, &rowless); err != nil {
+			t.Fatal(err)
+		}
+		if p.kind == "internal" && !rowless {
+			p.cells = 0 // it holds no rows
+		}
+		list = append(list, p)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// atLeast is how many rows of each table lie on pages that are whole. One whose overflow page is damaged does not.
+func atLeast(list []place, damaged map[int]bool) map[string]int64 {
+	rows := map[string]int64{}
+	for _, p := range list {
+		switch {
+		case p.overflow && damaged[p.page]:
+			rows[p.table]--
+		case !p.overflow && !damaged[p.page]:
+			rows[p.table] += p.cells
+		}
+	}
+	return rows
+}
+
+func salvages(t *testing.T) int {
+	if text := os.Getenv("SELVEDGE_SALVAGES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return 8
+}
+
+func TestSalvageBringsEveryRowOnWholePages(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole.db")
+	filled(t, whole, 2)
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := places(t, whole)
+	const pageSize = 4096
+	free := freePages(t, content, pageSize)
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("SELVEDGE_SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := rand.New(rand.NewPCG(seed, 0))
+	for round := range salvages(t) {
+		t.Run(fmt.Sprintf("round %d of seed %d", round, seed), func(t *testing.T) {
+			spoiled, damaged := slices.Clone(content), map[int]bool{}
+			for range 1 + r.IntN(12) {
+				n := 2 + r.IntN(len(content)/pageSize-1)
+				if free[n] {
+					continue
+				}
+				damaged[n] = true
+				page := spoiled[(n-1)*pageSize : n*pageSize]
+				switch r.IntN(3) {
+				case 0:
+					clear(page)
+				case 1:
+					for i := range page {
+						page[i] = byte(r.Uint32())
+					}
+				default:
+					for range 20 {
+						page[r.IntN(pageSize)] ^= 1 << r.IntN(8)
+					}
+				}
+			}
+			from, to := filepath.Join(t.TempDir(), "damaged.db"), filepath.Join(t.TempDir(), "salvaged.db")
+			if err := os.WriteFile(from, spoiled, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range report.Problems {
+				t.Errorf("the new file: %s: %s", p.Check, p.Detail)
+			}
+			got := map[string]int64{}
+			for _, table := range report.Tables {
+				got[table.Table] = table.Taken + table.Aside
+			}
+			for table, want := range atLeast(list, damaged) {
+				if got[table] < want {
+					t.Errorf("%s has %d rows on whole pages, and %d were brought", table, want, got[table])
+				}
+			}
+			if t.Failed() {
+				t.Logf("damaged %v: %+v\n%s", damaged, report.Tables, strings.Join(report.Notes, "\n"))
+			}
+			if _, err := answers(t.Context(), to); err != nil {
+				t.Errorf("the stores of the new file: %v", err)
+			}
+			if after, err := os.ReadFile(from); err != nil || !slices.Equal(after, spoiled) {
+				t.Errorf("the damaged file was changed (%v)", err)
+			}
+		})
+	}
+}
+
+func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "whole.db"), filepath.Join(dir, "salvaged.db")
+	filled(t, from, 1)
+	report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Damaged > 0 || len(report.Problems) > 0 || len(report.Notes) > 0 {
+		t.Errorf("%+v", report)
+	}
+	for _, s := range report.Stores {
+		if s.Aside+s.Lost > 0 || s.Taken == 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+	before, err := answers(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := answers(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, after) {
+		t.Error(difference(before, after))
+	}
+	if _, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{}); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("a second time: %v", err)
+	}
+}
