@@ -147,3 +147,25 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 		t.Errorf("%d of %d went unnoticed", unnoticed, changing)
 	}
 }
+
+func TestEveryRowThatIsWrittenHasAChecksum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "whole.db")
+	filled(t, path, 1)
+	d, err := db.Open(t.Context(), path, db.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // only read
+	x, err := d.Examine(t.Context())
+	if err != nil || len(x.Problems) > 0 {
+		t.Fatal(x.Problems, err)
+	}
+	if len(x.Checksums) < 15 {
+		t.Errorf("%d tables with checksums have rows", len(x.Checksums))
+	}
+	for _, c := range x.Checksums {
+		if c.Without > 0 {
+			t.Errorf("%d of %d rows of %s have none", c.Without, c.Rows, c.Table)
+		}
+	}
+}

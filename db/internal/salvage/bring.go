@@ -77,8 +77,9 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 			continue
 		}
 		t.count.Lost += int64(p.Lost)
+		spoiled := p.Lost > 0 || t.spoiled(p.Rows)
 		for _, r := range p.Rows {
-			if err := b.put(ctx, t, r); err != nil {
+			if err := b.put(ctx, t, r, spoiled); err != nil {
 				return err
 			}
 		}
@@ -86,19 +87,32 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 	return b.sequences(ctx)
 }
 
-// put inserts a row, or puts it aside.
-func (b *Bringing) put(ctx context.Context, t *table, r pages.Row) error {
+// spoiled reports whether any of the rows shows that their page is damaged.
+func (t *table) spoiled(rows []pages.Row) bool {
+	return slices.ContainsFunc(rows, func(r pages.Row) bool {
+		values, fits := t.values(r)
+		whole, _ := t.whole(values)
+		return !fits || !whole
+	})
+}
+
+// put inserts a row, or puts it aside. On a spoiled page a row without a checksum may be one that lost it.
+func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool) error {
 	values, fits := t.values(r)
 	if !fits {
 		t.count.Suspect++
 		return b.aside(ctx, t.name, "its columns are not of their types", t.anyhow(r))
 	}
-	if whole, _ := t.whole(values); !whole {
+	whole, summed := t.whole(values)
+	if !whole || t.sum != nil && !summed && spoiled {
 		t.count.Suspect++
 		if !b.KeepSuspect {
-			return b.aside(ctx, t.name, "its checksum is another", t.statement(r, values))
+			reason := map[bool]string{false: "its checksum is another", true: "it has no checksum, and its page is damaged"}[whole]
+			return b.aside(ctx, t.name, reason, t.statement(r, values))
 		}
-		values[t.column(t.sum.Column)] = nil // its user has decided
+		if !whole {
+			values[t.column(t.sum.Column)] = nil // its user has decided
+		}
 	}
 	text, args := t.insert(r, values)
 	if _, err := b.To.ExecContext(ctx, text, args...); err != nil {
