@@ -70,9 +70,9 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 		}
 		return nil, err
 	}
-	opened.Lock()
-	mine := opened.handles[keyOf(info)] > 0
-	opened.Unlock()
+	sharedFiles.Lock()
+	mine := sharedFiles.byKey[keyOf(info)] != nil
+	sharedFiles.Unlock()
 	busy := &engine.Failure{Kind: engine.ErrBusy, Hint: "stop the programs that have the file open", Err: fmt.Errorf("%s is open", path)}
 	if mine {
 		return nil, busy
