@@ -308,3 +308,39 @@ func TestAPIDOfAnotherNamespaceSaysNothing(t *testing.T) {
 		t.Errorf("after a change from here it is %s", got)
 	}
 }
+
+// A pid that another process got since is not the agent's any more.
+func TestAReusedPIDEndsADetachedLease(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", detached)
+	err := f.db.Write(ctx, "as if born at another time", func(tx *db.Tx) error {
+		n, err := tx.Exec(`UPDATE agent_reservations SET pid_born_at = pid_born_at - 1 WHERE pid_born_at IS NOT NULL`)
+		if err == nil && n != 1 {
+			err = errors.New("nobody noted when the process was born")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLost(t, lease)
+	if got := f.owner(t, "main"); got != "" {
+		t.Errorf("the owner is %q", got)
+	}
+}
+
+// A heartbeat of the lease is newer than what the entry says, until somebody writes the entry.
+func TestWhatIsWrittenIsReadBackBehindAHeartbeat(t *testing.T) {
+	f := newFixture(t)
+	lease := f.lease(t, "main", minute)
+	if err := lease.Heartbeat(ctx); err != nil {
+		t.Fatal(err)
+	}
+	want := f.wall.Now().Add(-time.Hour)
+	if _, _, err := f.UpdateEntry(ctx, lease.SessionID(), func(e *agents.Entry) { e.HeartbeatAt, e.LastProgressAt = &want, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, f.Registry, lease.SessionID()); !got.HeartbeatAt.Equal(want) || got.LastProgressAt != nil {
+		t.Errorf("it is %s", got.TOML())
+	}
+}
