@@ -15,6 +15,7 @@ import (
 type handle struct {
 	conn *sqlx.Conn
 	db   uintptr
+	file uintptr // its sqlite3_file; 0 in memory
 }
 
 func handleOf(conn *sqlx.Conn) (handle, error) {
@@ -24,6 +25,9 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
 			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr && field.Uint() != 0 {
 				h.db = uintptr(field.Uint())
+				tls := libc.NewTLS()
+				defer tls.Close()
+				h.file = mainFile(tls, h.db)
 				return nil
 			}
 		}
