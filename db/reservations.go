@@ -82,6 +82,20 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 	return page, err
 }
 
+// Reservation gives the one of a kind and name, if it is there.
+func (d *DB) Reservation(ctx context.Context, scope, kind, name string) (r Reservation, ok bool, err error) {
+	err = d.Read(ctx, "find reservation", func(rx *Rx) error {
+		id, there, err := rx.Scope(scope)
+		if err != nil || !there {
+			return err
+		}
+		l := &Lease{db: d, scope: scope, kind: kind, name: name}
+		r, ok, err = l.row(rx, id)
+		return err
+	})
+	return r, ok, err
+}
+
 // AllReservations lists them all.
 func (d *DB) AllReservations(ctx context.Context, f ReservationFilter) iter.Seq2[Reservation, error] {
 	return AllPages(func(at At) (Page[Reservation], error) { return d.Reservations(ctx, f, at) })

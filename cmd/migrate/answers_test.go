@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/agents"
 	"selvedge/db"
@@ -127,6 +129,44 @@ func workersFile(t *testing.T, tree string) string {
 	return path
 }
 
+// reservationsFile gives a file in which two things are reserved.
+func reservationsFile(t *testing.T) string {
+	t.Helper()
+	path := dbtest.Path(t)
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	for _, name := range []string{"8080", "8081"} {
+		o := db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}, Note: "the page"}
+		if _, err := d.Reserve(t.Context(), "port", name, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+func TestAReservationIsListedAndReleasedOnce(t *testing.T) {
+	path := reservationsFile(t)
+	exit, stdout, stderr := call(t, "--db", path, "reservations", "list")
+	if exit != 0 || strings.Count(stdout, "held") != 2 || !strings.Contains(stdout, fmt.Sprint(os.Getpid())) {
+		t.Errorf("list: exit %d: %s%s", exit, stdout, stderr)
+	}
+	for _, c := range []struct {
+		exit int
+		args []string
+	}{
+		{kindNotFound.exit, []string{"port", "8080", "--epoch", "99"}},
+		{0, []string{"port", "8080"}},
+		{kindNotFound.exit, []string{"port", "8080"}},
+	} {
+		if exit, stdout, stderr := call(t, append([]string{"--db", path, "reservations", "release"}, c.args...)...); exit != c.exit {
+			t.Errorf("release %q: exit %d: %s%s", c.args, exit, stdout, stderr)
+		}
+	}
+}
+
 // showEach are the calls that show the first workers of a file.
 func showEach(t *testing.T, path string) (calls [][]string) {
 	t.Helper()
@@ -154,41 +194,43 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
-	waiting := checkpointsFile(t)
+	waiting, reserved := checkpointsFile(t), reservationsFile(t)
 	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
 	calls := map[string][][]string{
-		"up":                  {{"--db", fresh, "up", "--show-sql"}},
-		"down":                {{"--db", checkpointsFile(t), "down", "--to", "1", "--yes", "--show-sql"}},
-		"restore":             {{"--db", dbtest.Path(t), "restore", waiting}},
-		"status":              {{"--db", file, "status"}},
-		"version":             {{"version"}},
-		"import":              {{"--db", dbtest.Path(t), "import", "auto", odd}},
-		"verify":              {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
-		"export":              {{"--db", file, "export", "runs", export}},
-		"quarantine list":     {{"--db", file, "quarantine", "list"}},
-		"quarantine show":     {{"--db", file, "quarantine", "show", "1"}},
-		"check":               {{"--db", file, "check"}, {"--db", broken, "check"}},
-		"backup":              {{"--db", file, "backup", copied}},
-		"stats":               {{"--db", file, "stats"}},
-		"query":               {{"--db", file, "query", "SELECT 1"}},
-		"runs list":           {{"--db", file, "runs", "list"}},
-		"runs show":           {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
-		"runs tail":           {{"--db", file, "runs", "tail", "duplicate-index-key"}},
-		"agents list":         {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
-		"agents show":         {{"--db", registry, "agents", "show", "agent-full"}},
-		"agents reap":         {{"--db", registry, "agents", "reap", "--thread", "none"}},
-		"agents release":      {{"--db", registry, "agents", "release", "agent-plain"}},
-		"workers list":        {{"--db", workers, "workers", "list"}},
-		"workers show":        showEach(t, workers),
-		"workers tail":        {{"--db", fewWorkers, "workers", "tail", "--runtime", "runtime-fs-authority", "--all"}},
-		"live list":           {{"--db", liveFile(t), "live", "list"}},
-		"live show":           {{"--db", liveFile(t), "live", "show", "run-"}},
-		"live tail":           {{"--db", liveFile(t), "live", "tail", "run-"}},
-		"checkpoints list":    {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
-		"checkpoints show":    {{"--db", waiting, "checkpoints", "show", "claimed"}},
-		"checkpoints recover": {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
-		"completion":          {{"completion", "bash"}},
-		"help":                {{"help", "up"}},
+		"up":                   {{"--db", fresh, "up", "--show-sql"}},
+		"down":                 {{"--db", checkpointsFile(t), "down", "--to", "1", "--yes", "--show-sql"}},
+		"restore":              {{"--db", dbtest.Path(t), "restore", waiting}},
+		"status":               {{"--db", file, "status"}},
+		"version":              {{"version"}},
+		"import":               {{"--db", dbtest.Path(t), "import", "auto", odd}},
+		"verify":               {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
+		"export":               {{"--db", file, "export", "runs", export}},
+		"quarantine list":      {{"--db", file, "quarantine", "list"}},
+		"quarantine show":      {{"--db", file, "quarantine", "show", "1"}},
+		"check":                {{"--db", file, "check"}, {"--db", broken, "check"}},
+		"backup":               {{"--db", file, "backup", copied}},
+		"stats":                {{"--db", file, "stats"}},
+		"query":                {{"--db", file, "query", "SELECT 1"}},
+		"runs list":            {{"--db", file, "runs", "list"}},
+		"runs show":            {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
+		"runs tail":            {{"--db", file, "runs", "tail", "duplicate-index-key"}},
+		"agents list":          {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
+		"agents show":          {{"--db", registry, "agents", "show", "agent-full"}},
+		"agents reap":          {{"--db", registry, "agents", "reap", "--thread", "none"}},
+		"agents release":       {{"--db", registry, "agents", "release", "agent-plain"}},
+		"workers list":         {{"--db", workers, "workers", "list"}},
+		"workers show":         showEach(t, workers),
+		"workers tail":         {{"--db", fewWorkers, "workers", "tail", "--runtime", "runtime-fs-authority", "--all"}},
+		"live list":            {{"--db", liveFile(t), "live", "list"}},
+		"live show":            {{"--db", liveFile(t), "live", "show", "run-"}},
+		"live tail":            {{"--db", liveFile(t), "live", "tail", "run-"}},
+		"checkpoints list":     {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
+		"checkpoints show":     {{"--db", waiting, "checkpoints", "show", "claimed"}},
+		"checkpoints recover":  {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
+		"reservations list":    {{"--db", reserved, "reservations", "list", "--limit", "1"}, {"--db", reserved, "reservations", "list"}},
+		"reservations release": {{"--db", reserved, "reservations", "release", "port", "8080"}},
+		"completion":           {{"completion", "bash"}},
+		"help":                 {{"help", "up"}},
 	}
 	for name, answer := range answers {
 		documented := map[string]bool{}

@@ -37,6 +37,7 @@ var answers = map[string]any{
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},
 	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
+	"reservations list": listOf[reservationItem]{}, "reservations release": reservationAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
 
