@@ -142,6 +142,39 @@ func TestRuntimesOfAScope(t *testing.T) {
 	}
 }
 
+// The cursor of a list is one of its runtime's, though both have a worker of that id.
+func TestACursorOfAListBelongsToItsRuntime(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
+	for range 2 {
+		must(a.CreateWorker(ctx, taskRequest("x")))(t)
+		must(b.CreateWorker(ctx, taskRequest("x")))(t)
+	}
+	page := must(a.Page(ctx, workers.WorkerFilter{}, db.At{Limit: 1}))(t)
+	if _, err := b.Page(ctx, workers.WorkerFilter{}, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+		t.Errorf("another runtime's cursor gave %v", err)
+	}
+}
+
+func TestAFilterOfFollowAllTakesRuntimesFromWhenTheyPass(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	runs, stops := open(t, d, workers.RuntimeOptions{RuntimeID: "a runs"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b stops"})
+	stopped := workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: workers.RuntimeStopped})
+	must(runs.CreateWorker(ctx, taskRequest("not told")))(t)
+	must(stops.StopRuntime(ctx))(t)
+	for item, err := range stopped {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item.Of != "b stops" {
+			t.Errorf("it was told of %q", item.Of)
+		}
+		if item.What == db.StatusChanged {
+			break
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestDeletingARuntimeTakesAllOfItAndNothingElse(t *testing.T) {
