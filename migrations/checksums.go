@@ -28,7 +28,7 @@ var Checksums = []Checksum{
 	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
 	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
 		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items", "next_worker_sequence",
-		"next_event_id", "next_diagnostic_id", "next_event_position", "first_event_position", "events_in_order", "running_workers",
+		"next_diagnostic_id", "first_event_position", "events_in_order", "running_workers",
 		"stopped_workers", "cancelled_workers", "diagnostics", "created_at", "stopped_at",
 	}},
 	{Table: "workers", Column: "checksum", Covered: []string{

@@ -72,7 +72,7 @@ func (r *Runtime) sendInput(tx *db.Tx, worker WorkerRef, input WorkerInput, repe
 		err = w.Save(tx)
 	}
 	if err == nil {
-		err = row.Save(tx)
+		err = row.SaveLog(tx)
 	}
 	if err != nil {
 		return ack, err

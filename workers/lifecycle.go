@@ -55,6 +55,9 @@ func (r *Runtime) end(tx *db.Tx, op string, worker WorkerRef, as WorkerStatus, r
 	if reason != nil {
 		message = *reason
 	}
+	if row, err = r.row(&tx.Rx, op); err != nil { // whole: its counts change
+		return ack, err
+	}
 	event, err := row.Push(tx, &w.Key, string(kind), message)
 	if err != nil {
 		return ack, err

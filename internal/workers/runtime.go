@@ -61,6 +61,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 UPDATE worker_runtimes SET status = ?, max_transcript_items = ?, max_event_items = ?, next_worker_sequence = ?, next_event_id = ?,
     next_diagnostic_id = ?, next_event_position = ?, first_event_position = ?, events_in_order = ?, running_workers = ?,
     stopped_workers = ?, cancelled_workers = ?, diagnostics = ?, created_at = ?, stopped_at = ?, checksum = ? WHERE key = ?`
+	sqlSaveLog     = `UPDATE worker_runtimes SET next_event_id = ?, next_event_position = ? WHERE key = ?`
 	sqlDropRuntime = `DELETE FROM worker_runtimes WHERE key = ?`
 )
 
@@ -105,17 +106,32 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
+// checksum covers the columns but the two that every event moves, so that an input need not read them all: those are held
+// against the log by the checks of the file.
+func (w *RuntimeRow) checksum(columns []any) int64 {
+	const eventID, behind, position = 7, 8, 9 // of next_event_id, what follows it, and next_event_position
+	covered := append(make([]any, 0, len(columns)), columns[:eventID]...)
+	covered = append(append(covered, columns[behind:position]...), columns[position+1:]...)
+	return db.Checksum(covered...)
+}
+
 // Add writes a runtime that is not there.
 func (w *RuntimeRow) Add(tx *db.Tx) error {
 	columns := w.columns()
-	return tx.Get(&w.Key, sqlAddRuntime, append(columns, db.Checksum(columns...))...)
+	return tx.Get(&w.Key, sqlAddRuntime, append(columns, w.checksum(columns))...)
 }
 
 // Save writes what has changed.
 func (w *RuntimeRow) Save(tx *db.Tx) error {
 	const unchanging = 3 // scope, id and name
 	columns := w.columns()
-	_, err := tx.Exec(sqlSaveRuntime, append(columns[unchanging:], db.Checksum(columns...), w.Key)...)
+	_, err := tx.Exec(sqlSaveRuntime, append(columns[unchanging:], w.checksum(columns), w.Key)...)
+	return err
+}
+
+// SaveLog is Save where nothing but an event came, for a row of which no more was read: see RuntimeAndWorker.
+func (w *RuntimeRow) SaveLog(tx *db.Tx) error {
+	_, err := tx.Exec(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
 	return err
 }
 

@@ -37,7 +37,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 
 	// One look for all that an input depends on. The columns of the worker are NULL where there is none of that id.
 	sqlRuntimeAndWorker = `
-SELECT ` + runtimeColumns + `, w.key AS w_key, w.status AS w_status, w.transcript_len AS w_len, w.next_transcript_sequence AS w_next,
+SELECT r.status, r.next_event_id, r.next_event_position, w.key AS w_key, w.status AS w_status, w.transcript_len AS w_len, w.next_transcript_sequence AS w_next,
     w.last_event_id AS w_last, w.created_at AS w_created, w.last_input_at AS w_input, w.ended_at AS w_ended
 FROM worker_runtimes AS r LEFT JOIN workers AS w ON w.runtime = r.key AND w.worker_id = ?
 WHERE r.key = ?`
@@ -57,10 +57,14 @@ func WorkerByKey(rx *db.Rx, key int64) (w *WorkerRow, found bool, err error) {
 	return w, found, err
 }
 
-// RuntimeAndWorker reads both; w is nil where there is no such worker, and found false where there is no such runtime.
+// RuntimeAndWorker reads both, of the runtime no more than its status and what an event moves; w is nil where there is no such
+// worker, and found false where there is no such runtime.
 func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *WorkerRow, found bool, err error) {
 	var row struct {
-		RuntimeRow
+		RuntimeStatus string `db:"status"`
+		NextEventID   int64  `db:"next_event_id"`
+		NextPosition  int64  `db:"next_event_position"`
+
 		Key         *int64  `db:"w_key"`
 		Status      *string `db:"w_status"`
 		Len         *int64  `db:"w_len"`
@@ -79,7 +83,8 @@ func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *Wo
 			LastEventID: *row.Last, CreatedAt: row.CreatedAt, LastInputAt: row.LastInputAt, EndedAt: row.EndedAt,
 		}
 	}
-	return &row.RuntimeRow, w, true, nil
+	r = &RuntimeRow{Key: runtime, Status: row.RuntimeStatus, NextEventID: row.NextEventID, NextPosition: row.NextPosition}
+	return r, w, true, nil
 }
 
 func (w *WorkerRow) columns() []any {

@@ -9,7 +9,7 @@ ALTER TABLE worker_requests ADD COLUMN checksum INTEGER; -- CRC-32C of the colum
 ALTER TABLE worker_runtime_documents ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in worker_entries
 ALTER TABLE worker_documents ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in worker_entries
 ALTER TABLE workers ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it, key excepted; NULL: not written to since there are checksums
-ALTER TABLE worker_runtimes ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it, key excepted; NULL: as in workers
+ALTER TABLE worker_runtimes ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it but key, next_event_id and next_event_position; NULL: as in workers
 
 -- +goose Down
 ALTER TABLE worker_runtimes DROP COLUMN checksum;
