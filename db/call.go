@@ -37,15 +37,20 @@ type call struct {
 	tx     Tx // of the run under way; a read uses its half
 	number int64
 
+	why      string
+	observed *observed // nil where nobody observes
+}
+
+type observed struct {
 	seen          Observation
 	queued, began time.Time
 	told          bool
 }
 
-func (d *DB) call(why string) *call {
-	c := &call{db: d, seen: Observation{Why: why}}
+func (d *DB) call(why string, writes bool) *call {
+	c := &call{db: d, why: why}
 	if d.options.Observe != nil {
-		c.queued = time.Now()
+		c.observed = &observed{seen: Observation{Why: why, Write: writes}, queued: time.Now()}
 	}
 	return c
 }
@@ -65,8 +70,8 @@ func (c *call) runRead(x engine.Rx) error {
 }
 
 func (c *call) begin(x engine.Rx, writes bool) {
-	if c.db.options.Observe != nil {
-		c.began = time.Now()
+	if c.observed != nil {
+		c.observed.began = time.Now()
 	}
 	c.tx.Rx = Rx{db: c.db, call: c, engine: x, now: c.db.now(), writes: writes}
 }
@@ -74,7 +79,7 @@ func (c *call) begin(x engine.Rx, writes bool) {
 // end tells the observer, and ends the calling goroutine the way the callback ended: a panic reaches the caller's defers,
 // and t.Fatal ends the caller's test.
 func (c *call) end(out callback.Outcome) error {
-	err := wrap(c.seen.Why, c.numbered(out.Err))
+	err := wrap(c.why, c.numbered(out.Err))
 	switch {
 	case out.Panicked:
 		p := &Panic{Value: out.Value, Stack: out.Stack, Committed: out.Committed}
@@ -90,21 +95,21 @@ func (c *call) end(out callback.Outcome) error {
 
 // left tells the observer of a call whose function took the calling goroutine with it.
 func (c *call) left() {
-	if !c.told {
+	if c.observed != nil && !c.observed.told {
 		c.tell(errGoexit)
 	}
 }
 
 func (c *call) tell(err error) {
-	c.told = true
-	if c.db.options.Observe == nil {
+	o := c.observed
+	if o == nil {
 		return
 	}
-	c.seen.Err = err
-	if !c.began.IsZero() {
-		c.seen.Wait, c.seen.Run = c.began.Sub(c.queued), time.Since(c.began)
+	o.told, o.seen.Err = true, err
+	if !o.began.IsZero() {
+		o.seen.Wait, o.seen.Run = o.began.Sub(o.queued), time.Since(o.began)
 	} else {
-		c.seen.Wait = time.Since(c.queued)
+		o.seen.Wait = time.Since(o.queued)
 	}
-	c.db.options.Observe(c.seen)
+	c.db.options.Observe(o.seen)
 }

@@ -43,8 +43,8 @@ func (d *DB) write(
 	if d.callbacks.Inside() {
 		return nested(why)
 	}
-	c := d.call(why)
-	c.seen.Write, c.write = true, fn
+	c := d.call(why, true)
+	c.write = fn
 	defer c.left()
 	return c.end(begin(ctx, why, c.runWrite))
 }

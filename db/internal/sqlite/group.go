@@ -63,7 +63,8 @@ func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error
 		_, off := t.session.exec("PRAGMA query_only=0")
 		err = errors.Join(err, off)
 	}()
-	defer t.engine.underway.begin(ctx, why, &t.rx)()
+	t.engine.underway.begin(ctx, why, &t.rx)
+	defer t.engine.underway.end(&t.rx)
 	return fn(t)
 }
 
@@ -168,15 +169,15 @@ func (w *writer) answerNext() {
 		fn := r.tx.afterwards[0]
 		r.tx.afterwards = r.tx.afterwards[1:]
 		w.engine.config.Callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
-			if out.Gone() && !r.hook.Gone() {
-				r.hook = out
-				r.hook.Committed = true
+			if out.Gone() && r.hook == nil {
+				out.Committed = true
+				r.hook = &out
 			}
 		})
 	}
 	w.answers = w.answers[1:]
-	if r.hook.Gone() {
-		r.result = r.hook
+	if r.hook != nil {
+		r.result = *r.hook
 	}
 	r.answer()
 	if len(w.answers) == 0 && w.committed {

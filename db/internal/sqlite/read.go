@@ -59,9 +59,9 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 		return isBusy(err)
 	}
 	x := &rx{engine: p.engine, session: s}
-	over := p.engine.underway.begin(ctx, why, x)
+	p.engine.underway.begin(ctx, why, x)
 	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
-		over()
+		p.engine.underway.end(x)
 		if err := x.end(); err != nil && !o.Failed() {
 			o.Err = err
 		}

@@ -23,7 +23,7 @@ type request struct {
 	tx     tx
 	called bool
 	result callback.Outcome
-	hook   callback.Outcome // of the first function of AfterCommit that did not return
+	hook   *callback.Outcome // of the first function of AfterCommit that did not return
 }
 
 const (

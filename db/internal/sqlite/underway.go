@@ -9,69 +9,77 @@ import (
 // interruptAgain is how often a read that is to end is interrupted: a statement that is about to begin does not notice.
 const interruptAgain = time.Millisecond
 
-// underway are the reads under way through a handle, with what they are for.
+// underway are the reads under way through a handle.
 type underway struct {
 	mu      sync.Mutex
-	reads   map[*rx]string
+	newest  *rx
 	closing bool // they are interrupted, and so is who comes
 }
 
-// begin has the statements of a read interrupted when ctx ends, until over is called. It costs no goroutine while ctx has
+// begin has the statements of a read interrupted when ctx ends, until end is called. It costs no goroutine while ctx has
 // not ended.
-func (u *underway) begin(ctx context.Context, why string, x *rx) (over func()) {
-	x.ctx = ctx
+func (u *underway) begin(ctx context.Context, why string, x *rx) {
+	x.ctx, x.why = ctx, why
 	u.mu.Lock()
-	if u.reads == nil {
-		u.reads = map[*rx]string{}
+	x.underway, x.older = true, u.newest
+	if u.newest != nil {
+		u.newest.newer = x
 	}
-	u.reads[x] = why
-	x.ended.Store(u.closing)
-	u.mu.Unlock()
-	if ctx.Done() == nil {
-		return func() { u.end(x) }
-	}
-	ended := make(chan struct{})
-	leave := context.AfterFunc(ctx, func() {
-		defer close(ended)
+	u.newest = x
+	if u.closing {
 		x.ended.Store(true)
-		for u.has(x) {
-			x.session.interrupt()
-			time.Sleep(interruptAgain)
-		}
-	})
-	return func() {
-		u.end(x)
-		if !leave() {
-			<-ended // the connection is another read's from here on
-		}
+	}
+	u.mu.Unlock()
+	if ctx.Done() != nil {
+		x.leave = context.AfterFunc(ctx, func() {
+			x.ended.Store(true)
+			for u.interruptOne(x) {
+				time.Sleep(interruptAgain)
+			}
+		})
 	}
 }
 
+// end takes a read out. After it the connection is interrupted no more, and may be another read's.
 func (u *underway) end(x *rx) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.reads, x)
+	x.underway = false
+	if x.newer != nil {
+		x.newer.older = x.older
+	} else {
+		u.newest = x.older
+	}
+	if x.older != nil {
+		x.older.newer = x.newer
+	}
+	x.newer, x.older = nil, nil
+	u.mu.Unlock()
+	if x.leave != nil {
+		x.leave()
+	}
 }
 
-func (u *underway) has(x *rx) bool {
+func (u *underway) interruptOne(x *rx) (more bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, there := u.reads[x]
-	return there
+	if x.underway {
+		x.session.interrupt()
+	}
+	return x.underway
 }
 
 // interrupt ends the reads under way, and those who come, and says what they are for. It does not wait for their functions.
 func (u *underway) interrupt() (whys []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for x, why := range u.reads {
-		whys = append(whys, why)
+	for x := u.newest; x != nil; x = x.older {
+		whys = append(whys, x.why)
 		x.ended.Store(true)
 	}
 	if !u.closing {
 		u.closing = true
 		go func() {
-			for u.interruptOnce() {
+			for u.interruptAll() {
 				time.Sleep(interruptAgain)
 			}
 		}()
@@ -79,12 +87,11 @@ func (u *underway) interrupt() (whys []string) {
 	return whys
 }
 
-// interruptOnce holds the lock, so that no connection passes to another read meanwhile.
-func (u *underway) interruptOnce() (more bool) {
+func (u *underway) interruptAll() (more bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for x := range u.reads {
+	for x := u.newest; x != nil; x = x.older {
 		x.session.interrupt()
 	}
-	return len(u.reads) > 0
+	return u.newest != nil
 }
