@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/machine"
 )
 
 // code returns the extended SQLite result code in err's chain, or 0.
@@ -55,6 +57,17 @@ func failed(err error, errno syscall.Errno) error {
 		err = fmt.Errorf("%w: %w", err, errno)
 	}
 	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Hint: hints[kind], Err: err}
+}
+
+// openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be made, SQLite looks for one to
+// read, and says that there is none.
+func openFailure(err error, path string) error {
+	err = failure(err)
+	f, ok := errors.AsType[*engine.Failure](err)
+	if ok && f.Kind == nil && f.Code&0xff == sqlite3.SQLITE_CANTOPEN && machine.IsFull(filepath.Dir(path)) {
+		f.Kind, f.Hint = engine.ErrFull, hints[engine.ErrFull]
+	}
+	return err
 }
 
 var hints = map[error]string{

@@ -17,7 +17,7 @@ import (
 // Open opens the file at path, creates it where it is missing, and migrates it to config.SchemaVersion where it is older.
 func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 	e, err := open(ctx, path, config)
-	return e, failure(err)
+	return e, openFailure(err, path)
 }
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -28,6 +29,12 @@ const walCheckpointPages = 4000
 type session struct {
 	handle
 	statements map[string]*statement
+
+	// Of the change under way, here so that it costs no allocation.
+	raw      func(driverConn any) error // withDriver
+	changing *statement
+	args     []driver.NamedValue
+	changed  int64 // rows
 }
 
 type role int
@@ -132,7 +139,9 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 			return nil, closeAfter(conn, h.failure(err))
 		}
 	}
-	return &session{handle: h, statements: map[string]*statement{}}, nil
+	session := &session{handle: h, statements: map[string]*statement{}}
+	session.raw = session.withDriver
+	return session, nil
 }
 
 // retrySession is newSession for a file that others are opening or closing at this moment, or hold: some of what SQLite

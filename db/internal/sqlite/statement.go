@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +20,10 @@ const statementCacheSize = 512
 // A statement is prepared once and used by one query at a time: stepping it again while its rows are open would restart
 // them, and closing it would end the process.
 type statement struct {
-	*sqlx.Stmt
+	query string
+	rows  *sqlx.Stmt             // prepared for its first query
+	exec  driver.StmtExecContext // prepared for its first change
+
 	kept   bool // in the cache
 	used   bool
 	open   bool // to callers: what examine said of it
@@ -33,7 +37,17 @@ func (s *session) checkout(query string) (*statement, error) {
 		kept.used = true
 		return kept, nil
 	}
-	return s.prepare(query, ok)
+	fresh := &statement{query: query, used: true}
+	if !ok {
+		if len(s.statements) >= statementCacheSize {
+			if err := s.forget(); err != nil {
+				return nil, err
+			}
+		}
+		fresh.kept = true
+		s.statements[query] = fresh
+	}
+	return fresh, nil
 }
 
 // admit is checkout for a statement of a caller's. A text is examined once for as long as it is kept prepared.
@@ -68,31 +82,23 @@ func (st *statement) takes(args []any) error {
 	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, st.params, len(args))
 }
 
-func (s *session) prepare(query string, twin bool) (*statement, error) {
-	st, err := s.conn.PreparexContext(background, query)
-	if err != nil {
-		return nil, err
-	}
-	fresh := &statement{Stmt: st, used: true}
-	if !twin {
-		if len(s.statements) >= statementCacheSize {
-			if err := s.forget(); err != nil {
-				return nil, errors.Join(err, st.Close())
-			}
-		}
-		fresh.kept = true
-		s.statements[query] = fresh
-	}
-	return fresh, nil
-}
-
 // putBack ends a use.
 func (s *session) putBack(st *statement) error {
 	st.used = false
 	if st.kept {
 		return nil
 	}
-	return st.Close()
+	return s.closeStatement(st)
+}
+
+func (s *session) closeStatement(st *statement) (err error) {
+	if st.rows != nil {
+		err = st.rows.Close()
+	}
+	if st.exec != nil {
+		err = errors.Join(err, s.conn.Raw(func(any) error { return st.exec.(driver.Stmt).Close() }))
+	}
+	return err
 }
 
 // forget closes the statements that nobody uses.
@@ -102,11 +108,19 @@ func (s *session) forget() error {
 			continue
 		}
 		delete(s.statements, query)
-		if err := st.Close(); err != nil {
+		if err := s.closeStatement(st); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forRows gives the statement as database/sql runs it.
+func (s *session) forRows(st *statement) (_ *sqlx.Stmt, err error) {
+	if st.rows == nil {
+		st.rows, err = s.conn.PreparexContext(background, st.query)
+	}
+	return st.rows, err
 }
 
 // exec runs a statement of ours.
@@ -137,18 +151,58 @@ func (s *session) selectAll(dest any, query string, args []any) error {
 }
 
 func (s *session) execOnce(st *statement, args []any) (int64, error) {
-	result, err := st.ExecContext(background, args...)
+	n, err := s.change(st, args)
 	if back := s.putBack(st); err == nil {
 		err = back
 	}
-	if err != nil {
-		return 0, err
+	return n, err
+}
+
+// change runs a statement that gives no rows with the driver itself: of a lone append's time between BEGIN and COMMIT,
+// database/sql's own part is a tenth.
+func (s *session) change(st *statement, args []any) (int64, error) {
+	for i, arg := range args {
+		value := driver.NamedValue{Ordinal: i + 1}
+		if named, ok := arg.(sql.NamedArg); ok {
+			value.Name, arg = named.Name, named.Value
+		}
+		var err error
+		if value.Value, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
+			s.args = s.args[:0]
+			return 0, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		}
+		s.args = append(s.args, value)
 	}
-	return result.RowsAffected()
+	s.changing = st
+	err := s.conn.Raw(s.raw)
+	clear(s.args)
+	s.args, s.changing = s.args[:0], nil
+	return s.changed, err
+}
+
+// withDriver is what change has database/sql run while it keeps others from the connection.
+func (s *session) withDriver(conn any) (err error) {
+	st := s.changing
+	s.changed = 0
+	if st.exec == nil {
+		prepared, err := conn.(driver.ConnPrepareContext).PrepareContext(background, st.query)
+		if err != nil {
+			return err
+		}
+		st.exec = prepared.(driver.StmtExecContext)
+	}
+	result, err := st.exec.ExecContext(background, s.args)
+	if err == nil && result != nil { // a comment has none
+		s.changed, err = result.RowsAffected()
+	}
+	return err
 }
 
 func (s *session) getOnce(st *statement, dest any, args []any) error {
-	err := st.GetContext(background, dest, args...)
+	rows, err := s.forRows(st)
+	if err == nil {
+		err = rows.GetContext(background, dest, args...)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		err = engine.ErrNotFound
 	}
@@ -159,7 +213,10 @@ func (s *session) getOnce(st *statement, dest any, args []any) error {
 }
 
 func (s *session) selectOnce(st *statement, dest any, args []any) error {
-	err := st.SelectContext(background, dest, args...)
+	rows, err := s.forRows(st)
+	if err == nil {
+		err = rows.SelectContext(background, dest, args...)
+	}
 	if back := s.putBack(st); err == nil {
 		err = back
 	}
@@ -186,7 +243,11 @@ func (s *session) query(query string, args []any) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := st.QueryxContext(background, args...)
+	prepared, err := s.forRows(st)
+	var found *sqlx.Rows
+	if err == nil {
+		found, err = prepared.QueryxContext(background, args...)
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.putBack(st))
 	}

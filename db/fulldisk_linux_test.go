@@ -1,0 +1,150 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/db"
+)
+
+// smallDisk mounts a file system of its own, of so many bytes, and perhaps of so many files.
+func smallDisk(t *testing.T, options string) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, options); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return folder
+}
+
+// fill leaves no room on the disk.
+func fill(t *testing.T, folder string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(folder, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // of no use
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); errors.Is(err, unix.ENOSPC) {
+			size /= 2
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// isPlainlyFull fails the test unless err says that the disk is full, and nothing else.
+func isPlainlyFull(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrOutcomeUnknown) || db.Hint(err) == "" {
+		t.Errorf("%s on a full disk: %v (hint: %s)", what, err, db.Hint(err))
+	}
+}
+
+func TestWhatAFullDiskRefusedIsNotDone(t *testing.T) {
+	path := filepath.Join(smallDisk(t, "size=3m"), "a.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, numbers)
+	acknowledged := 0
+	for refused := 0; refused < 5; {
+		err := d.Write(t.Context(), "fill", insert(strings.Repeat("x", 50_000), 1))
+		if err == nil {
+			acknowledged++
+			continue
+		}
+		refused++
+		isPlainlyFull(t, "a write", err)
+	}
+	if acknowledged < 10 {
+		t.Errorf("only %d writes found room", acknowledged)
+	}
+	if n := count(t, d, "true"); n != acknowledged {
+		t.Errorf("%d rows are there of %d that were acknowledged", n, acknowledged)
+	}
+	ends := together(t, d, insert(strings.Repeat("x", 50_000), 1), insert(strings.Repeat("x", 50_000), 1))
+	for _, end := range ends {
+		if !strings.Contains(end, "disk full") || strings.Contains(end, "unknown") {
+			t.Errorf("of a group one ended with %.200s", end)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	d, err = db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, d, "true"); n != acknowledged {
+		t.Errorf("after opening it again %d rows are there of %d", n, acknowledged)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
+	ctx := context.Background()
+	for name, options := range map[string]string{"no bytes": "size=2m", "no files": "size=8m,nr_inodes=30"} {
+		t.Run(name, func(t *testing.T) {
+			disk := smallDisk(t, options)
+			old := filepath.Join(disk, "old.db")
+			d, err := db.Open(ctx, old, db.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, d, numbers)
+			if err := d.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d, err = db.Open(ctx, filepath.Join(t.TempDir(), "elsewhere.db"), db.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close() //nolint:errcheck // another disk's
+			if name == "no files" {
+				for i := 0; ; i++ {
+					f, err := os.Create(filepath.Join(disk, fmt.Sprint(i)))
+					if errors.Is(err, unix.ENOSPC) {
+						break
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := f.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			} else {
+				fill(t, disk)
+			}
+			opened := func(path string, o db.Options) error {
+				d, err := db.Open(ctx, path, o)
+				if err == nil {
+					return errors.Join(fmt.Errorf("%s was opened", path), d.Close())
+				}
+				return err
+			}
+			isPlainlyFull(t, "opening a file that is there", opened(old, db.Options{}))
+			isPlainlyFull(t, "opening one to read it", opened(old, db.Options{ReadOnly: true}))
+			isPlainlyFull(t, "making one", opened(filepath.Join(disk, "new.db"), db.Options{}))
+			isPlainlyFull(t, "making one in a new folder", opened(filepath.Join(disk, "new", "new.db"), db.Options{}))
+			isPlainlyFull(t, "a backup", d.Backup(ctx, filepath.Join(disk, "copy.db")))
+		})
+	}
+}
