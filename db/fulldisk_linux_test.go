@@ -23,14 +23,30 @@ func smallDisk(t *testing.T, options string) (folder string) {
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(folder, 0); err != nil {
-			t.Error(err)
+			t.Errorf("%v; open are still %q", err, openBelow(t, folder))
+			_ = unix.Unmount(folder, unix.MNT_DETACH)
 		}
 	})
 	return folder
 }
 
-// fill leaves no room on the disk.
-func fill(t *testing.T, folder string) {
+// openBelow gives the files below folder that this process has open.
+func openBelow(t *testing.T, folder string) (open []string) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		if path, err := os.Readlink(link); err == nil && strings.HasPrefix(path, folder) {
+			open = append(open, path)
+		}
+	}
+	return open
+}
+
+// fillDisk leaves no room on the disk.
+func fillDisk(t *testing.T, folder string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(folder, "filler"))
 	if err != nil {
@@ -131,7 +147,7 @@ func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
 					}
 				}
 			} else {
-				fill(t, disk)
+				fillDisk(t, disk)
 			}
 			opened := func(path string, o db.Options) error {
 				d, err := db.Open(ctx, path, o)

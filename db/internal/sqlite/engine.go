@@ -65,8 +65,7 @@ type Engine struct {
 	moved      Move     // what Open did to the schema
 	mended     []string // what of the schema Open made again
 
-	underway underway
-	failed   atomic.Pointer[engine.Failure] // why no call is taken any more
+	failed atomic.Pointer[engine.Failure] // why no call is taken any more
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -143,7 +142,7 @@ func (e *Engine) Close() error {
 
 // Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
 func (e *Engine) Interrupt() []string {
-	calls := e.underway.interrupt()
+	calls := e.reads.interrupt()
 	if e.writer != nil {
 		calls = append(calls, e.writer.calls()...)
 	}

@@ -63,8 +63,8 @@ func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error
 		_, off := t.session.exec("PRAGMA query_only=0")
 		err = errors.Join(err, off)
 	}()
-	t.engine.underway.begin(ctx, why, &t.rx)
-	defer t.engine.underway.end(&t.rx)
+	t.engine.reads.begin(ctx, why, &t.rx)
+	defer t.engine.reads.end(&t.rx)
 	return fn(t)
 }
 

@@ -113,6 +113,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 			return err
 		}
 		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix) // another user's may not be opened: then nobody is waited for
+		undo = append(undo, e.reads.close)
 		return e.openReaders(ctx)
 	}
 	pool, s, err := e.openWriter(ctx, wal)

@@ -35,10 +35,9 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 		if err != nil {
 			return callback.Outcome{Err: failure(err)}
 		}
-		a := p.engine.reads.begin(ctx, why)
+		p.engine.reads.leaveGap(ctx)
 		var out callback.Outcome
 		locked := p.serve(ctx, why, s, fn, &out)
-		p.engine.readEnded(a)
 		if !locked || !out.Failed() || out.Gone() {
 			return out
 		}
@@ -59,9 +58,9 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 		return isBusy(err)
 	}
 	x := &rx{engine: p.engine, session: s}
-	p.engine.underway.begin(ctx, why, x)
+	p.engine.reads.begin(ctx, why, x)
 	p.engine.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
-		p.engine.underway.end(x)
+		p.engine.readEnded(x)
 		if err := x.end(); err != nil && !o.Failed() {
 			o.Err = err
 		}

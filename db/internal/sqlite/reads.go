@@ -9,40 +9,121 @@ import (
 	"selvedge/db/internal/lock"
 )
 
+// interruptAgain is how often a read that is to end is interrupted: a statement that is about to begin does not notice.
+const interruptAgain = time.Millisecond
+
 // reads are the reads under way through a handle. While the writer asks for a gap between them, new ones wait.
 type reads struct {
 	gate  *lock.Gate // among the processes; nil where there is none
 	asked atomic.Bool
 
-	mu  sync.Mutex
-	all map[*activeRead]struct{}
+	mu      sync.Mutex
+	newest  *rx
+	oldest  *rx
+	closing bool // they are interrupted, and so is who comes
 }
 
-// An activeRead is one read, for people.
+// An activeRead is what the list of reads keeps of one.
 type activeRead struct {
-	why   string
-	began time.Time
+	why          string
+	began        time.Time
+	leave        func() bool // keeps it from following its context any more
+	listed       bool
+	newer, older *rx
 }
 
-// begin waits for the gap that somebody asks for, no longer than GapPatience, and registers a read.
-func (r *reads) begin(ctx context.Context, why string) *activeRead {
-	r.leaveGap(ctx)
-	a := &activeRead{why: why, began: time.Now()}
+// begin registers a read, and has its statements interrupted when ctx ends, until end is called. It costs no goroutine while
+// ctx has not ended.
+func (r *reads) begin(ctx context.Context, why string, x *rx) {
+	x.ctx, x.why, x.began = ctx, why, time.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = map[*activeRead]struct{}{}
+	x.listed, x.older = true, r.newest
+	if r.newest != nil {
+		r.newest.newer = x
+	} else {
+		r.oldest = x
 	}
-	r.all[a] = struct{}{}
-	return a
+	r.newest = x
+	if r.closing {
+		x.ended.Store(true)
+	}
+	r.mu.Unlock()
+	if ctx.Done() != nil {
+		x.leave = context.AfterFunc(ctx, func() {
+			x.ended.Store(true)
+			for r.interruptOne(x) {
+				time.Sleep(interruptAgain)
+			}
+		})
+	}
 }
 
-// end takes a read out and tells how long it took.
-func (r *reads) end(a *activeRead) time.Duration {
+// end takes a read out. After it the connection is interrupted no more, and may be another read's.
+func (r *reads) end(x *rx) {
+	r.mu.Lock()
+	x.listed = false
+	if x.newer != nil {
+		x.newer.older = x.older
+	} else {
+		r.newest = x.older
+	}
+	if x.older != nil {
+		x.older.newer = x.newer
+	} else {
+		r.oldest = x.newer
+	}
+	x.newer, x.older = nil, nil
+	r.mu.Unlock()
+	if x.leave != nil {
+		x.leave()
+	}
+}
+
+func (r *reads) interruptOne(x *rx) (more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.all, a)
-	return time.Since(a.began)
+	if x.listed {
+		x.session.interrupt()
+	}
+	return x.listed
+}
+
+// interrupt ends the reads under way, and those who come, and says what they are for. It does not wait for their functions.
+func (r *reads) interrupt() (whys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for x := r.oldest; x != nil; x = x.newer {
+		whys = append(whys, x.why)
+		x.ended.Store(true)
+	}
+	if !r.closing {
+		r.closing = true
+		go func() {
+			for r.interruptAll() {
+				time.Sleep(interruptAgain)
+			}
+		}()
+	}
+	return whys
+}
+
+func (r *reads) interruptAll() (more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for x := r.oldest; x != nil; x = x.newer {
+		x.session.interrupt()
+	}
+	return r.oldest != nil
+}
+
+// longest is what the oldest read is for and how long it has been going on; 0 when there is none.
+func (r *reads) longest() (why string, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.oldest == nil {
+		return "", 0
+	}
+	return r.oldest.why, time.Since(r.oldest.began)
 }
 
 func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate.IsShut() }
@@ -50,6 +131,7 @@ func (r *reads) wanted() bool { return r.asked.Load() || r.gate != nil && r.gate
 // gapLook is how often a read that waits looks whether it may begin.
 const gapLook = time.Millisecond
 
+// leaveGap waits for the gap that somebody asks for, no longer than GapPatience.
 func (r *reads) leaveGap(ctx context.Context) {
 	if !r.wanted() {
 		return
@@ -81,27 +163,6 @@ func (r *reads) open() {
 	if r.gate != nil {
 		r.gate.Open()
 	}
-}
-
-// longest is how long the oldest read has been going on; 0 when there is none.
-func (r *reads) longest(now time.Time) time.Duration {
-	a := r.oldest()
-	if a == nil {
-		return 0
-	}
-	return now.Sub(a.began)
-}
-
-func (r *reads) oldest() *activeRead {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var oldest *activeRead
-	for a := range r.all {
-		if oldest == nil || a.began.Before(oldest.began) {
-			oldest = a
-		}
-	}
-	return oldest
 }
 
 func (r *reads) close() error {

@@ -16,7 +16,7 @@ import (
 // because the index of the WAL was not moved on, and whoever recovers the WAL after a crash would take them for a commit. So
 // the writer, which still has its turn, commits a small change of its own before it answers anybody. Its pages are written
 // where the failed ones lie, and since each page's checksum continues that of the page before, what follows them can't be
-// read any more, unless both transactions are the same to the bit. Decision 0011.
+// read any more, unless both transactions are the same to the bit. Decision 0013.
 
 // settled says what a failed COMMIT comes to. Where undone is true it did not happen, and never will have.
 func (w *writer) settled(commit error) (undone bool, err error) {

@@ -152,9 +152,9 @@ func (s *space) lookAtDisk() {
 }
 
 // readEnded takes a read out. After one that the WAL had to grow over, the WAL is cut off.
-func (e *Engine) readEnded(a *activeRead) {
-	took := e.reads.end(a)
-	if took > GapPatience && e.space != nil && e.space.walPages.Load() > WALRestartPages {
+func (e *Engine) readEnded(x *rx) {
+	e.reads.end(x)
+	if took := time.Since(x.began); took > GapPatience && e.space != nil && e.space.walPages.Load() > WALRestartPages {
 		e.space.cut.Store(true)
 		e.space.touched()
 	}
@@ -266,9 +266,7 @@ func (s *space) giveAllBack(ctx context.Context) {
 // Health says how the file is doing.
 func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	var h engine.Health
-	if a := e.reads.oldest(); a != nil {
-		h.LongestRead, h.LongestReadFor = a.why, time.Since(a.began)
-	}
+	h.LongestRead, h.LongestReadFor = e.reads.longest()
 	if e.writer != nil {
 		h.Waiting = e.Waiting()
 		h.Writing = e.writer.writing()

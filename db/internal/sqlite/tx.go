@@ -22,14 +22,11 @@ type rx struct {
 	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
 	write *tx
 
-	// Of a read, which is in the list of those under way.
-	ctx          context.Context
-	why          string
-	leave        func() bool // keeps it from following ctx any more
-	ended        atomic.Bool // ctx has, or the file is closed by somebody who did not want to wait
-	underway     bool
-	newer, older *rx
-	busy         error // what a statement found locked; a read is repeated for it
+	// Of a read.
+	activeRead
+	ctx   context.Context
+	ended atomic.Bool // ctx has, or the file is closed by somebody who did not want to wait
+	busy  error       // what a statement found locked; a read is repeated for it
 }
 
 // tx is a write transaction.

@@ -70,7 +70,7 @@ func (w *writer) boundWAL() {
 func (w *writer) restartWAL(size walSize, cut bool) {
 	c := &w.wal
 	now := time.Now()
-	if now.Before(c.notUntil) || w.engine.reads.longest(now) > GapPatience {
+	if _, longest := w.engine.reads.longest(); now.Before(c.notUntil) || longest > GapPatience {
 		w.openGap()
 		c.above = size.Log + walCheckpointPages
 		return
