@@ -9,11 +9,16 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Waiting is the number of callers in the writer's queue.
-func (e *Engine) Waiting() int {
+// Waiting is the number of callers in the writer's queue. The care of the file is none.
+func (e *Engine) Waiting() (callers int) {
 	e.writer.mu.Lock()
 	defer e.writer.mu.Unlock()
-	return len(e.writer.pending)
+	for _, r := range e.writer.pending {
+		if !r.care {
+			callers++
+		}
+	}
+	return callers
 }
 
 // Closing reports whether the writer refuses new calls.
