@@ -69,7 +69,7 @@ func (c *campaign) run(ctx context.Context) error {
 	for _, q := range queues {
 		all += len(q)
 	}
-	did, err := c.work(queues)
+	did, err := c.work(ctx, queues)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 }
 
 // work does the jobs, a job of each queue in turn, until there are none or the time is over, and gives their number.
-func (c *campaign) work(queues [][]job) (did int, err error) {
+func (c *campaign) work(ctx context.Context, queues [][]job) (did int, err error) {
 	next := make(chan job)
 	stop := make(chan struct{})
 	listed := make(chan struct{})
@@ -143,8 +143,8 @@ func (c *campaign) work(queues [][]job) (did int, err error) {
 		defer close(next)
 		for i := 0; slices.ContainsFunc(queues, func(q []job) bool { return i < len(q) }); i++ {
 			for _, q := range queues {
-				if c.budget > 0 && time.Since(c.began) > c.budget {
-					return
+				if ctx.Err() != nil || c.budget > 0 && time.Since(c.began) > c.budget {
+					return // what has been found is reported
 				}
 				if i < len(q) {
 					select {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"selvedge/db"
@@ -16,7 +18,9 @@ func main() {
 	if os.Getenv(childVariable) != "" {
 		exit(traced(os.Args[1:]))
 	}
-	exit(torture(context.Background(), os.Args[1:], os.Stdout))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(torture(ctx, os.Args[1:], os.Stdout))
 }
 
 func exit(err error) {

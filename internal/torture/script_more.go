@@ -26,9 +26,6 @@ func deadEntry(id, thread string) agents.Entry {
 // agentsMoreScript makes the rarer calls of the registry: those that look first, those of a lease, and what tidies up.
 func agentsMoreScript() script {
 	old := theClock().Add(-10 * 24 * time.Hour)
-	is := func(id string, changed func(agents.Entry) bool) func(context.Context, *session) (trace, error) {
-		return lookForAgent(id, changed)
-	}
 	made := func(state string) func(context.Context, *session) (trace, error) {
 		return func(ctx context.Context, s *session) (trace, error) {
 			list, err := registry(s).List(ctx)
@@ -96,14 +93,14 @@ func agentsMoreScript() script {
 					_, err := kept(s).Update(ctx, func(e *agents.Entry) { e.BaseState = "updated" })
 					return err
 				},
-				look: is("holder-kept", func(e agents.Entry) bool { return e.BaseState == "updated" }),
+				look: lookForAgent("holder-kept", func(e agents.Entry) bool { return e.BaseState == "updated" }),
 			},
 			{
 				name: "log a query under a lease",
 				do: func(ctx context.Context, s *session) error {
 					return kept(s).LogContextQuery(ctx, agents.ContextQuery{Path: "main.go"})
 				},
-				look: is("holder-kept", func(e agents.Entry) bool { return len(e.ContextQueries) == 1 }),
+				look: lookForAgent("holder-kept", func(e agents.Entry) bool { return len(e.ContextQueries) == 1 }),
 			},
 			{
 				name: "work under a lease",
@@ -117,7 +114,7 @@ func agentsMoreScript() script {
 				do: func(ctx context.Context, s *session) error {
 					return registry(s).UpdateStatus(ctx, "alive", agents.Complete)
 				},
-				look: is("alive", func(e agents.Entry) bool { return e.Status == agents.Complete }),
+				look: lookForAgent("alive", func(e agents.Entry) bool { return e.Status == agents.Complete }),
 			},
 			{
 				name: "reap a thread",
@@ -133,7 +130,7 @@ func agentsMoreScript() script {
 			{
 				name: "reap",
 				do:   func(ctx context.Context, s *session) error { _, err := registry(s).ReapDead(ctx); return err },
-				look: is("dead-2", abandoned),
+				look: lookForAgent("dead-2", abandoned),
 			},
 			{
 				name: "gc",
@@ -280,6 +277,8 @@ func sundryScript() script {
 				},
 				look: gone("deleted"),
 			},
+			{name: "recover agents", do: func(ctx context.Context, s *session) error { _, err := registry(s).Recover(ctx); return err }},
+			{name: "repair", do: func(ctx context.Context, s *session) error { _, err := s.db.Repair(ctx); return err }},
 			{
 				name: "open a runtime",
 				do:   func(ctx context.Context, s *session) error { _, err := runtime(ctx, s, false); return err },

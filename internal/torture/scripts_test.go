@@ -54,8 +54,8 @@ func TestEveryPublicWriteIsInAScript(t *testing.T) {
 		{(*workers.Runtime)(nil), `\br`},
 	} {
 		kind := reflect.TypeOf(store.kind)
-		for i := range kind.NumMethod() {
-			name := strings.TrimSuffix(kind.Method(i).Name, "Tx")
+		for method := range kind.Methods() {
+			name := strings.TrimSuffix(method.Name, "Tx")
 			if reading.MatchString(name) && !strings.HasPrefix(name, "FindOrCreate") {
 				continue
 			}

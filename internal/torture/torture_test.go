@@ -227,3 +227,47 @@ func TestShortWritesWriteHalf(t *testing.T) {
 		t.Errorf("the process says %q", e.story.answers)
 	}
 }
+
+// SQLite syncs the folder of a new WAL once, and doesn't look at the result.
+func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
+	r, sc := rig(t, "runs")
+	e, _, _, err := r.census(&point{script: sc, end: closing})
+	must(t, err)
+	tried := 0
+	for i, c := range e.calls {
+		if c.class != syncs || strings.Contains(c.path, fileName) {
+			continue
+		}
+		tried++
+		p := &point{script: sc, at: i + 1, fault: fault{"EIO", syscall.EIO}, times: 2, end: dying}
+		_, rec, wrong, err := r.faulty(p)
+		must(t, err)
+		p.cut = &cut{at: len(rec.events)}
+		problems, err := r.powerCut(p, rec)
+		must(t, err)
+		if problems = append(wrong, problems...); len(problems) > 0 {
+			t.Error(p, problems)
+		}
+	}
+	if tried == 0 {
+		t.Error("no sync of the folder was seen")
+	}
+}
+
+// SQLite opens a file to be read where it can't be opened for writing at that moment.
+func TestAHandleThatCantWriteIsNotOpened(t *testing.T) {
+	r, sc := rig(t, "recover")
+	e, _, _, err := r.census(&point{script: sc, end: closing})
+	must(t, err)
+	for i, c := range e.calls {
+		if c.class != opens || filepath.Base(c.path) != fileName {
+			continue
+		}
+		p := &point{script: sc, at: i + 1, fault: fault{"EMFILE", syscall.EMFILE}, times: 1, end: dying}
+		_, problems, err := r.try(p)
+		must(t, err)
+		if len(problems) > 0 {
+			t.Error(p, problems)
+		}
+	}
+}
