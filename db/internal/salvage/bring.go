@@ -59,7 +59,7 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if b.From.free[n] || b.From.roots[n] == 1 {
+		if b.From.free[n] || b.From.roots[n] == 1 && f.Root(n) == 0 {
 			continue
 		}
 		p, ok := f.Read(n)

@@ -251,15 +251,22 @@ func (t *table) covered(values []any) (list []any) {
 	return list
 }
 
-// of is the table that a page's rows are of: by the tree that it is a page of, or where nobody knows that by the one table
-// that its rows fit.
+// of is the table that a page's rows are of: by the pointer map or by the tree in which it is reached, of which either may be
+// damaged, so that the rows have the last word; where nobody knows, the one table that they fit.
 func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
-	root := s.roots[p.Number]
-	if root == 0 {
-		root = s.file.Root(p.Number)
+	var said *table
+	for _, root := range []int{s.file.Root(p.Number), s.roots[p.Number]} {
+		t := byRoot[root]
+		if t == nil {
+			continue
+		}
+		if n, _ := t.fitting(p.Rows); 2*n >= len(p.Rows) && t.rowless != p.Table {
+			return t
+		}
+		said = t
 	}
-	if t := byRoot[root]; t != nil {
-		return t
+	if said != nil && said.rowless != p.Table && !p.Table {
+		return said
 	}
 	if !p.Table || len(p.Rows) == 0 {
 		return nil
@@ -274,10 +281,13 @@ func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 		case sure:
 			return t
 		case found != nil:
-			return nil
+			return said
 		default:
 			found = t
 		}
+	}
+	if found == nil && said != nil && said.rowless != p.Table {
+		return said
 	}
 	return found
 }
