@@ -112,6 +112,7 @@ func (s *Source) walk(n, root int) {
 // A table is one of the new file.
 type table struct {
 	name     string
+	root     int // in the new file
 	columns  []damage.Column
 	stored   []int // columns in the order in which a row has them
 	rowless  bool  // WITHOUT ROWID
@@ -123,15 +124,15 @@ type table struct {
 }
 
 func tables(ctx context.Context, c damage.Conn) (list []*table, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT name, wr, strict FROM pragma_table_list
-WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`)
+	rows, err := c.QueryContext(ctx, `SELECT l.name, l.wr, l.strict, s.rootpage FROM pragma_table_list AS l JOIN sqlite_schema AS s ON s.type = 'table' AND s.name = l.name
+WHERE l.schema = 'main' AND l.type = 'table' AND l.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY l.name`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close() //nolint:errcheck // what went wrong is in Err
 	for rows.Next() {
 		t := &table{alias: -1, inserted: map[int]string{}}
-		if err := rows.Scan(&t.name, &t.rowless, &t.strict); err != nil {
+		if err := rows.Scan(&t.name, &t.rowless, &t.strict, &t.root); err != nil {
 			return nil, err
 		}
 		t.count.Table = t.name
@@ -357,6 +358,9 @@ func (s *Source) assign(all []*table) map[int]*table {
 				if can && n > 0 && 2*n >= len(rows) && (sure || !mustBeSure) {
 					found = append(found, root)
 				}
+			}
+			if slices.Contains(found, t.root) { // trees get their roots in the order in which a schema is made
+				found = []int{t.root}
 			}
 			if len(found) == 1 {
 				byRoot[found[0]], has[t] = t, true
