@@ -8,41 +8,65 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/maintenance"
 )
 
 type checkAnswer struct {
 	Path     string         `json:"path" doc:"the file, absolute"`
 	OK       bool           `json:"ok" doc:"nothing is wrong"`
 	Problems []checkProblem `json:"problems" doc:"what is wrong, at most 100 of each check"`
+	Without  []checkCount   `json:"without_checksum" doc:"tables with rows that have no checksum: written before there were any, or set to NULL by their user"`
+}
+
+type checkCount struct {
+	Table   string `json:"table" doc:"its name"`
+	Rows    int64  `json:"rows" doc:"all of its rows"`
+	Without int64  `json:"without" doc:"those that have no checksum"`
 }
 
 type checkProblem struct {
-	Check  string `json:"check" doc:"integrity, foreign keys, or the name of an invariant of the schema"`
+	Check  string `json:"check" doc:"integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema, or deep"`
 	Detail string `json:"detail" doc:"what it found"`
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check",
+	deep := false
+	c := &cobra.Command{
+		Use:   "check [--deep]",
 		Short: "Read the whole file and say what is wrong with it",
-		Long: `check runs SQLite's integrity check, looks for rows that refer to others which are gone, and tests the invariants
-of the schema. It changes nothing, and works on a file that is in use. Damage ends it with exit code 7.`,
+		Long: `check runs SQLite's integrity check, compares tables, indexes, triggers and views with what this program makes, looks
+for rows that refer to others which are gone, tests the invariants of the schema, and recomputes the checksum of
+every row that has one. It changes nothing, and works on a file that is in use. Damage ends it with exit code 7.
+
+Who changes a row by hand makes its checksum wrong, and says that the row is right by setting the checksum to NULL in
+the same UPDATE; the next call that writes the row gives it one again. docs/damage.md lists what is covered.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), deep) },
 	}
+	c.Flags().BoolVar(&deep, "deep", false, "also read everything as the stores do: every record, event, document and transcript")
+	return c
 }
 
-func (a *app) check(ctx context.Context) error {
+func (a *app) check(ctx context.Context, deep bool) error {
 	path, err := absolute(a.path)
 	if err != nil {
 		return err
 	}
-	answer := checkAnswer{Path: path, Problems: []checkProblem{}}
+	answer := checkAnswer{Path: path, Problems: []checkProblem{}, Without: []checkCount{}}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
 		answer.Path = d.Path()
-		problems, err := d.Check(ctx)
-		for _, p := range problems {
+		look := d.Examine
+		if deep {
+			look = func(ctx context.Context) (db.Examination, error) { return maintenance.Check(ctx, d) }
+		}
+		x, err := look(ctx)
+		for _, p := range x.Problems {
 			answer.Problems = append(answer.Problems, checkProblem{p.Check, p.Detail})
+		}
+		for _, c := range x.Checksums {
+			if c.Without > 0 {
+				answer.Without = append(answer.Without, checkCount(c))
+			}
 		}
 		return err
 	})
@@ -58,7 +82,7 @@ func (a *app) check(ctx context.Context) error {
 	}
 	return &fault{
 		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(len(answer.Problems), "problem")),
-		hint: "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup",
+		hint: "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE",
 	}
 }
 
@@ -67,7 +91,15 @@ func (a *app) printCheck(answer checkAnswer) error {
 		return a.printJSON(answer)
 	}
 	if answer.OK {
-		return a.print("%s is whole\n", printable(answer.Path))
+		if err := a.print("%s is whole\n", printable(answer.Path)); err != nil {
+			return err
+		}
+		for _, c := range answer.Without {
+			if err := a.print("%s: %d of %d rows have no checksum\n", c.Table, c.Without, c.Rows); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	for _, p := range answer.Problems {
 		if err := a.print("%s: %s\n", p.Check, printable(p.Detail)); err != nil {
