@@ -132,7 +132,7 @@ func named(why, id string, err error) error {
 	switch {
 	case !ok:
 		e = &db.Error{Op: why, Hint: hintFor(err), Err: err}
-	case e != err || e.Entity != "" || id == "":
+	case e != err || e.Entity != "" || id == "": //nolint:errorlint // only the outermost is made again
 		return err
 	}
 	more := *e

@@ -65,7 +65,7 @@ func failed(op, runID string, err error) error {
 	switch {
 	case !ok:
 		return &db.Error{Op: op, Entity: "checkpoint", ID: runID, Hint: hintFor(err), Err: err}
-	case e != err || e.Entity != "":
+	case e != err || e.Entity != "": //nolint:errorlint // only the outermost is made again
 		return err
 	}
 	more := *e

@@ -197,7 +197,7 @@ func TestABirthWithoutRoomLeavesNoFile(t *testing.T) {
 func atRest(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("another user is needed, so this runs as root")
+		t.Fatal("this test needs another user: run it as root")
 	}
 	dir, err := os.MkdirTemp("/tmp", "selvedge-rest-")
 	if err != nil {

@@ -111,9 +111,8 @@ func TestAClockThatPanicsHarmsItsOwnCallerAlone(t *testing.T) {
 func TestObserveHearsHowEveryCallEnded(t *testing.T) {
 	heard := make(chan string, 100)
 	d := openNumbers(t, db.Options{Readers: 1, Observe: func(o db.Observation) {
-		var p *db.Panic
 		text := fmt.Sprint(o.Why, ": ", o.Err)
-		if errors.As(o.Err, &p) {
+		if p, ok := errors.AsType[*db.Panic](o.Err); ok {
 			text = fmt.Sprint(o.Why, ": panic ", p.Value)
 		}
 		if o.Wait < 0 || o.Run < 0 {

@@ -18,7 +18,7 @@ import (
 func inNamespaces(t *testing.T, flags, script string) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may make namespaces")
+		t.Fatal("this test makes namespaces: run it as root")
 	}
 	words := append([]string{"unshare", "--fork", "--kill-child"}, strings.Fields(flags)...)
 	if script == "" {
@@ -131,7 +131,7 @@ func TestAPIDIsKeptWithItsNamespace(t *testing.T) {
 func asUser(t *testing.T, group string) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root may become somebody else")
+		t.Fatal("this test becomes another user: run it as root")
 	}
 	if _, err := exec.LookPath("setpriv"); err != nil {
 		t.Fatal("setpriv is missing (Debian: apt-get install util-linux)")
@@ -163,7 +163,7 @@ func sharedFolder(t *testing.T, mode os.FileMode) string {
 
 func TestLockFilesHaveTheModeAndGroupOfTheFile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may give files away")
+		t.Fatal("this test gives files away: run it as root")
 	}
 	path := sharedFolder(t, 0o660)
 	claim(t, dbtest.OpenAt(t, path, db.Options{}))

@@ -75,8 +75,8 @@ func wantLost(t *testing.T, l *db.Lease) {
 	}
 }
 
-func minutes(n time.Duration, detached bool) db.ReserveOptions {
-	return db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: n * time.Minute, Detached: detached}}
+func minutes(n int, detached bool) db.ReserveOptions {
+	return db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Duration(n) * time.Minute, Detached: detached}}
 }
 
 func TestWhatIsReservedHasOneHolder(t *testing.T) {

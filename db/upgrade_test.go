@@ -379,7 +379,7 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 	for i, m := range list {
 		step := migrations.Steps[i]
 		text := triggers.ReplaceAllString(m.SQL, "")
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			words := strings.Fields(strings.Trim(line, " ;"))
 			for j, verb := range []string{"DROP TABLE", "DELETE FROM", "UPDATE"} {
 				n := len(strings.Fields(verb))
@@ -393,7 +393,7 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 				t.Errorf("%s: %q does not stand in its step", m.Name, strings.Join(words[:n+1], " "))
 			}
 		}
-		for _, line := range strings.Split(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
 			if words := strings.Fields(line); len(words) > 2 && words[0] == "CREATE" && words[1] == "TABLE" {
 				made[words[2]] = true
 			}

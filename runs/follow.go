@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
@@ -158,7 +159,7 @@ func traceHeads(rx *db.Rx, scope int64, where conditions) ([]db.Head[RunRef], er
 		Last    int64  `db:"last"`
 		Out     int64  `db:"out"`
 	}
-	err := rx.Select(&rows, fmt.Sprintf(sqlTraceHeads, where.text), append(where.args[:len(where.args):len(where.args)], scope)...)
+	err := rx.Select(&rows, fmt.Sprintf(sqlTraceHeads, where.text), append(slices.Clip(where.args), scope)...)
 	heads := make([]db.Head[RunRef], len(rows))
 	for i, r := range rows {
 		heads[i] = db.Head[RunRef]{

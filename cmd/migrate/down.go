@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -63,8 +64,7 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 	if err != nil {
 		return err
 	}
-	for i := len(known) - 1; i >= 0; i-- {
-		m := known[i]
+	for _, m := range slices.Backward(known) {
 		if !m.Applied || m.Version <= f.to {
 			continue
 		}

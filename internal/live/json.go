@@ -22,7 +22,7 @@ var (
 func (s Snapshot) AppendJSON(dst []byte) []byte {
 	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
 	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
-	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), string(s.Status))
+	dst = serdejson.AppendQuoted(append(dst, `,"status":`...), s.Status)
 	dst = serdejson.AppendQuoted(append(dst, `,"prompt":`...), s.Prompt)
 	dst = strconv.AppendUint(append(dst, `,"created_at_ms":`...), s.CreatedAtMs, 10)
 	dst = strconv.AppendUint(append(dst, `,"updated_at_ms":`...), s.UpdatedAtMs, 10)

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"selvedge/db"
@@ -214,7 +215,7 @@ const moved = 6
 // Move writes what an event, a mark or a cap changed.
 func (w *Row) Move(tx *db.Tx) error {
 	columns := w.columns()
-	args := append(columns[moved:], db.Checksum(columns...))
+	args := slices.Concat(columns[moved:], []any{db.Checksum(columns...)})
 	query := sqlMoveRow
 	if w.Status != w.indexed {
 		query, args = sqlMoveStatus, append(args, w.Status)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -141,7 +142,7 @@ func (s *agentCall) run(op string) (any, error) {
 	case "delete":
 		err := checkAgentID(session)
 		if err == nil && s.files[session].folder {
-			err = fmt.Errorf(errFolder)
+			err = errors.New(errFolder)
 		}
 		if err == nil {
 			delete(s.files, session)
@@ -241,7 +242,7 @@ func (s *agentCall) save(e map[string]any) error {
 		return err
 	}
 	if s.files[id].folder {
-		return fmt.Errorf(errFolder)
+		return errors.New(errFolder)
 	}
 	s.put(id, agentFile{entry: normal(e)})
 	return nil

@@ -89,7 +89,7 @@ func digestOf(rows []recordRow) ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// Empty: there is nothing to append.
+// Empty reports whether there is nothing to append.
 func (p *Prepared) Empty() bool { return len(p.rows) == 0 }
 
 // Append appends in a scope, as this process.

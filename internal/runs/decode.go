@@ -206,7 +206,7 @@ func (f *fields) cliOutcome(i int) *CliOutcome {
 		f.keep(err)
 		return nil
 	}
-	o := &CliOutcome{Kind: (cliOutcomeWords[kind])}
+	o := &CliOutcome{Kind: cliOutcomeWords[kind]}
 	if o.Kind != CliExited {
 		f.keep(c.unit())
 		return o
@@ -242,7 +242,7 @@ func (f *fields) termination(i int) (t Termination) {
 	default:
 		inner := terminationStructure.take(c)
 		if status := inner.word(0, OutcomeWords); inner.err == nil {
-			t.Status = (OutcomeWords[status])
+			t.Status = OutcomeWords[status]
 		}
 		if outcome := inner.need(1); outcome != nil {
 			agent, err := decodeOutcome(agentStructure.takeText(outcome))
@@ -256,7 +256,7 @@ func (f *fields) termination(i int) (t Termination) {
 
 func decodeOutcome(f fields) (o AgentOutcome, err error) {
 	if i := f.word(0, OutcomeWords); f.err == nil {
-		o.Status = (OutcomeWords[i])
+		o.Status = OutcomeWords[i]
 	}
 	if f.values[1] != nil {
 		o.Summary = f.text(1)
@@ -284,7 +284,7 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 		f := evidenceStructure.takeText(m.text)
 		var e Evidence
 		if i := f.word(0, evidenceWords); f.err == nil {
-			e.Kind = (evidenceWords[i])
+			e.Kind = evidenceWords[i]
 		}
 		e.Description = f.text(1)
 		e.Data = rawMember(f.values[2])

@@ -83,7 +83,7 @@ func (t Turn) append(dst []byte, style rawStyle) []byte {
 		dst = style(append(dst, `,"output":`...), t.Output)
 	}
 	if o := t.CliOutcome; o != nil {
-		dst = AppendText(dst, `,"cli_outcome":{"kind":`, string(o.Kind))
+		dst = AppendText(dst, `,"cli_outcome":{"kind":`, o.Kind)
 		if o.Kind == CliExited {
 			dst = strconv.AppendInt(append(dst, `,"code":`...), o.Code, 10)
 		}
@@ -113,15 +113,15 @@ func (e Ended) appendTermination(dst []byte, style rawStyle) []byte {
 	if o == nil {
 		return append(dst, `{"kind":"incomplete"}`...)
 	}
-	dst = AppendText(dst, `{"kind":"outcome","status":`, string(e.Termination.status()))
-	dst = AppendText(dst, `,"outcome":{"status":`, string(o.Status))
+	dst = AppendText(dst, `{"kind":"outcome","status":`, e.Termination.status())
+	dst = AppendText(dst, `,"outcome":{"status":`, o.Status)
 	dst = AppendText(dst, `,"summary":`, o.Summary)
 	dst = append(dst, `,"evidence":[`...)
 	for i, ev := range o.Evidence {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = AppendText(dst, `{"kind":`, string(ev.Kind))
+		dst = AppendText(dst, `{"kind":`, ev.Kind)
 		dst = AppendText(dst, `,"description":`, ev.Description)
 		dst = append(dst, `,"data":`...)
 		if nothing(ev.Data) {
@@ -240,7 +240,7 @@ func (c *checker) turn(t Turn) {
 	c.raw("parameters", t.Parameters, 1)
 	c.raw("output", t.Output, 1)
 	if t.CliOutcome != nil {
-		c.word("cli_outcome.kind", string(t.CliOutcome.Kind), cliOutcomeWords)
+		c.word("cli_outcome.kind", t.CliOutcome.Kind, cliOutcomeWords)
 	}
 	c.word("verifier_verdict", t.VerifierVerdict.String(), verdictWords)
 	if p := t.PolicyRejected; p != nil {
@@ -259,11 +259,11 @@ func (c *checker) ended(e Ended) {
 		}
 		return
 	}
-	c.word("termination.status", string(e.Termination.status()), OutcomeWords)
-	c.word("outcome.status", string(o.Status), OutcomeWords)
+	c.word("termination.status", e.Termination.status(), OutcomeWords)
+	c.word("outcome.status", o.Status, OutcomeWords)
 	c.texts("outcome.summary", o.Summary)
 	for _, ev := range o.Evidence {
-		c.word("evidence.kind", string(ev.Kind), evidenceWords)
+		c.word("evidence.kind", ev.Kind, evidenceWords)
 		c.texts("evidence.description", ev.Description)
 		c.raw("evidence.data", ev.Data, 5)
 	}

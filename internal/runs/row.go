@@ -45,10 +45,11 @@ const writtenColumns = recordColumns + `, batch, recorded_at, checksum`
 
 // args are the values of writtenColumns.
 func (r *recordRow) args(before ...any) []any {
-	all := append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
+	first := len(before)
+	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
 		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule), text(r.policyParam), blob(r.raw),
 		oneOrZero(r.exact), r.batch, r.recordedAt)
-	return append(all, db.Checksum(all[len(before):]...))
+	return append(before, db.Checksum(before[first:]...))
 }
 
 func oneOrZero(b bool) int64 {
@@ -202,7 +203,7 @@ func newRow(r Record) recordRow {
 			row.output = r.Output
 		}
 		if o := r.CliOutcome; o != nil {
-			kind := string(o.Kind)
+			kind := o.Kind
 			row.cliKind = &kind
 			if o.Kind == CliExited {
 				row.cliCode = &o.Code
@@ -240,7 +241,7 @@ func (r *recordRow) Record() (Record, error) {
 }
 
 func (r *recordRow) turn() (Record, error) {
-	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: []byte(r.parameters), Output: []byte(r.output)}
+	t := Turn{Prompt: r.prompt, Tool: r.tool, Parameters: r.parameters, Output: r.output}
 	if r.turnIndex == nil || r.verdict == nil {
 		return nil, fmt.Errorf("%w: a turn lacks its index or its verdict", db.ErrCorrupt)
 	}

@@ -15,7 +15,7 @@ func (i Intent) AppendJSON(dst []byte) []byte { return appendIntent(dst, i) }
 func (p Profile) AppendJSON(dst []byte) []byte { return appendProfile(dst, p) }
 
 // AppendJSON appends the request.
-func (r Request) AppendJSON(dst []byte) []byte { return appendRequest(dst, r) }
+func (q Request) AppendJSON(dst []byte) []byte { return appendRequest(dst, q) }
 
 // AppendKind appends the object {"kind":…}.
 func AppendKind(dst []byte, kind string) []byte {

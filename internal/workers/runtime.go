@@ -98,14 +98,6 @@ func orNull[T any](p *T) any {
 	return *p
 }
 
-// bytesOrNull is a blob as a column has it.
-func bytesOrNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
-
 // checksum covers the columns but the two that every event moves, so that an input need not read them all: those are held
 // against the log by the checks of the file.
 func (w *RuntimeRow) checksum(columns []any) int64 {

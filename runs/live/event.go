@@ -60,8 +60,7 @@ func ErrorEvent(message string) Event { return textEvent("error", "message", mes
 // AgentEnd is the event that completes a run, with nothing used and nothing verified.
 func AgentEnd(text string) Event {
 	e := textEvent("agent_end", "text", text)
-	open := e.stored.Text[:len(e.stored.Text)-1]
-	e.stored.Text = append(open, `,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":null,"cache_write_tokens":null},`+
+	e.stored.Text = append(e.stored.Text[:len(e.stored.Text)-1], `,"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":null,"cache_write_tokens":null},`+
 		`"verification_summary":{"status":"skipped","report_count":0,"required_check_count":0,"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0}}`...)
 	return e
 }

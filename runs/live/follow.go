@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/live"
@@ -139,7 +140,7 @@ func runHeads(rx *db.Rx, scope int64, where conditions) ([]db.Head[string], erro
 		Next   int64  `db:"next"`
 		Out    int64  `db:"out"`
 	}
-	err := rx.Select(&rows, fmt.Sprintf(sqlRunHeads, where.text), append(where.args[:len(where.args):len(where.args)], scope)...)
+	err := rx.Select(&rows, fmt.Sprintf(sqlRunHeads, where.text), append(slices.Clip(where.args), scope)...)
 	heads := make([]db.Head[string], len(rows))
 	for i, r := range rows {
 		heads[i] = db.Head[string]{Of: r.RunID, Place: db.Place{Key: r.Key, Seen: r.Next, Status: r.Status}, Out: r.Out != 0}

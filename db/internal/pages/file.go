@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 )
 
@@ -135,9 +136,7 @@ func (f *File) readWAL() error {
 		}
 		open[int(binary.BigEndian.Uint32(frame))] = at + frameHeaderSize
 		if pages := binary.BigEndian.Uint32(frame[4:]); pages > 0 {
-			for n, offset := range open {
-				f.inWAL[n] = offset
-			}
+			maps.Copy(f.inWAL, open)
 			clear(open)
 			f.Count = int(pages)
 		}

@@ -2,7 +2,6 @@ package salvage
 
 import (
 	"context"
-
 	"fmt"
 	"slices"
 	"strings"

@@ -200,12 +200,6 @@ func (t *tx) OnCommit(fn func()) { t.afterwards = append(t.afterwards, fn) }
 
 func (t *tx) OnRollback(fn func()) { t.undone = append(t.undone, fn) }
 
-func (t *tx) committed() {
-	for _, f := range t.afterwards {
-		f()
-	}
-}
-
 func (t *tx) rolledBack() {
 	for _, f := range t.undone {
 		f()
