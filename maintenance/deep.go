@@ -80,8 +80,7 @@ func (c *deep) runs(s *runs.Store) {
 		var started *runs.Started
 
 		read(c, s.Trace(c.ctx, runs.RunRef{AgentID: r.AgentID, RunID: r.RunID}), func(t runs.TraceRecord) {
-			switch record := t.Record.(type) {
-			case runs.Started:
+			if record, ok := t.Record.(runs.Started); ok {
 				started = &record
 			}
 		})

@@ -43,12 +43,10 @@ func ExampleRuntime_Follow() {
 	if _, err := r.StopRuntime(ctx); err != nil {
 		log.Fatal(err)
 	}
-	cursor := "" // the beginning
-	for item, err := range r.Follow(ctx, cursor) {
+	for item, err := range r.Follow(ctx, "") { // from the beginning; else from an item.Cursor that was kept
 		if err != nil {
 			log.Fatal(err)
 		}
-		cursor = item.Cursor // to be kept: after a restart the next call goes on from here
 		if item.What == db.StatusChanged {
 			fmt.Println("now", item.Status)
 			break

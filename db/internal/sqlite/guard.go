@@ -105,7 +105,7 @@ func (t *tokens) statement(first string) error {
 			}
 			continue
 		}
-		word, kind = t.next()
+		_, kind = t.next()
 	}
 }
 

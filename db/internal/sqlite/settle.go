@@ -106,10 +106,11 @@ func (e *Engine) fail(err error) {
 
 // usable is nil while calls may go on.
 func (e *Engine) usable() error {
-	if failed := e.failed.Load(); failed != nil {
-		return failed
+	failed := e.failed.Load()
+	if failed == nil {
+		return nil // and not a nil pointer in an interface
 	}
-	return nil
+	return failed
 }
 
 // unsettled are the files of which a handle of this process gave up on a commit.
