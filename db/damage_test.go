@@ -351,3 +351,63 @@ func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 		t.Errorf("a second time: %q, %v", done, err)
 	}
 }
+
+// A value of another type than its column's is damage, whoever reads it; a reader who wants another type than the column's is
+// not told so.
+func TestAValueThatATableCannotHoldIsCorrupt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rows.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	putRun(t, d, true)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign(t, path, "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'run_records'")
+	foreign(t, path, "PRAGMA ignore_check_constraints = ON", "UPDATE run_records SET recorded_at = 'never'")
+	foreign(t, path, "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'run_records'", "PRAGMA wal_checkpoint(TRUNCATE)")
+	if d, err = db.Open(t.Context(), path, db.Options{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // only read
+	const query = "SELECT id, recorded_at FROM run_records"
+	type record struct {
+		ID         int64 `db:"id"`
+		RecordedAt int64 `db:"recorded_at"`
+	}
+	for how, read := range map[string]func(*db.Rx) error{
+		"Get":    func(rx *db.Rx) error { return rx.Get(&record{}, query) },
+		"Select": func(rx *db.Rx) error { return rx.Select(&[]record{}, query) },
+		"ScanStruct": func(rx *db.Rx) error {
+			return first(rx, query, func(r *db.Row) error { return r.ScanStruct(&record{}) })
+		},
+		"Scan": func(rx *db.Rx) error {
+			return first(rx, query, func(r *db.Row) error { var id, at int64; return r.Scan(&id, &at) })
+		},
+	} {
+		err := d.Read(t.Context(), "read", read)
+		if !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), "run_records.recorded_at is a TEXT and must be INTEGER, in the row in which id is 16777217") {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	for how, read := range map[string]func(*db.Rx) error{
+		"a text as a number":   func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT kind FROM run_records") },
+		"NULL where it may be": func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT batch FROM run_records") },
+		"an expression":        func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT 'x' || kind FROM run_records") },
+	} {
+		if err := d.Read(t.Context(), "read", read); err == nil || errors.Is(err, db.ErrCorrupt) {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
+
+func first(rx *db.Rx, query string, take func(*db.Row) error) error {
+	for row, err := range rx.Query(query) {
+		if err != nil {
+			return err
+		}
+		return take(row)
+	}
+	return nil
+}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/machine"
 )
@@ -152,4 +154,33 @@ func unknown(err error) error {
 		Hint: "close the file and open it again, which makes sure of what the disk has; then look for the change, or repeat the call with the batch of this error",
 		Err:  notCommitted(err),
 	}
+}
+
+// spoiled makes damage of the error of a row that could not be taken as its reader wants it, where the row holds what its
+// table can't. An error of SQLite, and one of the reader's own making, pass as they are.
+func (s *session) spoiled(err error, query string, args []any) error {
+	if err == nil || err == engine.ErrNotFound || code(err) != 0 || !repeatable(query) { //nolint:errorlint // ours, from getOnce
+		return err
+	}
+	rows, failed := s.conn.QueryContext(background, query, args...)
+	if failed != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // only read
+	for rows.Next() {
+		if wrong := damage.Wrong(background, s.conn, query, rows); wrong != nil {
+			return spoiled(wrong)
+		}
+	}
+	return err
+}
+
+func spoiled(wrong error) error {
+	return &engine.Failure{Kind: engine.ErrCorrupt, Hint: "run: migrate check", Err: wrong}
+}
+
+// repeatable reports whether a statement can be run once more without changing anything.
+func repeatable(query string) bool {
+	first, _, _ := strings.Cut(strings.TrimSpace(query), " ")
+	return strings.EqualFold(first, "SELECT")
 }

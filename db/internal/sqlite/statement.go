@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 )
 
@@ -266,7 +267,19 @@ type rows struct {
 
 var _ engine.Rows = (*rows)(nil)
 
-func (r *rows) ScanStruct(dest any) error { return r.StructScan(dest) }
+func (r *rows) Scan(dest ...any) error { return r.spoiled(r.Rows.Scan(dest...)) }
+
+func (r *rows) ScanStruct(dest any) error { return r.spoiled(r.StructScan(dest)) }
+
+func (r *rows) spoiled(err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrong := damage.Wrong(background, r.rx.session.conn, r.query, r.Rows); wrong != nil {
+		return spoiled(wrong)
+	}
+	return err
+}
 
 // Err is what ended the rows early.
 func (r *rows) Err() error { return r.rx.after(r.Rows.Err()) }

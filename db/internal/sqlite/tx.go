@@ -58,7 +58,7 @@ func (x *rx) Get(dest any, query string, args []any) error {
 	if err != nil {
 		return err
 	}
-	return x.after(x.session.getOnce(st, dest, args))
+	return x.after(x.session.spoiled(x.session.getOnce(st, dest, args), query, args))
 }
 
 func (x *rx) Select(dest any, query string, args []any) error {
@@ -66,7 +66,7 @@ func (x *rx) Select(dest any, query string, args []any) error {
 	if err != nil {
 		return err
 	}
-	return x.after(x.session.selectOnce(st, dest, args))
+	return x.after(x.session.spoiled(x.session.selectOnce(st, dest, args), query, args))
 }
 
 func (x *rx) Query(query string, args []any) (engine.Rows, error) {

@@ -1,0 +1,78 @@
+package damage
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// A Current row is one that a query stands on.
+type Current interface {
+	ColumnTypes() ([]*sql.ColumnType, error)
+	Scan(dest ...any) error
+}
+
+// Wrong says which column of a row that could not be taken holds what its table's column can't: a value of another type, or
+// NULL. It is nil where the row is right, and so whoever wanted it wrong.
+func Wrong(ctx context.Context, c Conn, query string, row Current) error {
+	columns, err := row.ColumnTypes()
+	if err != nil {
+		return nil
+	}
+	values, dest := make([]any, len(columns)), make([]any, len(columns))
+	for i := range values {
+		dest[i] = &values[i]
+	}
+	if row.Scan(dest...) != nil {
+		return nil
+	}
+	for i, column := range columns {
+		declared := column.DatabaseTypeName() // "" for what is no table's column
+		if declared == "" || values[i] != nil && isA(values[i], declared) {
+			continue
+		}
+		table, notNull := origin(ctx, c, query, column.Name())
+		if table == "" || values[i] == nil && (!notNull || strings.Contains(strings.ToUpper(query), " JOIN ")) {
+			continue
+		}
+		is := map[string]string{"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT", "[]uint8": "a BLOB"}[fmt.Sprintf("%T", values[i])]
+		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column.Name(), is, declared, columns[0].Name(), shown(values[0]))
+	}
+	return nil
+}
+
+func isA(v any, declared string) bool {
+	switch v.(type) {
+	case int64:
+		return declared != "TEXT" && declared != "BLOB"
+	case float64:
+		return declared == "REAL" || declared == "ANY"
+	case string:
+		return declared == "TEXT" || declared == "ANY"
+	case []byte:
+		return declared == "BLOB" || declared == "ANY"
+	}
+	return true
+}
+
+func shown(v any) any {
+	if b, ok := v.([]byte); ok {
+		return fmt.Sprintf("%q", b)
+	}
+	return v
+}
+
+// origin is the STRICT table among those of a query that has the column: in others a value of any type is right.
+func origin(ctx context.Context, c Conn, query, column string) (table string, notNull bool) {
+	rows, err := c.QueryContext(ctx, `SELECT t.name, c."notnull" OR c.pk FROM pragma_table_list AS t, pragma_table_info(t.name) AS c
+WHERE t.schema = 'main' AND t.type = 'table' AND t.strict AND c.name = ? AND instr(?, t.name) > 0 ORDER BY length(t.name) DESC LIMIT 1`, column, query)
+	if err != nil {
+		return "", false
+	}
+	defer rows.Close() //nolint:errcheck // only read
+	if rows.Next() {
+		_ = rows.Scan(&table, &notNull)
+	}
+	return table, notNull
+}
