@@ -143,7 +143,11 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 	unnoticed := verdicts["silent"] + verdicts["raw"]
 	t.Logf("seed %d: %d pages, %d bits: %v: %.2f %% of those that change an answer are noticed", seed, len(content)/pageSize, n, verdicts,
 		100*float64(changing-unnoticed)/float64(changing))
-	if unnoticed*100 > changing {
+	allowed := changing / 100
+	if n < 1000 {
+		allowed++ // one in so few says nothing
+	}
+	if unnoticed > allowed {
 		t.Errorf("%d of %d went unnoticed", unnoticed, changing)
 	}
 }

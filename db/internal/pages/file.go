@@ -30,6 +30,7 @@ const (
 	pageSizeAt         = 16
 	reservedAt         = 20
 	firstFreeAt        = 32
+	freeCountAt        = 36
 	pendingByte        = 0x40000000
 	walMagic           = 0x377f0682 // the last bit says in which byte order its checksums are
 	frameSaltsAt       = 8
@@ -194,7 +195,10 @@ func (f *File) Free() map[int]bool {
 		}
 		trunk = int(binary.BigEndian.Uint32(page))
 	}
-	for n := 2; n <= f.Count; n++ {
+	if len(free) == int(binary.BigEndian.Uint32(first[freeCountAt:])) {
+		return free
+	}
+	for n := 2; n <= f.Count; n++ { // the list is broken; the pointer map says it too
 		if kind, _ := f.pointer(n); kind == pointsFree {
 			free[n] = true
 		}
