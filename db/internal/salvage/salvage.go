@@ -342,24 +342,22 @@ func (s *Source) assign(all []*table) map[int]*table {
 			}
 		}
 	}
-	for _, mustBeSure := range []bool{true, false} {
+	// First what a checksum makes sure of, then trees whose root is where a schema that is made anew has it, then the rest.
+	for pass := range 3 {
 		for _, t := range all {
 			if has[t] {
 				continue
 			}
 			var found []int
 			for root := range s.trees {
-				if root < 2 || byRoot[root] != nil || indexes[root] {
+				if root < 2 || byRoot[root] != nil || indexes[root] || pass == 1 && root != t.root {
 					continue
 				}
 				rows, can := s.sample(root, t)
 				n, sure := t.fitting(rows)
-				if can && n > 0 && 2*n >= len(rows) && (sure || !mustBeSure) {
+				if can && n > 0 && 2*n >= len(rows) && (sure || pass > 0) {
 					found = append(found, root)
 				}
-			}
-			if slices.Contains(found, t.root) { // trees get their roots in the order in which a schema is made
-				found = []int{t.root}
 			}
 			if len(found) == 1 {
 				byRoot[found[0]], has[t] = t, true
