@@ -42,7 +42,7 @@ test: ## run all tests
 
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
-	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable' $(TESTFLAGS) ./checkpoints
+	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOfReservations' $(TESTFLAGS) ./checkpoints ./db
 
 .PHONY: damage
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed

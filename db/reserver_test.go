@@ -20,6 +20,7 @@ type order struct {
 	TTL      time.Duration `json:"ttl,omitempty"`
 	Detached bool          `json:"detached,omitempty"`
 	Owner    int64         `json:"owner,omitempty"`
+	Patience time.Duration `json:"patience,omitempty"` // 0: without an end
 }
 
 // A reply is how it ended.
@@ -28,6 +29,7 @@ type reply struct {
 	Owner int64  `json:"owner,omitempty"`
 	Taken bool   `json:"taken,omitempty"` // ErrConflict
 	Lost  bool   `json:"lost,omitempty"`  // ErrLeaseLost
+	Busy  bool   `json:"busy,omitempty"`  // ErrBusy: nothing was done
 	Life  string `json:"life,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -55,7 +57,7 @@ func reserver(args []string) error {
 
 func (o order) carryOut(d *db.DB) (r reply) {
 	err := o.do(d, &r)
-	r.Taken, r.Lost = errors.Is(err, db.ErrConflict), errors.Is(err, db.ErrLeaseLost)
+	r.Taken, r.Lost, r.Busy = errors.Is(err, db.ErrConflict), errors.Is(err, db.ErrLeaseLost), errors.Is(err, db.ErrBusy)
 	if err != nil && !r.Taken && !r.Lost {
 		r.Error = err.Error()
 	}
@@ -64,6 +66,11 @@ func (o order) carryOut(d *db.DB) (r reply) {
 
 func (o order) do(d *db.DB, r *reply) error {
 	ctx := context.Background()
+	if o.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Patience)
+		defer cancel()
+	}
 	lease := func() (*db.Lease, error) { return d.Reattach(ctx, "", "port", o.Name, o.Epoch) }
 	switch o.Op {
 	case "reserve":
