@@ -108,6 +108,13 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 
     cancelled_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key AND w.status = 'cancelled'),
     diagnostics = (SELECT count(*) FROM worker_diagnostics WHERE id >= key << 40 AND id < (key + 1) << 40)`},
 
+		{Statement: `UPDATE worker_runtimes SET
+    next_event_position = max(next_event_position, coalesce((SELECT max(id) & 1099511627775 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40) + 1, 1)),
+    first_event_position = min(first_event_position, coalesce((SELECT min(id) & 1099511627775 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40), first_event_position))`},
+		{Statement: `UPDATE worker_runtimes SET events_in_order = 0
+WHERE events_in_order = 1 AND (next_event_id <> next_event_position
+    OR EXISTS (SELECT 1 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40 AND event_id IS NOT NULL))`},
+
 		{
 			Table:  "quarantine",
 			Where:  `bytes <> coalesce((SELECT sum(length(p.raw)) FROM quarantine_parts AS p WHERE p.quarantine = quarantine.id), 0)`,

@@ -342,6 +342,16 @@ func (s *Source) assign(all []*table) map[int]*table {
 			}
 		}
 	}
+	for _, t := range all {
+		if !has[t] && s.roots[t.root] == 0 && !s.free[t.root] { // the pointer map may be lost too
+			s.walk(t.root, t.root)
+			for n, root := range s.roots {
+				if root == t.root {
+					s.trees[root] = append(s.trees[root], n)
+				}
+			}
+		}
+	}
 	// First what a checksum makes sure of, then trees whose root is where a schema that is made anew has it, then the rest.
 	for pass := range 3 {
 		for _, t := range all {
