@@ -48,7 +48,7 @@ func (d *DB) Shutdown(ctx context.Context) error {
 		return nested("close")
 	}
 	d.closing.Do(func() {
-		d.keepers.end(ErrClosed)
+		d.keepers.end(wrap("close", ErrClosed))
 		go func() {
 			defer close(d.closed)
 			d.failed = wrap("close", d.engine.Close())

@@ -113,6 +113,12 @@ func (v *visits) close() {
 
 // Close ends the readers before the writer: the last connection to close removes the WAL, and a reading one can't.
 func (e *Engine) Close() error {
+	if e.writer != nil {
+		e.writer.refuseNew()
+	}
+	if e.readers != nil {
+		e.readers.refuseNew()
+	}
 	e.visits.close()
 	failed := e.watch.close()
 	if e.space != nil {

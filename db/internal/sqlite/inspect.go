@@ -25,7 +25,7 @@ func (e *Engine) Waiting() (callers int) {
 func (e *Engine) Closing() bool {
 	e.writer.mu.Lock()
 	defer e.writer.mu.Unlock()
-	return e.writer.closing
+	return e.writer.refusing
 }
 
 // WriterPragma runs a pragma on the writing connection and gives its answer.

@@ -188,7 +188,9 @@ func (e *Engine) resign() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err := e.Write(ctx, "close", func(x engine.Tx) error { return x.(*tx).forgetOwner(e.file.known()) }).Err
+	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
+		return x.(*tx).forgetOwner(e.file.known())
+	}}).Err
 	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}

@@ -22,7 +22,8 @@ type readers struct {
 	mu     sync.Mutex
 	opened int
 	max    int
-	closed chan struct{}
+	closed chan struct{} // new reads are refused
+	refuse sync.Once
 }
 
 func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
@@ -137,10 +138,17 @@ func (p *readers) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// refuseNew has new reads refused.
+func (p *readers) refuseNew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse.Do(func() { close(p.closed) })
+}
+
 // close waits for the reads under way and closes their connections.
 func (p *readers) close() error {
+	p.refuseNew()
 	p.mu.Lock()
-	close(p.closed)
 	opened := p.opened
 	p.mu.Unlock()
 	var failed error

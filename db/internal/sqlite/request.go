@@ -14,6 +14,7 @@ type request struct {
 	write func(engine.Tx) error // one of write and read is set; read only in an in-memory database
 	read  func(engine.Rx) error
 	ctx   context.Context // of read
+	last  bool            // of closing: it is taken when new calls are not
 	care  bool            // of the file: it wakes nobody
 
 	state atomic.Int32          // waiting, taken or left

@@ -34,6 +34,8 @@ type space struct {
 
 	wake    chan struct{}
 	stop    chan struct{}
+	ctx     context.Context // ends with stop: what waits for the writer leaves
+	leave   context.CancelFunc
 	stopped chan struct{}
 	asleep  atomic.Bool
 	written atomic.Bool // since the last look
@@ -59,6 +61,7 @@ const (
 
 func startSpace(e *Engine) *space {
 	s := &space{engine: e, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+	s.ctx, s.leave = context.WithCancel(context.Background())
 	s.asleep.Store(true)
 	s.lookAtDisk()
 	go s.run()
@@ -76,6 +79,7 @@ func (s *space) touched() {
 }
 
 func (s *space) close() {
+	s.leave()
 	close(s.stop)
 	<-s.stopped
 }
@@ -112,7 +116,7 @@ func (s *space) run() {
 // look is one step. It tells how many pages the next one, in a moment, is to give back; 0 for none.
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
-	left, err := s.giveBack(context.Background(), step)
+	left, err := s.giveBack(s.ctx, step)
 	switch {
 	case err != nil: // the disk is full, say: the next write comes by again
 		return 0
@@ -120,7 +124,7 @@ func (s *space) look(step int64) (next int64) {
 		return min(max(left/spaceSteps, leastStep), mostStep)
 	case step > 0 && left <= max(fewFree, step*spaceSteps/mostFree):
 		s.cut.Store(true) // the file itself becomes smaller when the WAL is in it
-		_, _ = s.giveBack(context.Background(), 1)
+		_, _ = s.giveBack(s.ctx, 1)
 		return 0
 	}
 	return step

@@ -44,12 +44,13 @@ type writer struct {
 
 	holds atomic.Bool // it has its turn and SQLite's write lock
 
-	mu      sync.Mutex
-	arrived sync.Cond
-	pending []*request
-	busy    bool // somebody works with the connection
-	last    int  // callers in the last group; after one of several callers wait for the next group, so that they share it
-	closing bool
+	mu       sync.Mutex
+	arrived  sync.Cond
+	pending  []*request
+	busy     bool // somebody works with the connection
+	last     int  // callers in the last group; after one of several callers wait for the next group, so that they share it
+	refusing bool // new calls
+	closing  bool
 
 	own bool // the writer's own goroutine is who made it busy
 
@@ -79,7 +80,7 @@ func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *write
 func (w *writer) enter(r *request) (alone bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closing {
+	if w.closing || w.refusing && !r.last {
 		return false, engine.ErrClosed
 	}
 	if err := w.engine.usable(); err != nil {
@@ -118,7 +119,7 @@ func (w *writer) serveAlone(r *request) bool {
 
 // writing names the call whose function runs; "" when none does.
 func (w *writer) writing() string {
-	if r := w.running.Load(); r != nil {
+	if r := w.running.Load(); r != nil && !r.care {
 		return r.why
 	}
 	return ""
@@ -148,6 +149,13 @@ func (w *writer) work() {
 			w.finish()
 		}
 	}
+}
+
+// refuseNew has new calls refused, but for those that belong to closing.
+func (w *writer) refuseNew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusing = true
 }
 
 // close finishes what the writer took, ends it and closes its connection.
