@@ -123,6 +123,7 @@ func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
 			d, err := db.Open(t.Context(), path, db.Options{})
 			must(t, err)
 			insertScope(t, d, "before")
+			claim(t, d)
 			replace(t, path)
 			ran := false
 			err = d.Write(t.Context(), "after", func(*db.Tx) error { ran = true; return nil })

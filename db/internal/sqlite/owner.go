@@ -191,7 +191,7 @@ func (e *Engine) resign() error {
 	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
 		return x.(*tx).forgetOwner(e.file.known())
 	}}).Err
-	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) {
+	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}
 	return err
