@@ -130,7 +130,7 @@ func eachLie(value any, at string, look func(what string)) {
 	}
 }
 
-// TestADamagedImportIsNoticed changes the imported file behind the store's back.
+// TestADamagedImportIsNoticed changes the imported file behind the store's back, as who sets the checksums aside.
 func TestADamagedImportIsNoticed(t *testing.T) {
 	trees, err := replay.Trees("runs")
 	if err != nil {
@@ -141,10 +141,10 @@ func TestADamagedImportIsNoticed(t *testing.T) {
 			continue
 		}
 		for _, damage := range []string{
-			`UPDATE run_records SET prompt = 'falsified' WHERE id = (SELECT max(id) FROM run_records WHERE kind = 'turn')`,
-			`UPDATE runs SET intent = 'falsified' WHERE key = 2`,
-			`UPDATE runs SET started_at = started_at + 1 WHERE key = 3`,
-			`UPDATE run_records SET raw = CAST(replace(raw, 'success', 'failure') AS BLOB) WHERE kind = 'ended'`,
+			`UPDATE run_records SET prompt = 'falsified', checksum = NULL WHERE id = (SELECT max(id) FROM run_records WHERE kind = 'turn')`,
+			`UPDATE runs SET intent = 'falsified', checksum = NULL WHERE key = 2`,
+			`UPDATE runs SET started_at = started_at + 1, checksum = NULL WHERE key = 3`,
+			`UPDATE run_records SET raw = CAST(replace(raw, 'success', 'failure') AS BLOB), checksum = NULL WHERE kind = 'ended'`,
 		} {
 			limits := parseRecorded(t, tree.Expected).limits()
 			dir := unpackTree(t, tree)

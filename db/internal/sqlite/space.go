@@ -116,18 +116,34 @@ func (s *space) run() {
 // look is one step. It tells how many pages the next one, in a moment, is to give back; 0 for none.
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
+	if step == 0 && !s.cut.Load() {
+		free, err := s.freePages()
+		if err != nil || free <= fewFree {
+			return 0
+		}
+		return min(max(free/spaceSteps, leastStep), mostStep)
+	}
 	left, err := s.giveBack(s.ctx, step)
 	switch {
 	case err != nil: // the disk is full, say: the next write comes by again
 		return 0
 	case step == 0 && left > fewFree:
 		return min(max(left/spaceSteps, leastStep), mostStep)
-	case step > 0 && left <= max(fewFree, step*spaceSteps/mostFree):
+	case left <= max(fewFree, step*spaceSteps/mostFree):
 		s.cut.Store(true) // the file itself becomes smaller when the WAL is in it
 		_, _ = s.giveBack(s.ctx, 1)
 		return 0
 	}
 	return step
+}
+
+// freePages reads how many there are. It takes no turn, since most looks find nothing to do, and a process that is stopped
+// keeps the turn it has.
+func (s *space) freePages() (free int64, err error) {
+	out := s.engine.Read(s.ctx, "look for free pages", func(x engine.Rx) error {
+		return x.Get(&free, "PRAGMA freelist_count", nil)
+	})
+	return free, out.Err
 }
 
 // giveBack returns up to so many free pages to the disk, and tells how many are left.
