@@ -227,7 +227,7 @@ func TestADocumentThatIsSpoiledInTheFileIsNotClaimed(t *testing.T) {
 	check(t, err)
 	edit := func(to string) {
 		check(t, d.Write(ctx, "edit by hand", func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE checkpoint_documents SET document = CAST(? AS BLOB)`, to)
+			_, err := tx.Exec(`UPDATE checkpoint_documents SET document = CAST(? AS BLOB), checksum = NULL`, to)
 			return err
 		}))
 	}
