@@ -133,10 +133,10 @@ func TestADeepEventOfAnEarlierVersionIsRead(t *testing.T) {
 	record(t, store, run.ID, live.TextDelta("x"), live.TextDelta("y"))
 	event := `{"type":"later","deep":` + nested(126) + `}`
 	err := d.Write(t.Context(), "as before", func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE live_events SET event = ?, type = 'later', raw = CASE WHEN id & 1 = 1 THEN ? END`,
+		_, err := tx.Exec(`UPDATE live_events SET event = ?, type = 'later', raw = CASE WHEN id & 1 = 1 THEN ? END, checksum = NULL`,
 			[]byte(event), []byte(`{"sequence":1,"timestamp_ms":1,"event":`+event+`,"more":1}`))
 		if err == nil {
-			_, err = tx.Exec(`UPDATE live_runs SET kept_bytes = (
+			_, err = tx.Exec(`UPDATE live_runs SET checksum = NULL, kept_bytes = (
     SELECT sum(CASE WHEN raw IS NOT NULL THEN length(raw) ELSE 38 + 1 + length(recorded_at / 1000000) + length(event) END) FROM live_events)`)
 		}
 		return err
