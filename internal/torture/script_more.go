@@ -47,6 +47,12 @@ func agentsMoreScript() script {
 			if err := otherAgents(s).Save(ctx, deadEntry("dead-1", "dead-1")); err != nil {
 				return err
 			}
+			ended := entry("ended", "ended")
+			yesterday := theClock().Add(-24 * time.Hour)
+			ended.Status, ended.StartedAt, ended.CompletedAt = agents.Complete, yesterday, &yesterday
+			if err := otherAgents(s).Save(ctx, ended); err != nil {
+				return err
+			}
 			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-2", "dead-2")}
 			gone := entry("gone", "gone")
 			gone.Status, gone.StartedAt, gone.CompletedAt = agents.Complete, old, &old
@@ -131,6 +137,17 @@ func agentsMoreScript() script {
 				name: "reap",
 				do:   func(ctx context.Context, s *session) error { _, err := registry(s).ReapDead(ctx); return err },
 				look: lookForAgent("dead-2", abandoned),
+			},
+			{
+				name: "prune",
+				do: func(ctx context.Context, s *session) error {
+					_, err := otherAgents(s).Prune(ctx, db.Policy{Age: time.Hour})
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					_, ok, err := otherAgents(s).Load(ctx, "ended")
+					return there(!ok), err
+				},
 			},
 			{
 				name: "gc",
