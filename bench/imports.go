@@ -63,6 +63,6 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them as fast as Rust", treeAgents*treeRuns, treeTurns)
+	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it", treeAgents*treeRuns, treeTurns)
 	return []result{d.atMost(row, calls(p50), 2)}, nil
 }

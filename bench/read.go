@@ -62,7 +62,7 @@ func lists(ctx context.Context, b *bench) ([]result, error) {
 		return nil, err
 	}
 	return []result{
-		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs, against a scan as fast as Rust's", firstPage, n), calls(p50), 1000),
+		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs, against a scan by the reader made for it", firstPage, n), calls(p50), 1000),
 		flat.atMost(fmt.Sprintf("the same, %d runs against %d", b.n(flatUpTo), b.n(flatUpTo/100)), calls(p50), flatness),
 		all.faster(fmt.Sprintf("list all %d runs, against the same scan", n), calls(p50), 25),
 	}, nil
@@ -119,7 +119,7 @@ func traces(ctx context.Context, b *bench) ([]result, error) {
 	row := fmt.Sprintf("read a trace of %d turns of 2 KB, decoded", traceLen)
 	return []result{
 		inGo.atMost(row+", against encoding/json", calls(p50), 0.4),
-		inRust.reported(row+", against a reader as fast as Rust's", calls(p50)),
+		inRust.reported(row+", against the reader made for it", calls(p50)),
 		first,
 	}, nil
 }
