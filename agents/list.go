@@ -127,7 +127,7 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	if err != nil {
 		return page, err
 	}
-	if err := rx.In(r.db); err != nil {
+	if err := rx.Of(r.db); err != nil {
 		return page, err
 	}
 	scope, ok, err := rx.Scope(r.scope)

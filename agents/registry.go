@@ -49,7 +49,7 @@ const (
 
 // readTx runs fn on the scope. A scope that nobody wrote to is empty: fn is not run.
 func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error) error {
-	if err := rx.In(r.db); err != nil {
+	if err := rx.Of(r.db); err != nil {
 		return named(why, id, err)
 	}
 	rx.BootTime() // before the statements: a process may be stopped between any two
@@ -61,7 +61,7 @@ func (r *Registry) readTx(rx *db.Rx, why, id string, fn func(scope int64) error)
 }
 
 func (r *Registry) writeTx(tx *db.Tx, why, id string, fn func(scope int64) error) error {
-	if err := tx.In(r.db); err != nil {
+	if err := tx.Of(r.db); err != nil {
 		return named(why, id, err)
 	}
 	tx.BootTime()

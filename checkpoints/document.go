@@ -59,7 +59,7 @@ func readable(runID string, document []byte) (documents.Row, error) {
 }
 
 func (s *Store) put(tx *db.Tx, r documents.Row, document []byte) error {
-	if err := tx.In(s.db); err != nil {
+	if err := tx.Of(s.db); err != nil {
 		return err
 	}
 	scope, err := tx.Scope(s.scope)

@@ -208,7 +208,7 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 	if err != nil {
 		return page, err
 	}
-	if err := rx.In(s.db); err != nil {
+	if err := rx.Of(s.db); err != nil {
 		return page, err
 	}
 	scope, there, err := rx.Scope(s.scope)

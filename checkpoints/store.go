@@ -37,7 +37,7 @@ func (s *Store) Scope() string { return s.scope }
 func (s *Store) look(rx *db.Rx, op, runID string, fn func(scope int64) error) error {
 	err := checkID(runID)
 	if err == nil {
-		err = rx.In(s.db)
+		err = rx.Of(s.db)
 	}
 	if err == nil {
 		rx.BootTime() // before the statements: a process may be stopped between any two

@@ -10,6 +10,6 @@ func (rx *Rx) Of(d *DB) error {
 	}
 	return &Error{
 		Op: "use transaction", Hint: "give the store a transaction of the file that it was made for",
-		Err: fmt.Errorf("%w: the transaction is one of %s, and the store's file is %s", ErrInvalid, rx.db.path, d.path),
+		Err: fmt.Errorf("%w: the transaction is of another file, %s; the store's is %s", ErrInvalid, rx.db.path, d.path),
 	}
 }

@@ -92,7 +92,7 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	if err := l.check(); err != nil {
 		return nil, l.failed("reserve", err)
 	}
-	if err := d.same(&tx.Rx); err != nil {
+	if err := tx.Of(d); err != nil {
 		return nil, l.failed("reserve", err)
 	}
 	tx.BootTime() // before the statements: a process may be stopped between any two
@@ -210,7 +210,7 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 
 // held gives the lease's columns where it holds, and ErrLeaseLost where it doesn't.
 func (l *Lease) held(rx *Rx) (LeaseColumns, error) {
-	if err := l.db.same(rx); err != nil {
+	if err := rx.Of(l.db); err != nil {
 		return LeaseColumns{}, l.failed("hold reservation", err)
 	}
 	rx.BootTime() // before the statements
@@ -303,15 +303,4 @@ func (l *Lease) failed(op string, err error) error {
 		return err
 	}
 	return &Error{Op: op, Entity: l.kind, ID: l.name, Code: code(err), Hint: hintOf(err), Err: err}
-}
-
-// In reports, as ErrInvalid, that the transaction is of another file than d. A store asks before it uses one that it was
-// given: the numbers of scopes and rows in it would be those of other things.
-func (rx *Rx) In(d *DB) error { return d.same(rx) }
-
-func (d *DB) same(rx *Rx) error {
-	if rx.db == d || d.path != memoryPath && rx.db.path == d.path {
-		return nil
-	}
-	return fmt.Errorf("%w: the transaction is of another file, %s", ErrInvalid, rx.db.path)
 }
