@@ -81,7 +81,7 @@ func (h *byHand) fill(ctx context.Context, args func(i int) []any) error {
 		return err
 	}
 	for i := range 20_000 {
-		if _, err := tx.StmtContext(ctx, h.insert).ExecContext(ctx, args(i)...); err != nil {
+		if _, err := tx.StmtContext(ctx, h.insert).ExecContext(ctx, args(i)...); err != nil { //nolint:sqlclosecheck // the transaction closes it
 			return errors.Join(err, tx.Rollback())
 		}
 	}
@@ -201,7 +201,7 @@ func (h *byHand) send(ctx context.Context, body []byte) error {
 		return err
 	}
 	var id string
-	if err := tx.StmtContext(ctx, h.insert).QueryRowContext(ctx, "approvals", body).Scan(&id); err != nil {
+	if err := tx.StmtContext(ctx, h.insert).QueryRowContext(ctx, "approvals", body).Scan(&id); err != nil { //nolint:sqlclosecheck // the transaction closes it
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

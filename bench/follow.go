@@ -116,7 +116,11 @@ func (s *stage) followDuel(ctx context.Context, b *bench) (d duel, idle time.Dur
 	n := b.n(40)
 	sent := 0
 	one := func() (waited [2]time.Duration, last followed, err error) {
-		time.Sleep(pollEvery + time.Duration(sent*7%50)*time.Millisecond) // at any moment between two looks
+		select { // at any moment between two looks
+		case <-time.After(pollEvery + time.Duration(sent*7%50)*time.Millisecond):
+		case <-ctx.Done():
+			return waited, last, context.Cause(ctx)
+		}
 		if err := s.store.AppendTurns(ctx, agent, "run", []runs.Turn{turn(uint64(sent), turnBytes)}); err != nil {
 			return waited, last, err
 		}
