@@ -70,7 +70,6 @@ WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE id = ? AND state = 'paused' RETURNING epoch`
-	sqlDrop = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
 
 // paused is a waiting run as Claim needs it.
@@ -102,7 +101,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 		return nil, err
 	}
 	if found.Older != nil {
-		if _, err := tx.Exec(sqlDrop, *found.Older); err != nil {
+		if _, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil {
 			return nil, err
 		}
 	}
@@ -145,16 +144,15 @@ FROM checkpoints AS c WHERE state = 'claimed'`
 	sqlRenew = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?` + asJudged
 )
 
-// end ends the claim for good.
-func (c *claimed) end(tx *db.Tx) (bool, error) {
-	n, err := tx.Exec(sqlEndClaim, c.ID, c.Epoch, c.Until)
-	return n > 0, err
+// end ends the claim for good, and keeps that it was.
+func (c *claimed) end(tx *db.Tx, ending Ending, d Decision) (bool, error) {
+	return end(tx, c.ID, ending, d, sqlEndClaim, c.ID, c.Epoch, c.Until)
 }
 
 // rearm has the run wait again, as it does already where it paused again meanwhile.
 func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	if c.PausedAgain {
-		return c.end(tx)
+		return c.end(tx, Superseded, Decision{})
 	}
 	n, err := tx.Exec(sqlRearm, c.ID, c.Epoch, c.Until)
 	return n > 0, err
@@ -219,16 +217,22 @@ func (c *Claim) Hold(ctx context.Context, why string, fn func(*db.Tx) error) err
 	})
 }
 
-// Complete says that the run was resumed to its next pause or its end: the claim is gone for good. What the run saved
-// meanwhile waits on. A claim that has ended is ErrLeaseLost: one that was taken away, or completed before, or whose time is
-// over.
-func (c *Claim) Complete(ctx context.Context) error {
-	return c.store.db.Write(ctx, opComplete, c.CompleteTx)
-}
+// Complete says that the run was resumed to its next pause or its end: the claim is gone for good, and is in the history. What
+// the run saved meanwhile waits on. A claim that has ended is ErrLeaseLost: one that was taken away, or completed before, or
+// whose time is over.
+func (c *Claim) Complete(ctx context.Context) error { return c.Decide(ctx, Decision{}) }
 
 // CompleteTx is Complete inside a transaction: what else that holds is undone when the claim is lost.
-func (c *Claim) CompleteTx(tx *db.Tx) error {
-	return c.under(tx, opComplete, func(row *claimed) (bool, error) { return row.end(tx) })
+func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) }
+
+// Decide is Complete that says what was decided, for the history.
+func (c *Claim) Decide(ctx context.Context, d Decision) error {
+	return c.store.db.Write(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
+}
+
+// DecideTx is Decide inside a transaction.
+func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
+	return c.under(tx, opComplete, func(row *claimed) (bool, error) { return row.end(tx, Completed, d) })
 }
 
 // Release gives the run back without having resumed it: it waits again, for anybody.
@@ -289,8 +293,8 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Cla
 const sqlDocument = `SELECT document FROM checkpoint_documents WHERE checkpoint = ?`
 
 const (
-	sqlFindClaim = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
-	sqlEndOf     = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed' AND owner_id IS NOT DISTINCT FROM ?`
+	sqlFindClaim   = `SELECT id, owner_id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
+	sqlRemoveClaim = `DELETE FROM checkpoints WHERE id = ? AND state = 'claimed'`
 )
 
 // CompleteTx is Complete inside a transaction.
@@ -310,7 +314,7 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 		if foreign {
 			return fmt.Errorf("%w: process %s holds the claim", db.ErrLeaseLost, processOf(tx, *found.Owner))
 		}
-		_, err = tx.Exec(sqlEndOf, found.ID, found.Owner)
+		_, err = end(tx, found.ID, Completed, Decision{}, sqlRemoveClaim, found.ID)
 		return err
 	})
 }

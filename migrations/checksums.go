@@ -57,4 +57,8 @@ var Checksums = []Checksum{
 		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size", "checksum", "problem",
 	}},
 	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
+	{Table: "checkpoint_history", Column: "checksum", Covered: []string{
+		"scope", "run_id", "ending", "decision", "decided_by", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at",
+		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
+	}},
 }

@@ -1,0 +1,214 @@
+package checkpoints
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
+)
+
+// An Ending is how a claim came to be over.
+type Ending string
+
+// The endings that the history has. A claim that was released, recovered or removed is not in it.
+const (
+	Completed  Ending = "completed"  // its holder said that the run was resumed to its next pause or its end
+	Superseded Ending = "superseded" // nobody said so, but the run had paused again, and that pause was claimed or waits
+)
+
+// A Decision is what a person said to a run that waited, in the caller's words. The zero value says nothing.
+type Decision struct {
+	Decision string // such as "approved"
+	By       string // who decided
+}
+
+// A Past is a claim that is over. It stays in the history until [Store.Prune] takes it.
+type Past struct {
+	ID     int64 // number of the entry; grows
+	RunID  string
+	Ending Ending
+	Decision
+	// PausedStageID, Prompt and PausedAt are out of the document; empty where it could not be read.
+	PausedStageID string
+	Prompt        string
+	PausedAt      time.Time
+	ClaimedAt     time.Time
+	CompletedAt   time.Time
+	Epoch         int64  // 0: the claim was imported
+	Pid           int    // of the process that claimed; 0: the claim was imported
+	Program       string // of that process
+}
+
+// A HistoryFilter says which part of the history is wanted. The zero value is all of it.
+type HistoryFilter struct {
+	RunID string // "" means every run
+}
+
+const (
+	opHistory = "read history"
+	// historyName is that of the list in its cursors.
+	historyName = "checkpoint history"
+)
+
+// HistoryPage gives a page of the claims that are over, the last first.
+func (s *Store) HistoryPage(ctx context.Context, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
+	err = s.db.Read(ctx, opHistory, func(rx *db.Rx) error {
+		page, err = s.HistoryPageTx(rx, f, at)
+		return err
+	})
+	return page, err
+}
+
+// History gives the claims that are over one by one, in the order of HistoryPage: see [db.AllPages].
+func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, error] {
+	return db.AllPages(func(at db.At) (db.Page[Past], error) { return s.HistoryPage(ctx, f, at) })
+}
+
+const (
+	sqlHistory = `SELECT id, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at, created_at_text, claimed_at,
+    completed_at, epoch, owner_pid, owner_program FROM checkpoint_history WHERE scope = ?`
+	sqlHistoryOrder = ` ORDER BY completed_at DESC, id DESC LIMIT ?`
+	sqlHistoryOfRun = ` AND run_id = ?`
+	sqlHistoryAfter = ` AND (completed_at, id) < (?, ?)`
+	sqlRunOrder     = ` ORDER BY id DESC LIMIT ?`
+	sqlRunAfter     = ` AND id < ?`
+)
+
+// HistoryPageTx is HistoryPage inside a transaction.
+func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Page[Past], err error) {
+	err = s.look(rx, opHistory, f.RunID, func(scope int64) error {
+		room, err := at.Room()
+		if err != nil {
+			return err
+		}
+		var place [3]int64 // scope, completed_at, id
+		var of string
+		if at.After != "" {
+			if err := rx.ReadCursor(historyName, at.After, place[:], &of); err != nil {
+				return err
+			}
+			if place[0] != scope || of != f.RunID {
+				return db.NotThisCursor(at.After)
+			}
+		}
+		query, args := sqlHistory, []any{scope}
+		if f.RunID != "" {
+			query, args = query+sqlHistoryOfRun, append(args, f.RunID)
+		}
+		switch {
+		case at.After == "":
+		case f.RunID != "":
+			query, args = query+sqlRunAfter, append(args, place[2])
+		default:
+			query, args = query+sqlHistoryAfter, append(args, place[1], place[2])
+		}
+		if f.RunID != "" {
+			query += sqlRunOrder
+		} else {
+			query += sqlHistoryOrder
+		}
+		page, err = db.FillPage(room, past(rx, query, append(args, room.Items+1)...), (*Past).weight, func(one *Past) string {
+			return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
+		})
+		return err
+	})
+	return page, err
+}
+
+func (p *Past) weight() int { return 250 + len(p.RunID) + len(p.Prompt) + len(p.Decision.Decision) }
+
+// past gives the entries of a query as they are read.
+func past(rx *db.Rx, query string, args ...any) iter.Seq2[Past, error] {
+	return func(yield func(Past, error) bool) {
+		for row, err := range rx.Query(query, args...) {
+			var r pastRow
+			if err == nil {
+				err = row.ScanStruct(&r)
+			}
+			if !yield(r.past(), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// pastRow is a row of checkpoint_history.
+type pastRow struct {
+	ID        int64   `db:"id"`
+	Ending    string  `db:"ending"`
+	Decision  *string `db:"decision"`
+	DecidedBy *string `db:"decided_by"`
+	pastClaim
+	CompletedAt int64 `db:"completed_at"`
+}
+
+// pastClaim is what of a claim goes into the history.
+type pastClaim struct {
+	Scope         int64   `db:"scope"`
+	RunID         string  `db:"run_id"`
+	PausedStageID *string `db:"paused_stage_id"`
+	Prompt        *string `db:"prompt"`
+	CreatedAt     *int64  `db:"created_at"`
+	CreatedAtText *string `db:"created_at_text"`
+	SavedAt       int64   `db:"saved_at"`
+	Size          int64   `db:"size"`
+	ClaimedAt     int64   `db:"claimed_at"`
+	Epoch         *int64  `db:"epoch"`
+	OwnerPid      *int64  `db:"owner_pid"`
+	OwnerProgram  *string `db:"owner_program"`
+}
+
+func (r *pastRow) past() Past {
+	paused := documents.Row{CreatedAt: r.CreatedAt, CreatedAtText: r.CreatedAtText}
+	return Past{
+		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending), Decision: Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
+		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: paused.Created(),
+		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
+		Pid: int(deref(r.OwnerPid)), Program: deref(r.OwnerProgram),
+	}
+}
+
+const (
+	sqlPastClaim = `SELECT scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, claimed_at, epoch,
+    (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid, (SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
+FROM checkpoints AS c WHERE id = ? AND state = 'claimed'`
+	sqlKeep = `INSERT INTO checkpoint_history (scope, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
+    created_at_text, saved_at, size, claimed_at, completed_at, epoch, owner_pid, owner_program, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
+// end removes the row of a claim with the statement that is given, and keeps in the history that there was one. ok is false
+// where the statement found nothing to remove.
+func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...any) (ok bool, err error) {
+	var c pastClaim
+	if ok, err := tx.Find(&c, sqlPastClaim, id); err != nil || !ok {
+		return false, err
+	}
+	if n, err := tx.Exec(remove, args...); err != nil || n == 0 {
+		return false, err
+	}
+	columns := []any{
+		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), value(c.PausedStageID), value(c.Prompt), value(c.CreatedAt),
+		value(c.CreatedAtText), c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), value(c.Epoch), value(c.OwnerPid), value(c.OwnerProgram),
+	}
+	_, err = tx.Exec(sqlKeep, append(columns, db.Checksum(columns...))...)
+	return true, err
+}
+
+// said is NULL for what nobody said.
+func said(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// value is what a column holds.
+func value[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
