@@ -9,6 +9,7 @@ import (
 type Health struct {
 	Writing string // why of the call that has this handle's writer; "" when it is idle
 	Waiting int    // calls of this handle that wait for the writer
+	HeldBy  []int  // process ids of others that have it meanwhile; nil where nobody waits, or the system doesn't tell
 
 	LongestRead    string        // why of this handle's read that began first; "" when there is none. While it goes on the WAL grows
 	LongestReadFor time.Duration // how long it has been going on

@@ -75,6 +75,7 @@ are left out, as the original does; it deletes them then, while list only looks.
 	}
 	c.Flags().StringVar(&f.thread, "thread", "", "only agents on the thread `NAME`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only agents in this `STATUS`: "+join(agentStatuses))
+	completeWords(c, "status", agentStatuses)
 	c.Flags().StringVar(&f.since, "since", "", "only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c)
 	return c
@@ -99,10 +100,13 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 				page, err := registry.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
-			grid: grid{header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5}},
+			grid: grid{
+				header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5},
+				times: []int{3, 4}, ids: []int{0, 1}, least: []int{5, 4, 1, 6},
+			},
 			row: func(e agents.Entry) []string {
 				return []string{
-					e.SessionID, e.Thread, string(e.Status), e.StartedAt.Format(time.DateTime), endOf(e), pidOf(e), cut(value(e.AttachReason), 60),
+					e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e), pidOf(e), cut(value(e.AttachReason), 60),
 				}
 			},
 		})
@@ -113,7 +117,7 @@ func endOf(e agents.Entry) string {
 	if e.CompletedAt == nil {
 		return ""
 	}
-	return e.CompletedAt.Format(time.DateTime)
+	return instant(*e.CompletedAt)
 }
 
 func pidOf(e agents.Entry) string {
@@ -199,14 +203,14 @@ func (a *app) printAgent(answer agentAnswer) error {
 	}
 	held := "no"
 	if r := answer.Reservation; r != nil {
-		held = "since " + r.Since.Format(time.DateTime) + " UTC, epoch " + strconv.FormatInt(r.Epoch, 10)
+		held = "since " + a.when(r.Since) + ", epoch " + strconv.FormatInt(r.Epoch, 10)
 		if r.Leased {
 			held += ", by a lease"
 		}
 	}
 	err := a.printFacts(
 		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state}, [2]string{"reserved", held},
-		[2]string{"started", e.StartedAt.Format(time.DateTime) + " UTC"}, [2]string{"ended", endOf(e)},
+		[2]string{"started", a.when(e.StartedAt)}, [2]string{"ended", endOf(e)},
 		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))},
 	)
 	if err == nil {
@@ -268,6 +272,7 @@ what it does under a lease is refused from then on.`,
 		},
 	}
 	c.Flags().StringVar(&status, "status", string(agents.Abandoned), "its `STATUS` from then on: "+join(agentStatuses[1:]))
+	completeWords(c, "status", agentStatuses[1:])
 	return c
 }
 

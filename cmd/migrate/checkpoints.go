@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +18,8 @@ import (
 	documents "selvedge/internal/checkpoints"
 )
 
-// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is.
+// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is, without the blanks between its
+// parts; one of the last two is there.
 type checkpointAnswer struct {
 	Summary  checkpoints.Summary `json:"summary" doc:"as in checkpoints list"`
 	State    checkpoints.State   `json:"state" doc:"paused: waits and can be claimed; claimed: a process resumes the run"`
@@ -24,7 +27,8 @@ type checkpointAnswer struct {
 	Bytes    int64               `json:"bytes" doc:"of the document"`
 	Problem  *string             `json:"problem" doc:"why the original can't read the document; null if it can"`
 	Claim    *claimFact          `json:"claim" doc:"on the run; null where there is none. A run that paused again can wait and be claimed"`
-	Document any                 `json:"document" doc:"byte for byte as it was saved or imported; a text where it is no JSON"`
+	Base64   string              `json:"document_base64,omitempty" doc:"in place of document, where that is no JSON: its bytes"`
+	Document any                 `json:"document" doc:"as it was saved or imported, without the blanks between its parts"`
 }
 
 type claimFact struct {
@@ -67,6 +71,7 @@ func (a *app) checkpointsListCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&status, "status", string(checkpoints.Paused), "runs in this `STATUS`: "+join(checkpointStates))
+	completeWords(c, "status", checkpointStates)
 	f.add(c)
 	return c
 }
@@ -79,7 +84,10 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
-			grid: grid{header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"}, right: []int{4}},
+			grid: grid{
+				header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"}, right: []int{4},
+				times: []int{3}, ids: []int{0}, texts: []int{5, 6}, least: []int{4, 1, 2, 5},
+			},
 			row: func(s checkpoints.Summary) []string {
 				asks := cut(s.Prompt, 60)
 				if s.Problem != "" {
@@ -95,7 +103,7 @@ func pausedAt(s checkpoints.Summary) string {
 	if s.Problem != "" {
 		return ""
 	}
-	return s.CreatedAt.Format(time.DateTime)
+	return instant(s.CreatedAt)
 }
 
 func claimedBy(h *checkpoints.Holder) string {
@@ -103,11 +111,11 @@ func claimedBy(h *checkpoints.Holder) string {
 	case h == nil:
 		return ""
 	case h.Pid == 0:
-		return "imported " + h.ClaimedAt.Format(time.DateTime)
+		return "imported " + instant(h.ClaimedAt)
 	case !h.Alive:
-		return fmt.Sprintf("%s by %s (%d), which is gone", h.ClaimedAt.Format(time.DateTime), h.Program, h.Pid)
+		return fmt.Sprintf("%s by %s (%d), which is gone", instant(h.ClaimedAt), h.Program, h.Pid)
 	}
-	return fmt.Sprintf("%s by %s (%d)", h.ClaimedAt.Format(time.DateTime), h.Program, h.Pid)
+	return fmt.Sprintf("%s by %s (%d)", instant(h.ClaimedAt), h.Program, h.Pid)
 }
 
 func (a *app) checkpointsShowCommand() *cobra.Command {
@@ -138,6 +146,7 @@ shows the document that waits; --status claimed shows the other.`,
 		},
 	}
 	c.Flags().StringVar(&status, "status", "", "the document in this `STATUS`: "+join(checkpointStates))
+	completeWords(c, "status", checkpointStates)
 	return c
 }
 
@@ -196,20 +205,22 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	return answer, document, err
 }
 
-// printCheckpointJSON puts the document into the answer as it is: encoding/json would change its blanks and escapes.
+// printCheckpointJSON puts the document into the answer: encoding/json would change its escapes.
 func (a *app) printCheckpointJSON(answer checkpointAnswer, document []byte) error {
 	text, err := encodeJSON(answer)
 	if err != nil {
 		return err
 	}
-	if !json.Valid(document) {
-		if document, err = encodeJSON(string(document)); err != nil {
-			return err
-		}
-		document = bytes.TrimSuffix(document, []byte("\n"))
+	const end = `"document":null}` + "\n" // which is last and not set
+	var out bytes.Buffer
+	out.Write(bytes.TrimSuffix(text, []byte(end)))
+	out.WriteString(`"document":`)
+	if !utf8.Valid(document) || json.Compact(&out, document) != nil {
+		out.Truncate(out.Len() - len(`"document":`))
+		fmt.Fprintf(&out, `"document_base64":"%s"`, base64.StdEncoding.EncodeToString(document))
 	}
-	const end = "null}\n" // of the document, which is last and not set
-	_, err = a.stdout.Write(append(append(bytes.TrimSuffix(text, []byte(end)), document...), "}\n"...))
+	out.WriteString("}\n")
+	_, err = a.stdout.Write(out.Bytes())
 	return err
 }
 
@@ -224,7 +235,7 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 	err := a.printFacts(
 		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)}, [2]string{"stage", answer.Summary.PausedStageID},
 		[2]string{"asks", answer.Summary.Prompt}, [2]string{"paused", pausedAt(answer.Summary)},
-		[2]string{"saved", answer.SavedAt.Format(time.DateTime) + " UTC"}, [2]string{"claimed", claimed}, [2]string{"problem", value(answer.Problem)},
+		[2]string{"saved", a.when(answer.SavedAt)}, [2]string{"claimed", claimed}, [2]string{"problem", value(answer.Problem)},
 	)
 	if err == nil {
 		err = a.print("\n")

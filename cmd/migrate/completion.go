@@ -1,9 +1,20 @@
 package main
 
 import (
+	"context"
+	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
 )
 
 type completionAnswer struct {
@@ -14,7 +25,7 @@ type completionAnswer struct {
 func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print the script that completes commands and flags in a shell",
+		Short: "Print the script that completes commands, flags, words, ids and scopes in a shell",
 		Long: `completion prints a script for a shell. To have it in every bash, for example:
 
     migrate completion bash > ~/.local/share/bash-completion/completions/migrate`,
@@ -42,4 +53,120 @@ func (a *app) completionCommand(root *cobra.Command) *cobra.Command {
 			return a.print("%s", script.String())
 		},
 	}
+}
+
+type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeWords completes a flag that takes one of some words.
+func completeWords[S ~string](c *cobra.Command, flag string, words []S) {
+	var list []string
+	for _, w := range words {
+		list = append(list, string(w))
+	}
+	complete(c, flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return list, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func complete(c *cobra.Command, flag string, with completer) {
+	if err := c.RegisterFlagCompletionFunc(flag, with); err != nil {
+		panic(err) // the flag isn't there: a mistake in this program
+	}
+}
+
+const (
+	completedIDs    = 100
+	completingTakes = time.Second // at most: somebody waits for the key
+)
+
+// completeFrom completes what the file knows; where the file can't be read, nothing.
+func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string, error)) completer {
+	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
+		if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
+			a.path = env
+		}
+		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
+		defer stop()
+		d, err := db.Open(ctx, a.path, db.Options{ReadOnly: true, LockTimeout: completingTakes})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer d.Close() //nolint:errcheck // it was only read
+		if found, err = find(ctx, d, prefix); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		slices.Sort(found)
+		return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeIDs completes scopes, and the ids that commands of a group take: those whose use says ID.
+func (a *app) completeIDs(root *cobra.Command) {
+	complete(root, "scope", a.completeFrom(a.findScopes))
+	for name, find := range map[string]func(context.Context, *db.DB, string) ([]string, error){
+		"runs": a.findRuns, "live": a.findLiveRuns, "agents": a.findAgents, "checkpoints": a.findCheckpoints, "workers": a.findWorkers,
+	} {
+		ids := a.completeFrom(find)
+		for _, c := range subcommand(root, name).Commands() {
+			_, words, _ := strings.Cut(c.Use, " ")
+			if c.ValidArgsFunction != nil || !strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
+				continue
+			}
+			c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+				if len(args) > 0 {
+					return nil, cobra.ShellCompDirectiveNoFileComp
+				}
+				return ids(c, args, prefix)
+			}
+		}
+	}
+}
+
+func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
+	err = d.Read(ctx, "complete", func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`) })
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" || !strings.HasPrefix(name, prefix) }), err
+}
+
+func (a *app) findRuns(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
+	found, err := runs.NewStore(d, runs.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
+	for _, ref := range found {
+		ids = append(ids, ref.RunID)
+	}
+	return ids, err
+}
+
+func (a *app) findLiveRuns(ctx context.Context, d *db.DB, prefix string) ([]string, error) {
+	return live.NewStore(d, live.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
+}
+
+func (a *app) findAgents(ctx context.Context, d *db.DB, prefix string) ([]string, error) {
+	return agents.NewRegistry(d, agents.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
+}
+
+func (a *app) findCheckpoints(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
+	found, err := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
+	for _, ref := range found {
+		ids = append(ids, ref.RunID)
+	}
+	return ids, err
+}
+
+func (a *app) findWorkers(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
+	for r, err := range workers.NewRuntimes(d, a.scope).All(ctx, workers.RuntimeFilter{}) {
+		if err != nil {
+			return nil, err
+		}
+		runtime, err := a.runtime(ctx, d, r.RuntimeID)
+		if err != nil {
+			return nil, err
+		}
+		found, err := runtime.Find(ctx, prefix, completedIDs)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range found {
+			ids = append(ids, string(ref.WorkerID))
+		}
+	}
+	return ids, nil
 }

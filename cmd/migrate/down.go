@@ -78,7 +78,8 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 		if err := a.confirm(f.yes, "take the file back from schema %d to %d, and remove what came with what lies between", answer.From, answer.To); err != nil {
 			return err
 		}
-		done, err := db.Migrate(ctx, a.path, db.Options{SchemaVersion: f.to})
+		var done db.Migrated
+		err := a.patiently(ctx, db.Options{SchemaVersion: f.to}, func(o db.Options) (err error) { done, err = db.Migrate(ctx, a.path, o); return err })
 		if err != nil {
 			return a.openFault(err)
 		}

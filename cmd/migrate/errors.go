@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"selvedge/db"
@@ -101,10 +102,10 @@ func (a *app) report(err error) int {
 		return 0
 	}
 	k := classify(err)
-	message, hint := strings.TrimSpace(err.Error()), hintOf(err)
+	message, hint := strings.TrimSpace(err.Error()), a.pasteable(hintOf(err))
 	if a.json {
 		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint}}); err == nil {
-			a.stderr.Write(text) //nolint:errcheck // there is nowhere left to tell
+			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
 		}
 		return k.exit
 	}
@@ -124,4 +125,22 @@ func (a *app) op() string {
 		return name
 	}
 	return "migrate"
+}
+
+// pasteable puts the file and the scope in use into the command lines of a hint: who wrote it, a store perhaps, knows of
+// neither.
+func (a *app) pasteable(hint string) string {
+	const program = "migrate "
+	var commands []string
+	for _, c := range newRootCommand(&app{}).Commands() {
+		commands = append(commands, c.Name())
+	}
+	parts := strings.Split(hint, program)
+	for i := 1; i < len(parts); i++ {
+		word, _, _ := strings.Cut(strings.TrimRight(parts[i], ".,;)"), " ")
+		if slices.Contains(commands, word) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
+			parts[i] = strings.TrimPrefix(a.commandLine()+" ", program) + parts[i]
+		}
+	}
+	return strings.Join(parts, program)
 }

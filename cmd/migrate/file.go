@@ -36,11 +36,18 @@ func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) erro
 }
 
 func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
-	d, err := db.Open(ctx, a.path, o)
+	var d *db.DB
+	err = a.patiently(ctx, o, func(o db.Options) (err error) {
+		d, err = db.Open(ctx, a.path, o)
+		return err
+	})
 	if err != nil {
 		return a.openFault(err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	if !o.ReadOnly {
+		defer a.watchWaits(ctx, d)()
+	}
 	return fn(d)
 }
 

@@ -10,25 +10,36 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // pageFlags are the flags of every list.
 type pageFlags struct {
-	limit int
-	after string
-	all   bool
+	limit   int
+	after   string
+	page    int
+	all     bool
+	columns []string
 }
 
 func (f *pageFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.limit, "limit", 50, "at most `N` items")
 	c.Flags().StringVar(&f.after, "after", "", "go on behind `CURSOR`, the next of the page before")
+	c.Flags().IntVar(&f.page, "page", 1, "the page `N` of --limit items: items that come or go meanwhile move it")
 	c.Flags().BoolVar(&f.all, "all", false, "all items, not a page")
+	c.Flags().StringSliceVar(&f.columns, "columns", nil, "only these columns, by their `NAMES` with commas between, in that order")
 }
 
 func (f *pageFlags) check(c *cobra.Command) error {
 	switch {
 	case f.all && c.Flags().Changed("limit"):
 		return usage("choose one of --all and --limit")
+	case f.all && c.Flags().Changed("page"):
+		return usage("choose one of --all and --page")
+	case f.page < 1:
+		return usage("--page %d: the first page is 1", f.page)
+	case len(f.columns) > 0 && c.Flags().Changed("json"):
+		return usage("choose one of --columns and --json, which has all fields")
 	case f.limit < 1:
 		return usage("--limit %d: a page has at least one item", f.limit)
 	}
@@ -49,6 +60,13 @@ type listing[T any] struct {
 // each gives the pages to visit until there are enough items, and then the cursor to go on from.
 func (l listing[T]) each(ctx context.Context, f pageFlags, visit func([]T) error) (next string, err error) {
 	next = f.after
+	for skip := (f.page - 1) * f.limit; skip > 0; {
+		items, following, err := l.page(ctx, next, min(listBatch, skip))
+		if err != nil || following == "" {
+			return "", err
+		}
+		next, skip = following, skip-len(items)
+	}
 	for left := f.limit; f.all || left > 0; {
 		want := listBatch
 		if !f.all {
@@ -83,13 +101,42 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 	if err != nil {
 		return err
 	}
-	if err := a.printGrid(&l.grid); err != nil {
+	if len(f.columns) > 0 {
+		if err := l.grid.pick(f.columns); err != nil {
+			return err
+		}
+	}
+	if err := a.paged(func() error { return a.printGrid(&l.grid) }); err != nil {
 		return err
 	}
 	if next != "" {
-		a.note("note: there are more; --after %s shows the next, --all shows all", shellWord(next))
+		a.afterwards = append(a.afterwards, "note: there are more: "+a.nextPage(f))
 	}
 	return nil
+}
+
+// nextPage is the command line that shows the next page: the same with another --page, as a cursor is long.
+func (a *app) nextPage(f pageFlags) string {
+	words := strings.Fields(a.op())
+	words = append(words, a.given...)
+	a.running.Flags().Visit(func(flag *pflag.Flag) {
+		switch flag.Name {
+		case "db", "scope", "json", "quiet", "wait", "page":
+			return
+		}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			for _, value := range list.GetSlice() {
+				words = append(words, "--"+flag.Name, value)
+			}
+			return
+		}
+		if flag.NoOptDefVal != "" {
+			words = append(words, "--"+flag.Name+"="+flag.Value.String())
+			return
+		}
+		words = append(words, "--"+flag.Name, flag.Value.String())
+	})
+	return a.commandLine(append(words, "--page", strconv.Itoa(f.page+1))...)
 }
 
 func printListJSON[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) error {

@@ -54,6 +54,7 @@ may be repeated, and means any of the words then.`,
 	}
 	c.Flags().StringVar(&f.session, "session", "", "only runs of the session `ID`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(liveStatuses))
+	completeWords(c, "status", liveStatuses)
 	c.Flags().StringVar(&f.since, "since", "", "only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c)
 	return c
@@ -78,7 +79,10 @@ func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) err
 				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
-			grid: grid{header: []string{"run", "session", "created", "took", "status", "events", "prompt"}, right: []int{3, 5}},
+			grid: grid{
+				header: []string{"run", "session", "created", "took", "status", "events", "prompt"}, right: []int{3, 5},
+				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+			},
 			row: func(s live.RunSnapshot) []string {
 				return []string{
 					s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status), strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
@@ -94,7 +98,7 @@ func millis(ms uint64) string {
 	if ms > year9999 {
 		return strconv.FormatUint(ms, 10) + " ms"
 	}
-	return time.UnixMilli(int64(ms)).UTC().Format(time.DateTime)
+	return instant(time.UnixMilli(int64(ms)))
 }
 
 // liveTook is the time from a run's creation to its last event or mark.
@@ -167,8 +171,8 @@ func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnap
 		{"prompt", run.Prompt},
 		{"result", value(run.ResultText)},
 		{"error", value(run.Error)},
-		{"created", millis(run.CreatedAtMs) + " UTC"},
-		{"last event", millis(run.UpdatedAtMs) + " UTC"},
+		{"created", millis(run.CreatedAtMs)},
+		{"last event", millis(run.UpdatedAtMs)},
 		{"events", strconv.FormatUint(run.EventCount, 10)},
 	}
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}

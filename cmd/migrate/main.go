@@ -33,8 +33,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		signal.Stop(signals)
 		stop(fmt.Errorf("%w by signal: %s", errInterrupted, s))
 	}()
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, stop: stop}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, stop: stop, screen: screenOf(stdout)}
 	err := a.execute(ctx, args)
+	for _, note := range a.afterwards {
+		a.note("%s", note)
+	}
 	return a.report(err)
 }
 

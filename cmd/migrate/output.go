@@ -12,8 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 )
 
@@ -24,6 +22,41 @@ func encodeJSON(value any) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(value)
 	return out.Bytes(), err
+}
+
+// A jsonEscaper passes JSON on with escapes for what JSON allows in a string and no terminal should get: C1 controls, the marks
+// that turn the direction of a line around, and separators of lines. Texts come from agents, and raw records byte for byte.
+type jsonEscaper struct {
+	to   io.Writer
+	rest []byte // the beginning of a character whose other bytes are still to come
+}
+
+func (w *jsonEscaper) Write(text []byte) (int, error) {
+	in := append(w.rest, text...)
+	out := make([]byte, 0, len(in))
+	w.rest = nil
+	for i := 0; i < len(in); {
+		if in[i] < utf8.RuneSelf && in[i] != 0x7f {
+			out = append(out, in[i])
+			i++
+			continue
+		}
+		if !utf8.FullRune(in[i:]) {
+			w.rest = bytes.Clone(in[i:])
+			break
+		}
+		r, size := utf8.DecodeRune(in[i:])
+		if shown(r) || r == utf8.RuneError {
+			out = append(out, in[i:i+size]...)
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		i += size
+	}
+	if _, err := w.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 func (a *app) printJSON(value any) error {
@@ -81,86 +114,22 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// colours reports whether stdout is a terminal whose user wants them (no-color.org).
-func (a *app) colours() bool {
-	return isTerminal(a.stdout) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+// A screen is what stdout is for people; the zero value is no terminal.
+type screen struct {
+	terminal      bool
+	colours       bool // it has them, and its user wants them (no-color.org)
+	width, height int  // columns and lines; 0 where it doesn't tell
 }
 
-// width is how many columns the terminal has; 0 where stdout is none.
-func (a *app) width() int {
-	file, ok := a.stdout.(*os.File)
-	if !ok {
-		return 0
+func screenOf(stdout io.Writer) screen {
+	if !isTerminal(stdout) {
+		return screen{}
 	}
-	columns, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return 0
+	s := screen{terminal: true, colours: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	if width, height, err := term.GetSize(int(stdout.(*os.File).Fd())); err == nil {
+		s.width, s.height = width, height
 	}
-	return columns
-}
-
-// A grid is rows under a header: a table on a terminal, lines of tab-separated cells elsewhere.
-type grid struct {
-	header []string
-	rows   [][]string
-	right  []int // columns of numbers, from 0
-}
-
-func (g *grid) add(cells ...string) { g.rows = append(g.rows, cells) }
-
-func (a *app) printGrid(g *grid) error {
-	if isTerminal(a.stdout) {
-		return a.drawTable(a.stdout, g)
-	}
-	var out strings.Builder
-	for _, row := range append([][]string{g.header}, g.rows...) {
-		for i, cell := range row {
-			if i > 0 {
-				out.WriteByte('\t')
-			}
-			out.WriteString(printable(cell))
-		}
-		out.WriteByte('\n')
-	}
-	_, err := io.WriteString(a.stdout, out.String())
-	return err
-}
-
-// drawTable draws a table, no wider than a terminal.
-func (a *app) drawTable(to io.Writer, g *grid) error {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Format.Header = text.FormatDefault
-	if a.colours() {
-		style.Color.Header = text.Colors{text.Bold}
-		style.Color.Border, style.Color.Separator = text.Colors{text.Faint}, text.Colors{text.Faint}
-		text.EnableColors()
-	} else {
-		text.DisableColors()
-	}
-	t.SetStyle(style)
-	if columns := a.width(); columns > 0 {
-		t.Style().Size.WidthMax = columns
-	}
-	var configs []table.ColumnConfig
-	for _, i := range g.right {
-		configs = append(configs, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(configs)
-	t.AppendHeader(tableRow(g.header))
-	for _, row := range g.rows {
-		t.AppendRow(tableRow(row))
-	}
-	_, err := io.WriteString(to, t.Render()+"\n")
-	return err
-}
-
-func tableRow(cells []string) table.Row {
-	row := make(table.Row, len(cells))
-	for i, cell := range cells {
-		row[i] = printable(cell)
-	}
-	return row
+	return s
 }
 
 // printFacts writes a list of names and values, aligned.
@@ -179,16 +148,18 @@ func (a *app) printFacts(facts ...[2]string) error {
 
 // printSheet writes facts, and tables below them.
 func (a *app) printSheet(facts [][2]string, tables ...*grid) error {
-	err := a.printFacts(facts...)
-	for _, g := range tables {
-		if err == nil {
-			err = a.print("\n")
+	return a.paged(func() error {
+		err := a.printFacts(facts...)
+		for _, g := range tables {
+			if err == nil {
+				err = a.print("\n")
+			}
+			if err == nil {
+				err = a.printGrid(g)
+			}
 		}
-		if err == nil {
-			err = a.printGrid(g)
-		}
-	}
-	return err
+		return err
+	})
 }
 
 // printable shows control characters, and bytes that are no UTF-8, as escapes: ids and texts come from agents, and must

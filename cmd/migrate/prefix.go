@@ -42,6 +42,6 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	}
 	return none, &fault{
 		kind: kindUsage, hint: "write one of: " + strings.Join(names, "; "),
-		err: fmt.Errorf("%q is not one %s: it may be %s", given, entity, strings.Join(names, "; ")),
+		err: fmt.Errorf("%q is not one %s: several begin so", given, entity),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"io"
 	"strconv"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -61,7 +60,10 @@ func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
 				items = items[:limit]
 				return items, strconv.FormatInt(items[limit-1].ID, 10), nil
 			},
-			grid: grid{header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"}, right: []int{0, 3, 5}},
+			grid: grid{
+				header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"}, right: []int{0, 3, 5},
+				texts: []int{2, 6}, least: []int{1, 5, 4, 3},
+			},
 			row: func(q legacy.Quarantined) []string {
 				return []string{
 					strconv.FormatInt(q.ID, 10), q.Kind, q.File, strconv.FormatInt(q.ByteOffset, 10), q.What,
@@ -125,7 +127,7 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 			{"at byte", strconv.FormatInt(q.ByteOffset, 10)},
 			{"what", q.What},
 			{"reason", q.Reason},
-			{"found", q.FoundAt.Format(time.DateTime) + " UTC"},
+			{"found", a.when(q.FoundAt)},
 			{"size", humanize.IBytes(uint64(q.Bytes))},
 		}
 		if q.Entity != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,14 +25,15 @@ type queryAnswer struct {
 const tableLimit = 1000
 
 type queryFlags struct {
-	parameters     []string
-	limit          int
-	timeout        time.Duration
-	table, nl, csv bool
+	parameters []string
+	limit      int
+	timeout    time.Duration
+	form       rowForm
 }
 
 func (a *app) queryCommand() *cobra.Command {
 	var f queryFlags
+	var form func() (rowForm, error)
 	c := &cobra.Command{
 		Use:   "query SQL [-p name=value]... [--table|--json|--nl|--csv]",
 		Short: "Answer a question in SQL; it can't change anything",
@@ -46,7 +48,8 @@ the WAL can't start again from its beginning until the output was read to the en
 			if f.limit < 0 || f.timeout < 0 {
 				return usage("--limit and --timeout can't be negative")
 			}
-			if err := f.oneForm(a); err != nil {
+			var err error
+			if f.form, err = form(); err != nil {
 				return err
 			}
 			if !c.Flags().Changed("limit") {
@@ -59,9 +62,7 @@ the WAL can't start again from its beginning until the output was read to the en
 	flags.StringArrayVarP(&f.parameters, "param", "p", nil, "a parameter as `name=value`; may be repeated")
 	flags.IntVar(&f.limit, "limit", 0, "at most `N` rows; 0 means all (default: all, and 1000 in a table)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "give up after `TIME`, as in 30s or 5m; 0 means never")
-	flags.BoolVar(&f.table, "table", false, "a table (the default on a terminal)")
-	flags.BoolVar(&f.nl, "nl", false, "one JSON object a line")
-	flags.BoolVar(&f.csv, "csv", false, "CSV with a header (the default elsewhere)")
+	form = a.formFlags(c)
 	return c
 }
 
@@ -90,9 +91,19 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		})
 		defer timer.Stop()
 	}
+	var kept bytes.Buffer // no read stays open while somebody reads a page
+	to := a.stdout
+	if f.form.kept {
+		to = &kept
+	} else if f.form.isJSON && !a.json {
+		to = &jsonEscaper{to: to}
+	}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
-		return queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, text, args) }))
+		return queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, to, text, args) }))
 	})
+	if err == nil && f.form.kept {
+		err = a.paged(func() error { _, err := a.stdout.Write(kept.Bytes()); return err })
+	}
 	if late := new(fault); err != nil && errors.As(context.Cause(ctx), &late) {
 		return late // wherever the time ran out
 	}
@@ -100,7 +111,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 }
 
 // answer runs the statement.
-func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, args []any) error {
+func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string, args []any) error {
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
@@ -109,9 +120,9 @@ func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, 
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	w := a.rowWriter(f, columns, out)
-	truncated, err := copyRows(rows, w, f.rowLimit(a), len(columns))
+	out := bufio.NewWriterSize(to, 64<<10)
+	w := f.form.writer(a, columns, out)
+	truncated, err := copyRows(rows, w, f.rowLimit(), len(columns))
 	if err != nil {
 		return err
 	}
@@ -122,39 +133,20 @@ func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, text string, 
 		return err
 	}
 	if truncated && !a.json {
-		a.note("note: there are more rows; --limit 0 shows all")
-	}
-	return nil
-}
-
-// oneForm refuses two forms of output at once.
-func (f queryFlags) oneForm(a *app) error {
-	n := 0
-	for _, chosen := range []bool{f.table, a.json, f.nl, f.csv} {
-		if chosen {
-			n++
-		}
-	}
-	if n > 1 {
-		return usage("choose one of --table, --json, --nl and --csv")
+		a.afterwards = append(a.afterwards, "note: there are more rows; --limit 0 shows all")
 	}
 	return nil
 }
 
 // rowLimit is the number of rows to stop at; 0 means none.
-func (f queryFlags) rowLimit(a *app) int {
+func (f queryFlags) rowLimit() int {
 	switch {
 	case f.limit >= 0:
 		return f.limit
-	case f.drawn(a):
+	case f.form.kept:
 		return tableLimit
 	}
 	return 0
-}
-
-// drawn reports whether the answer is a table.
-func (f queryFlags) drawn(a *app) bool {
-	return f.table || !f.nl && !f.csv && !a.json && isTerminal(a.stdout)
 }
 
 func copyRows(rows *db.Rows, w rowWriter, limit, columns int) (truncated bool, err error) {

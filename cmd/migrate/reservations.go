@@ -80,14 +80,17 @@ func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.Reser
 				}
 				return items, page.Next, err
 			},
-			grid: grid{header: []string{"kind", "name", "state", "epoch", "since", "pid", "program", "for"}, right: []int{3, 5}},
+			grid: grid{
+				header: []string{"kind", "name", "state", "epoch", "since", "pid", "program", "for"}, right: []int{3, 5},
+				times: []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
+			},
 			row: func(r reservationItem) []string {
 				pid, program := "", ""
 				if r.PID != nil {
 					pid, program = fmt.Sprint(*r.PID), *r.Program
 				}
 				return []string{
-					r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), r.ReservedAt.Format(time.DateTime), pid, program, cut(r.Note, 60),
+					r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program, cut(r.Note, 60),
 				}
 			},
 		})

@@ -34,7 +34,8 @@ func (a *app) restore(ctx context.Context, backup string) error {
 	if err != nil {
 		return err
 	}
-	done, err := db.Restore(ctx, backup, a.path, db.Options{})
+	var done db.Restored
+	err = a.patiently(ctx, db.Options{}, func(o db.Options) (err error) { done, err = db.Restore(ctx, backup, a.path, o); return err })
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,11 +24,16 @@ type app struct {
 	// stop ends the context of the command, with the cause.
 	stop    context.CancelCauseFunc
 	running *cobra.Command // nil until a command was recognised
+	given   []string       // its arguments
+	screen  screen         // what stdout is
 
 	path  string
 	scope string
+	wait  time.Duration // 0: without end
 	json  bool
 	quiet bool
+
+	afterwards []string // notes to be told when the answer is out
 }
 
 // The groups of the help, as docs/CLI.md has them.
@@ -47,13 +53,13 @@ func newRootCommand(a *app) *cobra.Command {
 		Long: `migrate brings the trees that the five old stores left behind into one SQLite file and out again, migrates
 the file's schema, looks after it, and lets people look.
 
-The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up and import create it.`,
+The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up, import and restore create it.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
-		RunE:          commandMissing,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			a.running = c
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			a.running, a.given = c, args
 			return a.settle(c)
 		},
 	}
@@ -61,6 +67,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	flags.SortFlags = false
 	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`; SELVEDGE_DB names another default")
 	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
+	flags.DurationVar(&a.wait, "wait", 0, "wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
 	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
 	flags.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on stderr")
 	root.AddGroup(
@@ -92,17 +99,19 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	help := helpCommand(root)
 	root.SetHelpCommand(help)
 	in(groupShell, a.completionCommand(root), help)
-	finish(root)
+	a.completeIDs(root)
+	a.finish(root)
 	return root
 }
 
 // finish gives every command what all have: the order of flags as they are declared, and errors of usage where words are
 // too few or too many.
-func finish(c *cobra.Command) {
+func (a *app) finish(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	c.DisableFlagsInUseLine = true
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
+			a.running = c
 			err := check(c, args)
 			var f *fault
 			if err == nil || errors.As(err, &f) {
@@ -112,7 +121,7 @@ func finish(c *cobra.Command) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		finish(sub)
+		a.finish(sub)
 	}
 }
 
@@ -148,8 +157,16 @@ func (a *app) settle(c *cobra.Command) error {
 	if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
 		a.path = env
 	}
-	if a.path == "" {
+	switch {
+	case a.path == "":
 		return usage("--db is empty")
+	case a.path == ":memory:":
+		return &fault{kind: kindUsage, hint: "name a file", err: errors.New("--db :memory: holds nothing once the command has ended")}
+	case c.Flags().Changed("wait") && a.wait <= 0:
+		return usage("--wait %v: it is more than 0", a.wait)
+	}
+	if a.json {
+		a.stdout = &jsonEscaper{to: a.stdout}
 	}
 	return db.CheckID("scope", a.scope)
 }

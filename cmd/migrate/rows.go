@@ -1,16 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"encoding/base64"
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // A rowWriter writes the rows of an answer in one of the forms of query.
@@ -19,21 +21,71 @@ type rowWriter interface {
 	end(truncated bool) error
 }
 
-func (a *app) rowWriter(f queryFlags, columns []string, out *bufio.Writer) rowWriter {
-	switch {
-	case a.json:
-		return &jsonRows{out: out, columns: columns}
-	case f.nl:
-		return &lineRows{out: out, names: objectKeys(columns)}
-	case f.drawn(a):
-		return &tableRows{app: a, out: out, grid: grid{header: columns}}
+// A rowForm is a form in which query writes rows. A form is an entry here, and its writer below; --json, which all commands
+// have, is the first.
+type rowForm struct {
+	flag, help string
+	isJSON     bool // its texts are JSON
+	kept       bool // it is written when the last row is there
+	writer     func(a *app, columns []string, out io.Writer) rowWriter
+}
+
+var (
+	jsonForm = rowForm{
+		flag: "json", isJSON: true,
+		writer: func(_ *app, columns []string, out io.Writer) rowWriter { return &jsonRows{out: out, columns: columns} },
 	}
-	return &csvRows{out: csv.NewWriter(out), columns: columns}
+	tableForm = rowForm{
+		flag: "table", help: "a table (the default on a terminal)", kept: true,
+		writer: func(a *app, columns []string, out io.Writer) rowWriter {
+			return &tableRows{app: a, out: out, grid: grid{header: columns, whole: true, texts: []int{}}}
+		},
+	}
+	lineForm = rowForm{
+		flag: "nl", help: "one JSON object a line", isJSON: true,
+		writer: func(_ *app, columns []string, out io.Writer) rowWriter { return &lineRows{out: out, names: objectKeys(columns)} },
+	}
+	csvForm = rowForm{
+		flag: "csv", help: "CSV with a header (the default elsewhere)",
+		writer: func(a *app, columns []string, out io.Writer) rowWriter {
+			return &csvRows{out: csv.NewWriter(out), columns: columns, escaped: a.screen.terminal}
+		},
+	}
+	rowForms = []rowForm{jsonForm, tableForm, lineForm, csvForm}
+)
+
+// formFlags adds the flags of the forms to a command and gives what tells which one was chosen.
+func (a *app) formFlags(c *cobra.Command) func() (rowForm, error) {
+	chosen := map[string]*bool{jsonForm.flag: &a.json}
+	names := make([]string, len(rowForms))
+	for i, form := range rowForms {
+		names[i] = "--" + form.flag
+		if chosen[form.flag] == nil {
+			chosen[form.flag] = c.Flags().Bool(form.flag, false, form.help)
+		}
+	}
+	return func() (rowForm, error) {
+		var given []rowForm
+		for _, form := range rowForms {
+			if *chosen[form.flag] {
+				given = append(given, form)
+			}
+		}
+		switch {
+		case len(given) > 1:
+			return rowForm{}, usage("choose one of %s", strings.Join(names, ", "))
+		case len(given) == 1:
+			return given[0], nil
+		case a.screen.terminal:
+			return tableForm, nil
+		}
+		return csvForm, nil
+	}
 }
 
 // jsonRows writes {"columns":[…],"rows":[[…]],"truncated":…} as the rows come.
 type jsonRows struct {
-	out     *bufio.Writer
+	out     io.Writer
 	columns []string
 	begun   bool
 }
@@ -79,7 +131,7 @@ func (w *jsonRows) end(truncated bool) error {
 
 // lineRows writes an object a line.
 type lineRows struct {
-	out   *bufio.Writer
+	out   io.Writer
 	names []string
 }
 
@@ -116,12 +168,24 @@ func objectKeys(columns []string) []string {
 type csvRows struct {
 	out     *csv.Writer
 	columns []string
+	escaped bool // for a terminal, which controls must not reach
 	begun   bool
 }
 
 func (w *csvRows) begin() error {
 	w.begun = true
-	return w.out.Write(w.columns)
+	return w.write(w.columns)
+}
+
+func (w *csvRows) write(cells []string) error {
+	if w.escaped {
+		shown := make([]string, len(cells))
+		for i, cell := range cells {
+			shown[i] = printable(cell)
+		}
+		cells = shown
+	}
+	return w.out.Write(cells)
 }
 
 func (w *csvRows) row(values []any) error {
@@ -134,7 +198,7 @@ func (w *csvRows) row(values []any) error {
 	for i, v := range values {
 		cells[i] = csvText(v)
 	}
-	return w.out.Write(cells)
+	return w.write(cells)
 }
 
 func (w *csvRows) end(bool) error {
@@ -150,7 +214,7 @@ func (w *csvRows) end(bool) error {
 // tableRows keeps the rows until all are there.
 type tableRows struct {
 	app  *app
-	out  *bufio.Writer
+	out  io.Writer
 	grid grid
 	text []bool // columns that hold anything but numbers
 }
@@ -174,7 +238,7 @@ func (w *tableRows) row(values []any) error {
 		default:
 			cells[i], w.text[i] = plain(v), true
 		}
-		if isTerminal(w.app.stdout) {
+		if w.app.screen.terminal {
 			cells[i] = cut(cells[i], cellWidth)
 		}
 	}
@@ -184,15 +248,17 @@ func (w *tableRows) row(values []any) error {
 
 func (w *tableRows) end(bool) error {
 	for i, text := range w.text {
-		if !text {
+		if text {
+			w.grid.texts = append(w.grid.texts, i)
+		} else {
 			w.grid.right = append(w.grid.right, i)
 		}
 	}
-	return w.app.drawTable(w.out, &w.grid)
+	return w.app.drawGrid(w.out, &w.grid)
 }
 
-// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an exponent (an infinite one
-// as 9e999, which overflows to it again), a BLOB as {"$blob":"base64"}.
+// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an exponent (an infinite one,
+// for which JSON has no number, as {"$real":"Infinity"}), a BLOB as {"$blob":"base64"}.
 func appendJSON(line []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -200,6 +266,9 @@ func appendJSON(line []byte, value any) []byte {
 	case int64:
 		return strconv.AppendInt(line, v, 10)
 	case float64:
+		if math.IsInf(v, 0) {
+			return fmt.Appendf(line, `{"$real":"%s"}`, map[bool]string{true: "Infinity", false: "-Infinity"}[v > 0])
+		}
 		return append(line, realNumber(v)...)
 	case []byte:
 		line = append(line, `{"$blob":"`...)

@@ -20,7 +20,7 @@ import (
 // runAnswer is the shape of runs show --json. The records are written as they are read.
 type runAnswer struct {
 	Summary *runs.RunSummary `json:"summary" doc:"as in runs list; null for a run without a started record"`
-	Records []any            `json:"records" doc:"every record of the trace byte for byte as it was written, those of later versions too; one that came through the API in the original's own encoding. Lines that are no records are left out: quarantine has them"`
+	Records []any            `json:"records" doc:"every record of the trace as it was written but for escapes of control characters, those of later versions too; one that came through the API in the original's own encoding. Lines that are no records are left out: quarantine has them"`
 }
 
 func (a *app) runsCommand() *cobra.Command {
@@ -56,7 +56,9 @@ them. --status and --outcome may be repeated, and mean any of the words then.`,
 	}
 	c.Flags().StringVar(&f.agent, "agent", "", "only runs of the agent `ID`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(runStatuses))
+	completeWords(c, "status", runStatuses)
 	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "only completed runs with this `OUTCOME`: "+join(runOutcomes))
+	completeWords(c, "outcome", runOutcomes)
 	c.Flags().StringVar(&f.since, "since", "", "only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c)
 	return c
@@ -93,10 +95,13 @@ func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) err
 				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
 				return page.Items, page.Next, err
 			},
-			grid: grid{header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5}},
+			grid: grid{
+				header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5},
+				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+			},
 			row: func(s runs.RunSummary) []string {
 				return []string{
-					s.RunID, s.AgentID, s.StartedAt.Format(time.DateTime), took(s), statusWords(s), strconv.Itoa(s.TurnCount), cut(s.Intent, 60),
+					s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount), cut(s.Intent, 60),
 				}
 			},
 		})
@@ -218,19 +223,19 @@ func (a *app) printRun(lines iter.Seq2[traces.TraceLine, error], ref runs.RunRef
 	if s != nil {
 		ended := "no"
 		if s.EndedAt != nil {
-			ended = s.EndedAt.Format(time.DateTime) + " UTC, after " + took(*s)
+			ended = a.when(*s.EndedAt) + ", after " + took(*s)
 		}
 		facts = [][2]string{
 			{"run", s.RunID},
 			{"agent", s.AgentID},
 			{"intent", s.Intent},
 			{"status", statusWords(*s)},
-			{"started", s.StartedAt.Format(time.DateTime) + " UTC"},
+			{"started", a.when(s.StartedAt)},
 			{"ended", ended},
 			{"turns", strconv.Itoa(s.TurnCount)},
 		}
 	}
-	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}}
+	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}, least: []int{0}}
 	for line, err := range lines {
 		if err != nil {
 			return err

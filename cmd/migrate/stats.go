@@ -63,7 +63,7 @@ func (a *app) stats(ctx context.Context) error {
 	if err := a.printFacts(
 		[2]string{"file", s.Path},
 		[2]string{"schema", strconv.FormatInt(s.Schema, 10)},
-		[2]string{"made", s.CreatedAt.Format(time.DateTime) + " UTC"},
+		[2]string{"made", a.when(s.CreatedAt)},
 		[2]string{"size", humanize.IBytes(uint64(s.FileBytes))},
 		[2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))},
 		[2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))},
@@ -71,8 +71,16 @@ func (a *app) stats(ctx context.Context) error {
 		return err
 	}
 	g := &grid{header: []string{"table", "rows"}, right: []int{1}}
+	empty := 0
 	for _, t := range answer.Tables {
+		if t.Rows == 0 {
+			empty++
+			continue
+		}
 		g.add(t.Name, humanize.Comma(t.Rows))
+	}
+	if empty > 0 {
+		a.note("note: %s without rows; --json has all", count(empty, "table"))
 	}
 	return a.printGrid(g)
 }

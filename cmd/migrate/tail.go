@@ -5,10 +5,11 @@ import (
 	"errors"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
@@ -165,22 +166,59 @@ func oneLine(text []byte) []byte {
 
 // printLine writes cells in columns on a terminal, and separated by tabs elsewhere.
 func (a *app) printLine(columns []column, cells []string) error {
-	drawn := isTerminal(a.stdout)
+	drawn := a.screen.terminal
+	if drawn {
+		columns, cells = fitLine(columns, cells, a.screen.width)
+	}
 	var out strings.Builder
 	for i, cell := range cells {
-		cell = printable(cell)
+		if !drawn {
+			cell = printable(cell)
+		}
 		out.WriteString(cell)
 		switch {
 		case i == len(cells)-1:
 			out.WriteByte('\n')
 		case drawn:
-			out.WriteString(strings.Repeat(" ", 2+max(0, columns[i].width-utf8.RuneCountInString(cell))))
+			out.WriteString(strings.Repeat(" ", 2+max(0, columns[i].width-uniseg.StringWidth(cell))))
 		default:
 			out.WriteByte('\t')
 		}
 	}
 	_, err := a.stdout.Write([]byte(out.String()))
 	return err
+}
+
+// fitLine narrows the columns of a tail, the widest first, and the cells, to the width of a terminal: what comes later is not
+// known yet.
+func fitLine(columns []column, cells []string, width int) ([]column, []string) {
+	const last = textLeast // for the last one, which has no width
+	if width == 0 {
+		return columns, cells
+	}
+	columns, cells = slices.Clone(columns), slices.Clone(cells)
+	room := width - last
+	for _, c := range columns[:len(columns)-1] {
+		room -= c.width + between
+	}
+	for room < 0 {
+		widest := 0
+		for i, c := range columns {
+			if c.width > columns[widest].width {
+				widest = i
+			}
+		}
+		if columns[widest].width <= idLeast {
+			break
+		}
+		columns[widest].width--
+		room++
+	}
+	columns[len(columns)-1].width = max(idLeast, last+room)
+	for i, cell := range cells {
+		cells[i] = narrow(printable(cell), columns[i].width)
+	}
+	return columns, cells
 }
 
 // fileLook is how often a tail looks whether the file is still the one that it opened. Nothing tells when it is not: no

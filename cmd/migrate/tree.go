@@ -176,7 +176,7 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
 	for i, r := range remarks {
 		if i == shownRemarks {
-			return a.print("%s: and %s; --json has all\n", title, count(len(remarks)-i, "more file"))
+			return a.print("%s: and %s; --json has the first 1,000\n", title, count(len(remarks)-i, "more"))
 		}
 		if err := a.print("%s: %s: %s\n", title, printable(r.File), printable(r.Reason)); err != nil {
 			return err

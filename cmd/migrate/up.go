@@ -115,9 +115,9 @@ func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated
 	case f.dryRun, f.rehearse && have == 0:
 		return done, nil
 	case f.rehearse:
-		done, err = db.Rehearse(ctx, a.path, o)
+		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Rehearse(ctx, a.path, o); return err })
 	default:
-		done, err = db.Migrate(ctx, a.path, o)
+		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Migrate(ctx, a.path, o); return err })
 	}
 	if err != nil {
 		return done, a.openFault(err)

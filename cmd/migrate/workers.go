@@ -53,6 +53,7 @@ func (a *app) workersListCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.runtime, "runtime", "", "only workers of the runtime `ID`")
 	c.Flags().StringVar(&f.status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
+	completeWords(c, "status", workerStatuses)
 	f.add(c)
 	return c
 }
@@ -68,7 +69,10 @@ func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 			page: func(ctx context.Context, after string, limit int) ([]workers.WorkerSummary, string, error) {
 				return a.workersPage(ctx, d, ids, filter, after, limit)
 			},
-			grid: grid{header: []string{"runtime", "worker", "status", "inputs", "last event", "profile", "for"}, right: []int{3, 4}},
+			grid: grid{
+				header: []string{"runtime", "worker", "status", "inputs", "last event", "profile", "for"}, right: []int{3, 4},
+				ids: []int{0, 1}, least: []int{4, 3, 5, 0, 6},
+			},
 			row: func(w workers.WorkerSummary) []string {
 				return []string{
 					string(w.RuntimeID), string(w.WorkerID), string(w.Status), strconv.FormatUint(w.TranscriptLen, 10),
@@ -166,7 +170,7 @@ func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err
 func (a *app) workersShowCommand() *cobra.Command {
 	var runtime string
 	c := &cobra.Command{
-		Use:   "show [--runtime ID] ID",
+		Use:   "show ID [--runtime ID]",
 		Short: "Show a worker, what was said to it and what happened to it",
 		Long: `show takes the id of a worker, or the beginning of one where no other begins so; --runtime tells workers of several runtimes
 apart.`,

@@ -168,6 +168,7 @@ type TableStats struct {
 type Health struct {
 	Writing        string        // the call that has this handle's writer; "" when it is idle
 	Waiting        int           // calls that wait for it
+	HeldBy         []int         // other processes that have what they wait for, where the system tells
 	LongestRead    string        // the read of this handle that began first; "" when there is none
 	LongestReadFor time.Duration // how long it has been going on
 	Readers        []int         // other processes that read at the moment, where the system tells

@@ -290,6 +290,9 @@ func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
 	if e.writer != nil {
 		h.Waiting = e.Waiting()
 		h.Writing = e.writer.writing()
+		if h.Waiting > 0 && !e.writer.serving() {
+			h.HeldBy = e.writerHolders()
+		}
 	}
 	if e.memory {
 		return h, nil

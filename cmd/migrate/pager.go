@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// paged runs write. Where stdout is a terminal and more comes than fits on it, that goes through a pager: PAGER, or less.
+func (a *app) paged(write func() error) error {
+	terminal, ok := a.stdout.(*os.File)
+	words := pagerWords()
+	if !ok || !a.screen.terminal || a.json || a.screen.height == 0 || len(words) == 0 {
+		return write()
+	}
+	p := &pager{terminal: terminal, words: words, lines: a.screen.height - 1, width: max(1, a.screen.width)}
+	a.stdout = p
+	defer func() { a.stdout = terminal }()
+	err := write()
+	if closed := p.Close(); err == nil {
+		err = closed
+	}
+	if errors.Is(err, syscall.EPIPE) { // whoever reads has seen enough
+		return nil
+	}
+	return err
+}
+
+// pagerWords is the pager to call. None where PAGER is empty or cat, or there is no such program.
+func pagerWords() []string {
+	words := []string{"less", "-FRX"}
+	if chosen, ok := os.LookupEnv("PAGER"); ok {
+		words = strings.Fields(chosen)
+	}
+	if len(words) == 0 || words[0] == "cat" {
+		return nil
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return nil
+	}
+	return words
+}
+
+// A pager keeps what fits on the screen, and is begun by what does not.
+type pager struct {
+	terminal *os.File
+	words    []string
+	lines    int // that still fit
+	width    int
+	kept     []byte
+	command  *exec.Cmd
+	in       io.WriteCloser
+}
+
+func (p *pager) Write(text []byte) (int, error) {
+	if p.in != nil {
+		return p.in.Write(text)
+	}
+	p.kept = append(p.kept, text...)
+	rows := 0
+	for line := range strings.Lines(string(p.kept)) {
+		rows += 1 + (len(line)-1)/p.width
+	}
+	if rows <= p.lines {
+		return len(text), nil
+	}
+	if err := p.start(); err != nil {
+		return 0, err
+	}
+	_, err := p.in.Write(p.kept)
+	p.kept = nil
+	return len(text), err
+}
+
+func (p *pager) start() (err error) {
+	p.command = exec.Command(p.words[0], p.words[1:]...)
+	p.command.Stdout, p.command.Stderr = p.terminal, os.Stderr
+	if p.in, err = p.command.StdinPipe(); err != nil {
+		return err
+	}
+	signal.Ignore(os.Interrupt) // the pager's own key
+	return p.command.Start()
+}
+
+// Close waits until the pager was left.
+func (p *pager) Close() error {
+	if p.in == nil {
+		_, err := p.terminal.Write(p.kept)
+		return err
+	}
+	err := p.in.Close()
+	if waited := p.command.Wait(); err == nil {
+		var exit *exec.ExitError
+		if !errors.As(waited, &exit) {
+			err = waited
+		}
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rivo/uniseg"
+)
+
+var tableNow = time.Date(2026, 5, 8, 12, 0, 0, 0, time.UTC)
+
+func runsGrid() *grid {
+	g := &grid{
+		header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5},
+		times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
+	}
+	for i := range 3 {
+		g.add(fmt.Sprintf("6f1c9a7e-21d3-4c55-9d1%d-8a1f2b3c4d5e", i), "name:repo-triage", "2026-05-05T12:00:00Z", "1h2m3s", "completed: partial_success",
+			"12", "Find out why the nightly build of the parser fails on the second machine")
+	}
+	return g
+}
+
+func TestAtEightyColumnsAListShowsItsStatus(t *testing.T) {
+	for width, want := range map[int]string{
+		200: "run                                   agent             started    took  status                      turns  intent\n" +
+			"6f1c9a7e-21d3-4c55-9d10-8a1f2b3c4d5e  name:repo-triage  3d ago   1h2m3s  completed: partial_success     12  Find out why the nightly build of the parser fails on the second machine\n",
+		120: "run                      agent             started    took  status                      turns  intent\n" +
+			"6f1c9a7e-21d3-4c55-9d10  name:repo-triage  3d ago   1h2m3s  completed: partial_success     12  Find out why the nightly…\n",
+		80: "run                      started  status                      intent\n" +
+			"6f1c9a7e-21d3-4c55-9d10  3d ago   completed: partial_success  Find out why the …\n",
+	} {
+		text, _ := runsGrid().draw(width, false, tableNow)
+		if got := strings.Join(strings.SplitAfter(text, "\n")[:2], ""); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+		for line := range strings.Lines(text) {
+			if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns: a line has %d", width, n)
+			}
+		}
+	}
+}
+
+func TestColumnsThatGoAreNamed(t *testing.T) {
+	_, gone := runsGrid().draw(40, false, tableNow)
+	if strings.Join(gone, " ") != "turns took agent intent" {
+		t.Errorf("gone are %v", gone)
+	}
+	g := runsGrid()
+	g.whole = true
+	if _, gone := g.draw(40, false, tableNow); gone != nil {
+		t.Errorf("of a grid that is to be whole %v went", gone)
+	}
+}
+
+func TestNoWidthBreaksATable(t *testing.T) {
+	g := &grid{header: []string{"a", "b"}}
+	g.add("写作写作写作", "👩‍👩‍👧 e\u0301")
+	g.add("", "\x1b[31m")
+	for width := range 60 {
+		if text, _ := g.draw(width, true, tableNow); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b[31m") {
+			t.Errorf("%d columns: %q", width, text)
+		}
+	}
+}
+
+func TestPeopleSeeHowLongAgoAndScriptsTheInstant(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-05-08T12:00:00Z": "0s ago", "2026-05-08T11:59:01Z": "59s ago", "2026-05-08T11:00:00Z": "1h ago", "2026-05-08T11:00:01Z": "59m ago",
+		"2026-05-05T12:00:00Z": "3d ago", "2026-01-01T12:00:00Z": "2026-01-01", "2026-05-08T12:05:00Z": "in 5m", "2028-01-01T00:00:00Z": "2028-01-01",
+		"": "", "17 ms": "17 ms",
+	} {
+		if got := ago(text, tableNow); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := instant(tableNow.In(time.FixedZone("", 3600))); got != "2026-05-08T12:00:00Z" {
+		t.Errorf("an instant is %q", got)
+	}
+}
+
+func TestJSONHasEscapesForWhatATerminalShouldNotGet(t *testing.T) {
+	in := "{\"a\":\"\u009b31m \u202e \u2028 \u061c \x7f ünï 写 \xff\"}\n"
+	want := "{\"a\":\"\\u009b31m \\u202e \\u2028 \\u061c \\u007f ünï 写 \xff\"}\n"
+	for size := 1; size <= len(in); size++ {
+		var out bytes.Buffer
+		w := &jsonEscaper{to: &out}
+		for rest := []byte(in); len(rest) > 0; {
+			n := min(size, len(rest))
+			if _, err := w.Write(rest[:n]); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if out.String() != want {
+			t.Errorf("in pieces of %d: %q", size, out.String())
+		}
+	}
+}
+
+func TestAHintIsALineToPaste(t *testing.T) {
+	a := &app{path: "my file.db", scope: "s"}
+	for hint, want := range map[string]string{
+		"run: migrate check":                      "run: migrate --db 'my file.db' --scope s check",
+		"see what there is: migrate live list":    "see what there is: migrate --db 'my file.db' --scope s live list",
+		"open it (migrate up does)":               "open it (migrate --db 'my file.db' --scope s up does)",
+		"rename what you made, and migrate again": "rename what you made, and migrate again",
+		"make it with: migrate --db x up":         "make it with: migrate --db x up",
+	} {
+		if got := a.pasteable(hint); got != want {
+			t.Errorf("%q: %q, want %q", hint, got, want)
+		}
+	}
+	if got := (&app{path: defaultPath}).pasteable("run: migrate check"); got != "run: migrate check" {
+		t.Errorf("on the default file: %q", got)
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"selvedge/db"
+)
+
+// Nothing is said of a wait that is shorter than sayAfter, and it is looked for every waitLook.
+const (
+	sayAfter = 2 * time.Second
+	waitLook = 100 * time.Millisecond
+)
+
+// endless is how long a lock is waited for where --wait says nothing.
+const endless = 1000 * time.Hour
+
+// patiently calls open, which gives a busy file up after a lock timeout: once to say who keeps it, and then until --wait is
+// over, or for ever.
+func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options) error) error {
+	patience := endless
+	if a.wait > 0 {
+		patience = a.wait
+	}
+	o.LockTimeout = min(patience, sayAfter)
+	err := open(o)
+	if !errors.Is(err, db.ErrBusy) || patience <= sayAfter || ctx.Err() != nil {
+		return err
+	}
+	a.sayWaiting(heldBy(err))
+	o.LockTimeout = patience - sayAfter
+	return open(o)
+}
+
+func heldBy(err error) int {
+	var e *db.Error
+	if errors.As(err, &e) {
+		return e.HeldBy
+	}
+	return 0
+}
+
+func (a *app) sayWaiting(pid int) {
+	bound := "--wait bounds this"
+	if a.wait > 0 {
+		bound = fmt.Sprintf("for %v in all", a.wait)
+	}
+	who := "another process"
+	if pid > 0 {
+		who = fmt.Sprintf("process %d", pid)
+	}
+	a.note("waiting for %s, which has the file (%s)", who, bound)
+}
+
+// watchWaits looks at the calls on an open file until it is called off: of one that waits for another process it says so after
+// a while, and after --wait it ends the command.
+func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		clock := time.NewTicker(waitLook)
+		defer clock.Stop()
+		var since time.Time
+		said := false
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-clock.C:
+			}
+			h, err := d.Health(ctx)
+			switch {
+			case err != nil || h.Waiting == 0 || h.Writing != "":
+				since, said = time.Time{}, false
+			case since.IsZero():
+				since = time.Now().Add(-waitLook)
+			case a.wait > 0 && time.Since(since) >= a.wait:
+				a.stop(&fault{kind: kindBusy, hint: "give it more time with --wait, or see what that process does", err: fmt.Errorf("--wait %v passed", a.wait)})
+				return
+			case !said && time.Since(since) >= sayAfter:
+				said = true
+				pid := 0
+				if len(h.HeldBy) > 0 {
+					pid = h.HeldBy[0]
+				}
+				a.sayWaiting(pid)
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"selvedge/internal/dbtest"
+)
+
+// holding starts a program that says so on its first line when it holds what it is to hold.
+func holding(t *testing.T, stdin string, words ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(words[0], words[1:]...)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is to be gone
+	if _, err := in.Write([]byte(stdin)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return c
+}
+
+// A stoppedWriter has its turn to write, and is stopped.
+func stoppedWriter(t *testing.T, path string) int {
+	c := holding(t, "", "flock", "-F", path+"-queue", "sh", "-c", "echo $$; exec sleep 1000")
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return c.Process.Pid
+}
+
+// A foreignWriter is a program that knows nothing of turns.
+func foreignWriter(t *testing.T, path string) int {
+	return holding(t, "BEGIN IMMEDIATE;\nSELECT 'begun';\n", "sqlite3", path).Process.Pid
+}
+
+func TestWaitBoundsTheWaitForAWriterAndNamesIt(t *testing.T) {
+	for name, hold := range map[string]func(*testing.T, string) int{"stopped": stoppedWriter, "foreign": foreignWriter} {
+		t.Run(name, func(t *testing.T) {
+			path := checkpointsFile(t)
+			pid := hold(t, path)
+			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover")
+			if exit != kindBusy.exit || !strings.Contains(stderr, `"kind":"busy"`) || !strings.Contains(stderr, fmt.Sprintf("process %d", pid)) {
+				t.Errorf("exit %d, %s; want 5 and process %d", exit, stderr, pid)
+			}
+		})
+	}
+}
+
+func TestWithoutWaitACommandSaysForWhomItWaitsAndWaitsUntilItIsInterrupted(t *testing.T) {
+	program, err := exec.LookPath("migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := checkpointsFile(t)
+	writer := stoppedWriter(t, path)
+	t.Run("for the turn to write", func(t *testing.T) { waits(t, program, path, writer, "checkpoints", "recover") })
+	other := dbtest.Path(t)
+	if exit, _, stderr := call(t, "--db", other, "up"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	locker := holding(t, "", "flock", "-F", other+"-lock", "sh", "-c", "echo held; exec sleep 1000").Process.Pid
+	t.Run("for the file", func(t *testing.T) { waits(t, program, other, locker, "status") })
+}
+
+func waits(t *testing.T, program, path string, pid int, words ...string) {
+	t.Parallel()
+	c := exec.Command(program, append([]string{"--db", path}, words...)...)
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stderr)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), fmt.Sprintf("waiting for process %d,", pid)) || time.Since(began) < sayAfter {
+		t.Errorf("it says %q after %v", lines.Text(), time.Since(began))
+	}
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+		continue
+	}
+	c.Wait() //nolint:errcheck // the exit code tells
+	if c.ProcessState.ExitCode() != kindInterrupted.exit {
+		t.Errorf("exit %d", c.ProcessState.ExitCode())
+	}
+}
