@@ -43,7 +43,9 @@ var (
 	}
 	lineForm = rowForm{
 		flag: "nl", help: "one JSON object a line", isJSON: true,
-		writer: func(_ *app, columns []string, out io.Writer) rowWriter { return &lineRows{out: out, names: objectKeys(columns)} },
+		writer: func(_ *app, columns []string, out io.Writer) rowWriter {
+			return &lineRows{out: out, names: objectKeys(columns)}
+		},
 	}
 	csvForm = rowForm{
 		flag: "csv", help: "CSV with a header (the default elsewhere)",
