@@ -13,7 +13,7 @@ type Checksum struct {
 var Checksums = []Checksum{
 	{Table: "runs", Column: "checksum", Covered: []string{
 		"scope", "agent_id", "run_id", "shown_agent_id", "shown_run_id", "intent", "started_at", "started_at_text", "status",
-		"outcome", "ended_at", "ended_at_text", "turn_count", "others",
+		"outcome", "ended_at", "ended_at_text", "turn_count", "others", "summary",
 	}},
 	{Table: "run_records", Column: "checksum", Covered: []string{
 		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code", "verdict",
@@ -39,9 +39,9 @@ var Checksums = []Checksum{
 		"worker", "intent", "objective", "role", "purpose", "profile", "profile_value", "config_bundle", "capabilities",
 		"requested_capabilities", "workspace_refs", "mount_refs",
 	}},
-	{Table: "worker_events", Column: "checksum", Covered: []string{"id", "event_id", "worker", "kind", "message", "at", "raw"}},
-	{Table: "worker_entries", Column: "checksum", Covered: []string{"id", "sequence", "role", "content", "event_id", "at", "raw", "batch"}},
-	{Table: "worker_diagnostics", Column: "checksum", Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "at", "raw"}},
+	{Table: "worker_events", Column: "checksum", Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"}},
+	{Table: "worker_entries", Column: "checksum", Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"}},
+	{Table: "worker_diagnostics", Column: "checksum", Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"}},
 	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
 	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
 	{Table: "agents", Column: "checksum", Covered: []string{
@@ -50,11 +50,11 @@ var Checksums = []Checksum{
 		"heddle_session_id", "thread_id", "liveness_path", "anchor_state", "anchor_root", "reservation_token", "path",
 		"base_state", "provider", "model", "harness", "thinking_level", "input_tokens", "output_tokens", "reasoning_tokens",
 		"tool_calls", "cost_micros_usd", "report_flush_state", "attach_precedence", "winning_attach_rule", "probe_source",
-		"probe_confidence", "attach_reason", "exact", "document", "pid_ns",
+		"probe_confidence", "attach_reason", "exact", "document", "pid_ns", "recorded_at",
 	}},
 	{Table: "agent_context_queries", Column: "checksum", Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
 	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
-		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size", "checksum", "problem",
+		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "recorded_at", "size", "checksum", "problem",
 	}},
 	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
 	{Table: "checkpoint_history", Column: "checksum", Covered: []string{

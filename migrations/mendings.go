@@ -50,6 +50,8 @@ WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leav
 			Reason: "its run is lost",
 		},
 		{Dense: &Dense{Table: "run_records", Place: "id", Shift: 24, First: 1}},
+		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`}, // of a trace with gaps, every total is another
+		{Statement: `UPDATE runs SET parent = NULL WHERE parent NOT IN (SELECT key FROM runs)`},
 		{Statement: `UPDATE runs SET
     turn_count = CASE WHEN ended_at IS NOT NULL THEN (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 AND kind = 'turn') END,
     others = (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 AND kind <> 'turn')`},

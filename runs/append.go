@@ -18,6 +18,9 @@ type Batch struct {
 	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
 	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.
 	Repeat int64
+	// Parent is the run that started this one, in the same scope, and already here: else the append is ErrNotFound. The file
+	// keeps it as long as both runs; it is in no trace line, and no export. The zero value says nothing.
+	Parent RunRef
 }
 
 // Append adds records to a run and makes the run where it is missing. An open run that it writes to belongs to this process
@@ -49,7 +52,7 @@ func (s *Store) AppendTx(tx *db.Tx, b Batch) error {
 const opAppend = "append records"
 
 func prepare(b Batch) (traces.Prepared, error) {
-	out := traces.Batch{Ref: traces.Ref{AgentID: b.AgentID, RunID: b.RunID}, Key: b.Key, Repeat: b.Repeat, Records: make([]traces.Record, len(b.Records))}
+	out := traces.Batch{Ref: traces.Ref{AgentID: b.AgentID, RunID: b.RunID}, Key: b.Key, Repeat: b.Repeat, Parent: traces.Ref(b.Parent), Records: make([]traces.Record, len(b.Records))}
 	for i, r := range b.Records {
 		switch r.(type) { // a pointer to one is none
 		case Started, Turn, Ended, Unknown:

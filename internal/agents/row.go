@@ -54,6 +54,7 @@ type Row struct {
 	Exact                *string  `db:"exact"`
 	Document             []byte   `db:"document"`
 	PIDNS                *int64   `db:"pid_ns"`
+	RecordedAt           *int64   `db:"recorded_at"`
 	Queried              bool     `db:"queried"` // there are context queries
 
 	Epoch         *int64 `db:"epoch"`           // nil: no reservation
@@ -69,7 +70,7 @@ const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.starte
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
 	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
-	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns,
+	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at,
 	EXISTS (SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id) AS queried,
 	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
@@ -79,8 +80,8 @@ const (
 	last_progress_at, client_instance_id, native_actor_key, native_parent_actor_key, native_instance_key, heddle_session_id,
 	thread_id, liveness_path, anchor_state, anchor_root, reservation_token, path, base_state, provider, model, harness,
 	thinking_level, input_tokens, output_tokens, reasoning_tokens, tool_calls, cost_micros_usd, report_flush_state,
-	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document, pid_ns, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document, pid_ns, recorded_at, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING RETURNING id`
 
 	sqlReplace = `UPDATE agents SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
@@ -89,7 +90,7 @@ ON CONFLICT DO NOTHING RETURNING id`
 	reservation_token = ?, path = ?, base_state = ?, provider = ?, model = ?, harness = ?, thinking_level = ?,
 	input_tokens = ?, output_tokens = ?, reasoning_tokens = ?, tool_calls = ?, cost_micros_usd = ?, report_flush_state = ?,
 	attach_precedence = ?, winning_attach_rule = ?, probe_source = ?, probe_confidence = ?, attach_reason = ?, exact = ?,
-	document = ?, pid_ns = ?, checksum = ?
+	document = ?, pid_ns = ?, recorded_at = ?, checksum = ?
 WHERE id = ?`
 )
 
@@ -105,7 +106,7 @@ func (w *Row) columns(scope int64) []any {
 		w.LivenessPath, w.AnchorState, w.AnchorRoot, w.ReservationToken, w.Path, w.BaseState, w.Provider, w.Model, w.Harness,
 		w.ThinkingLevel, w.InputTokens, w.OutputTokens, w.ReasoningTokens, w.ToolCalls, w.CostMicrosUSD, w.ReportFlushState,
 		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact, w.Document,
-		w.PIDNS,
+		w.PIDNS, w.RecordedAt,
 	}
 	return append(columns, checksum(append([]any{scope, w.SessionID}, columns...)))
 }

@@ -69,10 +69,16 @@ func (s *Stored) complete(rx *db.Rx) (err error) {
 // Insert adds a new record, which must have been checked, and gives the number of its row; ok is false when its id is
 // taken.
 func Insert(tx *db.Tx, scope int64, e *Record) (id int64, ok bool, err error) {
+	now := db.Nanos(tx.Now())
+	return insert(tx, scope, e, &now)
+}
+
+func insert(tx *db.Tx, scope int64, e *Record, recordedAt *int64) (id int64, ok bool, err error) {
 	w, err := rowOf(e)
 	if err != nil {
 		return 0, false, err
 	}
+	w.RecordedAt = recordedAt
 	args := append([]any{scope, w.SessionID}, w.columns(scope)...)
 	if ok, err = tx.Find(&id, sqlInsert, args...); err != nil || !ok {
 		return 0, false, err
@@ -86,6 +92,7 @@ func (s *Stored) Rewrite(tx *db.Tx, e *Record) error {
 	if err != nil {
 		return err
 	}
+	w.RecordedAt = s.RecordedAt
 	if _, err := tx.Exec(sqlReplace, append(w.columns(s.Scope), s.ID)...); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	row, ok, err := Insert(tx, scope, &e)
+	row, ok, err := insert(tx, scope, &e, nil) // who knows when it was recorded
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: agent %s is here already", db.ErrConflict, e.SessionID)
 	}

@@ -39,6 +39,7 @@ type Batch struct {
 	Records []Record
 	Key     string
 	Repeat  int64
+	Parent  Ref // zero: nothing is said of it
 }
 
 // Prepared is a checked batch: everything that can be done before the writer's turn.
@@ -52,12 +53,21 @@ type Prepared struct {
 
 // Prepare checks a batch. The error is about an id, or about a record that could not be read back.
 func Prepare(b Batch) (Prepared, error) {
-	p := Prepared{Batch: b, turns: b.Key == "" && b.Repeat == 0}
+	p := Prepared{Batch: b, turns: b.Key == "" && b.Repeat == 0 && b.Parent == Ref{}}
 	if err := p.Ref.Check(); err != nil {
 		return p, p.Ref.Failed(opAppend, err)
 	}
 	if err := db.CheckID("append key", b.Key); err != nil {
 		return p, p.Ref.Failed(opAppend, err)
+	}
+	if b.Parent != (Ref{}) {
+		err := b.Parent.Check()
+		if err == nil && b.Parent == b.Ref {
+			err = fmt.Errorf("%w: a run is not its own parent", db.ErrInvalid)
+		}
+		if err != nil {
+			return p, p.Ref.Failed(opAppend, err)
+		}
 	}
 	p.rows = make([]recordRow, len(b.Records))
 	for i, r := range b.Records {
@@ -171,14 +181,16 @@ func (p *Prepared) stamp(tx *db.Tx) {
 // because it reads the table it writes to.)
 const sqlAppendTurn = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)
 ON CONFLICT (id) DO NOTHING`
 
-const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error) {
-	args := p.rows[0].args(append(make([]any, 0, 20), key, owner)...)
+	args := p.rows[0].args(append(make([]any, 0, 24), key, owner)...)
+	args = append(args, key, key, p.rows[0].Size())
 	written, err := tx.Exec(sqlAppendTurn, args...)
 	if db.IsConstraint(err) { // there is no record of any run, and so none whose id is taken
 		return false, nil
@@ -189,22 +201,23 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 	if len(p.rows) == 1 {
 		return true, nil
 	}
-	last, err := LastSequence(tx, key)
+	last, err := lastOf(tx, key)
 	if err != nil {
 		return false, err
 	}
-	return true, appendRows(tx, p, key<<24|last, p.rows[1:])
+	return true, appendRows(tx, p, last, p.rows[1:])
 }
 
-// appendRows writes rows behind the one with this id.
-func appendRows(tx *db.Tx, p Prepared, id int64, rows []recordRow) error {
-	if err := p.fits(id&MaxSequence + int64(len(rows))); err != nil {
+// appendRows writes rows behind the last one.
+func appendRows(tx *db.Tx, p Prepared, last lastRow, rows []recordRow) error {
+	if err := p.fits(last.ID&MaxSequence + int64(len(rows))); err != nil {
 		return err
 	}
-	var few [18]any
+	var few [20]any
 	for i := range rows {
-		id++
-		if _, err := tx.Exec(sqlAppendRow, rows[i].args(append(few[:0], id)...)...); err != nil {
+		last.ID++
+		last.add(rows[i].Size())
+		if _, err := tx.Exec(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...), integer(last.Bytes))...); err != nil {
 			return err
 		}
 	}
@@ -241,14 +254,15 @@ type RunRow struct {
 
 const (
 	SQLFindRun = `SELECT key, owner_id, shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
-    ended_at, ended_at_text, turn_count, others
+    ended_at, ended_at_text, turn_count, others, summary
 FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlAddRun = `INSERT INTO runs (shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
-    ended_at, ended_at_text, turn_count, others, owner_id, checksum, scope, agent_id, run_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+    ended_at, ended_at_text, turn_count, others, summary, owner_id, checksum, scope, agent_id, run_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlChangeRun = `UPDATE runs SET shown_agent_id = ?, shown_run_id = ?, intent = ?, started_at = ?, started_at_text = ?,
-    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, owner_id = ?, checksum = ? WHERE key = ?`
-	sqlLastRecord = `SELECT max(id) FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24`
+    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, summary = ?, owner_id = ?, checksum = ? WHERE key = ?`
+	sqlLastRecord = `SELECT id, bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1`
+	sqlSetParent  = `UPDATE runs SET parent = ? WHERE key = ?`
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
@@ -292,14 +306,14 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		run.State = NewState()
 	}
 	before := run.State
-	last, err := LastSequence(tx, run.Key)
+	last, err := lastOf(tx, run.Key)
 	if err != nil {
 		return 0, err
 	}
 	for _, r := range p.Records {
 		run.add(p.Ref, r)
 	}
-	run.close(last + int64(len(p.rows)))
+	run.close(last.ID&MaxSequence + int64(len(p.rows)))
 	switch {
 	case run.EndedAt != nil:
 		owner = nil
@@ -317,7 +331,10 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 			return 0, err
 		}
 	}
-	if err := appendRows(tx, p, run.Key<<24|last, p.rows); err != nil {
+	if last.ID == 0 {
+		last = lastRow{run.Key << 24, new(int64)}
+	}
+	if err := appendRows(tx, p, last, p.rows); err != nil {
 		return 0, err
 	}
 	if found && (!before.same(run.State) || !same(run.OwnerID, owner)) {
@@ -325,10 +342,28 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 			return 0, err
 		}
 	}
+	if p.Parent != (Ref{}) {
+		if err := p.adopt(tx, scope, run.Key); err != nil {
+			return 0, err
+		}
+	}
 	if p.Key != "" {
 		_, err = tx.Exec(sqlAddKey, run.Key, p.Key, p.digest)
 	}
 	return run.Key, err
+}
+
+// adopt notes the run's parent.
+func (p *Prepared) adopt(tx *db.Tx, scope, key int64) error {
+	var parent int64
+	found, err := tx.Find(&parent, SQLRunOfAgent, scope, p.Parent.RunID, p.Parent.AgentID)
+	if err == nil && !found {
+		err = p.Parent.Failed(opAppend, db.ErrNotFound)
+	}
+	if err == nil {
+		_, err = tx.Exec(sqlSetParent, parent, key)
+	}
+	return err
 }
 
 // repeated judges an append whose key is there already.
@@ -342,16 +377,22 @@ func (p Prepared) repeated(digest []byte) error {
 	}
 }
 
-// LastSequence is the sequence of the last line of the run; 0 when it has none.
-func LastSequence(rx interface {
-	Get(dest any, query string, args ...any) error
-}, key int64,
-) (int64, error) {
-	var id *int64
-	if err := rx.Get(&id, sqlLastRecord, key, key); err != nil || id == nil {
-		return 0, err
+// A lastRow is the last record of a run; zero when it has none.
+type lastRow struct {
+	ID    int64  `db:"id"`
+	Bytes *int64 `db:"bytes"` // nil: not known, and so of all that follow
+}
+
+func (r *lastRow) add(bytes int) {
+	if r.Bytes != nil {
+		total := *r.Bytes + int64(bytes)
+		r.Bytes = &total
 	}
-	return *id & MaxSequence, nil
+}
+
+func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
+	_, err = tx.Find(&last, sqlLastRecord, key, key)
+	return last, err
 }
 
 // args are the values of the state's columns, the owner and the checksum.
@@ -359,7 +400,7 @@ func (s *State) args(scope int64, ref Ref, owner *int64) []any {
 	all := []any{
 		scope, ref.AgentID, ref.RunID,
 		text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
-		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others,
+		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, text(s.Summary),
 	}
 	sum := db.Checksum(all...)
 	return append(all[3:], integer(owner), sum)
@@ -369,7 +410,7 @@ func (s *State) same(other State) bool {
 	return same(s.ShownAgentID, other.ShownAgentID) && same(s.ShownRunID, other.ShownRunID) && same(s.Intent, other.Intent) &&
 		same(s.StartedAt, other.StartedAt) && same(s.StartedAtText, other.StartedAtText) && s.Status == other.Status &&
 		same(s.Outcome, other.Outcome) && same(s.EndedAt, other.EndedAt) && same(s.EndedAtText, other.EndedAtText) &&
-		same(s.TurnCount, other.TurnCount) && s.Others == other.Others
+		same(s.TurnCount, other.TurnCount) && s.Others == other.Others && same(s.Summary, other.Summary)
 }
 
 // same compares what two pointers, or neither of them, point at.

@@ -40,10 +40,10 @@ type recordRow struct {
 
 const recordColumns = `kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param, raw, exact`
 
-// writtenColumns are all but the id, the checksum last.
-const writtenColumns = recordColumns + `, batch, recorded_at, checksum`
+// writtenColumns are all but the id, the checksum and the run's bytes so far last.
+const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
 
-// args are the values of writtenColumns.
+// args are the values of writtenColumns but the last.
 func (r *recordRow) args(before ...any) []any {
 	first := len(before)
 	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
@@ -78,7 +78,7 @@ func (r *recordRow) targets(before ...any) []any {
 		&r.output, &r.cliKind, &r.cliCode, &r.verdict, &r.policyRule, &r.policyParam, &r.raw, (*bit)(&r.exact))
 }
 
-// Size is how many bytes a row takes, about.
+// Size is how many bytes the texts and JSON of a row take: what it adds to run_records.bytes.
 func (r *recordRow) Size() int {
 	n := len(r.parameters) + len(r.output) + len(r.raw)
 	for _, s := range []*string{r.unknownKind, r.prompt, r.tool, r.policyRule, r.policyParam} {

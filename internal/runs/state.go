@@ -30,6 +30,7 @@ type State struct {
 	EndedAtText   *string `db:"ended_at_text"`
 	TurnCount     *int64  `db:"turn_count"`
 	Others        int64   `db:"others"`
+	Summary       *string `db:"summary"`
 }
 
 func NewState() State { return State{Status: StatusInProgress} }
@@ -46,17 +47,20 @@ func (s *State) add(ref Ref, r Record) {
 		s.Intent = &r.Intent
 		s.StartedAt, s.StartedAtText = timeColumns(r.StartedAt, r.StartedAtText)
 	case Ended:
-		s.Outcome, s.Status = nil, StatusIncomplete
+		s.Outcome, s.Status, s.Summary = nil, StatusIncomplete, nil
 		if !r.Termination.Incomplete() {
 			word := r.Termination.status()
 			s.Outcome, s.Status = &word, StatusCompleted
+			if summary := r.Termination.Outcome.Summary; summary != "" {
+				s.Summary = &summary
+			}
 		}
 		s.EndedAt, s.EndedAtText = timeColumns(r.EndedAt, r.EndedAtText)
 	case Unknown:
 		later := r.status()
 		switch {
 		case later.word == laterCancelled:
-			s.Outcome, s.Status = nil, StatusCancelled
+			s.Outcome, s.Status, s.Summary = nil, StatusCancelled, nil
 			s.EndedAt, s.EndedAtText = timeColumns(later.endedAt, later.EndedAtText)
 		case later.word == laterCancellationPending && s.EndedAt == nil:
 			s.Status = StatusCancellationPending

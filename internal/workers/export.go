@@ -32,7 +32,7 @@ const (
 	sqlDocument    = `SELECT document FROM worker_runtime_documents WHERE runtime = ?`
 	sqlWorkerRows  = SelectSummaries + ` ORDER BY w.worker_id`
 	sqlWorkerGiven = `SELECT document FROM worker_documents WHERE worker = ?`
-	sqlLastEventAt = `SELECT at FROM worker_events WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
+	sqlLastEventAt = `SELECT recorded_at FROM worker_events WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 )
 
 // ExportRuntime gives a runtime as files of the original; db.ErrNotFound where there is none of that row.

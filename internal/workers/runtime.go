@@ -148,8 +148,8 @@ func (w *RuntimeRow) count(from, to string) {
 }
 
 const (
-	sqlAddEvent      = `INSERT INTO worker_events (id, event_id, worker, kind, message, at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlAddDiagnostic = `INSERT INTO worker_diagnostics (id, diagnostic_id, severity, code, message, worker, at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddEvent      = `INSERT INTO worker_events (id, event_id, worker, kind, message, recorded_at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddDiagnostic = `INSERT INTO worker_diagnostics (id, diagnostic_id, severity, code, message, worker, recorded_at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // Push gives the next id and writes an event; Save then keeps the counters, which stand in the runtime's row so that no id
@@ -200,16 +200,16 @@ type EventRow struct {
 	Kind     string  `db:"kind"` // of a diagnostic its severity
 	Code     string  `db:"code"` // of a diagnostic
 	Message  string  `db:"message"`
-	At       *int64  `db:"at"`
+	At       *int64  `db:"recorded_at"`
 	Raw      []byte  `db:"raw"`
 }
 
 const (
-	sqlEvents = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, e.at, e.raw
+	sqlEvents = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, e.recorded_at, e.raw
 FROM worker_events AS e LEFT JOIN workers AS w ON w.key = e.worker
 WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + BoundLimit
 	sqlDiagnostics = `
-SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.at, d.raw
+SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.recorded_at, d.raw
 FROM worker_diagnostics AS d LEFT JOIN workers AS w ON w.key = d.worker
 WHERE d.id > ? AND d.id < ? ORDER BY d.id`
 )

@@ -253,9 +253,9 @@ func readList[T any](column []byte, decode func([]byte) (T, error)) ([]T, error)
 }
 
 const (
-	sqlAddEntry  = `INSERT INTO worker_entries (id, sequence, role, content, event_id, at, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEntries   = `SELECT id, sequence, role, content, event_id, at, raw FROM worker_entries WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + BoundLimit
-	sqlFindBatch = `SELECT id, sequence, role, content, event_id, at, raw FROM worker_entries WHERE id > ? AND id <= ? AND batch = ? ORDER BY id LIMIT 1`
+	sqlAddEntry  = `INSERT INTO worker_entries (id, sequence, role, content, event_id, recorded_at, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlEntries   = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + BoundLimit
+	sqlFindBatch = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? AND batch = ? ORDER BY id LIMIT 1`
 )
 
 // AddEntry writes an entry in the next place of the transcript, with the number of its call; Save then keeps the counters.
@@ -283,7 +283,7 @@ type EntryRow struct {
 	Role     string `db:"role"`
 	Content  []byte `db:"content"`
 	EventID  int64  `db:"event_id"`
-	At       *int64 `db:"at"`
+	At       *int64 `db:"recorded_at"`
 	Raw      []byte `db:"raw"`
 }
 

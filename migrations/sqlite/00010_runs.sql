@@ -4,7 +4,12 @@
 ALTER TABLE run_records ADD COLUMN batch INTEGER; -- number of the call that wrote the record, by which a repeat of it is known; NULL: not the first of its call, imported, or from before there were such numbers
 ALTER TABLE run_records ADD COLUMN recorded_at INTEGER; -- Unix nanoseconds at which it was written; NULL: imported, or from before this was kept
 ALTER TABLE run_records ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it, id excepted; NULL: from before there were checksums
-ALTER TABLE runs ADD COLUMN checksum INTEGER; -- CRC-32C of scope and of the columns from agent_id to others; NULL: not written to since there are checksums
+ALTER TABLE run_records ADD COLUMN bytes INTEGER; -- bytes of the texts and JSON in this row and in those before it in its trace, so that the last one has the run's; NULL: the run began before this was kept
+ALTER TABLE runs ADD COLUMN summary TEXT; -- what the last end says of the run in words; NULL: it says nothing, or was written before this was kept
+ALTER TABLE runs ADD COLUMN checksum INTEGER; -- CRC-32C of scope and of the columns from agent_id to others and summary; NULL: not written to since there are checksums
+ALTER TABLE runs ADD COLUMN parent INTEGER REFERENCES runs (key) ON DELETE SET NULL; -- the run that started this one; NULL: none did, nobody said, or it was removed
+-- The runs that a run started, and the foreign key: few have a parent.
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 
 -- Removing a long run in one transaction would hold up all writers. Retention removes its row, so that nobody sees it any
 -- more, puts its number here, and then removes the records, some at a time, whoever runs next where it was stopped.
@@ -50,7 +55,11 @@ CREATE TRIGGER runs_delete_records AFTER DELETE ON runs BEGIN
     DELETE FROM run_records WHERE id > OLD.key << 24 AND id < (OLD.key + 1) << 24;
 END;
 -- +goose StatementEnd
+DROP INDEX runs_by_parent;
+ALTER TABLE runs DROP COLUMN parent;
 ALTER TABLE runs DROP COLUMN checksum;
+ALTER TABLE runs DROP COLUMN summary;
+ALTER TABLE run_records DROP COLUMN bytes;
 ALTER TABLE run_records DROP COLUMN checksum;
 ALTER TABLE run_records DROP COLUMN recorded_at;
 ALTER TABLE run_records DROP COLUMN batch;

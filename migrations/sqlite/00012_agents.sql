@@ -22,7 +22,8 @@ CREATE INDEX agents_by_actor ON agents (scope, native_actor_key, started_at DESC
     WHERE native_actor_key IS NOT NULL AND put_aside_at IS NULL;
 
 ALTER TABLE agents ADD COLUMN pid_ns INTEGER; -- inode of the pid namespace that pid belongs to; in another one nobody can tell whether it lives. NULL: not known, as of what was imported, and taken for the asker's
-ALTER TABLE agents ADD COLUMN checksum INTEGER; -- CRC-32C of scope, session_id and the columns from thread to document and pid_ns, but for put_aside_at; NULL: not written since there are checksums
+ALTER TABLE agents ADD COLUMN recorded_at INTEGER; -- Unix nanoseconds at which the agent came into this file; NULL: imported, or from before this was kept
+ALTER TABLE agents ADD COLUMN checksum INTEGER; -- CRC-32C of scope, session_id and the columns from thread to document, pid_ns and recorded_at, but for put_aside_at; NULL: not written since there are checksums
 ALTER TABLE agent_context_queries ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
 ALTER TABLE agent_reservations ADD COLUMN lease_time_ns INTEGER; -- inode of the time namespace that lease_until counts in, 0 where the system has none; NULL: no lease
 ALTER TABLE agent_reservations ADD COLUMN lease_wall_until INTEGER; -- Unix nanoseconds at which the lease ends by the wall clock, which decides where lease_until can't be compared and there is no owner; NULL: no lease
@@ -32,6 +33,7 @@ ALTER TABLE agent_reservations DROP COLUMN lease_wall_until;
 ALTER TABLE agent_reservations DROP COLUMN lease_time_ns;
 ALTER TABLE agent_context_queries DROP COLUMN checksum;
 ALTER TABLE agents DROP COLUMN checksum;
+ALTER TABLE agents DROP COLUMN recorded_at;
 ALTER TABLE agents DROP COLUMN pid_ns;
 DROP INDEX agents_by_start;
 DROP INDEX agents_by_thread_start;

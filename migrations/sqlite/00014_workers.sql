@@ -1,6 +1,10 @@
 -- Worker runtimes: what makes an input repeatable where its outcome was unknown, and checksums.
 
 -- +goose Up
+ALTER TABLE worker_events RENAME COLUMN at TO recorded_at;
+ALTER TABLE worker_entries RENAME COLUMN at TO recorded_at;
+ALTER TABLE worker_diagnostics RENAME COLUMN at TO recorded_at;
+
 ALTER TABLE worker_entries ADD COLUMN batch INTEGER; -- number of the call that accepted the entry, by which a repeat of it is known; NULL: imported, or from before there were such numbers
 ALTER TABLE worker_entries ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
 ALTER TABLE worker_events ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in worker_entries
@@ -21,3 +25,6 @@ ALTER TABLE worker_diagnostics DROP COLUMN checksum;
 ALTER TABLE worker_events DROP COLUMN checksum;
 ALTER TABLE worker_entries DROP COLUMN checksum;
 ALTER TABLE worker_entries DROP COLUMN batch;
+ALTER TABLE worker_diagnostics RENAME COLUMN recorded_at TO at;
+ALTER TABLE worker_entries RENAME COLUMN recorded_at TO at;
+ALTER TABLE worker_events RENAME COLUMN recorded_at TO at;
