@@ -169,7 +169,7 @@ const (
 )
 
 const (
-	sqlSummaries = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.recorded_at, c.size, c.problem,
+	sqlSummaries = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
     c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, o.pid, o.program
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 WHERE c.scope = ?`

@@ -54,7 +54,7 @@ var Checksums = []Checksum{
 	}},
 	{Table: "agent_context_queries", Column: "checksum", Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
 	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
-		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "recorded_at", "size", "checksum", "problem",
+		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size", "checksum", "problem",
 	}},
 	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
 	{Table: "checkpoint_history", Column: "checksum", Covered: []string{

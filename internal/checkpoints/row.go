@@ -24,7 +24,7 @@ type Row struct {
 	Prompt        *string `db:"prompt"`
 	CreatedAt     *int64  `db:"created_at"`
 	CreatedAtText *string `db:"created_at_text"`
-	SavedAt       int64   `db:"recorded_at"`
+	SavedAt       int64   `db:"saved_at"`
 	Size          int64   `db:"size"`
 	Checksum      int64   `db:"checksum"`
 	Problem       *string `db:"problem"`
@@ -87,10 +87,10 @@ func header(document []byte) (stage, prompt, created string) {
 }
 
 const (
-	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, recorded_at, size, checksum, problem, row_checksum, state, claimed_at)
+	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, row_checksum, state, claimed_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
-    created_at = excluded.created_at, created_at_text = excluded.created_at_text, recorded_at = excluded.recorded_at,
+    created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
     size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum
 RETURNING id`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)

@@ -4,7 +4,6 @@
 -- The claims: what recovery goes through, however many runs wait.
 CREATE INDEX checkpoints_claimed ON checkpoints (scope, run_id) WHERE state = 'claimed';
 
-ALTER TABLE checkpoints RENAME COLUMN saved_at TO recorded_at;
 ALTER TABLE checkpoints ADD COLUMN lease_time_ns INTEGER; -- inode of the time namespace that lease_until counts in, 0 where the system has none; NULL: no lease
 ALTER TABLE checkpoints ADD COLUMN lease_wall_until INTEGER; -- Unix nanoseconds at which the claim may be taken away by the wall clock; the lock of its process decides before that. NULL: no lease
 ALTER TABLE checkpoints ADD COLUMN row_checksum INTEGER; -- CRC-32C of scope, run_id and the columns from paused_stage_id to problem; NULL: not saved since there are checksums
@@ -46,4 +45,3 @@ ALTER TABLE checkpoints DROP COLUMN row_checksum;
 ALTER TABLE checkpoints DROP COLUMN lease_wall_until;
 ALTER TABLE checkpoints DROP COLUMN lease_time_ns;
 DROP INDEX checkpoints_claimed;
-ALTER TABLE checkpoints RENAME COLUMN recorded_at TO saved_at;

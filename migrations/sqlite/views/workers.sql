@@ -50,7 +50,7 @@ SELECT
     e.kind                AS kind,              -- runtime_started, runtime_stopped, worker_created, worker_input_accepted, worker_stopped, worker_cancelled; other words come from imports
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
     e.message             AS message,           -- for people
-    strftime('%Y-%m-%dT%H:%M:%S', e.at / 1000000000, 'unixepoch') || printf('.%09dZ', e.at % 1000000000) AS at, -- UTC; NULL: imported
+    strftime('%Y-%m-%dT%H:%M:%S', e.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', e.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
     w.key                 AS worker,            -- the worker's number, for joins with the other views
     e.id                  AS place              -- order of the events of a runtime
@@ -70,7 +70,7 @@ SELECT
     t.role                AS role,              -- user or system
     CAST(t.content AS TEXT) AS content,         -- what was said
     t.event_id            AS event_id,          -- the event that accepted it
-    strftime('%Y-%m-%dT%H:%M:%S', t.at / 1000000000, 'unixepoch') || printf('.%09dZ', t.at % 1000000000) AS at, -- UTC; NULL: imported
+    strftime('%Y-%m-%dT%H:%M:%S', t.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', t.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
     w.key                 AS worker             -- the worker's number, for joins with the other views
 FROM workers AS w
@@ -89,7 +89,7 @@ SELECT
     d.code                AS code,              -- a stable word; import.… tells what an import could not read
     d.message             AS message,           -- for people
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
-    strftime('%Y-%m-%dT%H:%M:%S', d.at / 1000000000, 'unixepoch') || printf('.%09dZ', d.at % 1000000000) AS at, -- UTC; NULL: imported
+    strftime('%Y-%m-%dT%H:%M:%S', d.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', d.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
     r.key                 AS runtime            -- the runtime's number, for joins with the other views
 FROM worker_runtimes AS r
 JOIN scopes AS s ON s.id = r.scope
