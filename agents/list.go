@@ -93,14 +93,14 @@ func (r *Registry) Find(ctx context.Context, prefix string, limit int) (ids []st
 
 // FindTx is Find inside a transaction.
 func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, err error) {
+	room, err := db.At{Limit: limit}.Room()
+	if err == nil {
+		err = db.CheckID("agent", prefix)
+	}
+	if err != nil {
+		return nil, named(opFind, "", err)
+	}
 	err = r.readTx(rx, opFind, "", func(scope int64) error {
-		room, err := db.At{Limit: limit}.Room()
-		if err == nil {
-			err = db.CheckID("agent", prefix)
-		}
-		if err != nil {
-			return err
-		}
 		fresh := staleBefore(rx.Now())
 		if end, bounded := db.AfterPrefix(prefix); bounded {
 			return rx.Select(&ids, sqlIDsFrom+` AND a.session_id < ?`+sqlByID, scope, fresh, prefix, end, room.Items)

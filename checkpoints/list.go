@@ -144,11 +144,11 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []Ref
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err error) {
+	room, err := db.At{Limit: limit}.Room()
+	if err != nil {
+		return nil, failed(opFind, prefix, err)
+	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		room, err := db.At{Limit: limit}.Room()
-		if err != nil {
-			return err
-		}
 		var runs []documents.Run
 		if end, bounded := db.AfterPrefix(prefix); bounded {
 			err = rx.Select(&runs, sqlRunsFrom+` AND run_id < ?`+sqlByRun, scope, prefix, end, room.Items)

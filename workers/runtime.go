@@ -26,10 +26,44 @@ const opOpen = "open runtime"
 // Open gives the runtime of that scope and id, and makes it where it is missing: then its first event is runtime_started.
 // A runtime that is there goes on as it is, with its own name and limits, however many programs have it open.
 func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, error) {
-	r := &Runtime{db: d, id: options.RuntimeID, backend: BackendFsStore}
-	if d.Path() == ":memory:" {
-		r.backend = BackendMemory
+	r, err := newRuntime(d, options)
+	if err != nil {
+		return nil, err
 	}
+	found := false
+	err = d.Read(ctx, opOpen, func(rx *db.Rx) (err error) {
+		found, err = r.find(rx, options.Scope)
+		return err
+	})
+	if err == nil && !found {
+		if options.MustExist {
+			return nil, r.gone(opOpen)
+		}
+		err = d.Write(ctx, opOpen, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenTx is Open inside a transaction of the caller's. A runtime that it makes is there once that is committed.
+func OpenTx(tx *db.Tx, d *db.DB, options RuntimeOptions) (*Runtime, error) {
+	r, err := newRuntime(d, options)
+	if err == nil {
+		err = tx.Of(d)
+	}
+	if err == nil {
+		err = r.findOrStart(tx, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
+	r := &Runtime{db: d, id: options.RuntimeID, backend: backendOf(d)}
 	if r.id == "" && !options.MustExist {
 		r.id = generatedRuntimeID()
 	}
@@ -38,22 +72,6 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: its name is not valid UTF-8", db.ErrInvalid)}
-	}
-	found := false
-	err := d.Read(ctx, opOpen, func(rx *db.Rx) (err error) {
-		found, err = r.find(rx, options.Scope)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case !found && options.MustExist:
-		return nil, r.gone(opOpen)
-	case !found:
-		err = d.Write(ctx, opOpen, func(tx *db.Tx) error { return r.findOrStart(tx, options) })
-	}
-	if err != nil {
-		return nil, err
 	}
 	return r, nil
 }
@@ -84,11 +102,14 @@ func limitsOf(row *workers.RuntimeRow) RuntimeLimits {
 	return RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.MaxTranscript), MaxEventBatchItems: uint64(row.MaxEvents)}
 }
 
-// findOrStart is for the moment between another process's start and ours.
+// findOrStart makes the runtime, unless it is there.
 func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	found, err := r.find(&tx.Rx, options.Scope)
 	if err != nil || found {
 		return err
+	}
+	if options.MustExist {
+		return r.gone(opOpen)
 	}
 	scope, err := tx.Scope(options.Scope)
 	if err != nil {

@@ -127,15 +127,22 @@ func (s *Runtimes) page(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page
 	if err != nil {
 		return page, err
 	}
+	scope, ok, err := s.scopeIn(rx)
+	if err != nil {
+		return page, err
+	}
 	behind := ""
 	if at.After != "" {
-		if err := rx.ReadCursor(runtimesName, at.After, nil, &behind); err != nil {
+		var of [1]int64
+		if err := rx.ReadCursor(runtimesName, at.After, of[:], &behind); err != nil {
 			return page, err
 		}
+		if of[0] != scope {
+			return page, db.NotThisCursor(at.After)
+		}
 	}
-	scope, ok, err := s.scopeIn(rx)
-	if err != nil || !ok {
-		return page, err
+	if !ok {
+		return page, nil
 	}
 	rows, err := workers.RuntimesBehind(rx, scope, behind, at.After == "", string(filter.Status), int64(room.Items)+1)
 	if err != nil {
@@ -149,7 +156,7 @@ func (s *Runtimes) page(rx *db.Rx, filter RuntimeFilter, at db.At) (page db.Page
 		}
 	}
 	return db.FillPage(room, items, func(r *RuntimeSummary) int { return 256 + len(r.RuntimeID) }, func(r *RuntimeSummary) string {
-		return rx.Cursor(runtimesName, nil, string(r.RuntimeID))
+		return rx.Cursor(runtimesName, []int64{scope}, string(r.RuntimeID))
 	})
 }
 

@@ -77,15 +77,22 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	if err != nil {
 		return page, err
 	}
+	scope, ok, err := s.scopeIn(rx)
+	if err != nil {
+		return page, err
+	}
 	after := beginning
 	if at.After != "" {
-		var place [2]int64
+		var place [3]int64
 		if err := rx.ReadCursor(listName, at.After, place[:]); err != nil {
 			return page, err
 		}
-		after = listPlace{place[0], place[1]}
+		if !ok || place[0] != scope {
+			return page, db.NotThisCursor(at.After)
+		}
+		after = listPlace{place[1], place[2]}
 	}
-	rows, err := s.list(rx, filter, after, int64(room.Items)+1)
+	rows, err := list(rx, scope, filter, after, int64(room.Items)+1)
 	if err != nil {
 		return page, err
 	}
@@ -93,7 +100,7 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 		run := snapshotOf(rows[i].Snapshot())
 		if !room.Take(run.weight()) {
 			last := &rows[i-1]
-			page.Next = rx.Cursor(listName, []int64{last.CreatedAt, last.Key})
+			page.Next = rx.Cursor(listName, []int64{scope, last.CreatedAt, last.Key})
 			break
 		}
 		page.Items = append(page.Items, run)
@@ -151,14 +158,10 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list gives at most limit runs behind a place.
-func (s *Store) list(rx *db.Rx, filter Filter, after listPlace, limit int64) (rows []live.WholeRow, err error) {
+// list gives at most limit runs behind a place. A scope where nothing was written has the number 0, and none.
+func list(rx *db.Rx, scope int64, filter Filter, after listPlace, limit int64) (rows []live.WholeRow, err error) {
 	wanted, err := filter.statements()
 	if err != nil {
-		return nil, err
-	}
-	scope, ok, err := s.scopeIn(rx)
-	if err != nil || !ok {
 		return nil, err
 	}
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {

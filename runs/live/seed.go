@@ -115,22 +115,22 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 // the order in which they were added. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	var rows []live.WholeRow
-	err := s.db.Read(ctx, opList, func(rx *db.Rx) (err error) {
-		rows, err = s.list(rx, Filter{}, beginning, live.NoLimit)
+	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
+		rows, err = list(rx, scope, Filter{}, beginning, live.NoLimit)
 		return err
 	})
-	list := make([]RunSnapshot, len(rows))
+	runs := make([]RunSnapshot, len(rows))
 	for i := range rows {
-		list[i] = snapshotOf(rows[i].Snapshot())
+		runs[i] = snapshotOf(rows[i].Snapshot())
 	}
-	return list, err
+	return runs, err
 }
 
 // Records gives all runs of the scope with the events that are kept, in the order of List, from one snapshot.
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
 		records = nil
-		rows, err := s.list(rx, Filter{}, beginning, live.NoLimit)
+		rows, err := list(rx, scope, Filter{}, beginning, live.NoLimit)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,566 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+)
+
+// A lister is docs/grammar.md's part on lists: things that are found by an R and a filter F, described by a G, and listed as
+// a T.
+type lister[R, F, G, T any] interface {
+	Get(ctx context.Context, ref R) (G, error)
+	GetTx(rx *db.Rx, ref R) (G, error)
+	Page(ctx context.Context, filter F, at db.At) (db.Page[T], error)
+	PageTx(rx *db.Rx, filter F, at db.At) (db.Page[T], error)
+	All(ctx context.Context, filter F) iter.Seq2[T, error]
+	Find(ctx context.Context, prefix string, limit int) ([]R, error)
+	FindTx(rx *db.Rx, prefix string, limit int) ([]R, error)
+	Delete(ctx context.Context, ref R) error
+	DeleteTx(tx *db.Tx, ref R) error
+}
+
+// things are those of one scope.
+type things[R, F, G, T any] struct {
+	lister[R, F, G, T]
+
+	add   func(ctx context.Context, n int) (R, error) // adds thing n, which has not ended
+	addTx func(tx *db.Tx, n int) (R, error)           // nil: the store has no such form
+	name  func(ref R) string                          // what Find goes by
+	of    func(item T) R
+	// newest: the list shows the newest first. Else it is in the order of adding, which is that of names where one store
+	// has promised it.
+	newest bool
+	// forgives: a Delete of what is missing is fine.
+	forgives bool
+	// began is when a thing was added, as it is kept; nil where that is not kept.
+	began func(described G) time.Time
+	unit  time.Duration // of began
+	// end ends a thing, and prune prunes; nil where nothing is pruned.
+	end   func(ctx context.Context, ref R) error
+	prune func(ctx context.Context, policy db.Policy) (db.Pruned, error)
+}
+
+// lists gives the things of a scope.
+type lists[R, F, G, T any] func(t *testing.T, d *db.DB, scope string) things[R, F, G, T]
+
+func (open lists[R, F, G, T]) laws() []law {
+	return []law{
+		{"a thing that is missing is ErrNotFound", open.missing},
+		{"a scope where nothing was written has empty lists", open.empty},
+		{"limits are 50, and 1 to 1000", open.limits},
+		{"pages of any size give the list", open.pages},
+		{"a cursor belongs to its list", open.cursors},
+		{"a page goes on where its last thing was removed", open.goesOn},
+		{"what begins with a prefix is found", open.finds},
+		{"scopes are apart", open.scopes},
+		{"a function that fails leaves nothing", open.undone},
+		{"a transaction sees what it did", open.within},
+		{"a call and its form with Tx agree", open.agree},
+		{"a transaction of another file is ErrInvalid", open.foreign},
+		{"the end of the context is its cause", open.contexts},
+		{"a read is one snapshot", open.snapshot},
+		{"a zero time is that of the transaction", open.times},
+		{"what has ended is pruned by the policy", open.prunes},
+	}
+}
+
+func (s *things[R, F, G, T]) fill(t *testing.T, n int) (names []string) {
+	t.Helper()
+	for i := range n {
+		ref, err := s.add(t.Context(), i)
+		must(t, err)
+		names = append(names, s.name(ref))
+	}
+	return names
+}
+
+// sorted are names that were added one by one, in the order of the list.
+func (s *things[R, F, G, T]) sorted(added []string) []string {
+	added = slices.Clone(added)
+	if s.newest {
+		slices.Reverse(added)
+	}
+	return added
+}
+
+func (s *things[R, F, G, T]) namesOf(items []T) (names []string) {
+	for _, item := range items {
+		names = append(names, s.name(s.of(item)))
+	}
+	return names
+}
+
+// list is the whole list, in pages of limit.
+func (s *things[R, F, G, T]) list(t *testing.T, limit int) (names []string) {
+	t.Helper()
+	var filter F
+	for at := (db.At{Limit: limit}); ; {
+		page, err := s.Page(t.Context(), filter, at)
+		must(t, err)
+		names = append(names, s.namesOf(page.Items)...)
+		if at.After = page.Next; at.After == "" {
+			return names
+		}
+		if len(page.Items) != limit {
+			t.Fatalf("a page of %d has %d items, and a next one", limit, len(page.Items))
+		}
+	}
+}
+
+func (s *things[R, F, G, T]) listTx(rx *db.Rx) (names []string, err error) {
+	var filter F
+	page, err := s.PageTx(rx, filter, db.At{Limit: db.MaxLimit})
+	return s.namesOf(page.Items), err
+}
+
+func (open lists[R, F, G, T]) missing(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	stays, err := s.add(t.Context(), 0)
+	must(t, err)
+	gone, err := s.add(t.Context(), 1)
+	must(t, err)
+	must(t, s.Delete(t.Context(), gone))
+	answers := map[string]error{"get": second(s.Get(t.Context(), gone))}
+	removals := map[string]error{"delete": s.Delete(t.Context(), gone)}
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		answers["get in a transaction"] = second(s.GetTx(&tx.Rx, gone))
+		removals["delete in a transaction"] = s.DeleteTx(tx, gone)
+		return nil
+	}))
+	for what, err := range answers {
+		wants(t, what, err, db.ErrNotFound)
+	}
+	for what, err := range removals {
+		if s.forgives {
+			must(t, err)
+		} else {
+			wants(t, what, err, db.ErrNotFound)
+		}
+	}
+	must(t, second(s.Get(t.Context(), stays)))
+}
+
+func (open lists[R, F, G, T]) empty(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	var filter F
+	page, err := s.Page(t.Context(), filter, db.At{})
+	must(t, err)
+	found, err := s.Find(t.Context(), "", 0)
+	must(t, err)
+	if len(page.Items) != 0 || page.Next != "" || len(found) != 0 {
+		t.Errorf("the page is %+v, and %v are found", page, found)
+	}
+	for item, err := range s.All(t.Context(), filter) {
+		t.Errorf("there is %+v: %v", item, err)
+	}
+	other := open(t, at.d, at.scope+", another")
+	other.fill(t, 2)
+	if page, err = other.Page(t.Context(), filter, db.At{Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for what, cursor := range map[string]string{"a word": "x", "the cursor of another scope's list": page.Next} {
+		wants(t, what, second(s.Page(t.Context(), filter, db.At{After: cursor})), db.ErrInvalid)
+	}
+}
+
+func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	var filter F
+	for _, limit := range []int{-1, db.MaxLimit + 1} {
+		wants(t, fmt.Sprint("a page of ", limit), second(s.Page(t.Context(), filter, db.At{Limit: limit})), db.ErrInvalid)
+		wants(t, fmt.Sprint("to find ", limit), second(s.Find(t.Context(), "", limit)), db.ErrInvalid)
+	}
+	if s.addTx == nil {
+		s.fill(t, db.DefaultLimit+1)
+	} else {
+		must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+			for n := 0; n <= db.DefaultLimit && err == nil; n++ {
+				_, err = s.addTx(tx, n)
+			}
+			return err
+		}))
+	}
+	for limit, want := range map[int]int{0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.DefaultLimit + 1} {
+		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
+		must(t, err)
+		found, err := s.Find(t.Context(), "", limit)
+		must(t, err)
+		if len(page.Items) != want || len(found) != want || (page.Next == "") != (want > db.DefaultLimit) {
+			t.Errorf("the limit %d gives %d items, next %q, and finds %d", limit, len(page.Items), page.Next, len(found))
+		}
+	}
+}
+
+func (open lists[R, F, G, T]) pages(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	want := s.sorted(s.fill(t, 5))
+	for limit := 1; limit <= 6; limit++ {
+		same(t, fmt.Sprint("the list in pages of ", limit), s.list(t, limit), want)
+	}
+	var all []T
+	var filter F
+	for item, err := range s.All(t.Context(), filter) {
+		must(t, err)
+		all = append(all, item)
+	}
+	same(t, "all of the list", s.namesOf(all), want)
+}
+
+func (open lists[R, F, G, T]) cursors(t *testing.T, at place) {
+	s, other := open(t, at.d, at.scope), open(t, at.d, at.scope+", another")
+	s.fill(t, 2)
+	other.fill(t, 2)
+	var filter F
+	page, err := s.Page(t.Context(), filter, db.At{Limit: 1})
+	must(t, err)
+	for what, cursor := range map[string]string{
+		"a word": "x", "half of a cursor": page.Next[:len(page.Next)/2], "a cursor and a half": page.Next + page.Next[len(page.Next)/2:],
+	} {
+		wants(t, what, second(s.Page(t.Context(), filter, db.At{After: cursor})), db.ErrInvalid)
+	}
+	wants(t, "the cursor of another scope's list", second(other.Page(t.Context(), filter, db.At{After: page.Next})), db.ErrInvalid)
+	for _, d := range at.both() { // it is text to be kept, and any handle takes it
+		s := open(t, d, at.scope)
+		if next, err := s.Page(t.Context(), filter, db.At{After: page.Next}); err != nil || len(next.Items) != 1 || next.Next != "" {
+			t.Errorf("the second page is %+v: %v", next, err)
+		}
+	}
+}
+
+func (open lists[R, F, G, T]) goesOn(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	want := s.sorted(s.fill(t, 5))
+	var filter F
+	page, err := s.Page(t.Context(), filter, db.At{Limit: 2})
+	must(t, err)
+	must(t, s.Delete(t.Context(), s.of(page.Items[1])))
+	rest, err := s.Page(t.Context(), filter, db.At{After: page.Next})
+	must(t, err)
+	same(t, "what comes behind the removed one", s.namesOf(rest.Items), want[2:])
+	same(t, "what is left", s.list(t, db.MaxLimit), slices.Delete(want, 1, 2))
+}
+
+func (open lists[R, F, G, T]) finds(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	added := s.fill(t, 12)
+	byName := slices.Sorted(slices.Values(added))
+	for _, prefix := range []string{"", added[0][:1], added[0][:len(added[0])-1], added[11], added[11] + "x", "\U0010ffff"} {
+		var want []string
+		for _, name := range byName {
+			if strings.HasPrefix(name, prefix) {
+				want = append(want, name)
+			}
+		}
+		for _, limit := range []int{0, 2} {
+			found, err := s.Find(t.Context(), prefix, limit)
+			must(t, err)
+			var names []string
+			for _, ref := range found {
+				names = append(names, s.name(ref))
+			}
+			if limit > 0 {
+				want = want[:min(limit, len(want))]
+			}
+			same(t, fmt.Sprintf("what %q finds, at most %d", prefix, limit), names, want)
+		}
+	}
+	for _, prefix := range []string{"\xff", "a\x00b", strings.Repeat("a", db.MaxID+1)} {
+		wants(t, fmt.Sprintf("the prefix %.10q", prefix), second(s.Find(t.Context(), prefix, 0)), db.ErrInvalid)
+	}
+}
+
+func (open lists[R, F, G, T]) scopes(t *testing.T, at place) {
+	s, other := open(t, at.d, at.scope), open(t, at.d, at.scope+", another")
+	here, there := s.fill(t, 2), other.fill(t, 3)
+	for ref := range s.refs(t) {
+		must(t, s.Delete(t.Context(), ref))
+	}
+	same(t, "what is left of "+fmt.Sprint(here), s.list(t, 10), nil)
+	same(t, "what the other scope has", other.list(t, 10), other.sorted(there))
+}
+
+// refs are those of all things, as they are at the call.
+func (s *things[R, F, G, T]) refs(t *testing.T) iter.Seq[R] {
+	t.Helper()
+	var filter F
+	page, err := s.Page(t.Context(), filter, db.At{Limit: db.MaxLimit})
+	must(t, err)
+	return func(yield func(R) bool) {
+		for _, item := range page.Items {
+			if !yield(s.of(item)) {
+				return
+			}
+		}
+	}
+}
+
+func (open lists[R, F, G, T]) undone(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	want := s.sorted(s.fill(t, 2))
+	refs := slices.Collect(s.refs(t))
+	failure := errors.New("the function fails")
+	for how, leave := range map[string]func() error{
+		"an error": func() error { return failure },
+		"a panic":  func() error { panic(failure) },
+	} {
+		err := caught(func() error {
+			return at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+				for _, ref := range refs {
+					if err := s.DeleteTx(tx, ref); err != nil {
+						return err
+					}
+				}
+				if s.addTx != nil {
+					if _, err := s.addTx(tx, 7); err != nil {
+						return err
+					}
+				}
+				return leave()
+			})
+		})
+		wants(t, how, err, failure)
+		same(t, "what is there after "+how, s.list(t, 10), want)
+	}
+}
+
+// caught is the error of a call that may panic with one.
+func caught(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err, _ = p.(error)
+		}
+	}()
+	return call()
+}
+
+func (open lists[R, F, G, T]) within(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	added := s.fill(t, 2)
+	refs := slices.Collect(s.refs(t))
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		if err := s.DeleteTx(tx, refs[0]); err != nil {
+			return err
+		}
+		wants(t, "to get what the transaction removed", second(s.GetTx(&tx.Rx, refs[0])), db.ErrNotFound)
+		want := []string{s.name(refs[1])}
+		if s.addTx != nil {
+			ref, err := s.addTx(tx, 7)
+			if err != nil {
+				return err
+			}
+			must(t, second(s.GetTx(&tx.Rx, ref)))
+			want = append(want, s.name(ref))
+		}
+		got, err := s.listTx(&tx.Rx)
+		slices.Sort(got)
+		slices.Sort(want)
+		same(t, "what the transaction lists, of "+fmt.Sprint(added), got, want)
+		return err
+	}))
+}
+
+func (open lists[R, F, G, T]) agree(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	s.fill(t, 3)
+	var filter F
+	for ref := range s.refs(t) {
+		got, err := s.Get(t.Context(), ref)
+		must(t, err)
+		for _, d := range at.both() {
+			s := open(t, d, at.scope)
+			must(t, d.Read(t.Context(), "storetest", func(rx *db.Rx) error {
+				inside, err := s.GetTx(rx, ref)
+				equal(t, "get", inside, got)
+				return err
+			}))
+		}
+	}
+	page, err := s.Page(t.Context(), filter, db.At{Limit: 2})
+	must(t, err)
+	found, err := s.Find(t.Context(), "", 2)
+	must(t, err)
+	must(t, at.d.Read(t.Context(), "storetest", func(rx *db.Rx) error {
+		inside, err := s.PageTx(rx, filter, db.At{Limit: 2})
+		equal(t, "page", inside, page)
+		if err == nil {
+			var refs []R
+			refs, err = s.FindTx(rx, "", 2)
+			equal(t, "find", refs, found)
+		}
+		return err
+	}))
+}
+
+func (open lists[R, F, G, T]) foreign(t *testing.T, at place) {
+	d := at.other
+	s, there := open(t, at.d, at.scope), open(t, d, at.scope)
+	want := s.sorted(s.fill(t, 2))
+	there.fill(t, 2)
+	var filter F
+	refs := slices.Collect(s.refs(t))
+	answers := map[string]error{}
+	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		answers["get"] = second(s.GetTx(&tx.Rx, refs[0]))
+		answers["page"] = second(s.PageTx(&tx.Rx, filter, db.At{}))
+		answers["find"] = second(s.FindTx(&tx.Rx, "", 0))
+		answers["delete"] = s.DeleteTx(tx, refs[0])
+		if s.addTx != nil {
+			answers["add"] = second(s.addTx(tx, 7))
+		}
+		return nil
+	}))
+	for what, err := range answers {
+		wants(t, what, err, db.ErrInvalid)
+	}
+	same(t, "what is there after it", s.list(t, 10), want)
+	if left := there.list(t, 10); len(left) != 2 {
+		t.Errorf("the other file has %v after it", left)
+	}
+}
+
+func (open lists[R, F, G, T]) contexts(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	want := s.sorted(s.fill(t, 2))
+	why := errors.New("the caller left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	var filter F
+	for ref := range s.refs(t) {
+		wants(t, "get", second(s.Get(ctx, ref)), why)
+		wants(t, "delete", s.Delete(ctx, ref), why)
+	}
+	wants(t, "page", second(s.Page(ctx, filter, db.At{})), why)
+	wants(t, "find", second(s.Find(ctx, "", 0)), why)
+	wants(t, "add", second(s.add(ctx, 7)), why)
+	n := 0
+	for _, err := range s.All(ctx, filter) {
+		wants(t, "all", err, why)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("the loop ran %d times, not once with the error", n)
+	}
+	same(t, "what is there after it", s.list(t, 10), want)
+}
+
+func (open lists[R, F, G, T]) snapshot(t *testing.T, at place) {
+	if at.again == nil {
+		return
+	}
+	s, writer := open(t, at.d, at.scope), open(t, at.again, at.scope)
+	s.fill(t, 3)
+	var before []string
+	must(t, at.d.Read(t.Context(), "storetest", func(rx *db.Rx) (err error) {
+		if before, err = s.listTx(rx); err != nil {
+			return err
+		}
+		for ref := range writer.refs(t) {
+			if err := writer.Delete(t.Context(), ref); err != nil {
+				return err
+			}
+			must(t, second(s.GetTx(rx, ref)))
+		}
+		after, err := s.listTx(rx)
+		same(t, "the list while another handle removes what it has", after, before)
+		return err
+	}))
+	same(t, "the list afterwards", s.list(t, 10), nil)
+}
+
+func (open lists[R, F, G, T]) times(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.began == nil || s.addTx == nil {
+		return
+	}
+	var ref R
+	var now time.Time
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+		now = tx.Now()
+		ref, err = s.addTx(tx, 0)
+		return err
+	}))
+	described, err := s.Get(t.Context(), ref)
+	must(t, err)
+	if began := s.began(described); !began.Equal(now.Truncate(s.unit)) {
+		t.Errorf("it began at %v in a transaction of %v", began, now)
+	}
+}
+
+func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.prune == nil {
+		return
+	}
+	var refs []R
+	for i := range 4 {
+		ref, err := s.add(t.Context(), i)
+		must(t, err)
+		refs = append(refs, ref)
+	}
+	for _, ref := range refs[:3] {
+		must(t, s.end(t.Context(), ref))
+	}
+	oldest, runs := s.name(refs[0]), s.name(refs[3])
+	for _, step := range []struct {
+		name   string
+		policy db.Policy
+		pruned db.Pruned // but for its bytes
+		left   int
+	}{
+		{"no policy", db.Policy{}, db.Pruned{Remaining: 3}, 4},
+		{"a long time, many and much", db.Policy{Age: time.Hour, Count: 3, Bytes: 1 << 40}, db.Pruned{Remaining: 3}, 4},
+		{"one, only counted", db.Policy{Count: 1, DryRun: true}, db.Pruned{Removed: 2, Remaining: 1}, 4},
+		{"two", db.Policy{Count: 2, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 2}, 3},
+		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
+		{"no time", db.Policy{Age: time.Nanosecond}, db.Pruned{Removed: 1}, 1},
+	} {
+		done, err := s.prune(t.Context(), step.policy)
+		must(t, err)
+		if done.Bytes = 0; done != step.pruned {
+			t.Errorf("%s: %+v, not %+v", step.name, done, step.pruned)
+		}
+		left := s.list(t, 10)
+		if len(left) != step.left || !slices.Contains(left, runs) {
+			t.Errorf("%s: %v are left of %v, and %v is to stay", step.name, left, oldest, runs)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func wants(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s gave %v, not %v", what, err, want)
+	}
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, not %q", what, got, want)
+	}
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, not %+v", what, got, want)
+	}
+}

@@ -1,0 +1,462 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"selvedge/db"
+)
+
+// followed are the things of a scope to which items come, in an order. R names one, and an X is an item.
+type followed[R comparable, X any] struct {
+	add    func(ctx context.Context, n int) (R, error)
+	remove func(ctx context.Context, ref R) error
+	end    func(ctx context.Context, ref R) error // its status is ended then
+	ended  string
+	// append writes items that say texts.
+	append func(tx *db.Tx, ref R, texts ...string) error
+	// spoil is an append of several items of which one can't be kept; nil: items come one by one.
+	spoil func(tx *db.Tx, ref R) error
+	// repeat is an append again, the first of which may have been made in the transaction with that number.
+	repeat func(tx *db.Tx, ref R, batch int64, texts ...string) error
+	// keyed is an append under a key of the caller's; nil: there is none.
+	keyed func(tx *db.Tx, ref R, key string, texts ...string) error
+
+	follow    func(ctx context.Context, ref R, cursor string) iter.Seq2[db.Followed[R, X], error]
+	followAll func(ctx context.Context) iter.Seq2[db.Followed[R, X], error]
+	before    func(ctx context.Context, ref R, n int64) (cursor string, err error)
+	page      func(ctx context.Context, ref R, at db.At) (db.Page[db.Followed[R, X]], error)
+	// says is what append wrote; "" for items that the store adds of itself.
+	says     func(ctx context.Context, item X) string
+	sequence func(item X) uint64
+}
+
+// streams gives the followed things of a scope.
+type streams[R comparable, X any] func(t *testing.T, d *db.DB, scope string) followed[R, X]
+
+func (open streams[R, X]) laws() []law {
+	return []law{
+		{"a follower gets what is there and what comes", open.follows},
+		{"a follower goes on from any cursor", open.resumes},
+		{"the pages of a stream are what a follower gets", open.paged},
+		{"a cursor belongs to its stream", open.cursors},
+		{"a follower ends with its thing, its context and its handle", open.ends},
+		{"who follows all gets what comes from then on", open.all},
+		{"sequences are dense, whoever writes", open.dense},
+		{"a batch is kept whole or not at all", open.whole},
+		{"a repeat does nothing", open.repeats},
+		{"a transaction of another file appends nothing", open.foreign},
+	}
+}
+
+// patience is how long the suite waits for what must come.
+var patience = 30 * time.Second // a test of the suite itself has less
+
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("it never came"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *followed[R, X]) write(t *testing.T, d *db.DB, ref R, texts ...string) {
+	t.Helper()
+	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.append(tx, ref, texts...) }))
+}
+
+// added is a new thing, and the cursor behind what the store put there of itself.
+func (s *followed[R, X]) added(t *testing.T, n int) (ref R, cursor string) {
+	t.Helper()
+	ref, err := s.add(t.Context(), n)
+	must(t, err)
+	cursor, err = s.before(t.Context(), ref, 0)
+	must(t, err)
+	return ref, cursor
+}
+
+// take gives the next n things that are told behind a cursor: "a text", "now STATUS" or "gone".
+func (s *followed[R, X]) take(t *testing.T, ref R, cursor string, n int) (told []string, cursors []string) {
+	t.Helper()
+	if n == 0 {
+		return nil, nil
+	}
+	for f, err := range s.follow(patient(t), ref, cursor) {
+		must(t, err)
+		told, cursors = append(told, s.told(t, f)), append(cursors, f.Cursor)
+		if len(told) == n {
+			break
+		}
+	}
+	return told, cursors
+}
+
+func (s *followed[R, X]) told(t *testing.T, f db.Followed[R, X]) string {
+	switch {
+	case f.What == db.StatusChanged:
+		return "now " + f.Status
+	case f.Gone:
+		return "gone"
+	case f.What == db.Gap:
+		return "gap: " + f.Reason
+	}
+	return s.says(t.Context(), f.Item)
+}
+
+func (open streams[R, X]) follows(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, cursor := s.added(t, 0)
+	s.write(t, at.d, ref, "a", "b")
+	writers := at.both()
+	var got []string
+	for f, err := range s.follow(patient(t), ref, cursor) {
+		must(t, err)
+		if f.Of != ref {
+			t.Errorf("it was told of %v, not of %v", f.Of, ref)
+		}
+		if f.What == db.StatusChanged && f.Status != s.ended {
+			continue // a thing may come to work by its first items
+		}
+		got = append(got, s.told(t, f))
+		n := len(got)
+		if f.What == db.StatusChanged {
+			break
+		}
+		switch d := writers[n%len(writers)]; {
+		case n == 2: // all that was there has come
+			s.write(t, d, ref, "c")
+		case n > 2 && n < 6:
+			other := open(t, d, at.scope)
+			other.write(t, d, ref, "d", "e")
+			if n == 5 {
+				must(t, other.end(t.Context(), ref))
+			}
+			s = other
+		}
+	}
+	want := []string{"a", "b", "c", "d", "e", "d", "e", "d", "e"}
+	if got = dropOwn(got); len(got) == 0 || got[len(got)-1] != "now "+s.ended {
+		t.Fatalf("it was told %q, and of no end", got)
+	}
+	same(t, "what it was told", got[:len(got)-1], want)
+}
+
+// dropOwn leaves what stores add of themselves out.
+func dropOwn(told []string) []string {
+	return slices.DeleteFunc(told, func(text string) bool { return text == "" })
+}
+
+func (open streams[R, X]) resumes(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, cursor := s.added(t, 0)
+	want := []string{"a", "b", "c", "d"}
+	s.write(t, at.d, ref, want...)
+	_, cursors := s.take(t, ref, cursor, 4)
+	for _, d := range at.both() {
+		s := open(t, d, at.scope)
+		for i, cursor := range append([]string{cursor}, cursors[:3]...) {
+			rest, _ := s.take(t, ref, cursor, 4-i)
+			same(t, fmt.Sprint("what comes behind item ", i), rest, want[i:])
+		}
+		for n := range 4 {
+			cursor, err := s.before(t.Context(), ref, int64(n))
+			must(t, err)
+			rest, _ := s.take(t, ref, cursor, n)
+			same(t, fmt.Sprint("the last ", n), rest, want[4-n:])
+		}
+	}
+	end, err := s.before(t.Context(), ref, 0)
+	must(t, err)
+	s.write(t, at.d, ref, "e")
+	rest, _ := s.take(t, ref, end, 1)
+	same(t, "what came behind the end", rest, []string{"e"})
+	far, err := s.before(t.Context(), ref, 1<<30)
+	must(t, err)
+	fromFar, _ := s.take(t, ref, far, 1)
+	fromStart, _ := s.take(t, ref, "", 1)
+	same(t, "what is behind the cursor before more than there is", fromFar, fromStart)
+}
+
+func (open streams[R, X]) paged(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, _ := s.added(t, 0)
+	s.write(t, at.d, ref, "a", "b", "c", "d", "e")
+	var told, cursors []string
+	for at := (db.At{Limit: db.MaxLimit}); ; {
+		page, err := s.page(t.Context(), ref, at)
+		must(t, err)
+		for _, f := range page.Items {
+			told, cursors = append(told, s.told(t, f)), append(cursors, f.Cursor)
+		}
+		if at.After = page.Next; at.After == "" {
+			break
+		}
+	}
+	same(t, "what the page has", dropOwn(slices.Clone(told)), []string{"a", "b", "c", "d", "e"})
+	for limit := 1; limit <= len(told)+1; limit++ {
+		var again []string
+		for at := (db.At{Limit: limit}); ; {
+			page, err := s.page(t.Context(), ref, at)
+			must(t, err)
+			for _, f := range page.Items {
+				again = append(again, s.told(t, f))
+			}
+			if at.After = page.Next; at.After == "" {
+				break
+			}
+			if len(page.Items) != limit {
+				t.Fatalf("a page of %d has %d items, and a next one", limit, len(page.Items))
+			}
+		}
+		same(t, fmt.Sprint("the pages of ", limit), again, told)
+	}
+	for i := range told[:len(told)-1] { // the cursors of pages are those of followers
+		next, _ := s.take(t, ref, cursors[i], 1)
+		same(t, fmt.Sprint("what a follower gets behind item ", i), next, told[i+1:i+2])
+	}
+	for _, limit := range []int{-1, db.MaxLimit + 1} {
+		wants(t, fmt.Sprint("a page of ", limit), second(s.page(t.Context(), ref, db.At{Limit: limit})), db.ErrInvalid)
+	}
+}
+
+// failure is the error that a follower gets at once.
+func (s *followed[R, X]) failure(t *testing.T, ref R, cursor string) (failed error) {
+	t.Helper()
+	for f, err := range s.follow(patient(t), ref, cursor) {
+		if failed != nil {
+			t.Errorf("after the error came %+v, %v", f, err)
+		}
+		if failed = err; err == nil {
+			return errors.New("no error: " + s.told(t, f))
+		}
+	}
+	return failed
+}
+
+func (open streams[R, X]) cursors(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, _ := s.added(t, 0)
+	other, _ := s.added(t, 1)
+	s.write(t, at.d, ref, "a")
+	s.write(t, at.d, other, "a")
+	end, err := s.before(t.Context(), ref, 1)
+	must(t, err)
+	for what, cursor := range map[string]string{"a word": "x", "half of a cursor": end[:len(end)/2]} {
+		wants(t, what, s.failure(t, ref, cursor), db.ErrInvalid)
+	}
+	wants(t, "another thing's cursor", s.failure(t, other, end), db.ErrInvalid)
+	wants(t, "another thing's cursor, for a page", second(s.page(t.Context(), other, db.At{After: end})), db.ErrInvalid)
+	must(t, s.remove(t.Context(), ref))
+	wants(t, "the cursor of a thing that is gone", s.failure(t, ref, end), db.ErrCursorExpired)
+	wants(t, "to follow a thing that is gone", s.failure(t, ref, ""), db.ErrNotFound)
+	wants(t, "the cursor before the end of a thing that is gone", second(s.before(t.Context(), ref, 0)), db.ErrNotFound)
+	wants(t, "the page of a thing that is gone", second(s.page(t.Context(), ref, db.At{})), db.ErrNotFound)
+}
+
+func (open streams[R, X]) ends(t *testing.T, at place) {
+	why := errors.New("the caller left")
+	for what, c := range map[string]struct {
+		end  func(d *db.DB, s followed[R, X], ref R, cancel context.CancelCauseFunc)
+		want error
+	}{
+		"the thing is removed": {func(_ *db.DB, s followed[R, X], ref R, _ context.CancelCauseFunc) {
+			must(t, s.remove(t.Context(), ref))
+		}, db.ErrCursorExpired},
+		"the context ends":     {func(_ *db.DB, _ followed[R, X], _ R, cancel context.CancelCauseFunc) { cancel(why) }, why},
+		"the handle is closed": {func(d *db.DB, _ followed[R, X], _ R, _ context.CancelCauseFunc) { must(t, d.Close()) }, db.ErrClosed},
+	} {
+		d := at.d
+		if c.want == db.ErrClosed { //nolint:errorlint // it is that very one
+			d = at.open(t)
+		}
+		s := open(t, d, at.scope+", "+what)
+		ref, cursor := s.added(t, 0)
+		s.write(t, d, ref, "a")
+		ctx, cancel := context.WithCancelCause(patient(t))
+		defer cancel(nil)
+		var ended error
+		for f, err := range s.follow(ctx, ref, cursor) {
+			if ended != nil {
+				t.Errorf("%s: after the error came %+v, %v", what, f, err)
+			}
+			if ended = err; err == nil && f.What == db.Written {
+				c.end(d, s, ref, cancel)
+			}
+		}
+		wants(t, what, ended, c.want)
+	}
+}
+
+func (open streams[R, X]) all(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	old, _ := s.added(t, 0)
+	doomed, _ := s.added(t, 1)
+	elsewhere := open(t, at.d, at.scope+", another")
+	s.write(t, at.d, old, "before")
+	ctx, cancel := context.WithCancelCause(patient(t))
+	defer cancel(nil)
+	why := errors.New("enough")
+	followed := s.followAll(ctx)
+	stranger, _ := elsewhere.added(t, 0)
+	elsewhere.write(t, at.d, stranger, "not told")
+	s.write(t, at.d, old, "a", "b")
+	fresh, _ := s.added(t, 2)
+	s.write(t, at.d, fresh, "c")
+	must(t, s.remove(t.Context(), doomed))
+	must(t, s.end(t.Context(), old))
+	want := map[R][]string{old: {"a", "b", "now " + s.ended}, fresh: {"c"}, doomed: {"gone"}}
+	got, last := map[R][]string{}, map[R]string{}
+	var end error
+	for f, err := range followed {
+		if end = err; err != nil {
+			break
+		}
+		text := s.told(t, f)
+		if text == "" || f.What == db.StatusChanged && f.Status != s.ended {
+			continue
+		}
+		if f.Gone || f.What == db.Written {
+			last[f.Of] = f.Cursor
+		}
+		got[f.Of] = append(got[f.Of], text)
+		if len(got[old]) >= 3 && len(got[fresh]) >= 1 && len(got[doomed]) >= 1 {
+			cancel(why)
+		}
+	}
+	wants(t, "the end of the loop", end, why)
+	for ref, texts := range want {
+		same(t, fmt.Sprint("what was told of ", ref), got[ref], texts)
+	}
+	if len(got) != len(want) {
+		t.Errorf("it was told %v", got)
+	}
+	s.write(t, at.d, fresh, "d") // each item has the cursor of its own thing
+	next, _ := s.take(t, fresh, last[fresh], 1)
+	same(t, "what comes behind it", next, []string{"d"})
+}
+
+func (open streams[R, X]) dense(t *testing.T, at place) {
+	const writers, each = 6, 5
+	s := open(t, at.d, at.scope)
+	ref, cursor := s.added(t, 0)
+	failure := errors.New("the function fails")
+	var wait sync.WaitGroup
+	for w := range writers {
+		d := at.both()[w%len(at.both())]
+		s := open(t, d, at.scope)
+		wait.Go(func() {
+			for i := range each {
+				err := d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.append(tx, ref, fmt.Sprint(w, " ", i)) })
+				if err != nil {
+					t.Error(err)
+				}
+				err = d.Write(t.Context(), "storetest", func(tx *db.Tx) error { // what is undone leaves no hole
+					return errors.Join(s.append(tx, ref, "undone"), failure)
+				})
+				if !errors.Is(err, failure) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	var got []string
+	var before uint64
+	for f, err := range s.follow(patient(t), ref, cursor) {
+		must(t, err)
+		if f.What != db.Written {
+			continue
+		}
+		sequence := s.sequence(f.Item)
+		if len(got) > 0 && sequence != before+1 {
+			t.Errorf("behind %d comes %d", before, sequence)
+		}
+		before = sequence
+		if got = append(got, s.told(t, f)); len(got) == writers*each {
+			break
+		}
+	}
+	for w := range writers {
+		var own, want []string
+		for i := range each {
+			want = append(want, fmt.Sprint(w, " ", i))
+		}
+		for _, text := range got {
+			if slices.Contains(want, text) {
+				own = append(own, text)
+			}
+		}
+		same(t, fmt.Sprint("what writer ", w, " wrote"), own, want)
+	}
+}
+
+func (open streams[R, X]) whole(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	if s.spoil == nil {
+		return
+	}
+	ref, cursor := s.added(t, 0)
+	s.write(t, at.d, ref, "a")
+	for how, write := range map[string]func(*db.Tx) error{
+		"alone":           func(tx *db.Tx) error { return s.spoil(tx, ref) },
+		"behind a append": func(tx *db.Tx) error { return errors.Join(s.append(tx, ref, "undone"), s.spoil(tx, ref)) },
+	} {
+		wants(t, "a batch that can't be kept, "+how, at.d.Write(t.Context(), "storetest", write), db.ErrInvalid)
+	}
+	s.write(t, at.d, ref, "b")
+	got, _ := s.take(t, ref, cursor, 2)
+	same(t, "what is there", got, []string{"a", "b"})
+}
+
+func (open streams[R, X]) repeats(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, cursor := s.added(t, 0)
+	var batch int64
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		batch = tx.Batch()
+		return s.append(tx, ref, "a")
+	}))
+	s.write(t, at.d, ref, "b")
+	for _, d := range at.both() {
+		s := open(t, d, at.scope)
+		must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.repeat(tx, ref, batch, "a") }))
+	}
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.repeat(tx, ref, batch+1<<40, "c") })) // was not kept
+	want := []string{"a", "b", "c"}
+	if s.keyed != nil {
+		for _, d := range at.both() {
+			s := open(t, d, at.scope)
+			for range 2 {
+				must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "d", "e") }))
+			}
+			err := d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "others") })
+			wants(t, "other items under the same key", err, db.ErrConflict)
+		}
+		want = append(want, "d", "e")
+	}
+	s.write(t, at.d, ref, "end")
+	got, _ := s.take(t, ref, cursor, len(want)+1)
+	same(t, "what is there", got, append(want, "end"))
+}
+
+func (open streams[R, X]) foreign(t *testing.T, at place) {
+	d := at.other
+	s, there := open(t, at.d, at.scope), open(t, d, at.scope)
+	ref, cursor := s.added(t, 0)
+	there.added(t, 0)
+	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		wants(t, "append", s.append(tx, ref, "not kept"), db.ErrInvalid)
+		wants(t, "repeat", s.repeat(tx, ref, 1, "not kept"), db.ErrInvalid)
+		if s.keyed != nil {
+			wants(t, "append with a key", s.keyed(tx, ref, "key", "not kept"), db.ErrInvalid)
+		}
+		return nil
+	}))
+	s.write(t, at.d, ref, "a")
+	got, _ := s.take(t, ref, cursor, 1)
+	same(t, "what is there", got, []string{"a"})
+}
