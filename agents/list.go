@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -43,7 +42,7 @@ func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (page db.Page[E
 // PageTx is Page inside a transaction.
 func (r *Registry) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
 	if page, err = r.page(rx, f, at); err != nil {
-		return db.Page[Entry]{}, &db.Error{Op: opList, Hint: db.Hint(err), Err: err}
+		return db.Page[Entry]{}, named(opList, "", err)
 	}
 	return page, nil
 }
@@ -115,7 +114,8 @@ const (
 	sqlByID    = ` ORDER BY a.session_id LIMIT ?`
 
 	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
-	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?) AND a.started_at >= ?`
+	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
+	sqlPageSince  = ` AND a.started_at >= ?`
 	sqlPageUntil  = ` AND a.started_at < ?`
 	sqlPageThread = ` AND a.thread = ?`
 	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
@@ -140,25 +140,13 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 			return page, err
 		}
 	}
-	query, args := sqlPage, []any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id, f.since()}
-	if !f.Until.IsZero() {
-		query, args = query+sqlPageUntil, append(args, db.Nanos(f.Until))
+	where, passing, err := f.where()
+	if err != nil {
+		return page, err
 	}
-	if f.Thread != nil {
-		query, args = query+sqlPageThread, append(args, *f.Thread)
-	}
-	if len(f.Statuses) > 0 {
-		query += sqlPageStatus
-		for i := range 4 { // one statement for any number of them, of which there are four
-			status := f.Statuses[min(i, len(f.Statuses)-1)]
-			if !slices.Contains(statuses, status) {
-				return page, fmt.Errorf("%w: %q is no status of an agent", db.ErrInvalid, status)
-			}
-			args = append(args, string(status))
-		}
-	}
+	args := append([]any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id}, passing...)
 	items := func(yield func(Entry, error) bool) {
-		for s, err := range registry.Each(rx, query+sqlPageOrder, append(args, room.Items+1)...) {
+		for s, err := range registry.Each(rx, sqlPage+where+sqlPageOrder, append(args, room.Items+1)...) {
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -182,11 +170,31 @@ func (e *Entry) size() int {
 	return size
 }
 
-func (f Filter) since() int64 {
-	if f.Since.IsZero() {
-		return db.Nanos(time.Time{})
+// where gives the conditions of the filter, each with AND before it.
+func (f Filter) where() (text string, args []any, err error) {
+	text = sqlPageSince
+	since := db.Nanos(time.Time{})
+	if !f.Since.IsZero() {
+		since = db.Nanos(f.Since)
 	}
-	return db.Nanos(f.Since)
+	args = append(args, since)
+	if !f.Until.IsZero() {
+		text, args = text+sqlPageUntil, append(args, db.Nanos(f.Until))
+	}
+	if f.Thread != nil {
+		text, args = text+sqlPageThread, append(args, *f.Thread)
+	}
+	if len(f.Statuses) > 0 {
+		text += sqlPageStatus
+		for i := range 4 { // one statement for any number of them, of which there are four
+			status := f.Statuses[min(i, len(f.Statuses)-1)]
+			if !slices.Contains(statuses, status) {
+				return "", nil, registry.Invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent", status)
+			}
+			args = append(args, string(status))
+		}
+	}
+	return text, args, nil
 }
 
 // A place is where a list ended: what comes behind it started earlier, or at the same time with a greater id. The entry need

@@ -35,6 +35,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlForQuery":        {sqlForQuery, "agents_by_session"},
 		"sqlHeld":            {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
 		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
+		"sqlKeyOf":           {sqlKeyOf, "agents_by_session"},
 		"sqlGC":              {sqlGC, "agents_aside"},
 		"sqlCountAside":      {sqlCountAside, "agents_aside"},
 	} {

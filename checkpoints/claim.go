@@ -68,7 +68,7 @@ FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = ?, owner_id = ?,
-    lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+    lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, changes = changes + 1
 WHERE id = ? AND state = 'paused' RETURNING epoch`
 )
 
@@ -140,7 +140,7 @@ FROM checkpoints AS c WHERE state = 'claimed'`
 	asJudged    = ` WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ? AND lease_until IS NOT DISTINCT FROM ?`
 	sqlEndClaim = `DELETE FROM checkpoints` + asJudged
 	sqlRearm    = `UPDATE checkpoints SET state = 'paused', claimed_at = NULL, owner_id = NULL, lease_ttl = NULL, lease_until = NULL,
-    lease_boot_id = NULL, lease_time_ns = NULL, lease_wall_until = NULL` + asJudged
+    lease_boot_id = NULL, lease_time_ns = NULL, lease_wall_until = NULL, changes = changes + 1` + asJudged
 	sqlRenew = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?` + asJudged
 )
 

@@ -121,7 +121,7 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 		if err != nil {
 			return err
 		}
-		for summary, err = range s.summaries(rx, sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
+		for summary, err = range summaries(rx, sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
 			found = err == nil
 		}
 		return err
@@ -169,10 +169,11 @@ const (
 )
 
 const (
-	sqlSummaries = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
-    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, o.pid, o.program
+	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
+    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
-WHERE c.scope = ?`
+`
+	sqlSummaries = sqlSummary + `WHERE c.scope = ?`
 	sqlBehind    = ` AND (c.run_id, c.state) > (?, ?)`
 	sqlPageOrder = ` ORDER BY c.run_id, c.state LIMIT ?`
 )
@@ -181,6 +182,7 @@ type summaryRow struct {
 	documents.Row
 	ClaimedAt *int64 `db:"claimed_at"`
 	Epoch     *int64 `db:"epoch"`
+	Changes   int64  `db:"changes"`
 	db.LeaseColumns
 	Pid     *int    `db:"pid"`
 	Program *string `db:"program"`
@@ -228,7 +230,7 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 		query += sqlBehind
 		args = append(args, after.RunID, after.State)
 	}
-	return db.FillPage(room, s.summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size, func(one *Summary) string {
+	return db.FillPage(room, summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size, func(one *Summary) string {
 		return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
 	})
 }
@@ -239,7 +241,7 @@ func (s *Summary) size() int {
 }
 
 // summaries gives the checkpoints of a query as they are read.
-func (s *Store) summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
+func summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
 		for row, err := range rx.Query(query, args...) {
 			var r summaryRow
@@ -248,7 +250,7 @@ func (s *Store) summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summar
 				err = row.ScanStruct(&r)
 			}
 			if err == nil {
-				one, err = s.summary(rx, &r)
+				one, err = r.summary(rx)
 			}
 			if !yield(one, err) || err != nil {
 				return
@@ -257,7 +259,7 @@ func (s *Store) summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summar
 	}
 }
 
-func (s *Store) summary(rx *db.Rx, r *summaryRow) (Summary, error) {
+func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
 		RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
 		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),

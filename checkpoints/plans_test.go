@@ -19,6 +19,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlFindClaim":  {sqlFindClaim, byRun},
 		"sqlRemove":     {sqlRemove, byRun},
 		"sqlList":       {sqlList, byRun},
+		"sqlKeyOf":      {sqlKeyOf + sqlWaitingFirst, byRun},
 		"SQLStored":     {documents.SQLStored, byRun},
 		"sqlClaims":     {sqlClaimsFrom, "checkpoints_claimed"},
 		"history":       {sqlHistory + sqlHistoryOrder, "checkpoint_history_by_time"},

@@ -387,7 +387,7 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 					continue
 				}
 				table := words[n]
-				if !made[table] || table == "selvedge_file" || slices.Contains(step.Removes, table) || j == 2 && slices.Contains(step.Rewrites, table) {
+				if !made[table] || table == "selvedge_file" || slices.Contains(step.Removes, table) || j != 1 && slices.Contains(step.Rewrites, table) {
 					continue
 				}
 				t.Errorf("%s: %q does not stand in its step", m.Name, strings.Join(words[:n+1], " "))

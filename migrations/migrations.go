@@ -46,7 +46,7 @@ var Steps = []Step{
 	{Version: 9, MinReader: 1, MinWriter: 9},
 	{Version: 10, MinReader: 1, MinWriter: 10},
 	{Version: 11, MinReader: 1, MinWriter: 11, Rewrites: []string{"live_runs"}},
-	{Version: 12, MinReader: 1, MinWriter: 12},
+	{Version: 12, MinReader: 1, MinWriter: 12, Rewrites: []string{"agents"}},
 	{Version: 13, MinReader: 1, MinWriter: 13},
 	{Version: 14, MinReader: 1, MinWriter: 14},
 }

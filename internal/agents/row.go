@@ -55,6 +55,7 @@ type Row struct {
 	Document             []byte   `db:"document"`
 	PIDNS                *int64   `db:"pid_ns"`
 	RecordedAt           *int64   `db:"recorded_at"`
+	Changes              int64    `db:"changes"`
 	Queried              bool     `db:"queried"` // there are context queries
 
 	Epoch         *int64 `db:"epoch"`           // nil: no reservation
@@ -70,7 +71,7 @@ const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.starte
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
 	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
-	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at,
+	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at, a.changes,
 	EXISTS (SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id) AS queried,
 	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
@@ -90,7 +91,7 @@ ON CONFLICT DO NOTHING RETURNING id`
 	reservation_token = ?, path = ?, base_state = ?, provider = ?, model = ?, harness = ?, thinking_level = ?,
 	input_tokens = ?, output_tokens = ?, reasoning_tokens = ?, tool_calls = ?, cost_micros_usd = ?, report_flush_state = ?,
 	attach_precedence = ?, winning_attach_rule = ?, probe_source = ?, probe_confidence = ?, attach_reason = ?, exact = ?,
-	document = ?, pid_ns = ?, recorded_at = ?, checksum = ?
+	document = ?, pid_ns = ?, recorded_at = ?, checksum = ?, changes = changes + 1
 WHERE id = ?`
 )
 

@@ -91,7 +91,8 @@ const (
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
     created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
-    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum
+    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum,
+    changes = checkpoints.changes + 1
 RETURNING id`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`

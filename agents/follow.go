@@ -1,0 +1,188 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"selvedge/db"
+	registry "selvedge/internal/agents"
+)
+
+// A Change is an agent as it stands after its entry was written.
+type Change struct {
+	Entry  Entry
+	Epoch  int64 // of its reservation of the thread; 0: it has none
+	Leased bool  // the reservation ends with its lease; see Lease
+}
+
+// A Followed is what a follower of agents is told: how an agent stands since its entry was written, a new status, which comes
+// behind that, or that an agent left the registry.
+type Followed = db.Followed[string, Change]
+
+const opFollow = "follow agents"
+
+// stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
+var stream = db.Stream[string, Change]{
+	Op: opFollow, Name: "agent", Born: string(Active), End: entryEnd, Read: readChange,
+}
+
+// Follow tells how an agent stands, and then tells it anew whenever its entry was written, by whichever process: when it was
+// saved or updated, got another status, reserved its thread or gave it back. It tells states, not events: of several writes
+// between two looks the last one is told. Heartbeats under a lease and logged queries are none. That an agent died is told
+// once somebody abandons it, as Recover does. The cursor is one of Follow, FollowAll or [Registry.CursorBefore]; "" is the
+// beginning.
+//
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed, db.ErrNotFound
+// for an agent that is not there, or db.ErrCursorExpired when it left the registry, removed or put aside. A cursor of another
+// agent is db.ErrInvalid.
+func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Followed, error] {
+	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
+		at, err := r.placeOf(rx, id, cursor)
+		return at, named(opFollow, id, err)
+	})
+}
+
+// FollowAll tells of the agents that pass the filter, from when they pass on, also where they then don't any more, what Follow
+// tells of one, from this call on. An agent that left the registry is a gap with Gone. Each item has the cursor of its own
+// agent, for [Registry.Follow]. The loop may be run once; it ends as that of Follow does.
+//
+// After a commit it looks at all agents of the scope, no more than a fifth of the time, and once for all who follow with this
+// filter. An agent that came and went between two looks is not told.
+func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
+	where, args, err := f.where()
+	if err != nil {
+		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
+	}
+	query := fmt.Sprintf(sqlHeads, where)
+	return db.FollowAll(ctx, r.db, stream, r.scope+where+fmt.Sprintf("%q", args), func(rx *db.Rx) ([]db.Head[string], error) {
+		scope, ok, err := rx.Scope(r.scope)
+		if err != nil || !ok {
+			return nil, err
+		}
+		return entryHeads(rx, query, append(args[:len(args):len(args)], scope))
+	})
+}
+
+// CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it is the one behind that, for
+// what is yet to come. db.ErrNotFound: there is no such agent. db.ErrInvalid: writes is negative.
+func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (cursor string, err error) {
+	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
+		cursor, err = r.CursorBeforeTx(rx, id, writes)
+		return err
+	})
+	return cursor, err
+}
+
+// CursorBeforeTx is CursorBefore inside a transaction.
+func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, error) {
+	if writes < 0 {
+		return "", named(opFollow, id, registry.Invalid("ask for 0 or more", "%d writes", writes))
+	}
+	at, err := r.placeOf(rx, id, "")
+	if err != nil {
+		return "", named(opFollow, id, err)
+	}
+	end, _, err := entryEnd(rx, at.Key)
+	if writes == 0 {
+		at = end
+	}
+	return stream.Cursor(rx, at), named(opFollow, id, err)
+}
+
+// placeOf is the place in an agent's stream that a cursor points at; "" is the beginning.
+func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error) {
+	if err := registry.CheckID(id); err != nil {
+		return at, err
+	}
+	if err := rx.Of(r.db); err != nil {
+		return at, err
+	}
+	if cursor != "" {
+		if at, err = stream.ReadCursor(rx, cursor); err != nil {
+			return at, err
+		}
+	}
+	scope, ok, err := rx.Scope(r.scope)
+	if err != nil {
+		return at, err
+	}
+	var key int64
+	if ok {
+		ok, err = rx.Find(&key, sqlKeyOf, scope, id)
+	}
+	switch {
+	case err != nil:
+		return at, err
+	case ok && (cursor == "" || at.Key == key):
+		at.Key = key
+		return at, nil
+	case cursor == "":
+		return at, db.ErrNotFound
+	}
+	_, other, err := entryEnd(rx, at.Key)
+	switch {
+	case err != nil:
+		return at, err
+	case other:
+		return at, db.NotThisCursor(cursor)
+	}
+	return at, errLeftRegistry()
+}
+
+func errLeftRegistry() error { return db.CursorExpired("the agent left the registry") }
+
+const (
+	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	sqlEntryEnd = `SELECT id, session_id, status, changes, 0 AS out FROM agents WHERE id = ? AND put_aside_at IS NULL`
+	sqlByKey    = registry.SQLRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
+	sqlHeads    = `SELECT a.id, a.session_id, a.status, a.changes, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+)
+
+// A headRow is what an overview sees of an agent.
+type headRow struct {
+	ID      int64  `db:"id"`
+	Session string `db:"session_id"`
+	Status  string `db:"status"`
+	Changes int64  `db:"changes"`
+	Out     int64  `db:"out"`
+}
+
+func (h *headRow) place() db.Place { return db.Place{Key: h.ID, Seen: h.Changes, Status: h.Status} }
+
+func entryEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
+	var row headRow
+	found, err := rx.Find(&row, sqlEntryEnd, key)
+	return row.place(), found, err
+}
+
+func entryHeads(rx *db.Rx, query string, args []any) ([]db.Head[string], error) {
+	var rows []headRow
+	err := rx.Select(&rows, query, args...)
+	heads := make([]db.Head[string], len(rows))
+	for i := range rows {
+		heads[i] = db.Head[string]{Of: rows[i].Session, Place: rows[i].place(), Out: rows[i].Out != 0}
+	}
+	return heads, err
+}
+
+// readChange reads how an agent stands, where that was written behind the place.
+func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Change], err error) {
+	s, err := registry.Find(rx, sqlByKey, at.Key)
+	if err == nil && s == nil {
+		err = errLeftRegistry()
+	}
+	if err != nil {
+		return got, err
+	}
+	got.Of, got.Status, got.Seen = s.Row.SessionID, string(s.Row.Status), s.Changes
+	if s.Changes > at.Seen {
+		change := Change{Entry: entryOf(&s.Record), Leased: s.TTL != nil}
+		if s.Epoch != nil {
+			change.Epoch = *s.Epoch
+		}
+		got.Items = []db.Placed[Change]{{Position: s.Changes, Item: change}}
+	}
+	return got, nil
+}

@@ -1,0 +1,168 @@
+package checkpoints
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"selvedge/db"
+)
+
+// A Followed is what a follower of checkpoints is told: how a checkpoint stands since it was saved, claimed or given back, its
+// new state, which comes behind that, or that it is gone. It is of a run.
+type Followed = db.Followed[string, Summary]
+
+const opFollow = "follow checkpoints"
+
+// stream is how checkpoints are followed. Positions count the changes of a row, of which the last one is kept.
+var stream = db.Stream[string, Summary]{
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), End: rowEnd, Read: readChange,
+}
+
+// Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or given back, by whichever
+// process. It tells states, not events: of several changes between two looks the last one is told. The cursor is one of
+// Follow, FollowAll or [Store.CursorBefore], and then says which checkpoint of the run it is, whatever the state in ref; "" is
+// the beginning.
+//
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed,
+// db.ErrNotFound for a checkpoint that is not there, or db.ErrCursorExpired when it is gone: completed, removed, or dropped
+// because the run paused again and that was claimed. A run that pauses again has another checkpoint then. A cursor of another
+// run is db.ErrInvalid.
+func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Followed, error] {
+	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) { return s.placeOf(rx, ref, cursor) })
+}
+
+// FollowAll tells of the checkpoints that pass the filter, from when they pass on, also where they then don't any more, what
+// Follow tells of one, from this call on. One that was completed or removed is a gap with Gone. Each item has the cursor of
+// its own checkpoint, for [Store.Follow]. The loop may be run once; it ends as that of Follow does.
+//
+// After a commit it looks at all checkpoints of the scope, no more than a fifth of the time, and once for all who follow with
+// this filter. A checkpoint that came and went between two looks is not told.
+func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
+	if _, err := f.State.condition(); err != nil {
+		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
+	}
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, func(rx *db.Rx) ([]db.Head[string], error) {
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return nil, err
+		}
+		var rows []headRow
+		err = rx.Select(&rows, sqlHeads, scope)
+		heads := make([]db.Head[string], len(rows))
+		for i := range rows {
+			heads[i] = db.Head[string]{
+				Of: rows[i].RunID, Place: rows[i].place(), Out: f.State != "" && f.State != State(rows[i].State),
+			}
+		}
+		return heads, err
+	})
+}
+
+// CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes it is the one behind that,
+// for what is yet to come. db.ErrNotFound: there is none. db.ErrInvalid: changes is negative.
+func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (cursor string, err error) {
+	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
+		cursor, err = s.CursorBeforeTx(rx, ref, changes)
+		return err
+	})
+	return cursor, err
+}
+
+// CursorBeforeTx is CursorBefore inside a transaction.
+func (s *Store) CursorBeforeTx(rx *db.Rx, ref Ref, changes int64) (cursor string, err error) {
+	if changes < 0 {
+		err := fmt.Errorf("%w: %d changes", db.ErrInvalid, changes)
+		return "", &db.Error{Op: opFollow, Entity: "checkpoint", ID: ref.RunID, Hint: "ask for 0 or more", Err: err}
+	}
+	at, err := s.placeOf(rx, ref, "")
+	if err == nil && changes == 0 {
+		at, _, err = rowEnd(rx, at.Key)
+	}
+	if err != nil {
+		return "", err
+	}
+	return stream.Cursor(rx, at), nil
+}
+
+// placeOf is the place in a checkpoint's stream that a cursor points at; "" is the beginning.
+func (s *Store) placeOf(rx *db.Rx, ref Ref, cursor string) (at db.Place, err error) {
+	if cursor != "" {
+		if at, err = stream.ReadCursor(rx, cursor); err != nil {
+			return at, failed(opFollow, ref.RunID, err)
+		}
+	}
+	found := false
+	err = s.look(rx, opFollow, ref.RunID, func(scope int64) error {
+		inState, err := ref.State.condition()
+		if err != nil {
+			return err
+		}
+		if cursor == "" {
+			found, err = rx.Find(&at.Key, sqlKeyOf+inState+sqlWaitingFirst, scope, ref.RunID)
+		} else {
+			found, err = rx.Find(&at.Key, sqlIsOf, at.Key, scope, ref.RunID)
+		}
+		return err
+	})
+	if err == nil && !found && cursor == "" {
+		err = db.ErrNotFound
+	}
+	if err == nil && !found {
+		var other bool
+		if _, other, err = rowEnd(rx, at.Key); err == nil {
+			if err = errGone(); other {
+				err = db.NotThisCursor(cursor)
+			}
+		}
+	}
+	return at, failed(opFollow, ref.RunID, err)
+}
+
+func errGone() error { return db.CursorExpired("the checkpoint was completed or removed") }
+
+const (
+	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE c.scope = ? AND c.run_id = ?`
+	sqlWaitingFirst = ` ORDER BY c.state DESC LIMIT 1`
+	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
+	sqlRowEnd       = `SELECT id, run_id, state, changes FROM checkpoints WHERE id = ?`
+	sqlByKey        = sqlSummary + `WHERE c.id = ?`
+	sqlHeads        = `SELECT id, run_id, state, changes FROM checkpoints WHERE scope = ? ORDER BY id`
+)
+
+// A headRow is what an overview sees of a checkpoint.
+type headRow struct {
+	ID      int64  `db:"id"`
+	RunID   string `db:"run_id"`
+	State   string `db:"state"`
+	Changes int64  `db:"changes"`
+}
+
+func (h *headRow) place() db.Place { return db.Place{Key: h.ID, Seen: h.Changes, Status: h.State} }
+
+func rowEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
+	var row headRow
+	found, err := rx.Find(&row, sqlRowEnd, key)
+	return row.place(), found, err
+}
+
+// readChange reads how a checkpoint stands, where that changed behind the place.
+func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Summary], err error) {
+	var row summaryRow
+	found, err := rx.Find(&row, sqlByKey, at.Key)
+	if err == nil && !found {
+		err = errGone()
+	}
+	if err != nil {
+		return got, err
+	}
+	got.Of, got.Status, got.Seen = row.RunID, row.State, row.Changes
+	if row.Changes > at.Seen {
+		one, err := row.summary(rx)
+		if err != nil {
+			return got, err
+		}
+		got.Items = []db.Placed[Summary]{{Position: row.Changes, Item: one}}
+	}
+	return got, nil
+}
