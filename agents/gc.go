@@ -13,9 +13,10 @@ const gcBatch = 50
 const opGC = "remove stale agents"
 
 const (
-	sqlCountAside = `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ?`
-	sqlGC         = `DELETE FROM agents WHERE id IN (
-	SELECT id FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ? LIMIT ?)`
+	sqlAside = `FROM agents AS a WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ? AND NOT EXISTS (
+	SELECT 1 FROM retention_pins AS p WHERE p.scope = a.scope AND p.store = '` + db.StoreAgents + `' AND p.id = a.session_id AND p.owner = '')`
+	sqlCountAside = `SELECT count(*) ` + sqlAside
+	sqlGC         = `DELETE FROM agents WHERE id IN (SELECT id ` + sqlAside + ` LIMIT ?)`
 )
 
 // CountAside tells how many entries GC would remove.
@@ -26,7 +27,7 @@ func (r *Registry) CountAside(ctx context.Context, until time.Time) (n int, err 
 	return n, err
 }
 
-// GC removes the entries that were put aside at until or before, in short transactions, and counts them. When ctx ends
+// GC removes the entries that were put aside at until or before and are not pinned, in short transactions, and counts them. When ctx ends
 // in between, what was removed stays removed.
 func (r *Registry) GC(ctx context.Context, until time.Time) (removed int, err error) {
 	for more := true; more; {

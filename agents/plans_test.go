@@ -38,6 +38,8 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlKeyOf":           {sqlKeyOf, "agents_by_session"},
 		"sqlGC":              {sqlGC, "agents_aside"},
 		"sqlCountAside":      {sqlCountAside, "agents_aside"},
+		"sqlEnded":           {sqlAllEnded, "agents_by_end"},
+		"sqlEndedAside":      {sqlAllEnded, "agents_aside_by_end"},
 	} {
 		plan := planOf(t, d, c.query)
 		if !strings.Contains(plan, "INDEX "+c.index+" ") || scans(plan) || strings.Contains(plan, "TEMP B-TREE") {

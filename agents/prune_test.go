@@ -11,38 +11,47 @@ import (
 	"selvedge/db"
 )
 
+// outAfter is an age, from its end, at which an agent has left the registry.
+const outAfter = 7*24*time.Hour + time.Minute
+
 func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 	for what, c := range map[string]struct {
 		policy db.Policy
 		left   []string
 	}{
-		"nothing is said": {db.Policy{}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active"}},
-		"an age":          {db.Policy{Age: 90 * time.Minute}, []string{"agent-2", "agent-3", "agent-active"}},
-		"a count":         {db.Policy{Count: 1}, []string{"agent-2", "agent-3", "agent-active"}},
-		"pins":            {db.Policy{Age: time.Minute, Pinned: []string{"agent-1"}}, []string{"agent-1", "agent-3", "agent-active"}},
-		"bytes":           {db.Policy{Bytes: 1000}, []string{"agent-2", "agent-3", "agent-active"}},
-		"a dry run":       {db.Policy{Age: time.Minute, DryRun: true}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active"}},
+		"nothing is said": {db.Policy{}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"an age":          {db.Policy{Age: outAfter + 36*time.Hour}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"a count":         {db.Policy{Count: 1}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"pins":            {db.Policy{Age: outAfter + time.Hour, Pinned: []string{"agent-1"}}, []string{"agent-1", "agent-3", "agent-active", "agent-recent"}},
+		"bytes":           {db.Policy{Bytes: 1000}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"a dry run":       {db.Policy{Age: outAfter + time.Hour, DryRun: true}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			agents.InSmallTurns(t)
 			f := newFixture(t)
-			for i := range 4 { // one an hour, on two threads
+			for i := range 4 { // one a day, on two threads, the last just out of the registry
 				e := entry(fmt.Sprintf("agent-%d", i), agents.Merged)
-				e.Thread, e.CompletedAt = fmt.Sprintf("t/%d", i%2), p(f.wall.Now().Add(time.Duration(i-3)*time.Hour))
+				e.Thread, e.CompletedAt = fmt.Sprintf("t/%d", i%2), p(f.wall.Now().Add(-outAfter+time.Duration(i-3)*24*time.Hour))
 				save(t, f.Registry, e)
 			}
 			active := entry("agent-active", agents.Active)
 			active.StartedAt = f.wall.Now().Add(-1000 * time.Hour)
 			save(t, f.Registry, active)
+			recent := entry("agent-recent", agents.Merged)
+			recent.Thread, recent.CompletedAt = "t/0", p(f.wall.Now().Add(-time.Hour))
+			save(t, f.Registry, recent)
 			done, err := f.Prune(ctx, c.policy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			left, err := f.Find(ctx, "", 0)
+			var left []string
+			if readErr := f.db.Read(ctx, "look", func(rx *db.Rx) error { return rx.Select(&left, `SELECT session_id FROM agents ORDER BY session_id`) }); readErr != nil {
+				t.Fatal(readErr)
+			}
 			if err != nil || !slices.Equal(left, c.left) {
 				t.Errorf("left are %q, %v; want %q", left, err, c.left)
 			}
-			if removed := 5 - len(left); !c.policy.DryRun && (done.Removed != removed || done.Remaining != 4-removed || (done.Bytes > 0) != (removed > 0)) {
+			if removed := 6 - len(left); !c.policy.DryRun && (done.Removed != removed || done.Remaining != 4-removed || (done.Bytes > 0) != (removed > 0)) {
 				t.Errorf("it says %+v", done)
 			}
 			if c.policy.DryRun && done.Removed != 3 {
@@ -50,7 +59,7 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newRegistry(t).Prune(ctx, db.Policy{Count: -1}); !errors.Is(err, db.ErrInvalid) {
+	if _, err := newRegistry(t).Prune(ctx, db.Policy{Count: -2}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a limit below 0: %v", err)
 	}
 }

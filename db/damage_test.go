@@ -76,7 +76,7 @@ func TestCheckNoticesWhatIsMissingOfTheSchemaOrChanged(t *testing.T) {
 		check      string
 		detail     string
 	}{
-		"a dropped table":            {[]string{"DROP TABLE run_limits"}, "schema", "table run_limits is missing"},
+		"a dropped table":            {[]string{"DROP TABLE run_leavings"}, "schema", "table run_leavings is missing"},
 		"a dropped index":            {[]string{"DROP INDEX runs_by_end"}, "schema", "index runs_by_end is missing"},
 		"a dropped trigger":          {[]string{"DROP TRIGGER runs_count_delete"}, "schema", "trigger runs_count_delete is missing"},
 		"a dropped view":             {[]string{"DROP VIEW v_threads"}, "schema", "view v_threads is missing"},
@@ -89,7 +89,7 @@ func TestCheckNoticesWhatIsMissingOfTheSchemaOrChanged(t *testing.T) {
 		"a table without a constraint": {[]string{
 			edit, "UPDATE sqlite_schema SET sql = replace(sql, 'CHECK (ended >= 0)', '') WHERE name = 'run_agents'",
 		}, "schema", "table run_agents is not as"},
-		"a column more":             {[]string{"ALTER TABLE run_limits ADD COLUMN more TEXT"}, "schema", "table run_limits is not as"},
+		"a column more":             {[]string{"ALTER TABLE run_leavings ADD COLUMN more TEXT"}, "schema", "table run_leavings is not as"},
 		"another schema version":    {[]string{"UPDATE goose_db_version SET version_id = 1000 WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"}, "versions", "never got"},
 		"other programs' versions":  {[]string{"UPDATE selvedge_file SET min_writer = 3"}, "versions", "writers from 3 on"},
 		"no schema version at all":  {[]string{"DROP TABLE goose_db_version"}, "versions", "are missing"},
@@ -297,7 +297,7 @@ func TestABitOfTheSchemaKeepsNobodyOut(t *testing.T) {
 		"a view":             {"CREATE VIEW v_threads", 7, 1, "view v_threads"},
 		"a trigger":          {"CREATE TRIGGER runs_count_delete", 3, 2, "trigger runs_count_delete"},
 		"an index":           {"CREATE INDEX runs_by_end", 0, 1, "index runs_by_end"},
-		"a table":            {"CREATE TABLE run_limits", 1, 8, "table run_limits"},
+		"a table":            {"CREATE TABLE quarantine_parts", 1, 8, "table quarantine_parts"},
 		"what a view is":     {"viewv_threads", 0, 1, "view v_threads"},
 		"a view of a user's": {"CREATE VIEW my_view", 8, 1, "view my_view, of its damaged text"},
 	} {

@@ -1,2 +1,3 @@
-// Package maintenance goes over all stores of a file. Salvage brings what is whole of a damaged one into a new one.
+// Package maintenance goes over all stores of a file. Salvage brings what is whole of a damaged one into a new one; Prune removes
+// what has ended and is not to be kept any longer.
 package maintenance

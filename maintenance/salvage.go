@@ -34,6 +34,7 @@ var storeOf = []struct{ begin, store string }{
 	{"import_", "imports"},
 	{"quarantine", "imports"},
 	{"leases", "reservations"},
+	{"retention", "file"},
 	{"scopes", "file"},
 	{"owners", "file"},
 }

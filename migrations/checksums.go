@@ -61,4 +61,6 @@ var Checksums = []Checksum{
 		"scope", "run_id", "ending", "decision", "decided_by", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at",
 		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
 	}},
+	{Table: "retention", Column: "checksum", Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
+	{Table: "retention_pins", Column: "checksum", Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
 }

@@ -31,7 +31,7 @@ func Mendings() []Mending {
 		{Statement: `INSERT OR IGNORE INTO scopes (id, name)
 SELECT DISTINCT scope, 'salvaged-' || scope FROM (
     SELECT scope FROM runs UNION SELECT scope FROM live_runs UNION SELECT scope FROM agents UNION SELECT scope FROM checkpoints
-    UNION SELECT scope FROM checkpoint_history
+    UNION SELECT scope FROM checkpoint_history UNION SELECT scope FROM retention UNION SELECT scope FROM retention_pins
     UNION SELECT scope FROM worker_runtimes UNION SELECT scope FROM leases UNION SELECT scope FROM import_sources UNION SELECT scope FROM quarantine)
 WHERE scope > 0`},
 

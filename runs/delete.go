@@ -78,7 +78,7 @@ func named(run RunRef, err error) error {
 
 const (
 	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
-	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns
+	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns + ` AND ` + unpinned
 	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
 	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
 	sqlLeftLine  = `SELECT id FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
@@ -92,23 +92,27 @@ type removal struct {
 	store   *Store
 	planned []removable
 	known   map[int64]bool
-	pinned  map[string]bool
 
 	removed int
+	gone    func(removable) // hears of each that went, after the commit
 }
 
 type removable struct {
 	Key         int64   `db:"key"`
 	RunID       string  `db:"run_id"`
+	AgentID     string  `db:"agent_id"`
+	EndedAt     int64   `db:"ended_at"`
 	EndedAtText *string `db:"ended_at_text"`
+	bytes       int64   // of its records, where the policy was asked
 }
-
-func (r *removal) forget() { r.planned, r.known = nil, map[int64]bool{} }
 
 // plan adds runs that are to go.
 func (r *removal) plan(runs []removable) {
+	if r.known == nil {
+		r.known = map[int64]bool{}
+	}
 	for _, run := range runs {
-		if !r.known[run.Key] && !r.pinned[run.RunID] {
+		if !r.known[run.Key] {
 			r.known[run.Key] = true
 			r.planned = append(r.planned, run)
 		}
@@ -126,7 +130,8 @@ const (
 func (r *removal) run(ctx context.Context) error {
 	var refused error
 	for len(r.planned) > 0 {
-		var done, gone int
+		var done int
+		var gone []removable
 		err := r.store.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
 			done, gone, err = r.removeSome(tx)
 			return err
@@ -140,12 +145,17 @@ func (r *removal) run(ctx context.Context) error {
 			return errors.Join(refused, err)
 		}
 		r.planned = r.planned[done:]
-		r.removed += gone
+		r.removed += len(gone)
+		for _, run := range gone {
+			if r.gone != nil {
+				r.gone(run)
+			}
+		}
 	}
 	return errors.Join(refused, r.store.dropLeavings(ctx))
 }
 
-func (r *removal) removeSome(tx *db.Tx) (done, gone int, err error) {
+func (r *removal) removeSome(tx *db.Tx) (done int, gone []removable, err error) {
 	began := time.Now()
 	for i, run := range r.planned[:min(len(r.planned), runsAtATime)] {
 		if i > 0 && time.Since(began) > writerHeld {
@@ -154,7 +164,7 @@ func (r *removal) removeSome(tx *db.Tx) (done, gone int, err error) {
 		done = i + 1
 		if over, err := tx.Find(new(int64), sqlStillOver, run.Key); err != nil {
 			return done, gone, err
-		} else if !over { // somebody else removed it, or wrote to it
+		} else if !over { // somebody else removed it, wrote to it, or pinned it
 			continue
 		}
 		if err := detach(tx, run.Key); db.IsConstraint(err) {
@@ -162,7 +172,7 @@ func (r *removal) removeSome(tx *db.Tx) (done, gone int, err error) {
 		} else if err != nil {
 			return done, gone, err
 		}
-		gone++
+		gone = append(gone, run)
 	}
 	return done, gone, nil
 }

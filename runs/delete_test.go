@@ -118,7 +118,7 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 		})
 	}
 	s, _ := openStore(t, runs.Options{})
-	if _, err := s.Prune(t.Context(), db.Policy{Age: -1}); !errors.Is(err, db.ErrInvalid) {
+	if _, err := s.Prune(t.Context(), db.Policy{Age: -2}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("an age below 0 gave %v", err)
 	}
 }

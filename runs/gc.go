@@ -1,7 +1,9 @@
 package runs
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"selvedge/db"
@@ -27,49 +29,92 @@ func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 }
 
 const (
-	sqlScopeUsed  = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
-	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? ORDER BY agent_id`
+	sqlScopeUsed = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
 	// What retention counts and takes.
 	endedRuns = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
+	// What a pin keeps has its rank and its bytes all the same.
+	unpinned = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
+    WHERE p.scope = runs.scope AND p.store = '` + db.StoreRuns + `' AND p.id = runs.run_id AND p.owner = runs.agent_id)`
+
+	removableColumns = `SELECT key, run_id, agent_id, ended_at, ended_at_text FROM `
+
+	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ? AND (? OR agent_id > ?)
+ORDER BY agent_id LIMIT ` + traces.BoundLimit
 	// The oldest of an agent: its list from the other end.
-	sqlOldestOfAgent = `SELECT key, run_id FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
-ORDER BY started_at, run_id DESC LIMIT ` + traces.BoundLimit
-	sqlEndedBefore = `SELECT key, run_id FROM runs WHERE scope = ? AND ended_at < ? AND ` + endedRuns + ` ORDER BY ended_at`
-	sqlEndedAt     = `SELECT key, run_id, ended_at_text FROM runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns
+	sqlOldestOfAgent = removableColumns + `(SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
+    ORDER BY started_at, run_id DESC LIMIT ` + traces.BoundLimit + `) AS runs WHERE ` + unpinned
+	sqlEndedBefore = removableColumns + `runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ? AND ` + endedRuns + ` AND ` + unpinned + `
+ORDER BY ended_at, key LIMIT ` + traces.BoundLimit
+	sqlEndedAt = removableColumns + `runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns + ` AND ` + unpinned
+)
+
+// A plan is made in short reads: a long one would keep the WAL from starting anew. Each looks at so many agents, or runs.
+var (
+	agentsAtOnce = 500
+	runsAtOnce   = 5000
 )
 
 // planCount plans to remove the oldest runs of each agent that has more ended ones than keep.
-func (r *removal) planCount(rx *db.Rx, scope, keep int64) error {
-	var agents []struct {
-		ID    string `db:"agent_id"`
-		Ended int64  `db:"ended"`
-	}
-	if err := rx.Select(&agents, sqlFullAgents, scope, keep); err != nil {
-		return err
-	}
-	for _, agent := range agents {
-		var runs []removable
-		if err := rx.Select(&runs, sqlOldestOfAgent, scope, agent.ID, agent.Ended-keep); err != nil {
+func (r *removal) planCount(ctx context.Context, keep int64) error {
+	last, first := "", true // "" is an agent too
+	for more := true; more; {
+		var agents []struct {
+			ID    string `db:"agent_id"`
+			Ended int64  `db:"ended"`
+		}
+		var planned []removable
+		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+			agents, planned = nil, nil
+			if err := rx.Select(&agents, sqlFullAgents, scope, keep, last, first, last, agentsAtOnce); err != nil {
+				return err
+			}
+			for _, agent := range agents {
+				var runs []removable
+				if err := rx.Select(&runs, sqlOldestOfAgent, scope, agent.ID, agent.Ended-keep); err != nil {
+					return err
+				}
+				planned = append(planned, runs...)
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		r.plan(runs)
+		r.plan(planned)
+		if more = len(agents) == agentsAtOnce; more {
+			last, first = agents[len(agents)-1].ID, false
+		}
 	}
 	return nil
 }
 
 // planAge plans to remove the runs that ended before a time.
-func (r *removal) planAge(rx *db.Rx, scope int64, cutoff time.Time) error {
-	var runs []removable
-	if err := rx.Select(&runs, sqlEndedBefore, scope, db.Nanos(cutoff)); err != nil {
-		return err
+func (r *removal) planAge(ctx context.Context, cutoff time.Time) error {
+	var after removable
+	for at, more := int64(math.MinInt64), true; more; at = after.EndedAt {
+		var planned []removable
+		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+			planned = nil
+			return rx.Select(&planned, sqlEndedBefore, scope, at, after.Key, db.Nanos(cutoff), runsAtOnce)
+		})
+		if err != nil {
+			return err
+		}
+		r.plan(planned)
+		if more = len(planned) == runsAtOnce; more {
+			after = planned[len(planned)-1]
+		}
 	}
-	r.plan(runs)
 	if traces.HoldsNanos(cutoff) {
 		return nil
 	}
 	// The cutoff is beyond what a column holds: runs whose end is too are compared by their text.
-	runs = nil
-	if err := rx.Select(&runs, sqlEndedAt, scope, db.Nanos(cutoff)); err != nil {
+	var runs []removable
+	err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+		runs = nil
+		return rx.Select(&runs, sqlEndedAt, scope, db.Nanos(cutoff))
+	})
+	if err != nil {
 		return err
 	}
 	for _, run := range runs {
@@ -82,4 +127,15 @@ func (r *removal) planAge(rx *db.Rx, scope int64, cutoff time.Time) error {
 		}
 	}
 	return nil
+}
+
+// read runs fn in a short read on the store's scope; one that nobody wrote to has no runs.
+func (s *Store) read(ctx context.Context, fn func(rx *db.Rx, scope int64) error) error {
+	return s.db.Read(ctx, opGC, func(rx *db.Rx) error {
+		scope, ok, err := rx.Scope(s.scope)
+		if err != nil || !ok {
+			return err
+		}
+		return fn(rx, scope)
+	})
 }

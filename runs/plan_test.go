@@ -36,6 +36,7 @@ func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
 func TestPlans(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	const seek = "CORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+	const pin = "SEARCH p USING PRIMARY KEY (scope=? AND store=? AND id=? AND owner=?)"
 	page := func(f Filter, tied bool) string {
 		c, err := f.where()
 		if err != nil {
@@ -57,10 +58,10 @@ func TestPlans(t *testing.T) {
 		{"one run", traces.SQLFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=?)"},
 		{"runs by prefix", sqlRunsFrom + ` AND run_id < ?` + sqlRunsByName, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
-		{"agents with too many runs", sqlFullAgents, "SEARCH run_agents USING PRIMARY KEY (scope=?)"},
-		{"runs that ended too long ago", sqlEndedBefore, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
-		{"the oldest runs of an agent", sqlOldestOfAgent, "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)"},
-		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=?)"},
+		{"agents with too many runs", sqlFullAgents, "SEARCH run_agents USING PRIMARY KEY (scope=? AND agent_id>?)"},
+		{"runs that ended too long ago", sqlEndedBefore, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at>? AND ended_at<?)\nCORRELATED SCALAR SUBQUERY 1\n" + pin},
+		{"the oldest runs of an agent", sqlOldestOfAgent, "CO-ROUTINE runs\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)\nSCAN runs\nCORRELATED SCALAR SUBQUERY 2\n" + pin},
+		{"the newest ends", sqlNewestEnded, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at<?)"},
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
 		{"a checkpoint of a run", sqlWaits, "SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)"},
 	} {

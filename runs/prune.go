@@ -2,59 +2,62 @@ package runs
 
 import (
 	"context"
-	"fmt"
+	"math"
+	"slices"
+	"time"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
-const opPrune = "prune runs"
-
-// Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by agents. It works in short
-// transactions, and what it removed before an error stays removed; run again, it goes on. A run to which a row of a table of
-// the user's refers stays, and then it is ErrConflict.
+// Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by agents. Runs that are
+// pinned stay. It works in short transactions, and what it removed before an error stays removed; run again, it goes on. A run
+// to which a row of a table of the user's refers stays, and then it is ErrConflict.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
-	if policy.Age < 0 || policy.Count < 0 || policy.Bytes < 0 {
-		return done, &db.Error{Op: opPrune, Hint: "0 is no limit", Err: fmt.Errorf("%w: a limit below 0", db.ErrInvalid)}
+	if err := policy.Check(); err != nil {
+		return done, err
 	}
-	r := removal{store: s, pinned: map[string]bool{}}
-	for _, id := range policy.Pinned {
-		r.pinned[id] = true
+	r := removal{store: s}
+	if policy.Count != 0 || policy.Age == db.KeepNone || policy.Bytes == db.KeepNone {
+		keep := max(policy.Count, 0)
+		if policy.Age == db.KeepNone || policy.Bytes == db.KeepNone {
+			keep = 0
+		}
+		err = r.planCount(ctx, int64(keep))
 	}
 	var ended int
-	err = s.db.Read(ctx, opPrune, func(rx *db.Rx) error {
-		r.forget()
-		done = db.Pruned{}
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
+	if err == nil && policy.Age > 0 {
+		var now time.Time
+		if err = s.read(ctx, func(rx *db.Rx, _ int64) error { now = rx.Now(); return nil }); err == nil {
+			err = r.planAge(ctx, now.Add(-policy.Age))
 		}
-		if err := rx.Get(&ended, sqlCountEnded, scope); err != nil {
-			return err
+	}
+	if err == nil && policy.Bytes > 0 {
+		err = r.planBytes(ctx, policy.Bytes)
+	}
+	if err == nil {
+		r.planned = slices.DeleteFunc(r.planned, func(run removable) bool { return slices.Contains(policy.Pinned, run.RunID) })
+		err = r.weigh(ctx)
+	}
+	if err == nil {
+		err = s.read(ctx, func(rx *db.Rx, scope int64) error { return rx.Get(&ended, sqlCountEnded, scope) })
+	}
+	if err != nil {
+		return done, err
+	}
+	r.gone = func(run removable) {
+		done.Removed++
+		done.Bytes += run.bytes
+		if policy.Each != nil {
+			policy.Each(db.Gone{Of: run.AgentID, ID: run.RunID, Bytes: run.bytes})
 		}
-		if policy.Count > 0 {
-			err = r.planCount(rx, scope, int64(policy.Count))
-		}
-		if err == nil && policy.Age > 0 {
-			err = r.planAge(rx, scope, rx.Now().Add(-policy.Age))
-		}
-		if err == nil && policy.Bytes > 0 {
-			err = r.planBytes(rx, scope, policy.Bytes)
-		}
-		if err != nil {
-			return err
-		}
+	}
+	if policy.DryRun {
 		for _, run := range r.planned {
-			n, err := traceBytes(rx, run.Key)
-			if err != nil {
-				return err
-			}
-			done.Bytes += n
+			r.gone(run)
 		}
-		return nil
-	})
-	if done.Removed = len(r.planned); err == nil && !policy.DryRun {
+	} else {
 		err = r.run(ctx)
-		done.Removed = r.removed
 	}
 	done.Remaining = ended - done.Removed
 	return done, err
@@ -62,32 +65,79 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 
 const (
 	sqlCountEnded  = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
-	sqlNewestEnded = `SELECT key, run_id FROM runs WHERE scope = ? AND ` + endedRuns + ` ORDER BY ended_at DESC, key DESC`
-	sqlTraceBytes  = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
+	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
+ORDER BY ended_at DESC, key DESC LIMIT ` + traces.BoundLimit
+	sqlUnpinned   = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
+	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
     + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records WHERE id > ? AND id < ?`
 )
 
 // planBytes plans to remove what is behind so many bytes of ended runs, the newest end first.
-func (r *removal) planBytes(rx *db.Rx, scope, keep int64) error {
-	var runs []removable
-	if err := rx.Select(&runs, sqlNewestEnded, scope); err != nil {
-		return err
-	}
-	for _, run := range runs {
-		if keep >= 0 && !r.known[run.Key] {
-			n, err := traceBytes(rx, run.Key)
-			if err != nil {
+func (r *removal) planBytes(ctx context.Context, keep int64) error {
+	after := removable{EndedAt: math.MaxInt64, Key: math.MaxInt64}
+	for more := true; more; {
+		var page []removable
+		var left int64
+		var last removable
+		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
+			var runs []removable
+			if err := rx.Select(&runs, sqlNewestEnded, scope, after.EndedAt, after.Key, weighedAtOnce); err != nil {
 				return err
 			}
-			keep -= n
+			page, left = nil, keep
+			if more = len(runs) == weighedAtOnce; more {
+				last = runs[len(runs)-1]
+			}
+			for _, run := range runs {
+				if left >= 0 && !r.known[run.Key] {
+					n, err := traceBytes(rx, run.Key)
+					if err != nil {
+						return err
+					}
+					left -= n
+				}
+				if left >= 0 {
+					continue
+				}
+				if free, err := rx.Find(new(int64), sqlUnpinned, run.Key); err != nil {
+					return err
+				} else if free {
+					page = append(page, run)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		if keep < 0 {
-			r.plan([]removable{run})
+		keep, after = left, last
+		r.plan(page)
+	}
+	return nil
+}
+
+// weighedAtOnce is how many runs one read weighs.
+var weighedAtOnce = 200
+
+// weigh notes the bytes of what is planned.
+func (r *removal) weigh(ctx context.Context) error {
+	for part := range slices.Chunk(r.planned, weighedAtOnce) {
+		err := r.store.read(ctx, func(rx *db.Rx, _ int64) (err error) {
+			for i := range part {
+				if part[i].bytes, err = traceBytes(rx, part[i].Key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// traceBytes is how many bytes the records of a run hold.
 func traceBytes(rx *db.Rx, key int64) (n int64, err error) {
 	err = rx.Get(&n, sqlTraceBytes, key<<24, (key+1)<<24)
 	return n, err

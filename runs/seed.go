@@ -2,8 +2,8 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
@@ -122,30 +122,28 @@ func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
 // GC removes the ended runs that the store's retention does not keep and gives their number: of each agent those beyond the
 // newest MaxPerAgent by start, and those that ended more than MaxAgeDays ago. Only completed and incomplete runs with a started
 // record count and go. Open ones never do; nor do cancelled ones, and ones with a cancellation pending, which the program
-// that this store stands for takes for open. [Store.Prune] takes any policy.
+// that this store stands for takes for open; nor do runs that are pinned. [Store.Prune] takes any policy.
 //
 // It works in short transactions, so other writers get their turns, and what it removed before an error stays removed. A
 // MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is removed; but where no run was ever written it is 0.
 // A run to which a row of a table of the user's refers is not removed; the others are, and then it is ErrConflict.
 func (s *Store) GC(ctx context.Context) (removed int, err error) {
-	r := removal{store: s}
-	err = s.db.Read(ctx, opGC, func(rx *db.Rx) error {
-		r.forget()
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return err
+	var cutoff time.Time
+	used := false
+	err = s.read(ctx, func(rx *db.Rx, scope int64) (err error) {
+		if used, err = rx.Find(new(int64), sqlScopeUsed, scope); err == nil && used {
+			cutoff, err = s.retention.cutoff(rx.Now())
 		}
-		used, err := rx.Find(new(int64), sqlScopeUsed, scope)
-		if err != nil || !used {
-			return err
-		}
-		cutoff, err := s.retention.cutoff(rx.Now())
-		if err != nil {
-			return err
-		}
-		// Each limit looks at everything: a run that is also too old takes its rank all the same.
-		return errors.Join(r.planCount(rx, scope, int64(min(s.retention.MaxPerAgent, 1<<62))), r.planAge(rx, scope, cutoff))
+		return err
 	})
+	if err != nil || !used {
+		return 0, err
+	}
+	// Each limit looks at everything: a run that is also too old takes its rank all the same.
+	r := removal{store: s}
+	if err = r.planCount(ctx, int64(min(s.retention.MaxPerAgent, 1<<62))); err == nil {
+		err = r.planAge(ctx, cutoff)
+	}
 	if err == nil {
 		err = r.run(ctx)
 	}

@@ -4,106 +4,39 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"selvedge/db"
 	"selvedge/internal/workers"
 )
 
-const opPruneWorkers = "prune workers"
-
 // Prune removes the workers that have ended and that the policy does not keep, with their transcripts: by the time of their end,
-// by runtime, and by the bytes of their transcripts in the scope. The policy pins by the ids of workers. Imported workers that
-// ended before they came have no time, and count as the oldest. It works in short transactions, and what it removed before an
-// error stays removed; run again, it goes on. Logs are pruned by [Runtime.PruneEvents].
-func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
-	if policy.Age < 0 || policy.Count < 0 || policy.Bytes < 0 {
-		return done, &db.Error{Op: opPruneWorkers, Hint: "0 is no limit", Err: fmt.Errorf("%w: a limit below 0", db.ErrInvalid)}
-	}
-	var ended, planned []workers.EndedWorker
-	err = s.db.Read(ctx, opPruneWorkers, func(rx *db.Rx) error {
-		planned = nil
-		scope, ok, err := s.scopeIn(rx)
-		if err != nil || !ok {
-			return err
-		}
-		if ended, err = workers.EndedWorkers(rx, scope); err != nil {
-			return err
-		}
-		ofRuntime, bytes := map[int64]int{}, int64(0)
-		for _, w := range ended {
-			ofRuntime[w.Runtime]++
-			bytes += w.Bytes
-			over := policy.Count > 0 && ofRuntime[w.Runtime] > policy.Count ||
-				policy.Bytes > 0 && bytes > policy.Bytes ||
-				policy.Age > 0 && w.EndedAt < db.Nanos(rx.Now().Add(-policy.Age))
-			if over && !slices.Contains(policy.Pinned, w.WorkerID) {
-				planned = append(planned, w)
-			}
-		}
-		slices.Reverse(planned)
-		return nil
-	})
-	if err != nil {
-		return done, err
-	}
-	for len(planned) > 0 {
-		var part db.Pruned
-		rest := planned[len(planned):]
-		if policy.DryRun {
-			for _, w := range planned {
-				part.Removed++
-				part.Bytes += w.Bytes
-			}
-		} else {
-			err = s.db.Reclaim(ctx, opPruneWorkers, func(tx *db.Tx) error {
-				part, rest, err = pruneWorkers(tx, planned)
-				return err
-			})
-		}
-		if err != nil {
-			break
-		}
-		planned = rest
-		done.Removed += part.Removed
-		done.Bytes += part.Bytes
-	}
-	done.Remaining = len(ended) - done.Removed
-	return done, err
+// by runtime, and by the bytes of their transcripts in the scope. The policy pins by the ids of workers; those that Pin
+// pinned stay too. Imported workers that ended before they came have no time, and count as the oldest. It works in short
+// transactions, and what it removed before an error stays removed; run again, it goes on. Logs are pruned by [Runtime.PruneEvents].
+func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
+	return s.db.Prune(ctx, db.Pruning{
+		Op: "prune workers", Store: db.StoreWorkers, Scope: s.scope, Ended: workers.EndedWorkers, Weigh: workers.WeighWorker,
+		Remove: removeEnded, Share: deleted,
+	}, policy)
 }
 
-// pruneWorkers removes some of the planned workers, as far as one transaction's share goes, and gives the rest.
-func pruneWorkers(tx *db.Tx, planned []workers.EndedWorker) (done db.Pruned, rest []workers.EndedWorker, err error) {
-	share := int64(deleted)
-	for i, next := range planned {
-		if share <= 0 {
-			return done, planned[i:], nil
-		}
-		w, found, err := workers.WorkerByKey(&tx.Rx, next.Key)
-		if err != nil {
-			return done, nil, err
-		}
-		if !found {
-			continue
-		}
-		row, _, err := workers.RuntimeByKey(&tx.Rx, w.Runtime)
-		if err != nil {
-			return done, nil, err
-		}
-		if w.TranscriptLen > share {
-			return done, planned[i:], w.Shorten(tx, share)
-		}
-		if err := row.RemoveWorker(tx, w); err != nil {
-			return done, nil, err
-		}
-		if err := row.Save(tx); err != nil {
-			return done, nil, err
-		}
-		share -= 1 + w.TranscriptLen
-		done.Removed++
-		done.Bytes += next.Bytes
+// removeEnded removes a worker, or where its transcript is long a part of that.
+func removeEnded(tx *db.Tx, ended db.Ended, share int64) (db.Removal, int64, error) {
+	w, found, err := workers.WorkerByKey(&tx.Rx, ended.Key)
+	if err != nil || !found {
+		return db.Stays, 0, err
 	}
-	return done, nil, nil
+	if w.TranscriptLen > share {
+		return db.Partly, share, w.Shorten(tx, share)
+	}
+	row, _, err := workers.RuntimeByKey(&tx.Rx, w.Runtime)
+	if err == nil {
+		err = row.RemoveWorker(tx, w)
+	}
+	if err == nil {
+		err = row.Save(tx)
+	}
+	return db.Went, w.TranscriptLen, err
 }
 
 // pruneBatch is the number of events that PruneEvents removes in one transaction.

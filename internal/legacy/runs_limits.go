@@ -3,41 +3,51 @@ package legacy
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"selvedge/db"
 	"selvedge/runs"
 )
 
-const (
-	// Limits that another tree of the scope brought stay.
-	sqlPutLimits = `
-INSERT INTO run_limits (scope, source, max_per_agent, max_age_days) VALUES (?, ?, ?, ?)
-ON CONFLICT (scope) DO UPDATE SET max_per_agent = excluded.max_per_agent, max_age_days = excluded.max_age_days
-WHERE run_limits.source = excluded.source`
-	sqlDropLimits = `DELETE FROM run_limits WHERE scope = ? AND source = ?`
-	sqlFindLimits = `SELECT max_per_agent, max_age_days FROM run_limits WHERE scope = ?`
-)
+const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
 // StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from the config.toml beside
 // it. ok is false where there are none other than the original's own, 50 runs per agent and 30 days.
 func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
-	err = d.Read(ctx, "read stored limits", func(rx *db.Rx) error {
-		ok = false
-		id, known, err := rx.Scope(scope)
-		if err != nil || !known {
-			return err
-		}
-		var row struct {
-			MaxPerAgent uint64 `db:"max_per_agent"`
-			MaxAgeDays  int64  `db:"max_age_days"`
-		}
-		ok, err = rx.Find(&row, sqlFindLimits, id)
-		limits = runs.RetentionConfig(row)
-		return err
-	})
-	return limits, ok, err
+	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
+	if err != nil || !ok {
+		return limits, false, err
+	}
+	limits = runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxDays} // which is no limit
+	if r.Policy.Count != 0 {
+		limits.MaxPerAgent = uint64(max(r.Policy.Count, 0))
+	}
+	if r.Policy.Age != 0 {
+		limits.MaxAgeDays = int64(max(r.Policy.Age, 0) / day)
+	}
+	return limits, true, nil
+}
+
+const day = 24 * time.Hour
+
+// maxDays is how many days a limit can say.
+const maxDays = int64(math.MaxInt64 / day)
+
+// policyOf is what limits of the original mean. Those under which nothing stays, also those below 0, keep nothing.
+func policyOf(limits runs.RetentionConfig) (p db.Policy) {
+	if p.Count = int(min(limits.MaxPerAgent, math.MaxInt64)); p.Count == 0 {
+		p.Count = db.KeepNone
+	}
+	switch {
+	case limits.MaxAgeDays <= 0:
+		p.Age = db.KeepNone
+	case limits.MaxAgeDays <= maxDays:
+		p.Age = time.Duration(limits.MaxAgeDays) * day
+	}
+	return p
 }
 
 // takeLimits stores what carDir/config.toml says, as the original reads it. The original's own limits are not stored.
@@ -48,12 +58,15 @@ func takeLimits(ctx context.Context, d *db.DB, scope, root, carDir string) error
 		if err != nil {
 			return err
 		}
-		if limits == runs.DefaultRetention() {
-			_, err = tx.Exec(sqlDropLimits, s.scope, s.id)
-		} else {
-			_, err = tx.Exec(sqlPutLimits, s.scope, s.id, int64(limits.MaxPerAgent), limits.MaxAgeDays)
+		var source *int64
+		if ok, err := tx.Find(&source, sqlWhoseLimits, s.scope); err != nil || ok && (source == nil || *source != s.id) {
+			return err // another tree of the scope, or a person, has said what to keep
 		}
-		return err
+		var policy db.Policy
+		if limits != runs.DefaultRetention() {
+			policy = policyOf(limits)
+		}
+		return tx.SetRetention(scope, db.StoreRuns, policy, &s.id)
 	})
 }
 

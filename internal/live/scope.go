@@ -61,7 +61,11 @@ const (
 	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
 	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + BoundLimit
 	sqlEndedRuns = `SELECT key, run_id, session_id, updated_at, kept_bytes FROM live_runs
-WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') ORDER BY updated_at DESC, key DESC`
+WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled')`
+	// From the end of the list, or from behind a run of it.
+	SQLEndedRuns      = sqlEndedRuns + endedOrder
+	SQLEndedRunsAfter = sqlEndedRuns + ` AND (updated_at, key) < (?, ?)` + endedOrder
+	endedOrder        = ` ORDER BY updated_at DESC, key DESC LIMIT ?`
 )
 
 // Own notes whose the run is; nil: nobody's.
@@ -76,17 +80,21 @@ func OwnedRuns(rx *db.Rx, scope, behind int64, limit int) (keys []int64, err err
 	return keys, err
 }
 
-// An EndedRun is what retention looks at.
-type EndedRun struct {
-	Key       int64  `db:"key"`
-	RunID     string `db:"run_id"`
-	SessionID string `db:"session_id"`
-	UpdatedAt int64  `db:"updated_at"`
-	KeptBytes int64  `db:"kept_bytes"`
-}
-
-// EndedRuns gives all runs of a scope that have ended, the newest first.
-func EndedRuns(rx *db.Rx, scope int64) (runs []EndedRun, err error) {
-	err = rx.Select(&runs, sqlEndedRuns, scope)
-	return runs, err
+// EndedRuns gives the runs of a scope that have ended, the newest first, behind one of them or from the first.
+func EndedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+	query, args := SQLEndedRuns, []any{scope}
+	if after.Key != 0 {
+		query, args = SQLEndedRunsAfter, append(args, after.At, after.Key)
+	}
+	for row, err := range rx.Query(query, append(args, limit)...) {
+		var run db.Ended
+		if err == nil {
+			err = row.Scan(&run.Key, &run.ID, &run.Of, &run.At, &run.Bytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, run)
+	}
+	return list, nil
 }

@@ -327,23 +327,41 @@ func (w *WorkerRow) Shorten(tx *db.Tx, entries int64) error {
 	return w.Save(tx)
 }
 
-const sqlEndedWorkers = `
-SELECT w.key, w.runtime, w.worker_id, coalesce(w.ended_at, 0) AS ended_at,
-    (SELECT coalesce(sum(length(t.content)), 0) FROM worker_entries AS t WHERE t.id > w.key << 24 AND t.id < (w.key + 1) << 24) AS bytes
-FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key
-WHERE r.scope = ? AND w.status <> 'running' ORDER BY ended_at DESC, w.key DESC`
+// The workers of a scope that have ended, from the last end, or from behind one of them.
+const (
+	sqlEndedWorkers = `
+SELECT w.key, w.worker_id, r.runtime_id, coalesce(w.ended_at, 0)
+FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime
+WHERE r.scope = ? AND w.status <> 'running'`
+	endedOrder           = ` ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`
+	SQLEndedWorkers      = sqlEndedWorkers + endedOrder
+	SQLEndedWorkersAfter = sqlEndedWorkers + ` AND (coalesce(w.ended_at, 0), w.key) < (?, ?)` + endedOrder
+	sqlWeighWorker       = `SELECT coalesce(sum(octet_length(content)), 0) FROM worker_entries WHERE id > ? AND id < ?`
+)
 
-// An EndedWorker is what retention looks at.
-type EndedWorker struct {
-	Key      int64  `db:"key"`
-	Runtime  int64  `db:"runtime"`
-	WorkerID string `db:"worker_id"`
-	EndedAt  int64  `db:"ended_at"` // Unix nanoseconds; 0: not known
-	Bytes    int64  `db:"bytes"`    // of its transcript
+// EndedWorkers gives the workers of a scope that have ended, the newest first, behind one of them or from the first. A worker
+// whose end is not known ended at 0.
+func EndedWorkers(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+	query, args := SQLEndedWorkers, []any{scope}
+	if after.Key != 0 {
+		query, args = SQLEndedWorkersAfter, append(args, after.At, after.Key)
+	}
+	for row, err := range rx.Query(query, append(args, limit)...) {
+		var w db.Ended
+		if err == nil {
+			err = row.Scan(&w.Key, &w.ID, &w.Owner, &w.At)
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.Of = w.Owner
+		list = append(list, w)
+	}
+	return list, nil
 }
 
-// EndedWorkers gives all workers of a scope that have ended, the newest first.
-func EndedWorkers(rx *db.Rx, scope int64) (list []EndedWorker, err error) {
-	err = rx.Select(&list, sqlEndedWorkers, scope)
-	return list, err
+// WeighWorker gives the bytes of a worker's transcript.
+func WeighWorker(rx *db.Rx, w db.Ended) (bytes int64, err error) {
+	err = rx.Get(&bytes, sqlWeighWorker, w.Key<<EntryBits, (w.Key+1)<<EntryBits)
+	return bytes, err
 }

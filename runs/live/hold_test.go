@@ -187,7 +187,7 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 		})
 	}
 	store := newStore(t, live.Options{})
-	if _, err := store.Prune(ctx, db.Policy{Age: -1}); !errors.Is(err, db.ErrInvalid) {
+	if _, err := store.Prune(ctx, db.Policy{Age: -2}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("an age below 0 gave %v", err)
 	}
 }

@@ -1,0 +1,203 @@
+package db
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is removed. [DB.Prune] does the
+// rest.
+type Pruning struct {
+	Op    string // names the call in errors
+	Store string // see Stores
+	Scope string
+
+	// Ended gives at most limit of what has ended, from the newest on: behind after, or for a zero After.Key from the first.
+	Ended func(rx *Rx, scope int64, after Ended, limit int) ([]Ended, error)
+	// Weigh gives the Bytes of a thing where Ended does not; nil: it does.
+	Weigh func(rx *Rx, thing Ended) (int64, error)
+	// Remove removes one thing that was ended and still is, or a part of it where it is more than share, and says what it did
+	// and how much of the share it took. The share of a transaction is Share.
+	Remove func(tx *Tx, thing Ended, share int64) (Removal, int64, error)
+	Share  int64
+}
+
+// An Ended is a thing that has ended, as retention sees it.
+type Ended struct {
+	Key   int64  // number of its row, from 1
+	ID    string // its id
+	Owner string // see Pinned
+	Of    string // of whom it is counted
+	At    int64  // Unix nanoseconds of its end
+	Bytes int64  // that it holds, about
+	Held  bool   // somebody holds it: it stays
+}
+
+// A Removal is what became of a thing that was to be removed.
+type Removal int
+
+// What it may be.
+const (
+	Stays  Removal = iota // it is gone already, goes on, or is held
+	Went                  // it was removed
+	Partly                // a part of it was removed: the next transaction goes on
+)
+
+const (
+	// endedAtOnce is how many things one read looks at: reads that are long keep the WAL from starting anew.
+	endedAtOnce = 2000
+	// pruneTurn is after how long a transaction ends and lets other writers in. The longest hold of the writer is to be
+	// 50 ms, the commit included.
+	pruneTurn = 5 * time.Millisecond
+)
+
+// Prune removes what a policy does not keep, in short transactions, the oldest first. What it removed before an error stays
+// removed, and where it is run again it goes on.
+func (d *DB) Prune(ctx context.Context, p Pruning, policy Policy) (done Pruned, err error) {
+	if err := policy.Check(); err != nil {
+		return done, err
+	}
+	planned, ended, scope, err := d.plan(ctx, p, policy)
+	if err != nil {
+		return done, err
+	}
+	slices.Reverse(planned)
+	gone := func(thing Ended) {
+		done.Removed++
+		done.Bytes += thing.Bytes
+		if policy.Each != nil {
+			policy.Each(Gone{Of: thing.Of, ID: thing.ID, Bytes: thing.Bytes})
+		}
+	}
+	if policy.DryRun {
+		for _, thing := range planned {
+			gone(thing)
+		}
+		planned = nil
+	}
+	for len(planned) > 0 && err == nil {
+		var went []Ended
+		var looked int
+		err = d.Reclaim(ctx, p.Op, func(tx *Tx) (err error) {
+			went, looked, err = p.removeSome(tx, scope, planned)
+			return err
+		})
+		if err == nil {
+			planned = planned[looked:]
+			for _, thing := range went {
+				gone(thing)
+			}
+		}
+	}
+	done.Remaining = ended - done.Removed
+	return done, err
+}
+
+// plan goes through all that has ended, in short reads, and gives what the policy does not keep, the newest first.
+func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64, err error) {
+	counts := map[string]int{}
+	var bytes int64
+	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed
+	for after, more := (Ended{}), true; more; {
+		var page []Ended
+		var pinned []bool
+		var now time.Time
+		err := d.Read(ctx, p.Op, func(rx *Rx) (err error) {
+			var there bool
+			if scope, there, err = rx.Scope(p.Scope); err != nil || !there {
+				page, pinned = nil, nil
+				return err
+			}
+			now = rx.Now()
+			if page, err = p.Ended(rx, scope, after, endedAtOnce); err != nil {
+				return err
+			}
+			pinned = make([]bool, len(page))
+			for i, thing := range page {
+				if pinned[i], err = rx.IsPinned(scope, p.pin(thing)); err != nil {
+					return err
+				}
+			}
+			if early {
+				return p.weigh(rx, page)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		first := len(planned)
+		for i, thing := range page {
+			ended++
+			counts[thing.Of]++
+			bytes += thing.Bytes
+			over := policy.beyondCount(counts[thing.Of]) || policy.beyondBytes(bytes) || policy.beyondAge(now, thing.At)
+			if over && !pinned[i] && !thing.Held && !slices.Contains(policy.Pinned, thing.ID) {
+				planned = append(planned, thing)
+			}
+		}
+		if p.Weigh != nil && !early && len(planned) > first {
+			err := d.Read(ctx, p.Op, func(rx *Rx) error { return p.weigh(rx, planned[first:]) })
+			if err != nil {
+				return nil, 0, 0, err
+			}
+		}
+		if more = len(page) == endedAtOnce; more {
+			after = page[len(page)-1]
+		}
+	}
+	return planned, ended, scope, nil
+}
+
+func (p Pruning) weigh(rx *Rx, things []Ended) (err error) {
+	for i := range things {
+		if things[i].Bytes, err = p.Weigh(rx, things[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p Pruning) pin(thing Ended) Pinned {
+	return Pinned{Store: p.Store, ID: thing.ID, Owner: thing.Owner}
+}
+
+// beyondCount, beyondBytes and beyondAge report whether a limit does not keep the thing that is the nth of those that are
+// counted with it, with which the kept ones hold so many bytes, and that ended then.
+func (p Policy) beyondCount(nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
+
+func (p Policy) beyondBytes(held int64) bool {
+	return p.Bytes == KeepNone || p.Bytes > 0 && held > p.Bytes
+}
+
+func (p Policy) beyondAge(now time.Time, ended int64) bool {
+	return p.Age == KeepNone || p.Age > 0 && ended < Nanos(now.Add(-p.Age))
+}
+
+// removeSome removes the first of what is planned, as far as a transaction's share goes. looked is how many are done with.
+func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended, looked int, err error) {
+	began := time.Now()
+	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {
+		thing := planned[looked]
+		if pinned, err := tx.IsPinned(scope, p.pin(thing)); err != nil {
+			return nil, 0, err
+		} else if pinned { // since it was planned
+			looked++
+			continue
+		}
+		did, took, err := p.Remove(tx, thing, share)
+		if err != nil {
+			return nil, 0, err
+		}
+		if did == Partly {
+			return went, looked, nil
+		}
+		if did == Went {
+			went = append(went, thing)
+		}
+		share -= took + 1
+		looked++
+	}
+	return went, looked, nil
+}

@@ -1,0 +1,219 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// The stores, as the tables of retention name them.
+const (
+	StoreRuns        = "runs"
+	StoreLive        = "live"
+	StoreAgents      = "agents"
+	StoreCheckpoints = "checkpoints"
+	StoreWorkers     = "workers"
+)
+
+// Stores are those that have a retention, in the order of the docs.
+func Stores() []string {
+	return []string{StoreRuns, StoreLive, StoreAgents, StoreCheckpoints, StoreWorkers}
+}
+
+func checkStore(store string) error {
+	if slices.Contains(Stores(), store) {
+		return nil
+	}
+	return &Error{
+		Op: "retention", Hint: "the stores are runs, live, agents, checkpoints and workers",
+		Err: fmt.Errorf("%w: %q is no store", ErrInvalid, store),
+	}
+}
+
+// A Retention is what is set for a store of a scope.
+type Retention struct {
+	Policy   Policy // its limits; a limit of KeepNone where nothing is to stay
+	SetAt    time.Time
+	Imported bool // out of the config.toml of a tree
+}
+
+const (
+	sqlRetention = `SELECT max_age, max_count, max_bytes, set_at, source FROM retention WHERE scope = ? AND store = ?`
+	sqlPutLimits = `INSERT INTO retention (scope, store, max_age, max_count, max_bytes, source, set_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, store) DO UPDATE SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
+    source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
+	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
+)
+
+// Retention gives the limits that are set for a store of a scope; ok is false where none are.
+func (d *DB) Retention(ctx context.Context, scope, store string) (r Retention, ok bool, err error) {
+	if err := checkStore(store); err != nil {
+		return r, false, err
+	}
+	err = d.Read(ctx, "read retention", func(rx *Rx) error {
+		r, ok = Retention{}, false
+		id, known, err := rx.Scope(scope)
+		if err != nil || !known {
+			return err
+		}
+		var row struct {
+			Age    *int64 `db:"max_age"`
+			Count  *int64 `db:"max_count"`
+			Bytes  *int64 `db:"max_bytes"`
+			SetAt  int64  `db:"set_at"`
+			Source *int64 `db:"source"`
+		}
+		ok, err = rx.Find(&row, sqlRetention, id, store)
+		r = Retention{
+			Policy: Policy{Age: time.Duration(limit(row.Age)), Count: int(limit(row.Count)), Bytes: limit(row.Bytes)},
+			SetAt:  Time(row.SetAt), Imported: row.Source != nil,
+		}
+		return err
+	})
+	return r, ok, err
+}
+
+// limit is a column as a Policy has it, and column the other way.
+func limit(column *int64) int64 {
+	switch {
+	case column == nil:
+		return 0
+	case *column == 0:
+		return KeepNone
+	}
+	return *column
+}
+
+func column(limit int64) any {
+	switch limit {
+	case 0:
+		return nil
+	case KeepNone:
+		return int64(0)
+	}
+	return limit
+}
+
+// SetRetention sets the limits for a store of a scope, in place of those that were. A policy without limits takes them away:
+// then runs are kept as the old program did, 50 of an agent and 30 days, and of other stores everything. What a policy says
+// besides its limits is not kept.
+func (d *DB) SetRetention(ctx context.Context, scope, store string, p Policy) error {
+	return d.Reclaim(ctx, "set retention", func(tx *Tx) error { return tx.SetRetention(scope, store, p, nil) })
+}
+
+// SetRetention is [DB.SetRetention] inside a transaction. source is the number of the imported tree that says so; nil is nobody's.
+func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
+	if err := checkStore(store); err != nil {
+		return err
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	id, err := tx.Scope(scope)
+	if err != nil {
+		return err
+	}
+	if !p.Limited() {
+		_, err = tx.Exec(sqlDropLimits, id, store)
+		return err
+	}
+	columns := []any{id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil, Nanos(tx.Now())}
+	if source != nil {
+		columns[5] = *source
+	}
+	_, err = tx.Exec(sqlPutLimits, append(columns, Checksum(columns...))...)
+	return err
+}
+
+// A Pinned is a thing that no limit takes.
+type Pinned struct {
+	Store string
+	ID    string
+	// Owner says whose it is where its id alone does not name it: the agent of a run, the runtime of a worker; else "".
+	Owner string
+}
+
+const (
+	sqlPin = `INSERT INTO retention_pins (scope, store, id, owner, pinned_at, checksum) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, store, id, owner) DO NOTHING`
+	sqlUnpin    = `DELETE FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
+	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
+	sqlPins     = `SELECT store, id, owner FROM retention_pins WHERE scope = ? AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
+)
+
+// Pin keeps a thing of a scope whatever the limits of retention say, until Unpin. Whether it is there the stores look: see
+// their Pin. What is pinned already stays so.
+func (tx *Tx) Pin(scope string, p Pinned) error {
+	err := checkStore(p.Store)
+	if err == nil {
+		err = CheckID("pinned", p.ID)
+	}
+	if err == nil {
+		err = CheckID("pinned owner", p.Owner)
+	}
+	if err != nil {
+		return err
+	}
+	id, err := tx.Scope(scope)
+	if err != nil {
+		return err
+	}
+	columns := []any{id, p.Store, p.ID, p.Owner, Nanos(tx.Now())}
+	_, err = tx.Exec(sqlPin, append(columns, Checksum(columns...))...)
+	return err
+}
+
+// Unpin takes a pin away; one that is not there is fine.
+func (tx *Tx) Unpin(scope string, p Pinned) error {
+	id, ok, err := tx.Rx.Scope(scope)
+	if err != nil || !ok {
+		return err
+	}
+	return tx.unpin(id, p)
+}
+
+func (tx *Tx) unpin(scope int64, p Pinned) error {
+	_, err := tx.Exec(sqlUnpin, scope, p.Store, p.ID, p.Owner)
+	return err
+}
+
+// IsPinned reports whether a thing of the scope with this number is pinned.
+func (rx *Rx) IsPinned(scope int64, p Pinned) (bool, error) {
+	return rx.Find(new(int64), sqlIsPinned, scope, p.Store, p.ID, p.Owner)
+}
+
+// pinsList is the list in its cursors.
+const pinsList = "pins"
+
+// Pins gives a page of what is pinned in a scope, by store and id.
+func (d *DB) Pins(ctx context.Context, scope string, at At) (page Page[Pinned], err error) {
+	room, err := at.Room()
+	if err != nil {
+		return page, err
+	}
+	err = d.Read(ctx, "list pins", func(rx *Rx) error {
+		var after Pinned
+		if at.After != "" {
+			if err := rx.ReadCursor(pinsList, at.After, nil, &after.Store, &after.ID, &after.Owner); err != nil {
+				return err
+			}
+		}
+		page = Page[Pinned]{}
+		id, ok, err := rx.Scope(scope)
+		if err != nil || !ok {
+			return err
+		}
+		var rows []Pinned
+		if err := rx.Select(&rows, sqlPins, id, after.Store, after.ID, after.Owner, room.Items+1); err != nil {
+			return err
+		}
+		if page.Items = rows; len(rows) > room.Items {
+			page.Items = rows[:room.Items]
+			last := page.Items[room.Items-1]
+			page.Next = rx.Cursor(pinsList, nil, last.Store, last.ID, last.Owner)
+		}
+		return nil
+	})
+	return page, err
+}

@@ -1,0 +1,120 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// An Origin says where the limits of a store come from.
+type Origin string
+
+// The origins.
+const (
+	ByDefault Origin = "default"  // nobody has said anything: runs are kept as the old program did, and of the others everything
+	Imported  Origin = "imported" // from the config.toml of a tree
+	Set       Origin = "set"      // a person or program has set them
+)
+
+// A StoreRetention is how long a store of a scope keeps what has ended.
+type StoreRetention struct {
+	Store  string
+	Policy db.Policy // its limits
+	Origin Origin
+	SetAt  time.Time // zero by default
+}
+
+// Retention gives what is in force for the stores of a scope, in the order of db.Stores.
+func Retention(ctx context.Context, d *db.DB, scope string) (list []StoreRetention, err error) {
+	for _, store := range db.Stores() {
+		one := StoreRetention{Store: store, Origin: ByDefault}
+		set, ok, err := d.Retention(ctx, scope, store)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			one.Policy, one.SetAt, one.Origin = set.Policy, set.SetAt, Set
+			if set.Imported {
+				one.Origin = Imported
+			}
+		case store == db.StoreRuns:
+			one.Policy = db.Policy{Age: runs.DefaultMaxAgeDays * 24 * time.Hour, Count: runs.DefaultMaxRunsPerAgent}
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// PruneOptions are the choices of Prune. The zero value takes what the retention of the default scope does not keep.
+type PruneOptions struct {
+	Scope  string
+	Stores []string   // which stores are pruned; none means all
+	Policy *db.Policy // the limits for each of them; nil: those in force. What it says besides its limits does not count
+	DryRun bool       // counts and removes nothing
+	// Each is called for each thing that went, or would go; nil is nobody.
+	Each func(store string, gone db.Gone)
+}
+
+// A StorePruned is what Prune did to a store.
+type StorePruned struct {
+	StoreRetention
+	db.Pruned
+}
+
+// Prune removes from the stores of a scope what their retention does not keep: ended runs and live runs, ended workers, agents
+// that have left the registry, claims that are over. What waits, lives, is held or is pinned stays. A store without limits is
+// not looked at. It works in short transactions, and what it removed before an error stays removed; run again, it goes on. What
+// keeps one store from being pruned keeps no other.
+func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
+	inForce, err := Retention(ctx, d, o.Scope)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range inForce {
+		if len(o.Stores) > 0 && !slices.Contains(o.Stores, r.Store) {
+			continue
+		}
+		if o.Policy != nil {
+			r.Policy = db.Policy{Age: o.Policy.Age, Count: o.Policy.Count, Bytes: o.Policy.Bytes}
+		}
+		one := StorePruned{StoreRetention: r}
+		if r.Policy.Limited() {
+			policy := r.Policy
+			policy.DryRun = o.DryRun
+			if o.Each != nil {
+				policy.Each = func(gone db.Gone) { o.Each(r.Store, gone) }
+			}
+			var failed error
+			one.Pruned, failed = prune(ctx, d, o.Scope, r.Store, policy)
+			err = errors.Join(err, failed)
+		}
+		done = append(done, one)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return done, err
+}
+
+func prune(ctx context.Context, d *db.DB, scope, store string, policy db.Policy) (db.Pruned, error) {
+	switch store {
+	case db.StoreRuns:
+		return runs.NewStore(d, runs.Options{Scope: scope}).Prune(ctx, policy)
+	case db.StoreLive:
+		return live.NewStore(d, live.Options{Scope: scope}).Prune(ctx, policy)
+	case db.StoreAgents:
+		return agents.NewRegistry(d, agents.Options{Scope: scope}).Prune(ctx, policy)
+	case db.StoreCheckpoints:
+		return checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Prune(ctx, policy)
+	default:
+		return workers.NewRuntimes(d, scope).Prune(ctx, policy)
+	}
+}

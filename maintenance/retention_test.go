@@ -1,0 +1,224 @@
+package maintenance_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/maintenance"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+const month = 31 * 24 * time.Hour
+
+// A house is a file in which every store has one thing that ended, one that ended and is pinned, and one that lives or waits;
+// all of them are a month old.
+type house struct {
+	t     *testing.T
+	d     *db.DB
+	clock *dbtest.Clock
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, clock: dbtest.NewClock(theTime)}
+	h.d = dbtest.Open(t, db.Options{Now: h.clock.Now, Synchronous: db.SyncNormal})
+	traces, lives := runs.NewStore(h.d, runs.Options{}), live.NewStore(h.d, live.Options{})
+	registry, waiting := agents.NewRegistry(h.d, agents.Options{}), checkpoints.NewStore(h.d, checkpoints.Options{})
+	runtime := must(workers.Open(t.Context(), h.d, workers.RuntimeOptions{RuntimeID: "runtime"}))(t)
+	for _, id := range []string{"ended", "pinned", "lives"} {
+		ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "agent", Intent: "be pruned"}))
+		must(lives.CreateRunWithID(t.Context(), id, "session", "be pruned"))(t)
+		agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base", StartedAt: h.clock.Now(), Status: agents.Active}
+		worker := must(runtime.CreateWorker(t.Context(), workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
+		flow := &checkpoints.PausedWorkflow{
+			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: "flow", Start: "gate", MaxIterations: 1}, PausedStageID: "gate", Prompt: "prune?",
+		}
+		ok(t, waiting.Save(t.Context(), flow))
+		if id != "lives" {
+			done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: h.clock.Now()}}
+			ok(t, traces.WriteEnded(t.Context(), runs.Ended{RunID: id, AgentID: "agent", Termination: done}))
+			must(lives.Append(t.Context(), id, live.Batch{Events: []live.Event{live.AgentEnd("done")}}))(t)
+			agent.Status, agent.CompletedAt = agents.Complete, new(h.clock.Now())
+			must(runtime.StopWorker(t.Context(), worker, nil))(t)
+			claim, claimed, err := waiting.Claim(t.Context(), id)
+			ok(t, err)
+			if !claimed {
+				t.Fatal("nobody can claim it")
+			}
+			ok(t, claim.Complete(t.Context()))
+		}
+		ok(t, registry.Save(t.Context(), agent))
+		if id == "pinned" {
+			ok(t, traces.Pin(t.Context(), runs.RunRef{AgentID: "agent", RunID: id}))
+			ok(t, lives.Pin(t.Context(), id))
+			ok(t, registry.Pin(t.Context(), agent.SessionID))
+			ok(t, waiting.Pin(t.Context(), id))
+			ok(t, workers.NewRuntimes(h.d, "").Pin(t.Context(), worker))
+		}
+	}
+	h.clock.Advance(month)
+	return h
+}
+
+func must[T any](value T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		ok(t, err)
+		return value
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left are the things that are in the file, by store.
+func (h *house) left() map[string]string {
+	h.t.Helper()
+	left := map[string]string{}
+	ok(h.t, h.d.Read(h.t.Context(), "look", func(rx *db.Rx) error {
+		for store, query := range map[string]string{
+			db.StoreRuns:        `SELECT run_id FROM runs ORDER BY key`,
+			db.StoreLive:        `SELECT run_id FROM live_runs ORDER BY key`,
+			db.StoreAgents:      `SELECT session_id FROM agents ORDER BY id`,
+			db.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state FROM checkpoints`,
+			db.StoreWorkers:     `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002' THEN 'pinned' ELSE 'lives' END FROM workers ORDER BY key`,
+		} {
+			var ids []string
+			if err := rx.Select(&ids, query); err != nil {
+				return err
+			}
+			left[store] = strings.ReplaceAll(strings.Join(ids, " "), "agent-", "")
+		}
+		return nil
+	}))
+	return left
+}
+
+func removed(t *testing.T, done []maintenance.StorePruned) (stores []string) {
+	t.Helper()
+	for _, one := range done {
+		for range one.Removed {
+			stores = append(stores, one.Store)
+		}
+	}
+	return stores
+}
+
+func TestPruneOfEveryStoreKeepsWhatIsPinnedAndWhatLives(t *testing.T) {
+	h := newHouse(t)
+	before := h.left()
+	policy := &db.Policy{Age: db.KeepNone, Count: db.KeepNone, Bytes: db.KeepNone}
+
+	var would, went []string
+	done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
+		would = append(would, store+" "+gone.ID)
+	}})
+	ok(t, err)
+	if after := h.left(); after[db.StoreRuns] != before[db.StoreRuns] || !slices.Equal(removed(t, done), db.Stores()) {
+		t.Errorf("a dry run did %+v, and left %v", done, after)
+	}
+
+	done, err = maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy, Each: func(store string, gone db.Gone) {
+		went = append(went, store+" "+gone.ID)
+	}})
+	ok(t, err)
+	if !slices.Equal(removed(t, done), db.Stores()) || !slices.Equal(went, would) {
+		t.Errorf("it did %+v: %v, and would have done %v", done, went, would)
+	}
+	for _, one := range done {
+		if one.Bytes <= 0 && one.Store != db.StoreWorkers || one.Remaining != 1 { // the worker's transcript is empty
+			t.Errorf("it says %+v", one)
+		}
+	}
+	for store, left := range h.left() {
+		want := map[string]string{db.StoreCheckpoints: "pinned lives:paused"}[store]
+		if want == "" {
+			want = "pinned lives"
+		}
+		if left != want {
+			t.Errorf("of %s %q is left, not %q", store, left, want)
+		}
+	}
+
+	ok(t, runs.NewStore(h.d, runs.Options{}).Unpin(t.Context(), runs.RunRef{AgentID: "agent", RunID: "pinned"}))
+	done, err = maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy})
+	ok(t, err)
+	if got := removed(t, done); !slices.Equal(got, []string{db.StoreRuns}) {
+		t.Errorf("without its pin the run is not among %v", got)
+	}
+}
+
+func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
+	h := newHouse(t)
+	done := must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
+	if got := removed(t, done); !slices.Equal(got, []string{db.StoreRuns}) { // ended 31 days ago
+		t.Errorf("by default %v went", got)
+	}
+	ok(t, h.d.SetRetention(t.Context(), "", db.StoreLive, db.Policy{Age: month - time.Hour}))
+	ok(t, h.d.SetRetention(t.Context(), "", db.StoreAgents, db.Policy{Age: month + time.Hour}))
+	ok(t, h.d.SetRetention(t.Context(), "", db.StoreWorkers, db.Policy{Bytes: 1 << 20}))
+	ok(t, h.d.SetRetention(t.Context(), "", db.StoreCheckpoints, db.Policy{Count: db.KeepNone}))
+	ok(t, h.d.SetRetention(t.Context(), "other", db.StoreWorkers, db.Policy{Count: db.KeepNone}))
+	done = must(maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{}))(t)
+	if got := removed(t, done); !slices.Equal(got, []string{db.StoreLive, db.StoreCheckpoints}) {
+		t.Errorf("with limits %v went", got)
+	}
+	for _, r := range must(maintenance.Retention(t.Context(), h.d, ""))(t) {
+		want := maintenance.Set
+		if r.Store == db.StoreRuns {
+			want = maintenance.ByDefault
+		}
+		if r.Origin != want || r.SetAt.IsZero() != (want == maintenance.ByDefault) {
+			t.Errorf("in force is %+v", r)
+		}
+	}
+	ok(t, h.d.SetRetention(t.Context(), "", db.StoreLive, db.Policy{}))
+	if _, is, err := h.d.Retention(t.Context(), "", db.StoreLive); is || err != nil {
+		t.Errorf("after it was taken away: %v, %v", is, err)
+	}
+}
+
+func TestWhatIsNoLimitOrNoStoreIsRefused(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for what, err := range map[string]error{
+		"a limit":   d.SetRetention(t.Context(), "", db.StoreRuns, db.Policy{Count: -2}),
+		"a store":   d.SetRetention(t.Context(), "", "files", db.Policy{Count: 1}),
+		"to pin":    runs.NewStore(d, runs.Options{}).Pin(t.Context(), runs.RunRef{AgentID: "a", RunID: "none"}),
+		"to pin it": live.NewStore(d, live.Options{}).Pin(t.Context(), "none"),
+	} {
+		if !errors.Is(err, db.ErrInvalid) && !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestPinsAreListedInPages(t *testing.T) {
+	h := newHouse(t)
+	var list []string
+	for at := (db.At{Limit: 2}); ; {
+		page := must(h.d.Pins(t.Context(), "", at))(t)
+		for _, p := range page.Items {
+			list = append(list, strings.Join([]string{p.Store, p.ID, p.Owner}, ":"))
+		}
+		if at.After = page.Next; at.After == "" {
+			break
+		}
+	}
+	want := []string{"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent", "workers:worker-00000002:runtime"}
+	if !slices.Equal(list, want) {
+		t.Errorf("pinned are %v", list)
+	}
+}

@@ -1,0 +1,36 @@
+package live
+
+import (
+	"context"
+
+	"selvedge/db"
+)
+
+// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same, and so does a cap on runs.
+// db.ErrNotFound: there is no such run. A pin is of the run's id: a run that comes under it later is pinned too.
+func (s *Store) Pin(ctx context.Context, runID string) error {
+	return s.db.Write(ctx, "pin live run", func(tx *db.Tx) error { return s.PinTx(tx, runID) })
+}
+
+// PinTx is Pin inside a transaction.
+func (s *Store) PinTx(tx *db.Tx, runID string) error {
+	if _, err := s.GetTx(&tx.Rx, runID); err != nil {
+		return err
+	}
+	return tx.Pin(s.scope, pin(runID))
+}
+
+// Unpin takes the pin of a run away; one without is fine.
+func (s *Store) Unpin(ctx context.Context, runID string) error {
+	return s.db.Reclaim(ctx, "unpin live run", func(tx *db.Tx) error { return s.UnpinTx(tx, runID) })
+}
+
+// UnpinTx is Unpin inside a transaction.
+func (s *Store) UnpinTx(tx *db.Tx, runID string) error {
+	if err := tx.Of(s.db); err != nil {
+		return named("unpin live run", runID, err)
+	}
+	return tx.Unpin(s.scope, pin(runID))
+}
+
+func pin(runID string) db.Pinned { return db.Pinned{Store: db.StoreLive, ID: runID} }

@@ -1,0 +1,36 @@
+package runs
+
+import (
+	"context"
+
+	"selvedge/db"
+)
+
+// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same. ErrNotFound: there is no such run. A pin
+// is of the run's name: a run that comes under it later is pinned too.
+func (s *Store) Pin(ctx context.Context, run RunRef) error {
+	return s.db.Write(ctx, "pin run", func(tx *db.Tx) error { return s.PinTx(tx, run) })
+}
+
+// PinTx is Pin inside a transaction.
+func (s *Store) PinTx(tx *db.Tx, run RunRef) error {
+	if _, err := s.GetTx(&tx.Rx, run); err != nil {
+		return err
+	}
+	return tx.Pin(s.scope, run.pin())
+}
+
+// Unpin takes the pin of a run away; one without is fine.
+func (s *Store) Unpin(ctx context.Context, run RunRef) error {
+	return s.db.Reclaim(ctx, "unpin run", func(tx *db.Tx) error { return s.UnpinTx(tx, run) })
+}
+
+// UnpinTx is Unpin inside a transaction.
+func (s *Store) UnpinTx(tx *db.Tx, run RunRef) error {
+	if err := tx.Of(s.db); err != nil {
+		return run.failed("unpin run", err)
+	}
+	return tx.Unpin(s.scope, run.pin())
+}
+
+func (r RunRef) pin() db.Pinned { return db.Pinned{Store: db.StoreRuns, ID: r.RunID, Owner: r.AgentID} }
