@@ -22,10 +22,7 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	if err != nil {
 		return x, err
 	}
-	var scopes []string
-	err = d.Read(ctx, "list scopes", func(rx *db.Rx) error {
-		return rx.Select(&scopes, `SELECT name FROM scopes ORDER BY id`)
-	})
+	scopes, err := scopesOf(ctx, d)
 	if err != nil {
 		return x, err
 	}

@@ -10,6 +10,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/workers"
@@ -93,7 +94,7 @@ func (r *Runtime) Submit(ctx context.Context, task string) error {
 
 // Work does what there is to do, and what processes that died have left, and returns when nothing is.
 func (r *Runtime) Work(ctx context.Context) error {
-	if _, err := r.paused.RecoverOrphaned(ctx); err != nil {
+	if _, err := maintenance.Recover(ctx, r.file); err != nil {
 		return err
 	}
 	tasks, err := r.paused.List(ctx)

@@ -1,0 +1,67 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A Recovery says what Recover did in one scope.
+type Recovery struct {
+	Scope        string
+	Checkpoints  int // claims of the dead: their runs wait again
+	Runs         int // traces that were open and are incomplete now
+	Live         int // live runs that failed now
+	Agents       int // agents that were active and are abandoned now
+	Reservations int // those that were over and are gone now
+}
+
+// Recover takes, in every store and every scope, what only the dead held: it is Recover of checkpoints, runs, live runs and
+// agents, and RecoverReservations. It is safe at any time, from anywhere: what a process that lives or is stopped holds stays,
+// this one's too, whichever handle took it, and so does a run that waits at a checkpoint or is being resumed. Workers hold
+// nothing that dies with a process. A program calls it when it starts, and where it finds that something is held.
+//
+// It gives the scopes in which there was something to do. What can't be recovered keeps nobody from what can: the error then
+// joins all that were met. It works in short transactions, and what it did before an error stays done.
+func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
+	scopes, err := scopesOf(ctx, d)
+	for _, scope := range scopes {
+		was := Recovery{Scope: scope}
+		one := was
+		for _, store := range []struct {
+			count   *int
+			recover func(context.Context) (int, error)
+		}{
+			{&one.Checkpoints, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Recover},
+			{&one.Runs, runs.NewStore(d, runs.Options{Scope: scope}).Recover},
+			{&one.Live, live.NewStore(d, live.Options{Scope: scope}).Recover},
+			{&one.Agents, agents.NewRegistry(d, agents.Options{Scope: scope}).Recover},
+			{&one.Reservations, func(ctx context.Context) (int, error) { return d.RecoverReservations(ctx, scope) }},
+		} {
+			n, failed := store.recover(ctx)
+			*store.count = n
+			if err = errors.Join(err, failed); failed != nil && ctx.Err() != nil {
+				break
+			}
+		}
+		if one != was {
+			done = append(done, one)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return done, err
+}
+
+func scopesOf(ctx context.Context, d *db.DB) (names []string, err error) {
+	err = d.Read(ctx, "list scopes", func(rx *db.Rx) error {
+		return rx.Select(&names, `SELECT name FROM scopes ORDER BY id`)
+	})
+	return names, err
+}
