@@ -124,6 +124,3 @@ func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 		return slices.Clone(list)
 	}
 }
-
-// LeaveWALLocked leaves SQLite's write lock with the writing connection, as a failed unlock does.
-func (d *DB) LeaveWALLocked() { d.file().LeaveWALLocked() }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,7 @@ import (
 type saboteur struct {
 	listener int
 	number   atomic.Int32 // of the call that is to fail
+	unlocks  atomic.Bool  // of fcntl's calls, those that unlock, and not those that lock
 	errno    atomic.Int32 // and what with
 	from, to atomic.Int64 // which calls, counted from 1 after arm
 	seen     atomic.Int64
@@ -89,7 +91,7 @@ func (s *saboteur) run() {
 			continue // the thread that asked was interrupted
 		}
 		answer := seccompAnswer{id: asked.id, flags: seccompNotifContinue}
-		if asked.nr == s.number.Load() {
+		if asked.nr == s.number.Load() && (asked.nr != unix.SYS_FCNTL || s.counts(asked.args[1], asked.args[2])) {
 			if n := s.seen.Add(1); n >= s.from.Load() && n <= s.to.Load() {
 				answer.flags, answer.errno = 0, -s.errno.Load()
 			}
@@ -98,10 +100,16 @@ func (s *saboteur) run() {
 	}
 }
 
-// arm has the calls of one number from the n-th to the m-th from now on fail.
-func (s *saboteur) arm(number int32, errno unix.Errno, n, m int64) {
+// counts takes of fcntl's calls those that lock, or those that unlock.
+func (s *saboteur) counts(command, lock uint64) bool {
+	return command == unix.F_SETLK && ((*(**unix.Flock_t)(unsafe.Pointer(&lock))).Type == unix.F_UNLCK) == s.unlocks.Load()
+}
+
+// arm has the calls of one name from the n-th to the m-th from now on fail.
+func (s *saboteur) arm(name string, errno unix.Errno, n, m int64) {
 	s.to.Store(0)
-	s.number.Store(number)
+	s.number.Store(int32(calls[name]))
+	s.unlocks.Store(name == "unlock")
 	s.errno.Store(int32(errno))
 	s.seen.Store(0)
 	s.from.Store(n)
@@ -112,13 +120,18 @@ func (s *saboteur) disarm() { s.to.Store(0) }
 
 func init() { programs["unlucky"] = unlucky }
 
-var calls = map[string]uint32{"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT}
+var calls = map[string]uint32{
+	"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT, "lock": unix.SYS_FCNTL, "unlock": unix.SYS_FCNTL,
+	"pread64": unix.SYS_PREAD64,
+}
 
-var errnos = map[string]unix.Errno{"EIO": unix.EIO, "ENOSPC": unix.ENOSPC, "EDQUOT": unix.EDQUOT}
+var errnos = map[string]unix.Errno{
+	"EIO": unix.EIO, "ENOSPC": unix.ENOSPC, "EDQUOT": unix.EDQUOT, "EINTR": unix.EINTR, "ENOLCK": unix.ENOLCK,
+}
 
 // unlucky does what its lines say, on a disk that fails when they say so, and answers each. Arguments: path, synchronous.
 func unlucky(args []string) error {
-	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"])
+	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"], calls["lock"], calls["pread64"])
 	if err != nil {
 		return err
 	}
@@ -130,6 +143,8 @@ func unlucky(args []string) error {
 	var d *db.DB
 	var unknown int64 // the batch of the last call whose outcome is unknown
 	add := func(name string) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
 		err := d.Write(ctx, "add", func(tx *db.Tx) error {
 			batch := tx.Batch()
 			if batch != tx.Batch() {
@@ -154,7 +169,7 @@ func unlucky(args []string) error {
 		case "fail": // call, errno, from, to
 			var from, to int64
 			_, _ = fmt.Sscan(words[3]+" "+words[4], &from, &to)
-			s.arm(int32(calls[words[1]]), errnos[words[2]], from, to)
+			s.arm(words[1], errnos[words[2]], from, to)
 			fmt.Println("armed")
 		case "mend":
 			s.disarm()
@@ -308,5 +323,34 @@ func TestReopeningSettlesWhatTheHandleBeforeCouldNot(t *testing.T) {
 	beside.Kill()
 	if names := namesAt(t, path); !slices.Equal(names, []string{"a"}) {
 		t.Errorf("after a kill %v are there", names)
+	}
+}
+
+// The connections of a process share a list of its locks. What could not be given back stays in it until the last of them is
+// closed, where nobody takes care: then nobody in the process writes any more, or nobody in another.
+func TestLocksThatCouldNotBeGivenBackKeepNobodyOut(t *testing.T) {
+	path := numbersAt(t)
+	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "names -> [a]")
+	other := dbtest.Start(t, "stepper", path, "b")
+	names := []string{"a"}
+	for n := 1; n < 16; n += 5 { // how many of a transaction's unlocks go well
+		for _, errno := range []string{"EIO", "EINTR", "ENOLCK"} {
+			goOn(t, p, fmt.Sprintf("fail unlock %s %d %d -> armed", errno, n, n+9))
+			names = append(names, fmt.Sprintf("c%02d", len(names)))
+			goOn(t, p, "add "+names[len(names)-1]+" -> nil", "names -> "+fmt.Sprint(names), "mend -> mended true")
+		}
+	}
+	other.Send("write")
+	other.Expect("0")
+	other.Wait()
+	goOn(t, p, "add d -> nil", "close -> nil")
+	p.Wait()
+}
+
+func TestLockCallsThatFailAreSaidToFailAtOnce(t *testing.T) {
+	for _, errno := range []string{"EIO", "EINTR", "ENOLCK"} {
+		story(t, "FULL", "open -> nil", "add a -> nil", "fail lock "+errno+" 1 3 -> armed", "add b -> nil", "names -> [a b]",
+			"fail lock "+errno+" 1 999 -> armed", "add c -> input/output error", "names -> input/output error", "mend -> mended true",
+			"names -> [a b]", "add d -> nil", "names -> [a b d]", "close -> nil")
 	}
 }

@@ -137,14 +137,3 @@ func TestWhoWaitsForACallOfItsOwnProcessIsToldSo(t *testing.T) {
 		return nil
 	}))
 }
-
-func TestAWriterThatSQLiteLockedOutByItsOwnLockGoesOn(t *testing.T) {
-	path, d := openTable(t, numbers)
-	must(t, d.Write(t.Context(), "before", insert("own", 1)))
-	d.LeaveWALLocked()
-	must(t, tryWrite(t, d))
-	other := dbtest.Start(t, "stepper", path, "other")
-	other.Send("step")
-	other.Expect("0")
-	other.Wait()
-}

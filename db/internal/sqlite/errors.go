@@ -29,7 +29,7 @@ func primary(err error) int { return code(err) & 0xff }
 
 func isBusy(err error) bool {
 	p := primary(err)
-	return p == sqlite3.SQLITE_BUSY || p == sqlite3.SQLITE_LOCKED
+	return p == sqlite3.SQLITE_BUSY || p == sqlite3.SQLITE_LOCKED || p == sqlite3.SQLITE_PROTOCOL
 }
 
 // failure says what an error of SQLite or the system means. Other errors, and what is said already, pass as they are.
@@ -85,7 +85,7 @@ func kind(err error, errno syscall.Errno) error {
 		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			return kindOfErrno(errno)
 		}
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
 		return engine.ErrBusy
 	case sqlite3.SQLITE_FULL:
 		return engine.ErrFull

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"syscall"
+	"unsafe"
 
 	"github.com/jmoiron/sqlx"
 	"modernc.org/libc"
@@ -15,7 +16,6 @@ import (
 type handle struct {
 	conn *sqlx.Conn
 	db   uintptr
-	file uintptr // its sqlite3_file; 0 in memory
 }
 
 func handleOf(conn *sqlx.Conn) (handle, error) {
@@ -27,7 +27,9 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 				h.db = uintptr(field.Uint())
 				tls := libc.NewTLS()
 				defer tls.Close()
-				h.file = mainFile(tls, h.db)
+				if file := mainFile(tls, h.db); file != 0 {
+					mindLocks(file)
+				}
 				return nil
 			}
 		}
@@ -66,4 +68,19 @@ func (h handle) errno() syscall.Errno {
 		return nil
 	})
 	return syscall.Errno(n)
+}
+
+// mainFile is the sqlite3_file of a connection; 0 in memory.
+func mainFile(tls *libc.TLS, db uintptr) uintptr {
+	size := int(unsafe.Sizeof(uintptr(0)))
+	pointer := tls.Alloc(size)
+	defer tls.Free(size)
+	if sqlite3.Xsqlite3_file_control(tls, db, 0, sqlite3.SQLITE_FCNTL_FILE_POINTER, pointer) != sqlite3.SQLITE_OK {
+		return 0
+	}
+	file := **(**uintptr)(unsafe.Pointer(&pointer))
+	if file == 0 || (*(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))).FpMethods == 0 {
+		return 0
+	}
+	return file
 }

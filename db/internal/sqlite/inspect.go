@@ -3,9 +3,6 @@ package sqlite
 import (
 	"context"
 
-	"modernc.org/libc"
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"selvedge/db/internal/engine"
 )
 
@@ -57,15 +54,4 @@ func (e *Engine) OnVisit() <-chan struct{} {
 	defer e.visits.mu.Unlock()
 	e.visits.begun = begun
 	return begun
-}
-
-// LeaveWALLocked leaves the writing connection as a failed unlock does: it holds SQLite's write lock, outside any transaction.
-func (e *Engine) LeaveWALLocked() {
-	h := e.writer.session.handle
-	_ = h.conn.Raw(func(any) error {
-		tls := libc.NewTLS()
-		defer tls.Close()
-		h.shmLock(tls, walWriteLock, sqlite3.SQLITE_SHM_LOCK|sqlite3.SQLITE_SHM_EXCLUSIVE)
-		return nil
-	})
 }

@@ -105,6 +105,9 @@ func dataSource(path string, r role) string {
 
 // openPool gives a pool of at most size connections to path. Nothing is opened yet.
 func openPool(path string, r role, size int) (*sqlx.DB, error) {
+	if err := minded(); err != nil {
+		return nil, err
+	}
 	pool, err := sqlx.Open("sqlite", dataSource(path, r))
 	if err != nil {
 		return nil, err

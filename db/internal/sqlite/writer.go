@@ -324,8 +324,7 @@ func (w *writer) lock(again bool) bool {
 		case err == nil:
 			w.holds.Store(true)
 			return true
-		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing; or it is our own lock
-			w.session.handle.unlockWAL()
+		case isBusy(err) && stay(): // a program outside our queue, such as sqlite3, is writing
 			time.Sleep(lock.Retry)
 		case isBusy(err):
 			w.unlock()
@@ -350,7 +349,6 @@ func (w *writer) refuse(err error) {
 func (w *writer) unlock() {
 	w.holds.Store(false)
 	if w.turns != nil {
-		w.session.handle.unlockWAL() // else an idle process might keep everybody out
 		w.turns.Unlock()
 	}
 }

@@ -1,0 +1,234 @@
+package sqlite
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// SQLite takes a lock call on the -shm file that failed, whatever the reason, for one that found the lock taken: a reader then
+// tries again for ten seconds whatever its context says, and a writer for ever. Of an unlock that failed it takes no notice, but
+// its list of this process's locks, which all connections to the file share, keeps that one until the last of them is closed.
+// So it is given a fcntl that tries again, that tells a failure from a lock that is taken, and that gives back later what could
+// not be given back at once. Meanwhile the kernel may know of more locks than SQLite, and never of fewer.
+
+// The bytes of the -shm file that are locked while it is used: sqlite.org/walformat.html, section 2.3.
+const (
+	firstShmLock = 120
+	shmLocks     = 8
+)
+
+// lockTries is how often a lock call is made that fails, and not because of another lock.
+const lockTries = 4
+
+// unlockAgain is how long an unlock that failed waits for its next try.
+const unlockAgain = 10 * time.Millisecond
+
+type (
+	fcntlCall   func(tls *libc.TLS, fd, command int32, args uintptr) int32
+	closeCall   func(tls *libc.TLS, fd int32) int32
+	shmLockCall func(tls *libc.TLS, file uintptr, at, count, how int32) int32
+)
+
+// system is what SQLite calls without us.
+var system struct {
+	vfs   uintptr
+	fcntl fcntlCall
+	close closeCall
+}
+
+// minded makes sure that SQLite calls us. It is the way that sqlite.org/c3ref/vfs.html describes, xSetSystemCall.
+var minded = sync.OnceValue(func() error {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	system.vfs = sqlite3.Xsqlite3_vfs_find(tls, 0)
+	if system.vfs == 0 {
+		return errors.New("SQLite has no file system")
+	}
+	vfs := *(**sqlite3.Tsqlite3_vfs)(unsafe.Pointer(&system.vfs))
+	get := function[func(*libc.TLS, uintptr, uintptr) uintptr](vfs.FxGetSystemCall)
+	set := function[func(*libc.TLS, uintptr, uintptr, uintptr) int32](vfs.FxSetSystemCall)
+	replace := func(name string, was, by unsafe.Pointer) error {
+		text, err := libc.CString(name)
+		if err != nil {
+			return err
+		}
+		defer libc.Xfree(tls, text)
+		old := get(tls, system.vfs, text)
+		if old == 0 {
+			return errors.New("SQLite does not call " + name)
+		}
+		*(*uintptr)(was) = old
+		if set(tls, system.vfs, text, *(*uintptr)(by)) != sqlite3.SQLITE_OK {
+			return errors.New("SQLite keeps its own " + name)
+		}
+		return nil
+	}
+	fcntl, closeFile := fcntlCall(mindedFcntl), closeCall(mindedClose)
+	return errors.Join(
+		replace("fcntl", unsafe.Pointer(&system.fcntl), unsafe.Pointer(&fcntl)),
+		replace("close", unsafe.Pointer(&system.close), unsafe.Pointer(&closeFile)))
+})
+
+// function is the Go function behind a C pointer to one.
+func function[F any](pointer uintptr) F { return *(*F)(unsafe.Pointer(&pointer)) }
+
+func mindedFcntl(tls *libc.TLS, fd, command int32, args uintptr) int32 {
+	if command != unix.F_SETLK {
+		return system.fcntl(tls, fd, command, args)
+	}
+	list := args
+	at := libc.VaUintptr(&list)
+	lock := *(**sqlite3.Tflock)(unsafe.Pointer(&at))
+	bits := shmBits(int64(lock.Fl_start), int64(lock.Fl_len))
+	unlocks.forget(fd, bits)
+	for try := 1; ; try++ {
+		result := system.fcntl(tls, fd, command, args)
+		if result == 0 {
+			return 0
+		}
+		errno := lastErrno(tls)
+		switch {
+		case errno == syscall.EAGAIN || errno == syscall.EACCES: // it is taken
+			return result
+		case try < lockTries:
+			continue
+		case bits != 0 && lock.Fl_type == unix.F_UNLCK:
+			unlocks.owe(fd, bits)
+			return 0
+		case bits != 0:
+			failedLocks.Store(tls, errno)
+		}
+		return result
+	}
+}
+
+func mindedClose(tls *libc.TLS, fd int32) int32 {
+	unlocks.forget(fd, 1<<shmLocks-1) // the kernel unlocks what is closed, and the number may be another file's next
+	return system.close(tls, fd)
+}
+
+func lastErrno(tls *libc.TLS) syscall.Errno {
+	vfs := *(**sqlite3.Tsqlite3_vfs)(unsafe.Pointer(&system.vfs))
+	return syscall.Errno(function[func(*libc.TLS, uintptr, int32, uintptr) int32](vfs.FxGetLastError)(tls, system.vfs, 0, 0))
+}
+
+// shmBits are the locks of a -shm file among some bytes; 0 where they are the database's own, which lie far behind.
+func shmBits(start, length int64) (bits uint8) {
+	for at := max(start, firstShmLock); at < min(start+length, firstShmLock+shmLocks); at++ {
+		bits |= 1 << (at - firstShmLock)
+	}
+	return bits
+}
+
+// unlocks are those that this process owes the kernel.
+var unlocks = debts{of: map[int32]uint8{}}
+
+type debts struct {
+	any atomic.Bool // so that who locks takes no mutex
+
+	mu sync.Mutex
+	of map[int32]uint8 // by descriptor
+}
+
+func (d *debts) owe(fd int32, bits uint8) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.of[fd] |= bits
+	if !d.any.Swap(true) {
+		time.AfterFunc(unlockAgain, d.pay)
+	}
+}
+
+// forget is for locks that somebody takes or gives back anew.
+func (d *debts) forget(fd int32, bits uint8) {
+	if bits == 0 || !d.any.Load() {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of[fd] &^= bits; d.of[fd] == 0 {
+		delete(d.of, fd)
+	}
+}
+
+func (d *debts) pay() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for fd, bits := range d.of {
+		for n := range int64(shmLocks) {
+			unlock := unix.Flock_t{Type: unix.F_UNLCK, Start: firstShmLock + n, Len: 1}
+			if bits&(1<<n) != 0 && unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unlock) == nil {
+				d.of[fd] &^= 1 << n
+			}
+		}
+		if d.of[fd] == 0 {
+			delete(d.of, fd)
+		}
+	}
+	if len(d.of) == 0 {
+		d.any.Store(false)
+		return
+	}
+	time.AfterFunc(unlockAgain, d.pay)
+}
+
+// failedLocks are lock calls that failed a moment ago, by the thread of the connection.
+var failedLocks sync.Map // of *libc.TLS to syscall.Errno
+
+// A lockTable is SQLite's table of what can be done with a file (sqlite.org/c3ref/io_methods.html), with our way to lock the
+// -shm.
+type lockTable struct {
+	sqlite3.Tsqlite3_io_methods
+	lock shmLockCall
+}
+
+// lockTables are made once for each of SQLite's own, and stay.
+var lockTables = struct {
+	sync.Mutex
+	of map[uintptr]*lockTable
+}{of: map[uintptr]*lockTable{}}
+
+// mindLocks gives a connection's file our table. Nobody uses the connection meanwhile.
+func mindLocks(file uintptr) {
+	lockTables.Lock()
+	defer lockTables.Unlock()
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
+	for _, ours := range lockTables.of {
+		if f.FpMethods == uintptr(unsafe.Pointer(ours)) {
+			return // it was in its pool
+		}
+	}
+	table := lockTables.of[f.FpMethods]
+	if table == nil {
+		own := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
+		if own.FxShmLock == 0 {
+			return
+		}
+		table = &lockTable{Tsqlite3_io_methods: *own, lock: function[shmLockCall](own.FxShmLock)}
+		lock := shmLockCall(mindedShmLock)
+		table.FxShmLock = *(*uintptr)(unsafe.Pointer(&lock))
+		lockTables.of[f.FpMethods] = table
+	}
+	f.FpMethods = uintptr(unsafe.Pointer(table))
+}
+
+// mindedShmLock says of a lock call that failed that it failed.
+func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
+	result := (*(**lockTable)(unsafe.Pointer(&f.FpMethods))).lock(tls, file, at, count, how)
+	if result != sqlite3.SQLITE_BUSY {
+		return result
+	}
+	if _, failed := failedLocks.LoadAndDelete(tls); failed {
+		return sqlite3.SQLITE_IOERR_SHMLOCK
+	}
+	return result
+}
