@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -51,6 +52,31 @@ func TestDeleteTakesARunWithAllThatBelongsToIt(t *testing.T) {
 	must(t, d.Write(t.Context(), "delete", func(tx *db.Tx) error { return s.DeleteTx(tx, ref) }))
 	if n := rowsIn(t, s, "run_records"); n != 0 {
 		t.Errorf("%d records are left", n)
+	}
+}
+
+// What is left of a run that is gone is nobody's concern but the next removal's.
+func TestADeletedRunIsGoneAlsoWhereItsRecordsCouldNotBeDropped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Why == "delete run" {
+			cancel()
+		}
+	}})
+	s := runs.NewStore(d, runs.Options{})
+	for _, run := range []string{"r", "s"} {
+		must(t, s.AppendRecords(t.Context(), "a", run, over(run, start)))
+	}
+	must(t, s.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "r"}))
+	if n := rowsIn(t, s, "run_records"); n != 6 {
+		t.Fatalf("%d records are there: it was to be stopped before it dropped them", n)
+	}
+	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("the run is there: %v", err)
+	}
+	must(t, s.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: "s"}))
+	if n := rowsIn(t, s, "run_records"); n != 0 {
+		t.Errorf("the next removal left %d records", n)
 	}
 }
 
