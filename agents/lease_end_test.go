@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -244,7 +245,7 @@ func TestHoldGivesTheCallersErrorBackAsItWas(t *testing.T) {
 	lease := f.lease(t, "main", minute)
 	mine := &db.Error{Op: "mine", Err: errors.New("no")}
 	before := *mine
-	if err := lease.Hold(ctx, "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) || *mine != before {
+	if err := lease.Hold(ctx, "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) || !reflect.DeepEqual(*mine, before) {
 		t.Errorf("%v became %+v", err, mine)
 	}
 }

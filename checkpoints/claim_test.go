@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,7 +105,7 @@ func TestWorkUnderAClaimIsOneTransactionWithIt(t *testing.T) {
 	before := *mine
 	if err := claim.Hold(ctx, "work", func(tx *db.Tx) error {
 		return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx), mine)
-	}); !errors.Is(err, mine) || *mine != before {
+	}); !errors.Is(err, mine) || !reflect.DeepEqual(*mine, before) {
 		t.Errorf("%v became %+v", err, mine)
 	}
 	wantList(t, store)

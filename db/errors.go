@@ -52,7 +52,7 @@ type Error struct {
 	ID     string // its id or path; may be empty
 	Code   int    // the extended SQLite result code; 0 when SQLite did not fail
 	Hint   string // what a person can do about it; may be empty
-	HeldBy int    // with ErrBusy, pid of the process, or the first of them, that holds what was waited for; 0 where the system doesn't tell
+	HeldBy []int  // with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't tell
 	Err    error  // the cause, which wraps a sentinel where one fits
 }
 
@@ -129,10 +129,10 @@ func wrap(op string, err error) error {
 	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 }
 
-// heldBy is the process that err says holds what was waited for.
-func heldBy(err error) int {
-	if f, ok := errors.AsType[*engine.Failure](err); ok && len(f.HeldBy) > 0 {
-		return f.HeldBy[0]
+// heldBy are the processes that err says hold what was waited for.
+func heldBy(err error) []int {
+	if f, ok := errors.AsType[*engine.Failure](err); ok {
+		return f.HeldBy
 	}
-	return 0
+	return nil
 }

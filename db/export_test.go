@@ -31,13 +31,6 @@ func WithGapPatience(t testing.TB, patience time.Duration) {
 	t.Cleanup(func() { sqlite.GapPatience = before })
 }
 
-// PretendFilesystem makes every path lie on a file system with this f_type for the length of a test.
-func PretendFilesystem(t *testing.T, kind int64) {
-	real := machine.StatfsType
-	machine.StatfsType = func(string) (int64, error) { return kind, nil }
-	t.Cleanup(func() { machine.StatfsType = real })
-}
-
 // WriterPragma runs a pragma on the writing connection, in a transaction of its own.
 func (d *DB) WriterPragma(t *testing.T, text string) string {
 	t.Helper()

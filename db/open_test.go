@@ -282,24 +282,6 @@ func TestAFileThatIsTooNewKeepsItsBytes(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesNetworkFileSystems(t *testing.T) {
-	for kind, name := range map[int64]string{0x6969: "NFS", 0xFF534D42: "SMB", 0xFE534D42: "SMB", 0x01021997: "9p"} {
-		t.Run(fmt.Sprintf("%#x", kind), func(t *testing.T) {
-			db.PretendFilesystem(t, kind)
-			dir := t.TempDir()
-			path := filepath.Join(dir, "it.db")
-			_, err := db.Open(t.Context(), path, db.Options{})
-			if !errors.Is(err, db.ErrUnsupported) || !strings.Contains(err.Error(), name) {
-				t.Errorf("the error is %v", err)
-			}
-			if there, _ := db.Exists(path); there {
-				t.Error("the file was made")
-			}
-			dbtest.OpenAt(t, path, db.Options{AllowNetworkFS: true})
-		})
-	}
-}
-
 func TestOpenSaysThatAFolderCantBeWritten(t *testing.T) {
 	for _, path := range []string{"/proc/selvedge.db", "/dev/null/selvedge.db"} {
 		_, err := db.Open(t.Context(), path, db.Options{})

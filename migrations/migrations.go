@@ -59,9 +59,6 @@ var ViewsBefore8 = []string{
 	"v_worker_transcripts", "v_workers",
 }
 
-// ViewsVersion counts the changes of the views. A program makes the views of a file anew when they are older than its own.
-const ViewsVersion = 2
-
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
 

@@ -84,6 +84,14 @@ func hintOf(err error) string {
 	return ""
 }
 
+// heldBy are the processes that a busy command waited for.
+func heldBy(err error) []int {
+	if e, ok := errors.AsType[*db.Error](err); ok {
+		return e.HeldBy
+	}
+	return nil
+}
+
 // errorAnswer is what an error looks like with --json, on stderr.
 type errorAnswer struct {
 	Error errorDetail `json:"error" doc:"what went wrong"`
@@ -94,6 +102,7 @@ type errorDetail struct {
 	Op      string `json:"op" doc:"the command that failed, as in \"runs show\"; \"migrate\" where the command line names none"`
 	Message string `json:"message" doc:"one line for people and logs; its wording may change"`
 	Hint    string `json:"hint" doc:"what a person can do about it; may be empty"`
+	HeldBy  []int  `json:"held_by,omitempty" doc:"with busy, pids of the processes that hold what was waited for, where the system tells"`
 }
 
 // report writes the error for whoever called, and gives the exit code.
@@ -104,7 +113,7 @@ func (a *app) report(err error) int {
 	k := classify(err)
 	message, hint := strings.TrimSpace(err.Error()), a.pasteable(hintOf(err))
 	if a.json {
-		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint}}); err == nil {
+		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}}); err == nil {
 			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
 		}
 		return k.exit

@@ -43,36 +43,31 @@ func Share(ctx context.Context, path string, readOnly bool, timeout time.Duratio
 const Retry = 10 * time.Millisecond
 
 func (l *Hold) wait(ctx context.Context, how int, timeout time.Duration) error {
-	_, err := l.waitUnless(ctx, how, timeout, nil)
-	return err
-}
-
-// lookAgain is how long a wait for the exclusive hold lasts before it looks whether it is needed at all, twice as long at
-// most: those who look hold the file together for a moment, and must not meet for ever.
-const lookAgain = 50 * time.Millisecond
-
-// waitUnless waits for the lock, or until enough, asked under a shared lock now and then, says that there is no need.
-func (l *Hold) waitUnless(ctx context.Context, how int, timeout time.Duration, enough func() (bool, error)) (got bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
 	defer cancel()
-	var look time.Time
+	return l.poll(ctx, func() (bool, error) { return taken(flock(l.file, how|unix.LOCK_NB)) })
+}
+
+// poll tries until it is done, or ctx is.
+func (l *Hold) poll(ctx context.Context, try func() (done bool, err error)) error {
 	for {
-		err := flock(l.file, how|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err == nil, err
-		}
-		if enough != nil && time.Now().After(look) && flock(l.file, unix.LOCK_SH|unix.LOCK_NB) == nil {
-			if ok, err := enough(); ok || err != nil {
-				return false, err
-			}
-			look = time.Now().Add(lookAgain + rand.N(lookAgain))
+		if done, err := try(); done || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return false, l.busy(context.Cause(ctx))
+			return l.busy(context.Cause(ctx))
 		case <-time.After(Retry/2 + rand.N(Retry)):
 		}
 	}
+}
+
+// taken reports whether a try at a lock got it.
+func taken(err error) (bool, error) {
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EACCES) { // fcntl(2) allows either
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (l *Hold) busy(cause error) error {
@@ -105,15 +100,50 @@ func (l *Hold) Retake(path string) error {
 	return old.Close()
 }
 
+// aloneByte is locked by the one who may try to have the file alone. It lies beside gateByte.
+const aloneByte = gateByte + 1
+
+// lookAgain is how often who waits to be alone looks whether that is needed at all.
+const lookAgain = 50 * time.Millisecond
+
 // Alone exchanges the shared hold for the exclusive one. While others have the file, enough is asked now and then, under the
 // shared hold, whether it is needed still: they may have done what it was wanted for. Where it fails, or is not needed, the
 // shared hold is held again; in between neither was.
+//
+// One at a time tries and looks; all others wait for that turn and hold nothing. Were they to look together, each would keep
+// the file from the others, and which of them ever had it alone would hang on chance.
 func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool, err error) {
-	alone, err = l.waitUnless(ctx, unix.LOCK_EX, timeout, enough)
-	if err != nil {
+	if alone, err = l.alone(ctx, timeout, enough); err != nil {
 		return false, errors.Join(err, l.Again(ctx, timeout))
 	}
 	return alone, nil
+}
+
+func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
+	defer cancel()
+	if err := flock(l.file, unix.LOCK_UN); err != nil {
+		return false, err
+	}
+	if err := l.poll(ctx, func() (bool, error) { return taken(Byte(l.file, unix.F_WRLCK, aloneByte)) }); err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, Byte(l.file, unix.F_UNLCK, aloneByte)) }()
+	var look time.Time
+	err = l.poll(ctx, func() (done bool, err error) {
+		if alone, err = taken(flock(l.file, unix.LOCK_EX|unix.LOCK_NB)); alone || err != nil {
+			return alone, err
+		}
+		if enough == nil || time.Now().Before(look) || flock(l.file, unix.LOCK_SH|unix.LOCK_NB) != nil {
+			return false, nil
+		}
+		look = time.Now().Add(lookAgain)
+		if done, err = enough(); done || err != nil {
+			return done, err
+		}
+		return false, flock(l.file, unix.LOCK_UN)
+	})
+	return alone, err
 }
 
 // Again goes back to the shared hold.
