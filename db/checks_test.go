@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,5 +61,34 @@ func TestInvariantsAreReadInOnePass(t *testing.T) {
 		if plan := explain(query); len(scansInLoops(plan)) == 0 {
 			t.Errorf("nothing was noticed in %s: %+v", query, plan)
 		}
+	}
+}
+
+func TestEveryTableHasChecksumsOrAReasonForNone(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	var tables []string
+	if err := d.Read(t.Context(), "list tables", func(rx *db.Rx) error {
+		tables = nil
+		return rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	covered := map[string]bool{}
+	for _, sum := range migrations.Checksums {
+		covered[sum.Table] = true
+	}
+	for _, table := range tables {
+		if _, none := migrations.NoChecksum[table]; covered[table] == none {
+			t.Errorf("%s: in migrations.Checksums %v, in migrations.NoChecksum %v", table, covered[table], none)
+		}
+		delete(covered, table)
+	}
+	for table := range migrations.NoChecksum {
+		if !slices.Contains(tables, table) {
+			t.Errorf("migrations.NoChecksum: there is no table %s", table)
+		}
+	}
+	for table := range covered {
+		t.Errorf("migrations.Checksums: there is no table %s", table)
 	}
 }

@@ -176,7 +176,7 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 			if c.detail == "" && len(x.Problems) > 0 || c.detail != "" && !finds(x, "checksums", c.detail) {
 				t.Errorf("%v", x.Problems)
 			}
-			if len(x.Checksums) != 2 || x.Checksums[0].Table != "runs" || x.Checksums[0].Rows != 1 || x.Checksums[0].Without != c.without {
+			if want := (db.ChecksumCount{Table: "runs", Rows: 1, Without: c.without}); !slices.Contains(x.Checksums, want) {
 				t.Errorf("%+v", x.Checksums)
 			}
 		})
@@ -199,7 +199,7 @@ INSERT INTO run_records (id, kind, raw, exact) SELECT (1 << 24) + i, 'opaque', x
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !finds(x, "checksums", "row 16779716 of run_records") || x.Checksums[1] != (db.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
+	if !finds(x, "checksums", "row 16779716 of run_records") || !slices.Contains(x.Checksums, db.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
 		t.Errorf("%v %v", x.Problems, x.Checksums)
 	}
 }

@@ -80,8 +80,8 @@ const (
     coalesce(o.pid, 0) AS pid, coalesce(o.program, '') AS program
 FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
 	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
-	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
@@ -126,12 +126,9 @@ func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 	}
 	l.remember(&tx.Rx, lease)
 	now := Nanos(tx.Now())
-	var note *string
-	if o.Note != "" {
-		note = &o.Note
-	}
-	args := append([]any{scope, l.kind, l.name, note, now, now}, lease.Values()...)
-	ok, err := tx.Find(&l.epoch, sqlReserve, args...)
+	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now, LeaseColumns: lease}
+	columns := row.columns(scope)
+	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: it was reserved meanwhile", ErrConflict)
 	}
@@ -173,6 +170,15 @@ type reservationRow struct {
 	LeaseColumns
 }
 
+// columns are those of the table but epoch and the checksum of these.
+func (r *reservationRow) columns(scope int64) []any {
+	var note *string
+	if r.Note != "" {
+		note = &r.Note
+	}
+	return append([]any{scope, r.Kind, r.Name, note, r.ReservedAt, r.RenewedAt}, r.Values()...)
+}
+
 func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) {
 	var row reservationRow
 	if ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name); err != nil || !ok {
@@ -188,9 +194,9 @@ func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) 
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
-		lease, err := l.held(rx)
+		row, _, err := l.held(rx)
 		if err == nil {
-			l.remember(rx, lease)
+			l.remember(rx, row.LeaseColumns)
 		}
 		return err
 	})
@@ -208,14 +214,13 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 	}
 }
 
-// held gives the lease's columns where it holds, and ErrLeaseLost where it doesn't.
-func (l *Lease) held(rx *Rx) (LeaseColumns, error) {
+// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't.
+func (l *Lease) held(rx *Rx) (row reservationRow, scope int64, err error) {
 	if err := rx.Of(l.db); err != nil {
-		return LeaseColumns{}, l.failed("hold reservation", err)
+		return row, 0, l.failed("hold reservation", err)
 	}
 	rx.BootTime() // before the statements
 	scope, ok, err := rx.Scope(l.scope)
-	var row reservationRow
 	if err == nil && ok {
 		ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name)
 	}
@@ -227,7 +232,7 @@ func (l *Lease) held(rx *Rx) (LeaseColumns, error) {
 	if err == nil && !ok {
 		err = l.lost()
 	}
-	return row.LeaseColumns, l.failed("hold reservation", err)
+	return row, scope, l.failed("hold reservation", err)
 }
 
 func (l *Lease) lost() error {
@@ -240,7 +245,7 @@ func (l *Lease) lost() error {
 
 // HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx.
 func (l *Lease) HoldTx(tx *Tx) error {
-	_, err := l.held(&tx.Rx)
+	_, _, err := l.held(&tx.Rx)
 	return err
 }
 
@@ -254,7 +259,7 @@ func (l *Lease) Hold(ctx context.Context, why string, fn func(*Tx) error) error 
 	})
 }
 
-const sqlRenew = `UPDATE leases SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+const sqlRenew = `UPDATE leases SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, checksum = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 
 // Renew starts the TTL anew. Without one it makes sure that the reservation still holds.
@@ -264,12 +269,13 @@ func (l *Lease) Renew(ctx context.Context) error {
 
 // RenewTx is Renew in a transaction of the caller's.
 func (l *Lease) RenewTx(tx *Tx) error {
-	was, err := l.held(&tx.Rx)
-	if err != nil || was.TTL == nil {
+	row, scope, err := l.held(&tx.Rx)
+	if err != nil || row.TTL == nil {
 		return err
 	}
-	now := tx.RenewLease(was)
-	n, err := tx.Exec(sqlRenew, Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, was.Until)
+	was := row.Until
+	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), tx.RenewLease(row.LeaseColumns)
+	n, err := tx.Exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil, Checksum(row.columns(scope)...), l.epoch, was)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
@@ -283,7 +289,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // ReleaseTx is Release in a transaction of the caller's.
 func (l *Lease) ReleaseTx(tx *Tx) error {
-	was, err := l.held(&tx.Rx)
+	was, _, err := l.held(&tx.Rx)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ const defaultScope int64 = 1
 
 const (
 	sqlFindScope = `SELECT id FROM scopes WHERE name = ?`
-	sqlAddScope  = `INSERT INTO scopes (name) VALUES (?) RETURNING id`
+	sqlAddScope  = `INSERT INTO scopes (name, checksum) VALUES (?, ?) RETURNING id`
 )
 
 // Scope gives the number of the scope called name, the first column of every key. ok is false when nothing was ever
@@ -61,7 +61,7 @@ func (tx *Tx) Scope(name string) (int64, error) {
 	if err := CheckID("scope", name); err != nil {
 		return 0, err
 	}
-	if err := tx.Get(&id, sqlAddScope, name); err != nil {
+	if err := tx.Get(&id, sqlAddScope, name, Checksum(name)); err != nil {
 		return 0, errors.Join(fmt.Errorf("add the scope %q", name), err)
 	}
 	tx.AfterCommit(func() { tx.db.scopes.Store(name, id) })

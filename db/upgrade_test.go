@@ -387,6 +387,9 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 					continue
 				}
 				table := words[n]
+				if fills := j == 2 && len(words) > 3 && strings.Contains(text, "ALTER TABLE "+table+" ADD COLUMN "+words[3]); fills {
+					continue // a column that was not there before
+				}
 				if !made[table] || table == "selvedge_file" || slices.Contains(step.Removes, table) || j != 1 && slices.Contains(step.Rewrites, table) {
 					continue
 				}

@@ -11,6 +11,21 @@ type Checksum struct {
 
 // Checksums are those of the schema.
 var Checksums = []Checksum{
+	{Table: "scopes", Column: "checksum", Covered: []string{"name"}},
+	{Table: "owners", Column: "checksum", Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"}},
+	{Table: "leases", Column: "checksum", Covered: []string{
+		"scope", "kind", "name", "note", "reserved_at", "renewed_at", "owner_id", "lease_ttl", "lease_until", "lease_boot_id",
+		"lease_time_ns", "lease_wall_until",
+	}},
+	{Table: "import_sources", Column: "checksum", Covered: []string{"scope", "kind", "root", "first_at", "last_at"}},
+	{Table: "import_files", Column: "checksum", Covered: []string{
+		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed", "prefix_sha256",
+		"open_line", "records", "imported_at", "tail",
+	}},
+	{Table: "quarantine", Column: "checksum", Covered: []string{
+		"scope", "source", "path", "byte_offset", "what", "reason", "entity_group", "entity_id", "found_at",
+	}},
+	{Table: "quarantine_parts", Column: "checksum", Covered: []string{"quarantine", "part", "raw"}},
 	{Table: "runs", Column: "checksum", Covered: []string{
 		"scope", "agent_id", "run_id", "shown_agent_id", "shown_run_id", "intent", "started_at", "started_at_text", "status",
 		"outcome", "ended_at", "ended_at_text", "turn_count", "others", "summary",
@@ -19,12 +34,15 @@ var Checksums = []Checksum{
 		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code", "verdict",
 		"policy_rule", "policy_param", "raw", "exact", "batch", "recorded_at",
 	}},
+	{Table: "run_append_keys", Column: "checksum", Covered: []string{"append_key", "digest"}},
+	{Table: "run_spent_keys", Column: "checksum", Covered: []string{"append_key", "digest"}}, // which come from run_append_keys
 	{Table: "live_runs", Column: "checksum", Covered: []string{
 		"scope", "run_id", "session_id", "status", "created_at", "created_at_ms", "updated_at", "updated_at_ms", "event_count",
 		"event_count_exact", "kept_events", "kept_bytes", "places", "first_place",
 	}},
 	{Table: "live_texts", Column: "checksum", Covered: []string{"run", "prompt", "result_text", "error", "further"}},
 	{Table: "live_events", Column: "checksum", Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
+	{Table: "live_append_keys", Column: "checksum", Covered: []string{"run", "append_key", "sequence", "digest"}},
 	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
 	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
 		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items", "next_worker_sequence",
@@ -63,4 +81,14 @@ var Checksums = []Checksum{
 	}},
 	{Table: "retention", Column: "checksum", Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
 	{Table: "retention_pins", Column: "checksum", Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
+}
+
+// NoChecksum are the tables whose rows have no checksum, and why they need none.
+var NoChecksum = map[string]string{
+	"selvedge_file":      "one row, which the check of the versions compares with the migrations that were run",
+	"goose_db_version":   "goose's own, compared with selvedge_file by the check of the versions",
+	"run_agents":         "counts that triggers keep, which the invariant runs_agents counts again",
+	"run_leavings":       "numbers of runs whose records are being removed; the invariant runs_records_without_run finds records of any other",
+	"agent_reservations": "the invariant agents_reservations compares them with their agents, which have checksums",
+	"live_scopes":        "counts that statements keep, which the invariant live_scopes counts again",
 }

@@ -49,6 +49,7 @@ var Steps = []Step{
 	{Version: 12, MinReader: 1, MinWriter: 12, Rewrites: []string{"agents"}},
 	{Version: 13, MinReader: 1, MinWriter: 13},
 	{Version: 14, MinReader: 1, MinWriter: 14},
+	{Version: 15, MinReader: 1, MinWriter: 15},
 	{Version: 16, MinReader: 1, MinWriter: 16, Removes: []string{"run_limits"}},
 }
 

@@ -195,9 +195,9 @@ func detach(tx *db.Tx, key int64) error {
 const keysKept = 30 * 24 * time.Hour
 
 const (
-	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, removed_at)
-SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
-ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, removed_at = excluded.removed_at`
+	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, removed_at)
+SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
+ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, removed_at = excluded.removed_at`
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
     SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + traces.BoundLimit + `)`
 )

@@ -35,22 +35,14 @@ func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options)
 	return open(o)
 }
 
-func heldBy(err error) int {
-	var e *db.Error
-	if errors.As(err, &e) {
-		return e.HeldBy
-	}
-	return 0
-}
-
-func (a *app) sayWaiting(pid int) {
+func (a *app) sayWaiting(pids []int) {
 	bound := "--wait bounds this"
 	if a.wait > 0 {
 		bound = fmt.Sprintf("for %v in all", a.wait)
 	}
 	who := "another process"
-	if pid > 0 {
-		who = fmt.Sprintf("process %d", pid)
+	if len(pids) > 0 {
+		who = fmt.Sprintf("process %d", pids[0])
 	}
 	a.note("waiting for %s, which has the file (%s)", who, bound)
 }
@@ -83,11 +75,7 @@ func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 				return
 			case !said && time.Since(since) >= sayAfter:
 				said = true
-				pid := 0
-				if len(h.HeldBy) > 0 {
-					pid = h.HeldBy[0]
-				}
-				a.sayWaiting(pid)
+				a.sayWaiting(h.HeldBy)
 			}
 		}
 	}()

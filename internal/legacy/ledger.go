@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -49,20 +50,21 @@ func (r *ledgerRow) complete() bool { return r.Size == r.Consumed+int64(len(r.Ta
 
 const (
 	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ? AND kind = ? AND root = ?`
-	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at) VALUES (?, ?, ?, ?) RETURNING id`
-	sqlEndSource  = `UPDATE import_sources SET last_at = ? WHERE id = ?`
+	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?) RETURNING id`
+	sqlSource     = `SELECT root, first_at FROM import_sources WHERE id = ?`
+	sqlEndSource  = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
 
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
 	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path = ?`
 	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
 	sqlPutFile    = `
-INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, path) DO UPDATE SET
     state = excluded.state, entity_group = excluded.entity_group, entity_id = excluded.entity_id, entity_row = excluded.entity_row,
     last_sequence = excluded.last_sequence, size = excluded.size, consumed = excluded.consumed, prefix_sha256 = excluded.prefix_sha256,
-    open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at`
+    open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at,
+    checksum = excluded.checksum`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ? AND path = ?`
-	sqlMoveFile   = `UPDATE import_files SET path = ? WHERE source = ? AND path = ?`
 
 	sqlHolder = `
 SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
@@ -95,11 +97,20 @@ func addSource(tx *db.Tx, scope, kind, root string) (source, error) {
 	if s.scope, err = tx.Scope(scope); err != nil {
 		return s, err
 	}
-	return s, tx.Get(&s.id, sqlAddSource, s.scope, kind, []byte(root), db.Nanos(tx.Now()))
+	at := db.Nanos(tx.Now())
+	return s, tx.Get(&s.id, sqlAddSource, s.scope, kind, []byte(root), at, db.Checksum(s.scope, kind, []byte(root), at, nil))
 }
 
 func (s source) end(tx *db.Tx) error {
-	_, err := tx.Exec(sqlEndSource, db.Nanos(tx.Now()), s.id)
+	var row struct {
+		Root    []byte `db:"root"`
+		FirstAt int64  `db:"first_at"`
+	}
+	if err := tx.Get(&row, sqlSource, s.id); err != nil {
+		return err
+	}
+	at := db.Nanos(tx.Now())
+	_, err := tx.Exec(sqlEndSource, at, db.Checksum(s.scope, s.kind, row.Root, row.FirstAt, at), s.id)
 	return err
 }
 
@@ -117,8 +128,12 @@ func (s source) put(tx *db.Tx, r *ledgerRow) error {
 	if len(r.Tail) > 0 {
 		tail = r.Tail
 	}
-	_, err := tx.Exec(sqlPutFile, s.id, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed,
-		r.PrefixSHA256, r.OpenLine, r.Records, tail, db.Nanos(tx.Now()))
+	at := db.Nanos(tx.Now())
+	columns := []any{
+		s.id, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed, r.PrefixSHA256, r.OpenLine, r.Records,
+	}
+	sum := db.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
+	_, err := tx.Exec(sqlPutFile, append(columns, tail, at, sum)...)
 	return err
 }
 
@@ -132,12 +147,15 @@ func (s source) move(tx *db.Tx, from, to string) error {
 	if err := s.releaseFile(tx, to); err != nil {
 		return err
 	}
-	for _, query := range []string{sqlMoveFile, sqlMoveQuarantine} {
-		if _, err := tx.Exec(query, []byte(to), s.id, []byte(from)); err != nil {
-			return err
-		}
+	row, err := s.file(&tx.Rx, from)
+	if err == nil && row != nil {
+		row.Path = []byte(to)
+		err = errors.Join(s.put(tx, row), s.forget(tx, from))
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return s.moveQuarantine(tx, from, to)
 }
 
 // importing has body run between the beginning and the end of an import, and counts what is gone.

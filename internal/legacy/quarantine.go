@@ -49,15 +49,16 @@ FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS 
 	sqlQuarantinePart = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
-INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, bytes, found_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?) RETURNING id`
+INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, bytes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING id`
 	sqlGrowQuarantine   = `UPDATE quarantine SET bytes = bytes + ? WHERE id = ?`
 	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
-	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw) VALUES (?, ?, ?)`
+	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw, checksum) VALUES (?, ?, ?, ?)`
 	sqlReleaseOne       = `DELETE FROM quarantine WHERE source = ? AND path = ? AND byte_offset = ? AND what = ?`
 	sqlReleaseUnread    = `DELETE FROM quarantine WHERE source = ? AND path = ? AND what = 'file'`
 	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE source = ? AND path = ?`
-	sqlMoveQuarantine   = `UPDATE quarantine SET path = ? WHERE source = ? AND path = ?`
+	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at FROM quarantine WHERE source = ? AND path = ?`
+	sqlMoveQuarantine   = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
 	sqlUnreadFiles      = `SELECT path FROM quarantine WHERE source = ? AND what = 'file' AND path > ? ORDER BY path LIMIT ?`
 )
 
@@ -164,8 +165,8 @@ func (s source) quarantine(tx *db.Tx, f finding) (q Quarantined, err error) {
 		group, id = f.whose.group, f.whose.id
 	}
 	var row int64
-	err = tx.Get(&row, sqlAddQuarantine, s.scope, s.id, []byte(f.path), f.offset, f.what, f.reason, group, id, db.Nanos(tx.Now()))
-	if err != nil {
+	columns := []any{s.scope, s.id, []byte(f.path), f.offset, f.what, f.reason, group, id, db.Nanos(tx.Now())}
+	if err = tx.Get(&row, sqlAddQuarantine, append(columns, db.Checksum(columns...))...); err != nil {
 		return q, err
 	}
 	if err := growQuarantine(tx, row, f.raw); err != nil {
@@ -228,10 +229,25 @@ func growQuarantine(tx *db.Tx, id int64, raw []byte) error {
 	}
 	for ; len(raw) > 0; part++ {
 		n := min(len(raw), partBytes)
-		if _, err := tx.Exec(sqlAddPart, id, part, raw[:n]); err != nil {
+		if _, err := tx.Exec(sqlAddPart, id, part, raw[:n], db.Checksum(id, part, raw[:n])); err != nil {
 			return err
 		}
 		raw = raw[n:]
+	}
+	return nil
+}
+
+// moveQuarantine gives what is in quarantine of a file the file's new path.
+func (s source) moveQuarantine(tx *db.Tx, from, to string) error {
+	var rows []quarantineRow
+	if err := tx.Select(&rows, sqlFileQuarantine, s.id, []byte(from)); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		sum := db.Checksum(s.scope, s.id, []byte(to), r.ByteOffset, r.What, r.Reason, r.EntityGroup, r.EntityID, r.FoundAt)
+		if _, err := tx.Exec(sqlMoveQuarantine, []byte(to), sum, r.ID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -266,7 +266,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
-	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest) VALUES (?, ?, ?)`
+	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
 )
 
 // AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
@@ -348,7 +348,7 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		}
 	}
 	if p.Key != "" {
-		_, err = tx.Exec(sqlAddKey, run.Key, p.Key, p.digest)
+		_, err = tx.Exec(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
 	}
 	return run.Key, err
 }

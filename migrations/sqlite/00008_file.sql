@@ -1,4 +1,4 @@
--- The file itself: which of the files that had its name it is, and whose views stand in it.
+-- The file itself: which of the files that had its name it is, and whose views stand in it. Scopes with checksums.
 
 -- +goose Up
 ALTER TABLE selvedge_file ADD COLUMN generation INTEGER NOT NULL DEFAULT 0 CHECK (generation >= 0); -- drawn when the file was made or migrated to this version, and anew when a backup is restored; a cursor of another generation has expired
@@ -8,7 +8,11 @@ ALTER TABLE selvedge_file ADD COLUMN views TEXT NOT NULL DEFAULT ''; -- the name
 -- 62 random bits, and never 0, which is said of files without one.
 UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1;
 
+ALTER TABLE scopes ADD COLUMN checksum INTEGER; -- CRC-32C of name; NULL: from before there were checksums
+UPDATE scopes SET checksum = 737421180 WHERE id = 1 AND name = '';
+
 -- +goose Down
+ALTER TABLE scopes DROP COLUMN checksum;
 ALTER TABLE selvedge_file DROP COLUMN views;
 ALTER TABLE selvedge_file DROP COLUMN views_digest;
 ALTER TABLE selvedge_file DROP COLUMN generation;

@@ -2,6 +2,7 @@
 
 -- +goose Up
 ALTER TABLE owners ADD COLUMN pid_ns INTEGER; -- inode of the namespace that pid belongs to; a pid of another namespace says nothing. NULL: the system has none, or registered before it was kept
+ALTER TABLE owners ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it but id; NULL: from before there were checksums
 
 -- owners.id: number of the process, never given twice
 -- owners.token: made by the process when it opened the file; which byte it keeps locked, far behind the file's last page, follows from it
@@ -22,6 +23,7 @@ CREATE TABLE leases (
     lease_boot_id    TEXT,                                       -- the machine's start that lease_until counts from; NULL: no lease_ttl
     lease_time_ns    INTEGER,                                    -- inode of the time namespace that lease_until counts in, 0 where the system has none; NULL: no lease_ttl
     lease_wall_until INTEGER,                                    -- Unix nanoseconds at which it ends by the wall clock, which decides where lease_until can't be compared and there is no owner; NULL: no lease_ttl
+    checksum         INTEGER,                                    -- CRC-32C of the columns before it but epoch; NULL: changed by hand
     UNIQUE (scope, kind, name),
     CHECK (owner_id IS NOT NULL OR lease_ttl IS NOT NULL),
     CHECK ((lease_ttl IS NULL) = (lease_until IS NULL) AND (lease_ttl IS NULL) = (lease_boot_id IS NULL)
@@ -34,4 +36,5 @@ CREATE INDEX leases_by_owner ON leases (owner_id) WHERE owner_id IS NOT NULL;
 
 -- +goose Down
 DROP TABLE leases;
+ALTER TABLE owners DROP COLUMN checksum;
 ALTER TABLE owners DROP COLUMN pid_ns;

@@ -137,7 +137,7 @@ func (b *Batch) digest() []byte {
 
 const (
 	sqlFindKey = `SELECT sequence, digest FROM live_append_keys WHERE run = ? AND append_key = ?`
-	sqlAddKey  = `INSERT INTO live_append_keys (run, append_key, sequence, digest) VALUES (?, ?, ?, ?)`
+	sqlAddKey  = `INSERT INTO live_append_keys (run, append_key, sequence, digest, checksum) VALUES (?, ?, ?, ?, ?)`
 )
 
 // repeated tells whether a batch of that key is there already, and where it begins.
@@ -160,7 +160,8 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 }
 
 func keep(tx *db.Tx, row *live.Row, key string, digest []byte) error {
-	_, err := tx.Exec(sqlAddKey, row.Key, key, strconv.FormatUint(row.Count(), 10), digest)
+	columns := []any{row.Key, key, strconv.FormatUint(row.Count(), 10), digest}
+	_, err := tx.Exec(sqlAddKey, append(columns, db.Checksum(columns...))...)
 	return err
 }
 

@@ -44,6 +44,18 @@ func Checksum(values ...any) int64 {
 			number('i', uint64(v))
 		case int:
 			number('i', uint64(v))
+		case *int64:
+			if v == nil {
+				number('0', 0)
+			} else {
+				number('i', uint64(*v))
+			}
+		case *string:
+			if v == nil {
+				number('0', 0)
+			} else {
+				bytes('t', unsafe.Slice(unsafe.StringData(*v), len(*v)))
+			}
 		case bool:
 			n := uint64(0)
 			if v {

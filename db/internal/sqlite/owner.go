@@ -91,7 +91,7 @@ const placesKept = 1024
 const (
 	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
 	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
-	sqlAddOwner   = `INSERT INTO owners (token, pid, pid_ns, boot_id, program, registered_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
 	sqlAllOwners  = `SELECT id FROM owners`
 	sqlDropOwner  = `DELETE FROM owners WHERE id = ?`
 )
@@ -111,9 +111,10 @@ func (t *tx) Owner() (int64, error) {
 	var id int64
 	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
 	if err == nil && !ok {
-		err = t.Get(&id, sqlAddOwner, []any{
-			t.engine.token[:], os.Getpid(), nullable(machine.PIDNamespace()), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(),
-		})
+		columns := []any{
+			t.engine.token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+		}
+		err = t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...)))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("register this process as an owner: %w", err)
