@@ -184,6 +184,29 @@ func TestALoweredCapIsReachedInSteps(t *testing.T) {
 	}
 }
 
+// A cap on runs far below what is there holds after a few calls, too.
+func TestALoweredCapOnRunsIsReachedInSteps(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{})
+	err := d.Write(t.Context(), "fill", func(tx *db.Tx) (err error) {
+		for n := 0; n < 450 && err == nil; n++ {
+			_, err = store.CreateRunTx(tx, "session", "p")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store = live.NewStore(d, live.Options{MaxRuns: live.AtMost(10)})
+	for call, want := range []int{251, 52, 10} {
+		create(t, store, "p")
+		list, err := store.List(t.Context())
+		if err != nil || len(list) != want {
+			t.Errorf("behind call %d there are %d runs, not %d: %v", call, len(list), want, err)
+		}
+	}
+}
+
 func TestACapOnRunsTakesALargeRunInSteps(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})

@@ -55,8 +55,11 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	})
 }
 
-// trimmed is how many events one transaction takes out: less than 50 ms of the writer's time.
-const trimmed = 4000
+// What one transaction takes out for a cap or a policy, so that it keeps the writer for less than 50 ms.
+const (
+	trimmed     = 4000 // events
+	removedRuns = 200  // runs, beside their events
+)
 
 // dropOldest holds the cap on runs: those added first go first. What is left to do when a transaction has taken its share
 // of events out is left to the next.
@@ -66,7 +69,7 @@ func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 		return err
 	}
 	share := int64(trimmed)
-	for over := s.caps.runs.over(counts.Runs); over > 0 && share > 0; over-- {
+	for over := min(s.caps.runs.over(counts.Runs), removedRuns); over > 0 && share > 0; over-- {
 		row, found, err := live.OldestRun(tx, scope, counts)
 		if err != nil || !found {
 			return err

@@ -19,7 +19,8 @@ type Store struct {
 type Options struct {
 	// Scope is the name of the scope: what ids are unique in, and what the whole-store calls are about. "" is the default scope.
 	Scope string
-	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their status.
+	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their status; at most 200 of
+	// them for one that is added.
 	MaxRuns Cap
 	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their records as compact JSON.
 	// When an event is added, the oldest go until both hold. An event larger than the bytes goes at once: status, count
