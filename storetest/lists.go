@@ -44,9 +44,10 @@ type things[R, F, G, T any] struct {
 	// began is when a thing was added, as it is kept; nil where that is not kept.
 	began func(described G) time.Time
 	unit  time.Duration // of began
-	// end ends a thing, and prune prunes; nil where nothing is pruned.
-	end   func(ctx context.Context, ref R) error
-	prune func(ctx context.Context, policy db.Policy) (db.Pruned, error)
+	// end ends a thing, and prune prunes; nil where nothing is pruned. What is pruned may be unlisted from its end on.
+	end      func(ctx context.Context, ref R) error
+	prune    func(ctx context.Context, policy db.Policy) (db.Pruned, error)
+	unlisted bool
 }
 
 // lists gives the things of a scope.
@@ -517,7 +518,7 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		left   int
 	}{
 		{"no policy", db.Policy{}, db.Pruned{Remaining: 3}, 4},
-		{"a long time, many and much", db.Policy{Age: time.Hour, Count: 3, Bytes: 1 << 40}, db.Pruned{Remaining: 3}, 4},
+		{"a long time, many and much", db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40}, db.Pruned{Remaining: 3}, 4},
 		{"one, only counted", db.Policy{Count: 1, DryRun: true}, db.Pruned{Removed: 2, Remaining: 1}, 4},
 		{"two", db.Policy{Count: 2, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 2}, 3},
 		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
@@ -529,6 +530,9 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 			t.Errorf("%s: %+v, not %+v", step.name, done, step.pruned)
 		}
 		left := s.list(t, 10)
+		if s.unlisted {
+			step.left = 1
+		}
 		if len(left) != step.left || !slices.Contains(left, runs) {
 			t.Errorf("%s: %v are left of %v, and %v is to stay", step.name, left, oldest, runs)
 		}

@@ -26,9 +26,9 @@ var stores = []store{
 	{"live", slices.Concat(lists[string, live.Filter, live.RunSnapshot, live.RunSnapshot](listedLive).laws(),
 		streams[string, live.RunEventRecord](followedLive).laws(), holdLaws(heldLive, "live"), keeps(valuesOfLive).laws()), heldLive},
 	{"agents", slices.Concat(lists[string, agents.Filter, agents.Entry, agents.Entry](listedAgents).laws(),
-		holdLaws(heldAgents, "agents"), keeps(valuesOfAgents).laws()), heldAgents},
+		streams[string, agents.Change](followedAgents).laws(), holdLaws(heldAgents, "agents"), keeps(valuesOfAgents).laws()), heldAgents},
 	{"checkpoints", slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary](listedCheckpoints).laws(),
-		holdLaws(heldCheckpoints, "checkpoints"), keeps(valuesOfCheckpoints).laws()), heldCheckpoints},
+		streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"), keeps(valuesOfCheckpoints).laws()), heldCheckpoints},
 	{"workers", slices.Concat(lists[workers.WorkerRef, workers.WorkerFilter, workers.WorkerDetail, workers.WorkerSummary](listedWorkers).laws(),
 		keeps(valuesOfWorkers).laws()), nil},
 	{"runtimes", slices.Concat(lists[workers.RuntimeID, workers.RuntimeFilter, workers.RuntimeSummary, workers.RuntimeSummary](listedRuntimes).laws(),
@@ -327,8 +327,33 @@ func listedAgents(_ *testing.T, d *db.DB, scope string) things[string, agents.Fi
 		of:     func(e agents.Entry) string { return e.SessionID },
 		newest: true, forgives: true,
 		began: func(e agents.Entry) time.Time { return e.StartedAt }, unit: time.Nanosecond,
-		end:   func(ctx context.Context, ref string) error { return r.UpdateStatus(ctx, ref, agents.Complete) },
-		prune: r.Prune,
+		end: func(ctx context.Context, ref string) error { // eight days ago, and so it has left the registry
+			_, _, err := r.UpdateEntry(ctx, ref, func(e *agents.Entry) {
+				ended := time.Now().Add(-8 * 24 * time.Hour)
+				e.Status, e.CompletedAt = agents.Complete, &ended
+			})
+			return err
+		},
+		unlisted: true,
+		prune:    r.Prune,
+	}
+}
+
+func followedAgents(_ *testing.T, d *db.DB, scope string) followed[string, agents.Change] {
+	r := agents.NewRegistry(d, agents.Options{Scope: scope})
+	return followed[string, agents.Change]{
+		states: true,
+		add:    func(ctx context.Context, n int) (string, error) { return nth(n), r.Save(ctx, nthEntry(n)) },
+		remove: r.Delete,
+		end:    func(ctx context.Context, id string) error { return r.UpdateStatus(ctx, id, agents.Complete) }, ended: string(agents.Complete),
+		append: func(tx *db.Tx, id string, texts ...string) error {
+			_, _, err := r.UpdateEntryTx(tx, id, func(e *agents.Entry) { e.BaseState = texts[len(texts)-1] })
+			return err
+		},
+		follow:    r.Follow,
+		followAll: func(ctx context.Context) iter.Seq2[agents.Followed, error] { return r.FollowAll(ctx, agents.Filter{}) },
+		before:    r.CursorBefore,
+		says:      func(_ context.Context, c agents.Change) string { return c.Entry.BaseState },
 	}
 }
 
@@ -420,6 +445,33 @@ func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.
 		name:  func(ref checkpoints.Ref) string { return ref.RunID },
 		of:    func(c checkpoints.Summary) checkpoints.Ref { return checkpoints.Ref{RunID: c.RunID} },
 		began: func(c checkpoints.Summary) time.Time { return c.CreatedAt }, unit: time.Nanosecond,
+	}
+}
+
+func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
+	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+	ref := func(id string) checkpoints.Ref { return checkpoints.Ref{RunID: id} }
+	return followed[string, checkpoints.Summary]{
+		states: true,
+		add:    func(ctx context.Context, n int) (string, error) { return nth(n), s.Save(ctx, pausedRun(nth(n))) },
+		remove: func(ctx context.Context, id string) error { return s.Delete(ctx, ref(id)) },
+		end: func(ctx context.Context, id string) error {
+			_, _, err := s.Claim(ctx, id)
+			return err
+		}, ended: string(checkpoints.Claimed),
+		append: func(tx *db.Tx, id string, texts ...string) error {
+			p := pausedRun(id)
+			p.Prompt = texts[len(texts)-1]
+			return s.SaveTx(tx, p)
+		},
+		follow: func(ctx context.Context, id, cursor string) iter.Seq2[checkpoints.Followed, error] {
+			return s.Follow(ctx, ref(id), cursor)
+		},
+		followAll: func(ctx context.Context) iter.Seq2[checkpoints.Followed, error] {
+			return s.FollowAll(ctx, checkpoints.Filter{})
+		},
+		before: func(ctx context.Context, id string, n int64) (string, error) { return s.CursorBefore(ctx, ref(id), n) },
+		says:   func(_ context.Context, c checkpoints.Summary) string { return c.Prompt },
 	}
 }
 

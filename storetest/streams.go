@@ -15,6 +15,9 @@ import (
 
 // followed are the things of a scope to which items come, in an order. R names one, and an X is an item.
 type followed[R comparable, X any] struct {
+	// states: what is told is how a thing stands; append makes it say the last text. Else each item is told.
+	states bool
+
 	add    func(ctx context.Context, n int) (R, error)
 	remove func(ctx context.Context, ref R) error
 	end    func(ctx context.Context, ref R) error // its status is ended then
@@ -41,18 +44,23 @@ type followed[R comparable, X any] struct {
 type streams[R comparable, X any] func(t *testing.T, d *db.DB, scope string) followed[R, X]
 
 func (open streams[R, X]) laws() []law {
-	return []law{
-		{"a follower gets what is there and what comes", open.follows},
-		{"a follower goes on from any cursor", open.resumes},
-		{"the pages of a stream are what a follower gets", open.paged},
+	both := []law{
 		{"a cursor belongs to its stream", open.cursors},
 		{"a follower ends with its thing, its context and its handle", open.ends},
 		{"who follows all gets what comes from then on", open.all},
+		{"a transaction of another file appends nothing", open.foreign},
+	}
+	if open(nil, nil, "").states {
+		return append(both, law{"a follower is told how a thing stands, the newest last", open.stands})
+	}
+	return append(both, []law{
+		{"a follower gets what is there and what comes", open.follows},
+		{"a follower goes on from any cursor", open.resumes},
+		{"the pages of a stream are what a follower gets", open.paged},
 		{"sequences are dense, whoever writes", open.dense},
 		{"a batch is kept whole or not at all", open.whole},
 		{"a repeat does nothing", open.repeats},
-		{"a transaction of another file appends nothing", open.foreign},
-	}
+	}...)
 }
 
 // patience is how long the suite waits for what must come.
@@ -249,12 +257,16 @@ func (open streams[R, X]) cursors(t *testing.T, at place) {
 		wants(t, what, s.failure(t, ref, cursor), db.ErrInvalid)
 	}
 	wants(t, "another thing's cursor", s.failure(t, other, end), db.ErrInvalid)
-	wants(t, "another thing's cursor, for a page", second(s.page(t.Context(), other, db.At{After: end})), db.ErrInvalid)
+	if s.page != nil {
+		wants(t, "another thing's cursor, for a page", second(s.page(t.Context(), other, db.At{After: end})), db.ErrInvalid)
+	}
 	must(t, s.remove(t.Context(), ref))
 	wants(t, "the cursor of a thing that is gone", s.failure(t, ref, end), db.ErrCursorExpired)
 	wants(t, "to follow a thing that is gone", s.failure(t, ref, ""), db.ErrNotFound)
 	wants(t, "the cursor before the end of a thing that is gone", second(s.before(t.Context(), ref, 0)), db.ErrNotFound)
-	wants(t, "the page of a thing that is gone", second(s.page(t.Context(), ref, db.At{})), db.ErrNotFound)
+	if s.page != nil {
+		wants(t, "the page of a thing that is gone", second(s.page(t.Context(), ref, db.At{})), db.ErrNotFound)
+	}
 }
 
 func (open streams[R, X]) ends(t *testing.T, at place) {
@@ -309,6 +321,9 @@ func (open streams[R, X]) all(t *testing.T, at place) {
 	must(t, s.remove(t.Context(), doomed))
 	must(t, s.end(t.Context(), old))
 	want := map[R][]string{old: {"a", "b", "now " + s.ended}, fresh: {"c"}, doomed: {"gone"}}
+	if s.states {
+		want[old] = want[old][1:] // of what came between two looks the last is told
+	}
 	got, last := map[R][]string{}, map[R]string{}
 	var end error
 	for f, err := range followed {
@@ -322,8 +337,10 @@ func (open streams[R, X]) all(t *testing.T, at place) {
 		if f.Gone || f.What == db.Written {
 			last[f.Of] = f.Cursor
 		}
-		got[f.Of] = append(got[f.Of], text)
-		if len(got[old]) >= 3 && len(got[fresh]) >= 1 && len(got[doomed]) >= 1 {
+		if told := got[f.Of]; !s.states || text != "a" && (len(told) == 0 || told[len(told)-1] != text) {
+			got[f.Of] = append(got[f.Of], text)
+		}
+		if len(got[old]) >= len(want[old]) && len(got[fresh]) >= 1 && len(got[doomed]) >= 1 {
 			cancel(why)
 		}
 	}
@@ -450,7 +467,9 @@ func (open streams[R, X]) foreign(t *testing.T, at place) {
 	there.added(t, 0)
 	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
 		wants(t, "append", s.append(tx, ref, "not kept"), db.ErrInvalid)
-		wants(t, "repeat", s.repeat(tx, ref, 1, "not kept"), db.ErrInvalid)
+		if s.repeat != nil {
+			wants(t, "repeat", s.repeat(tx, ref, 1, "not kept"), db.ErrInvalid)
+		}
 		if s.keyed != nil {
 			wants(t, "append with a key", s.keyed(tx, ref, "key", "not kept"), db.ErrInvalid)
 		}
@@ -459,4 +478,40 @@ func (open streams[R, X]) foreign(t *testing.T, at place) {
 	s.write(t, at.d, ref, "a")
 	got, _ := s.take(t, ref, cursor, 1)
 	same(t, "what is there", got, []string{"a"})
+}
+
+func (open streams[R, X]) stands(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, cursor := s.added(t, 0)
+	steps := []string{"a", "b", "c", "d"}
+	s.write(t, at.d, ref, steps[0])
+	told := 0
+	for f, err := range s.follow(patient(t), ref, cursor) {
+		must(t, err)
+		if f.What != db.Written {
+			if text := s.told(t, f); text != "now "+s.ended || told != len(steps) {
+				t.Errorf("it was told %q behind %d states", text, told)
+			}
+			break
+		}
+		text := s.told(t, f)
+		if told == len(steps) && text == steps[told-1] { // it was written anew as it ended
+			continue
+		}
+		if text != steps[told] {
+			t.Fatalf("it was told %q behind %q", text, steps[:told])
+		}
+		d := at.both()[told%len(at.both())]
+		if told++; told < len(steps) {
+			s := open(t, d, at.scope)
+			s.write(t, d, ref, steps[told])
+		} else {
+			must(t, s.end(t.Context(), ref))
+		}
+	}
+	for _, d := range at.both() { // who comes later is told the state alone
+		s := open(t, d, at.scope)
+		now, _ := s.take(t, ref, "", 1)
+		same(t, "what who comes later is told", now, steps[len(steps)-1:])
+	}
 }
