@@ -15,8 +15,8 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 )
 
 // A scratch folder is where the file ops of a transcript run for real: what is in the database is exported before an op
@@ -159,7 +159,7 @@ func (s *scratch) written(stem string, text []byte) {
 // export writes the registry into the tree, beside the files there that it does not hold: those that can't be read.
 func (s *scratch) export() {
 	fresh := filepath.Join(s.t.TempDir(), "export")
-	report, err := legacy.Agents{}.Export(ctx, s.db, "", fresh, legacy.Options{})
+	report, err := legacy.Export(ctx, s.db, legacy.Agents, fresh, legacy.Options{})
 	if err != nil || report.Partial() {
 		s.t.Fatalf("export: %+v, %v", report, err)
 	}
@@ -213,7 +213,7 @@ func (s *scratch) names(dir string) []string {
 // bringIn goes on in a new file, into which the tree was imported.
 func (s *scratch) bringIn() {
 	s.open(dbtest.Path(s.t))
-	_, err := legacy.Agents{}.Import(ctx, s.db, "", filepath.Join(s.root, ".heddle"), legacy.Options{})
+	_, err := legacy.Import(ctx, s.db, legacy.Agents, filepath.Join(s.root, ".heddle"), legacy.Options{})
 	if err != nil && !errors.Is(err, db.ErrNotFound) {
 		s.t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"selvedge/db"
 	"selvedge/internal/chrono"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 )
 
 // expectedTree is what the original answers on a tree; see the README beside the trees.
@@ -145,7 +145,7 @@ func newTreePlayer(t *testing.T, tree replay.Tree, expected []byte) *treePlayer 
 // imported gives a registry with the tree in it.
 func (p *treePlayer) imported() (*agents.Registry, *db.DB, legacy.Report) {
 	d := dbtest.Open(p.t, db.Options{Now: p.clock.Now, Synchronous: db.SyncNormal})
-	report, err := legacy.Agents{}.Import(ctx, d, "", p.dir, legacy.Options{})
+	report, err := legacy.Import(ctx, d, legacy.Agents, p.dir, legacy.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (p *treePlayer) inventory() error {
 func (p *treePlayer) lossless() error {
 	_, d, _ := p.imported()
 	out := filepath.Join(p.t.TempDir(), "out")
-	if report, err := (legacy.Agents{}).Export(ctx, d, "", out, legacy.Options{}); err != nil || report.Partial() {
+	if report, err := legacy.Export(ctx, d, legacy.Agents, out, legacy.Options{}); err != nil || report.Partial() {
 		return fmt.Errorf("export: %+v, %w", report, err)
 	}
 	for name, f := range p.want.Inventory.Files {
@@ -231,11 +231,11 @@ func (p *treePlayer) lossless() error {
 		}
 	}
 	for dir, collisions := range map[string]int64{p.dir: p.collisions(), out: 0} {
-		again, err := legacy.Agents{}.Import(ctx, d, "", dir, legacy.Options{})
+		again, err := legacy.Import(ctx, d, legacy.Agents, dir, legacy.Options{})
 		if count := again.Counts["agent"]; err != nil || count.Already+collisions != count.Read {
 			return fmt.Errorf("imported again: %+v, %w", again, err)
 		}
-		verified, err := legacy.Agents{}.Verify(ctx, d, "", dir, legacy.Options{})
+		verified, err := legacy.Verify(ctx, d, legacy.Agents, dir, legacy.Options{})
 		if count := verified.Counts["agent"]; err != nil || count.Already+collisions != count.Read {
 			return fmt.Errorf("verify: %+v, %w", verified, err)
 		}

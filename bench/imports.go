@@ -9,7 +9,7 @@ import (
 
 	"selvedge/bench/original"
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 // The tree that is imported: as many runs and turns as a typical one has.
@@ -53,7 +53,7 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 			return round{}, err
 		}
 		began := time.Now()
-		report, err := legacy.Runs{}.Import(ctx, file, "", dir, legacy.Options{})
+		report, err := legacy.Import(ctx, file, legacy.Runs, dir, legacy.Options{})
 		took := time.Since(began)
 		if err == nil && len(report.Quarantined) > 0 {
 			err = fmt.Errorf("%d things in quarantine", len(report.Quarantined))

@@ -15,8 +15,8 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 )
 
 var sameValues = replay.Comparison{}
@@ -193,7 +193,7 @@ func (p *player) call(c *replay.Call) (any, error) {
 	}
 	check(p.t, p.db.Close())
 	p.open(dbtest.Path(p.t))
-	_, err := legacy.Checkpoints{}.Import(ctx, p.db, "", p.folder, legacy.Options{})
+	_, err := legacy.Import(ctx, p.db, legacy.Checkpoints, p.folder, legacy.Options{})
 	return nil, err
 }
 
@@ -209,7 +209,7 @@ func (p *player) value(document []byte, ok bool, err error) (any, error) {
 // export brings the folder up to the store: record files are written anew, the rest stays.
 func (p *player) export() {
 	out := filepath.Join(p.t.TempDir(), "export")
-	_, err := legacy.Checkpoints{}.Export(ctx, p.db, "", out, legacy.Options{})
+	_, err := legacy.Export(ctx, p.db, legacy.Checkpoints, out, legacy.Options{})
 	check(p.t, err)
 	exported, err := os.ReadDir(out)
 	check(p.t, err)

@@ -18,8 +18,8 @@ import (
 	"selvedge/db"
 	"selvedge/internal/chrono"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 )
 
 // expected is what the original answers on a tree.
@@ -104,7 +104,7 @@ type treeStore struct {
 func importTree(t testing.TB, dir string) (treeStore, legacy.Report) {
 	t.Helper()
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	report, err := legacy.Checkpoints{}.Import(ctx, d, "", dir, legacy.Options{})
+	report, err := legacy.Import(ctx, d, legacy.Checkpoints, dir, legacy.Options{})
 	check(t, err)
 	return treeStore{checkpoints.NewStore(d, checkpoints.Options{}), d}, report
 }
@@ -380,18 +380,18 @@ func (j *judge) recovery(want expected) {
 func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
 	t.Helper()
 	before := contents(t, store.Store)
-	again, err := legacy.Checkpoints{}.Import(ctx, store.db, "", dir, legacy.Options{})
+	again, err := legacy.Import(ctx, store.db, legacy.Checkpoints, dir, legacy.Options{})
 	check(t, err)
 	if again.Files.New+again.Files.Changed != 0 || contents(t, store.Store) != before {
 		t.Errorf("a second import changes something: %+v", again)
 	}
-	verified, err := legacy.Checkpoints{}.Verify(ctx, store.db, "", dir, legacy.Options{})
+	verified, err := legacy.Verify(ctx, store.db, legacy.Checkpoints, dir, legacy.Options{})
 	check(t, err)
 	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) != int(verified.Files.Unreadable) {
 		t.Errorf("verification finds %+v", verified)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	exported, err := legacy.Checkpoints{}.Export(ctx, store.db, "", out, legacy.Options{})
+	exported, err := legacy.Export(ctx, store.db, legacy.Checkpoints, out, legacy.Options{})
 	check(t, err)
 	if len(exported.LeftOut) != 0 {
 		t.Errorf("left out: %v", exported.LeftOut)

@@ -14,7 +14,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/workers"
@@ -62,10 +62,10 @@ func filled(t testing.TB, path string, size int) {
 		}
 	}
 	for _, kind := range legacy.Kinds() {
-		tree := filepath.Join(t.TempDir(), kind.Name())
-		_, err := kind.Export(ctx, d, "other", tree, legacy.Options{})
+		tree := filepath.Join(t.TempDir(), string(kind))
+		_, err := legacy.Export(ctx, d, kind, tree, legacy.Options{Scope: "other"})
 		must(err)
-		_, err = kind.Import(ctx, d, "imported", tree, legacy.Options{})
+		_, err = legacy.Import(ctx, d, kind, tree, legacy.Options{Scope: "imported"})
 		must(err)
 	}
 	must(d.Close())

@@ -16,9 +16,9 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
+	"selvedge/legacy"
 	"selvedge/runs"
 )
 
@@ -355,7 +355,7 @@ func (p *player) onTree(c *replay.Call) replay.Outcome {
 	}
 	must(p.t, os.RemoveAll(filepath.Join(p.car, "runs")))
 	exported := filepath.Join(p.t.TempDir(), "car")
-	report, err := legacy.Runs{}.Export(p.t.Context(), p.db, "", exported, legacy.Options{})
+	report, err := legacy.Export(p.t.Context(), p.db, legacy.Runs, exported, legacy.Options{})
 	must(p.t, err)
 	if len(report.Quarantined) > 0 {
 		p.t.Fatalf("the export left out %v", report.Quarantined)
@@ -372,7 +372,7 @@ func (p *player) onTree(c *replay.Call) replay.Outcome {
 		return done
 	}
 	p.open(dbtest.Path(p.t))
-	_, err = legacy.Runs{}.Import(p.t.Context(), p.db, "", p.car, legacy.Options{})
+	_, err = legacy.Import(p.t.Context(), p.db, legacy.Runs, p.car, legacy.Options{})
 	must(p.t, err)
 	return done
 }

@@ -11,8 +11,8 @@ import (
 	"regexp"
 	"slices"
 
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 	"selvedge/workers"
 )
 
@@ -152,7 +152,7 @@ func (s *scratch) export() {
 	}
 	s.dirty = false
 	fresh := filepath.Join(s.t.TempDir(), "export")
-	if _, err := (legacy.Workers{}).Export(s.t.Context(), s.db, "", fresh, legacy.Options{}); err != nil {
+	if _, err := legacy.Export(s.t.Context(), s.db, legacy.Workers, fresh, legacy.Options{}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.copyOver(fresh, s.root)
@@ -190,7 +190,7 @@ func (s *scratch) bringIn() {
 	ours := s.ours
 	s.newFile()
 	s.ours = ours // names the runtime that reopen is about
-	if _, err := (legacy.Workers{}).Import(s.t.Context(), s.db, "", s.root, legacy.Options{}); err != nil {
+	if _, err := legacy.Import(s.t.Context(), s.db, legacy.Workers, s.root, legacy.Options{}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.must(os.RemoveAll(s.meant.Dir))

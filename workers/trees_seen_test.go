@@ -14,8 +14,8 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 	"selvedge/workers"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	"selvedge/internal/replay"
+	"selvedge/legacy"
 	"selvedge/workers"
 )
 
@@ -51,7 +51,7 @@ func checkWorkersTree(t *testing.T, tree replay.Tree) {
 			t.Errorf("a second import finds %+v %s", c, kind)
 		}
 	}
-	verified, err := legacy.Workers{}.Verify(t.Context(), d, "", dir, legacy.Options{})
+	verified, err := legacy.Verify(t.Context(), d, legacy.Workers, dir, legacy.Options{})
 	if err != nil || len(verified.Differs) > 0 {
 		t.Errorf("verify: %+v, %v", verified.Differs, err)
 	}
@@ -69,7 +69,7 @@ func decodedTree(t *testing.T, tree replay.Tree) map[string]any {
 
 func importWorkers(t *testing.T, d *db.DB, dir string) legacy.Report {
 	t.Helper()
-	report, err := legacy.Workers{}.Import(t.Context(), d, "", dir, legacy.Options{})
+	report, err := legacy.Import(t.Context(), d, legacy.Workers, dir, legacy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.Work
 // checkWorkersExport expects files that are whole byte for byte, and a tree that the importer finds nothing wrong with.
 func checkWorkersExport(t *testing.T, d *db.DB, dir string, seen *seenTree) {
 	out := filepath.Join(t.TempDir(), "out")
-	if _, err := (legacy.Workers{}).Export(t.Context(), d, "", out, legacy.Options{}); err != nil {
+	if _, err := legacy.Export(t.Context(), d, legacy.Workers, out, legacy.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := 0
@@ -193,7 +193,7 @@ func checkWorkersExport(t *testing.T, d *db.DB, dir string, seen *seenTree) {
 			t.Errorf("the export is damaged: %s: %s", q.File, q.Reason)
 		}
 	}
-	same, err := legacy.Workers{}.Import(t.Context(), d, "", out, legacy.Options{})
+	same, err := legacy.Import(t.Context(), d, legacy.Workers, out, legacy.Options{})
 	if err != nil || len(same.Quarantined) > 0 {
 		t.Errorf("the import of an export changes something: %+v, %v", same.Quarantined, err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/internal/legacy"
 	files "selvedge/internal/live"
+	"selvedge/legacy"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
@@ -79,7 +79,7 @@ func TestARuntimeLeavesATreeOfTheOriginal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ours := importTree(t, legacy.Workers{}, root)
+	ours := importTree(t, legacy.Workers, root)
 	runtime, err := workers.Open(ctx, ours, workers.RuntimeOptions{RuntimeID: "runtime-1", MustExist: true})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, err := live.NewStore(importTree(t, legacy.Live{}, root), live.Options{}).Records(ctx)
+	records, err := live.NewStore(importTree(t, legacy.Live, root), live.Options{}).Records(ctx)
 	if err != nil || len(records) != 2 || len(records[1].Events) != 3 {
 		t.Fatalf("%d records (%v), want 2 of 3 events", len(records), err)
 	}
@@ -132,7 +132,7 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 func importTree(t *testing.T, kind legacy.Kind, root string) *db.DB {
 	t.Helper()
 	d := dbtest.Open(t, db.Options{})
-	report, err := kind.Import(context.Background(), d, "", root, legacy.Options{})
+	report, err := legacy.Import(context.Background(), d, kind, root, legacy.Options{})
 	if err != nil || report.Partial() {
 		t.Fatalf("import: %+v (%v)", report, err)
 	}

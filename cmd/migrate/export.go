@@ -5,8 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -33,9 +32,7 @@ func (a *app) export(ctx context.Context, kind, dir string) error {
 	if dir == "" {
 		return usage("the name of the folder is empty")
 	}
-	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
-		return k.Export(ctx, d, a.scope, dir, o)
-	})
+	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, legacy.Export)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 func (a *app) importCommand() *cobra.Command {
@@ -35,9 +35,7 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, up bool) error 
 	}
 	var answer treeAnswer
 	err = a.withOptions(ctx, db.Options{KeepSchema: !up}, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(d, trees, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
-			return k.Import(ctx, d, a.scope, dir, o)
-		})
+		answer, err = a.workTrees(ctx, d, trees, dir, legacy.Import)
 		return err
 	})
 	if err != nil {

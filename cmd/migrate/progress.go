@@ -5,7 +5,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 // A progress shows how far a tree is, on stderr, where that is a terminal.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 // quarantineAnswer is the shape of quarantine show --json. The bytes are written piece by piece.

@@ -15,7 +15,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/checkpoints"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/runs/live"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 // autoKind is the KIND that has the program look for itself.
@@ -34,13 +34,13 @@ type sawTree struct {
 	Description string `json:"description" doc:"what it is, in a few words"`
 }
 
-// A treeWork is what a command does with a kind of tree: one of the methods of legacy.Kind.
-type treeWork func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error)
+// A treeWork is what a command does with a kind of tree: legacy.Import, legacy.Verify or legacy.Export.
+type treeWork func(ctx context.Context, d *db.DB, k legacy.Kind, dir string, o legacy.Options) (legacy.Report, error)
 
 func kindNames() string {
 	var names []string
 	for _, k := range legacy.Kinds() {
-		names = append(names, k.Name())
+		names = append(names, string(k))
 	}
 	return strings.Join(names, ", ")
 }
@@ -52,15 +52,15 @@ func completeTree(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	}
 	var names []string
 	for _, k := range legacy.Kinds() {
-		names = append(names, k.Name())
+		names = append(names, string(k))
 	}
 	return append(names, autoKind), cobra.ShellCompDirectiveNoFileComp
 }
 
 func kindByName(name string) (legacy.Kind, error) {
-	k, err := legacy.ByName(name)
+	k, err := legacy.ParseKind(name)
 	if err != nil {
-		return nil, &fault{kind: kindUsage, hint: "KIND is one of: " + kindNames(), err: err}
+		return "", &fault{kind: kindUsage, hint: "KIND is one of: " + kindNames(), err: err}
 	}
 	return k, nil
 }
@@ -88,18 +88,18 @@ func sources(name, dir string) (trees []legacy.Found, saw []sawTree, err error) 
 		}
 	}
 	for _, t := range trees {
-		saw = append(saw, sawTree{Kind: t.Kind.Name(), Source: t.Dir, Description: t.Description})
+		saw = append(saw, sawTree{Kind: string(t.Kind), Source: t.Dir, Description: t.Description})
 	}
 	return trees, saw, nil
 }
 
 // workTrees does the work for each tree and gives one answer for all those in dir. The answer says how far it came when
 // there is an error, too.
-func (a *app) workTrees(d *db.DB, trees []legacy.Found, dir string, work treeWork) (treeAnswer, error) {
+func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, work treeWork) (treeAnswer, error) {
 	var reports []legacy.Report
 	for _, t := range trees {
-		bar := a.newProgress(t.Kind.Name())
-		report, err := work(t.Kind, d, t.Dir, legacy.Options{Progress: bar.update})
+		bar := a.newProgress(string(t.Kind))
+		report, err := work(ctx, d, t.Kind, t.Dir, legacy.Options{Scope: a.scope, Progress: bar.update})
 		bar.finish()
 		if err != nil {
 			return treeAnswer{Report: report}, err
@@ -209,7 +209,7 @@ func stopped(answer treeAnswer, err error) error {
 // readTrees opens the file for reading and works on a folder with it.
 func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, work treeWork) (answer treeAnswer, err error) {
 	err = a.with(ctx, toRead, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(d, trees, dir, work)
+		answer, err = a.workTrees(ctx, d, trees, dir, work)
 		return err
 	})
 	return answer, err

@@ -5,8 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -26,9 +25,7 @@ func (a *app) verify(ctx context.Context, kind, dir string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.readTrees(ctx, trees, dir, func(k legacy.Kind, d *db.DB, dir string, o legacy.Options) (legacy.Report, error) {
-		return k.Verify(ctx, d, a.scope, dir, o)
-	})
+	answer, err := a.readTrees(ctx, trees, dir, legacy.Verify)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 )
 
 func TestSinceIsATimeOrHowLongAgo(t *testing.T) {

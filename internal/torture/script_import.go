@@ -9,7 +9,7 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/legacy"
+	"selvedge/legacy"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/workers"
@@ -27,21 +27,21 @@ type tree struct {
 func importScript(t tree) script {
 	folder := func(s *session) string { return filepath.Join(s.folder, "tree") }
 	bring := func(ctx context.Context, s *session) error {
-		report, err := t.kind.Import(ctx, s.db, "new", folder(s), legacy.Options{BatchBytes: 4000})
+		report, err := legacy.Import(ctx, s.db, t.kind, folder(s), legacy.Options{Scope: "new", BatchBytes: 4000})
 		if err == nil && len(report.Quarantined) > 0 {
 			err = fmt.Errorf("put aside: %+v", report.Quarantined)
 		}
 		return err
 	}
 	return script{
-		name: "import-" + t.kind.Name(),
+		name: "import-" + string(t.kind),
 		prepare: func(ctx context.Context, s *session) error {
 			for i := range t.have {
 				if err := t.fill(ctx, s, i); err != nil {
 					return err
 				}
 			}
-			_, err := t.kind.Export(ctx, s.db, "", folder(s), legacy.Options{})
+			_, err := legacy.Export(ctx, s.db, t.kind, folder(s), legacy.Options{})
 			return err
 		},
 		ops: []op{
@@ -59,7 +59,7 @@ func importScript(t tree) script {
 			if err := bring(ctx, s); err != nil {
 				return fmt.Errorf("import again: %w", err)
 			}
-			report, err := t.kind.Verify(ctx, s.db, "new", folder(s), legacy.Options{})
+			report, err := legacy.Verify(ctx, s.db, t.kind, folder(s), legacy.Options{Scope: "new"})
 			if err == nil && len(report.Differs) > 0 {
 				err = fmt.Errorf("tree and file differ: %+v", report.Differs)
 			}
@@ -70,7 +70,7 @@ func importScript(t tree) script {
 
 var trees = []tree{
 	{
-		kind: legacy.Runs{}, have: 12,
+		kind: legacy.Runs, have: 12,
 		fill: func(ctx context.Context, s *session, i int) error {
 			run := fmt.Sprintf("run-%02d", i)
 			return errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 2, 1000)))
@@ -81,7 +81,7 @@ var trees = []tree{
 		},
 	},
 	{
-		kind: legacy.Agents{}, have: 8,
+		kind: legacy.Agents, have: 8,
 		fill: func(ctx context.Context, s *session, i int) error {
 			return registry(s).Save(ctx, entry(fmt.Sprint("agent-", i), "old"))
 		},
@@ -91,7 +91,7 @@ var trees = []tree{
 		},
 	},
 	{
-		kind: legacy.Checkpoints{}, have: 8,
+		kind: legacy.Checkpoints, have: 8,
 		fill: func(ctx context.Context, s *session, i int) error {
 			return paused(s).Save(ctx, workflow(fmt.Sprint("run-", i), "first"))
 		},
@@ -101,7 +101,7 @@ var trees = []tree{
 		},
 	},
 	{
-		kind: legacy.Workers{}, have: 6,
+		kind: legacy.Workers, have: 6,
 		fill: func(ctx context.Context, s *session, i int) error {
 			return onWorkers(func(ctx context.Context, r *workers.Runtime) error {
 				if _, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent("be tortured")}); err != nil {
@@ -124,7 +124,7 @@ var trees = []tree{
 		},
 	},
 	{
-		kind: legacy.Live{}, have: 8,
+		kind: legacy.Live, have: 8,
 		fill: func(ctx context.Context, s *session, i int) error {
 			id := fmt.Sprint("live-", i)
 			_, err := liveRuns(s).CreateRunWithID(ctx, id, fmt.Sprint("session-", i%3), "be tortured")

@@ -1,0 +1,158 @@
+// Package agents is how trees of the agent registry are laid out: agents/SESSION.toml, one entry a file.
+//
+// A file becomes the entry that it says it is, where that one's file is this; else the entry that its name says; else,
+// where the name can't be an id, the entry that it says it is, if the tree has no other file for that. Such files leave,
+// in an export, under the names and with the bytes that they came with. What the original can't read goes into quarantine
+// and stands in nobody's way. Entries that were put aside are not exported: the original had deleted them.
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selvedge/db"
+	entries "selvedge/internal/agents"
+	"selvedge/legacy/internal/documents"
+	"selvedge/legacy/internal/tree"
+)
+
+// Layout is the registry's.
+func Layout() tree.Layout { return documents.Layout{Kind: kind{}} }
+
+type kind struct{}
+
+func (kind) Name() string { return "agents" }
+
+func (k kind) Recognise(dir string) (string, bool, error) {
+	root, err := k.Root(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	files := 0
+	err = k.Walk(root, func(string) error {
+		files++
+		return nil
+	}, func(string, string) error { return nil })
+	return fmt.Sprintf("an agent registry: %d entries", files), err == nil && files > 0, err
+}
+
+// Root finds the folder agents/ from itself or from the folder that holds it.
+func (kind) Root(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, root := range []string{filepath.Join(abs, "agents"), abs} {
+		info, err := os.Stat(root)
+		if err == nil && info.IsDir() && filepath.Base(root) == "agents" {
+			return filepath.EvalSymlinks(root)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", &db.Error{Op: "open tree", Entity: "agent registry", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
+}
+
+const entryExtension = ".toml"
+
+func (kind) Noun() string { return "agent" }
+
+// Walk does as the original: every name with the extension toml is an entry's.
+func (kind) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+	return tree.EachName(root, func(name string) error {
+		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
+			return file(name)
+		}
+		if name == ".lock" {
+			return nil
+		}
+		return ignored(name, "the name has no .toml extension")
+	})
+}
+
+func (kind) Decode(text []byte) (value any, reason, flaw string) {
+	e, err := entries.DecodeTOML(text)
+	if err != nil {
+		return nil, err.Error(), ""
+	}
+	return e, "", ""
+}
+
+func (kind) Own(_ string, value any) tree.Entity {
+	return tree.Entity{ID: tree.Shown(value.(entries.Record).SessionID)}
+}
+
+func (k kind) Identities(path string, value any, claimed func(path string) bool) []tree.Entity {
+	own := k.Own(path, value)
+	byPath := tree.Entity{ID: strings.TrimSuffix(path, entryExtension)}
+	if own == byPath {
+		return []tree.Entity{own}
+	}
+	if isAgentID(byPath.ID) {
+		return []tree.Entity{byPath}
+	}
+	if isAgentID(own.ID) && !claimed(own.ID+entryExtension) {
+		return []tree.Entity{own}
+	}
+	return nil
+}
+
+func isAgentID(id string) bool {
+	return id != "" && len(id) <= db.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+func (kind) Path(e tree.Entity) (path, problem string) {
+	path = e.ID + entryExtension
+	if len(path) > tree.MaxName {
+		return path, "its file name is too long"
+	}
+	return path, ""
+}
+
+func (kind) Title(e tree.Entity) string { return fmt.Sprintf("agent %q", e.ID) }
+
+func (kind) Folder() string { return "agents" }
+
+func (kind) Store(d *db.DB, scope string) documents.Store {
+	return store{d, entries.Table{Scope: scope}}
+}
+
+// A store is the registry as an import knows it.
+type store struct {
+	db    *db.DB
+	table entries.Table
+}
+
+func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.Row(rx, e.ID) }
+
+func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.TOML(rx, row) }
+
+func (s store) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (int64, error) {
+	record := value.(entries.Record)
+	if record.SessionID != e.ID {
+		record = record.Under(e.ID)
+	}
+	return s.table.Put(tx, record)
+}
+
+func (s store) Remove(tx *db.Tx, row int64) error { return s.table.Remove(tx, row) }
+
+func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
+	return func(yield func(tree.Entity, error) bool) {
+		for id, err := range s.table.IDs(ctx, s.db) {
+			if !yield(tree.Entity{ID: id}, err) {
+				return
+			}
+		}
+	}
+}

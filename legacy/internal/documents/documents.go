@@ -1,0 +1,132 @@
+// Package documents is how trees whose files are whole documents, each one thing in the store, are taken, compared and
+// written. The rooms of such trees say what is special to theirs.
+package documents
+
+import (
+	"context"
+	"crypto/sha256"
+	"iter"
+	"os"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
+)
+
+// Kind is what is special to a kind of tree whose files are documents.
+type Kind interface {
+	// Name, Recognise, Root and Walk are those of [tree.Layout].
+	Name() string
+	Recognise(dir string) (description string, ok bool, err error)
+	Root(dir string) (string, error)
+	Walk(root string, file func(path string) error, ignored func(path, reason string) error) error
+	// Noun is what the counts call a document.
+	Noun() string
+	// Decode decodes a document; reason says why it is none, "" if it is one. flaw says why the old program can't read one
+	// that is taken all the same: such a document stands in quarantine besides.
+	Decode(text []byte) (value any, reason, flaw string)
+	// Identities are the things that the document at path may be, the best first. claimed tells whether the tree has a
+	// file at a path, which then is the better owner of what leads there.
+	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
+	// Own is the thing that the document at path says it is.
+	Own(path string, value any) tree.Entity
+	// Path is where a thing that came from no file belongs, and why it can't be there ("" if it can).
+	Path(e tree.Entity) (path, problem string)
+	// Title names a thing to people.
+	Title(e tree.Entity) string
+	// Folder is the folder below that of an export that the paths are below; "" for none.
+	Folder() string
+	Store(d *db.DB, scope string) Store
+}
+
+// Store is the import door of a store of documents, for one scope.
+type Store interface {
+	// Row is the number of e's row.
+	Row(rx *db.Rx, e tree.Entity) (row int64, ok bool, err error)
+	// Text is the thing in a row as a file of the old layout.
+	Text(rx *db.Rx, row int64) (text []byte, ok bool, err error)
+	// Put adds a thing; db.ErrInvalid says that it can't be taken.
+	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
+	Remove(tx *db.Tx, row int64) error
+	// All gives the things of the scope for an export.
+	All(ctx context.Context) iter.Seq2[tree.Entity, error]
+}
+
+// Layout is a [tree.Layout] of documents.
+type Layout struct{ Kind }
+
+// maxDocument is the largest document that is taken.
+const maxDocument = 64 << 20
+
+// A File is a document that was read.
+type File struct {
+	path   string
+	text   []byte
+	sum    []byte
+	value  any
+	reason string // why it is no document, or can't be read
+	unread bool   // it can't even be read
+	flaw   string // why the old program can't read it
+}
+
+// Readable reports whether the old program can read it.
+func (f *File) Readable() bool { return f.reason == "" && f.flaw == "" }
+
+// ReadFile reads a file of the tree. Nothing of what may be wrong with it is an error.
+func ReadFile(k Kind, root, path string) *File {
+	at := tree.Below(root, path)
+	f := &File{path: path}
+	text, err := tree.ReadFile(at, maxDocument)
+	if err != nil {
+		f.reason, f.unread = tree.Why(at, err), true
+		return f
+	}
+	f.text, f.sum = text, sumOf(text)
+	f.value, f.reason, f.flaw = k.Decode(f.text)
+	return f
+}
+
+func sumOf(text []byte) []byte {
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+// noun is what the counts call the document.
+func (f *File) noun(k Kind) string {
+	if !f.Readable() {
+		return tree.Undecodable
+	}
+	return k.Noun()
+}
+
+// A document is a file in a tree.
+type document struct {
+	*File
+	kind  Kind
+	tree  *tree.Tree
+	store Store
+}
+
+func (l Layout) document(t *tree.Tree, path string) *document {
+	return &document{File: ReadFile(l.Kind, t.Root, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
+}
+
+// Read sends a document as one piece.
+func (l Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
+	return send(l.document(t, path))
+}
+
+// claimed tells whether the tree has a file at path.
+func (f *document) claimed(path string) bool {
+	_, err := os.Stat(tree.Below(f.tree.Root, path))
+	return err == nil
+}
+
+func (f *document) countFile(part *tree.Part) {
+	part.Files.Found++
+	part.Files.Bytes += int64(len(f.text))
+}
+
+// add counts the document in one of the report's columns.
+func (f *document) add(part *tree.Part, column func(*tree.Count) *int64) {
+	part.CountAll(tree.Tally{f.noun(f.kind): 1}, column)
+}

@@ -1,0 +1,139 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"selvedge/db"
+	records "selvedge/internal/live"
+	"selvedge/legacy/internal/tree"
+)
+
+// Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that session, any other into that
+// of its own session.
+func (Layout) Export(ctx context.Context, t *tree.Tree) error {
+	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
+		return err
+	}
+	x := &exporter{t, records.Table{Scope: t.Scope}}
+	var runs []records.Placed
+	err := t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
+		runs, err = x.store.Placed(rx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range x.place(runs) {
+		if err := x.write(ctx, f); err != nil {
+			return fmt.Errorf("export %s: %w", f.path, err)
+		}
+	}
+	return nil
+}
+
+// An exporter writes the runs of a scope.
+type exporter struct {
+	*tree.Tree
+	store records.Table
+}
+
+// A target is a file of an export.
+type target struct {
+	path    string
+	session string // whose it is
+	runs    []records.Placed
+}
+
+// place finds the file of every run. Files come in the order of their first runs, records in that of the file they came
+// from, then oldest first.
+func (x *exporter) place(runs []records.Placed) []*target {
+	var list []*target
+	byPath := map[string]*target{}
+	add := func(p records.Placed, path, session string) {
+		f := byPath[path]
+		if f == nil {
+			f = &target{path: path, session: session}
+			byPath[path] = f
+			list = append(list, f)
+		}
+		if f.session != session {
+			x.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, which has it", session, f.session))
+			return
+		}
+		f.runs = append(f.runs, p)
+	}
+	// Those that came from files first: a file is theirs.
+	for _, p := range runs {
+		if p.Source == 0 {
+			continue
+		}
+		stem, _ := sessionOf(string(p.Path))
+		session := stem
+		if filepath.Dir(string(p.Path)) == "runs" && records.SafeName(p.SessionID) == stem {
+			session = p.SessionID
+		}
+		path := "runs/" + records.SafeName(stem) + sessionExtension
+		if f := byPath[path]; f != nil && f.session != session && filepath.Dir(string(p.Path)) == "runs" {
+			session = f.session // whatever session a record names: it came from this file
+		}
+		add(p, path, session)
+	}
+	for _, p := range runs {
+		if p.Source == 0 {
+			add(p, "runs/"+records.SafeName(p.SessionID)+sessionExtension, p.SessionID)
+		}
+	}
+	for _, f := range list {
+		slices.SortStableFunc(f.runs, func(a, b records.Placed) int {
+			if a.Source == 0 || b.Source == 0 {
+				return int(min(b.Source, 1) - min(a.Source, 1))
+			}
+			return a.Position - b.Position
+		})
+	}
+	return list
+}
+
+// write makes one file, a record at a time.
+func (x *exporter) write(ctx context.Context, t *target) (err error) {
+	out, problem, err := x.Create(t.path)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		x.Report.LeaveOut(t.path, fmt.Sprintf("session %q: %s", t.session, problem))
+		return nil
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	var w records.FileWriter
+	var text []byte
+	size := int64(0)
+	for _, p := range t.runs {
+		var record []byte
+		var verbatim, found bool
+		err := x.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
+			record, verbatim, found, err = x.store.RecordText(rx, p.Key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue // removed meanwhile
+		}
+		text = w.Record(text[:0], record, verbatim)
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		size += int64(len(text))
+		x.Report.CountAll(tree.Tally{kindRun: 1}, tree.New)
+	}
+	x.Wrote(size)
+	_, err = out.Write(w.End(nil))
+	return err
+}

@@ -1,0 +1,144 @@
+// Package live is how trees of the session store lay live runs out: runs/SESSION.json, an array of records a session, and in
+// later versions v1/sessions/id_BASE64.json, a document that has the array in it, and v1/runs/id_BASE64.json.
+//
+// A file is taken record by record: what is wrong with one, or a cut, leaves the others alone, and goes into quarantine with
+// its bytes. Sealed documents are named there. Of records with one id in a file the last is taken, as by the original. An
+// export writes runs/SESSION.json, which all versions read; later ones want the session's own document beside it.
+package live
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selvedge/db"
+	records "selvedge/internal/live"
+	"selvedge/legacy/internal/tree"
+)
+
+// Layout is that of live runs.
+type Layout struct{}
+
+// Name is "live".
+func (Layout) Name() string { return "live" }
+
+// Recognise takes the folder that was given to the old store.
+func (l Layout) Recognise(dir string) (string, bool, error) {
+	root, err := l.Root(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	files := 0
+	err = l.Walk(root, func(string) error {
+		files++
+		return nil
+	}, func(string, string) error { return nil })
+	return fmt.Sprintf("live runs: %d sessions", files), err == nil && files > 0, err
+}
+
+// Root finds the folder from itself or from its runs/ or v1/.
+func (Layout) Root(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, inside := range []string{"runs", "v1/sessions", "v1/runs"} {
+		if info, err := os.Stat(filepath.Join(abs, inside)); err == nil && info.IsDir() {
+			return filepath.EvalSymlinks(abs)
+		}
+	}
+	return "", &db.Error{Op: "open tree", Entity: "live runs", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds runs/ or v1/"}
+}
+
+const sessionExtension = ".json"
+
+// Walk calls file for what should hold records: later layouts first, as the later versions read them.
+func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
+		if info, err := os.Stat(tree.Below(root, folder)); err != nil || !info.IsDir() {
+			continue
+		}
+		err := tree.EachName(tree.Below(root, folder), func(name string) error {
+			path := folder + "/" + name
+			if _, named := sessionOf(path); named {
+				return file(path)
+			}
+			if folder == "runs" && tree.IsFolder(tree.Below(root, path)) {
+				return nil // another program's, such as run traces
+			}
+			return ignored(path, "the name is no session's")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return tree.EachName(root, func(name string) error {
+		if strings.HasSuffix(name, sessionExtension) {
+			return ignored(name, "a session's own document: it holds no runs")
+		}
+		return nil
+	})
+}
+
+// sessionOf is the session that a file is named after: of runs/, the name that several ids can have.
+func sessionOf(path string) (session string, ok bool) {
+	folder, name := filepath.Split(path)
+	stem, ok := strings.CutSuffix(name, sessionExtension)
+	if folder == "runs/" || !ok {
+		return stem, ok
+	}
+	encoded, ok := strings.CutPrefix(stem, "id_")
+	id, err := base64.RawURLEncoding.DecodeString(encoded)
+	return string(id), ok && err == nil
+}
+
+// A file is one that was read, on its way in or to be compared.
+type file struct {
+	*tree.Tree
+	store    records.Table
+	path     string
+	text     []byte
+	sum      []byte
+	reason   string // why it can't be read at all; "" if it can
+	elements []records.FileElement
+	damage   *records.Damage
+}
+
+// maxFile is the largest file that is taken. The later versions of the original stop at 256 MiB.
+const maxFile = 512 << 20
+
+func readFile(t *tree.Tree, path string) *file {
+	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: path}
+	at := tree.Below(t.Root, path)
+	text, err := tree.ReadFile(at, maxFile)
+	if err != nil {
+		f.reason = tree.Why(at, err)
+		return f
+	}
+	f.text, f.sum = text, sumOf(text)
+	return f
+}
+
+func sumOf(text []byte) []byte {
+	sum := sha256.Sum256(text)
+	return sum[:]
+}
+
+func (f *file) parse() {
+	if f.elements == nil && f.damage == nil {
+		f.elements, f.damage = records.ReadFile(f.text)
+	}
+}
+
+// Read sends a file as one piece.
+func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
+	return send(readFile(t, path))
+}

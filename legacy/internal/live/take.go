@@ -1,0 +1,225 @@
+package live
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"selvedge/db"
+	records "selvedge/internal/live"
+	"selvedge/legacy/internal/tree"
+)
+
+const (
+	kindRun   = "run"
+	kindEvent = "event"
+)
+
+// countRun counts a run and its events in one of the report's columns.
+func countRun(part *tree.Part, events int, column func(*tree.Count) *int64) {
+	part.Count(kindRun, func(c *tree.Count) {
+		c.Read++
+		*column(c)++
+	})
+	if events > 0 {
+		part.Count(kindEvent, func(c *tree.Count) {
+			c.Read += int64(events)
+			*column(c) += int64(events)
+		})
+	}
+}
+
+func countBad(part *tree.Part) {
+	part.Count(tree.Undecodable, func(c *tree.Count) {
+		c.Read++
+		c.Quarantined++
+	})
+}
+
+// Path is where the file lies in its tree.
+func (f *file) Path() string { return f.path }
+
+// Held is how much memory the file takes.
+func (f *file) Held() int { return len(f.text) }
+
+// Progress is one file.
+func (f *file) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
+
+// Take takes the file.
+func (f *file) Take(tx *db.Tx, part *tree.Part) error {
+	f.parse()
+	return (&taking{f, tx, part}).all()
+}
+
+// Known counts a file that is as it was, and names again what could not be taken of it.
+func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
+	if f.reason != "" {
+		return false, nil
+	}
+	row, err := f.Source.File(rx, f.path)
+	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, f.sum) {
+		return false, err
+	}
+	part.Files.Found++
+	part.Files.Already++
+	part.Files.Bytes += int64(len(f.text))
+	aside, err := f.Source.OfFile(rx, f.path)
+	if err != nil {
+		return false, err
+	}
+	for _, q := range aside {
+		part.Aside(q)
+	}
+	known, err := tree.ParseTally(row.Records)
+	for name, n := range known {
+		kind, refused := strings.CutSuffix(name, refusedSuffix)
+		part.Count(kind, func(c *tree.Count) {
+			c.Read += n
+			if refused || kind == tree.Undecodable {
+				c.Quarantined += n
+			} else {
+				c.Already += n
+			}
+		})
+	}
+	return true, err
+}
+
+// A taking is one file in one transaction.
+type taking struct {
+	*file
+	tx   *db.Tx
+	part *tree.Part
+}
+
+func (b *taking) all() error {
+	f := b.file
+	b.part.Files.Found++
+	b.part.Files.Bytes += int64(len(f.text))
+	row, err := b.Source.File(&b.tx.Rx, f.path)
+	if err != nil {
+		return err
+	}
+	if err := b.Source.ReleaseFile(b.tx, f.path); err != nil {
+		return err
+	}
+	if f.reason != "" {
+		b.part.Files.Unreadable++
+		return b.aside(tree.Finding{What: tree.WhatFile, Reason: f.reason})
+	}
+	counts := tree.Tally{}
+	for i := range f.elements {
+		taken, err := b.element(i)
+		if err != nil {
+			return err
+		}
+		suffix := refusedSuffix
+		if taken {
+			suffix = ""
+		}
+		switch n := int64(len(f.elements[i].Record.Events)); {
+		case f.elements[i].Reason != "":
+			counts[tree.Undecodable]++
+		case n > 0:
+			counts[kindEvent+suffix] += n
+			fallthrough
+		default:
+			counts[kindRun+suffix]++
+		}
+	}
+	if d := f.damage; d != nil {
+		b.part.Files.Unreadable++
+		if len(d.Text) > 0 || len(f.elements) == 0 {
+			countBad(b.part)
+			counts[tree.Undecodable]++
+		}
+		what := tree.WhatTail
+		if d.Offset == 0 {
+			what = tree.WhatFile
+		}
+		if err := b.aside(tree.Finding{What: what, Offset: int64(d.Offset), Reason: d.Reason, Raw: d.Text}); err != nil {
+			return err
+		}
+	} else if row == nil {
+		b.part.Files.New++
+	} else {
+		b.part.Files.Changed++
+	}
+	// The runs have their places in live_imports: this row is the file's.
+	return b.Source.Put(b.tx, &tree.Row{
+		Path: []byte(f.path), State: tree.StateTaken, EntityID: tree.Shown(f.path), EntityRow: &b.Source.ID,
+		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: counts.String(),
+	})
+}
+
+// aside puts bytes of the file into quarantine.
+func (b *taking) aside(f tree.Finding) error {
+	f.Path = b.path
+	return b.Source.PutAside(b.tx, b.part, f)
+}
+
+// refusedSuffix is how the ledger's counts tell records that are in quarantine.
+const refusedSuffix = "_refused"
+
+// element takes one record of the file; taken is false when it went into quarantine.
+func (b *taking) element(i int) (taken bool, err error) {
+	e := &b.elements[i]
+	if e.Reason != "" {
+		countBad(b.part)
+		return false, b.aside(tree.Finding{What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason, Raw: e.Text})
+	}
+	id := e.Record.Snapshot.ID
+	if b.superseded(i) {
+		return false, b.refuse(e, "has a later record in the same file, which the original takes")
+	}
+	ours, found, err := b.store.FindImported(&b.tx.Rx, id)
+	from := records.Origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
+	switch {
+	case err != nil:
+		return false, err
+	case !found:
+		countRun(b.part, len(e.Record.Events), tree.New)
+		return true, b.store.ImportRun(b.tx, e, from)
+	case ours.Source != from.Source || !bytes.Equal(ours.Path, from.Path):
+		same, err := b.store.Holds(&b.tx.Rx, ours.Key, e)
+		if err != nil {
+			return false, err
+		}
+		if !same {
+			return false, b.refuse(e, "is here already, from elsewhere and with other contents; import this tree into a scope of its own")
+		}
+		countRun(b.part, len(e.Record.Events), tree.Already)
+		return true, nil
+	case bytes.Equal(ours.Digest, sumOf(e.Text)):
+		countRun(b.part, len(e.Record.Events), tree.Already)
+		return true, b.store.SetPosition(b.tx, ours.Key, i)
+	}
+	countRun(b.part, len(e.Record.Events), tree.Changed)
+	if ours.Touched {
+		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: ours stays", id))
+		return true, nil
+	}
+	if err := b.store.RemoveImported(b.tx, ours.Key); err != nil {
+		return false, err
+	}
+	return true, b.store.ImportRun(b.tx, e, from)
+}
+
+func (b *taking) refuse(e *records.FileElement, reason string) error {
+	id := e.Record.Snapshot.ID
+	countRun(b.part, len(e.Record.Events), tree.Quarantine)
+	return b.aside(tree.Finding{
+		What: tree.WhatConflict, Offset: int64(e.Offset), Reason: fmt.Sprintf("run %q %s", id, reason), Raw: e.Text,
+		Whose: &tree.Entity{Group: e.Record.Snapshot.SessionID, ID: id},
+	})
+}
+
+// superseded reports whether a later record of the file has the same id.
+func (f *file) superseded(i int) bool {
+	for _, later := range f.elements[i+1:] {
+		if later.Reason == "" && later.Record.Snapshot.ID == f.elements[i].Record.Snapshot.ID {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,82 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
+	"selvedge/runs"
+)
+
+const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
+
+// StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from the config.toml beside
+// it. ok is false where there are none other than the original's own, 50 runs per agent and 30 days.
+func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
+	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
+	if err != nil || !ok {
+		return limits, false, err
+	}
+	limits = runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxDays} // which is no limit
+	if r.Policy.Count != 0 {
+		limits.MaxPerAgent = uint64(max(r.Policy.Count, 0))
+	}
+	if r.Policy.Age != 0 {
+		limits.MaxAgeDays = int64(max(r.Policy.Age, 0) / day)
+	}
+	return limits, true, nil
+}
+
+const day = 24 * time.Hour
+
+// maxDays is how many days a limit can say.
+const maxDays = int64(math.MaxInt64 / day)
+
+// policyOf is what limits of the original mean. Those under which nothing stays, also those below 0, keep nothing.
+func policyOf(limits runs.RetentionConfig) (p db.Policy) {
+	if p.Count = int(min(limits.MaxPerAgent, math.MaxInt64)); p.Count == 0 {
+		p.Count = db.KeepNone
+	}
+	switch {
+	case limits.MaxAgeDays <= 0:
+		p.Age = db.KeepNone
+	case limits.MaxAgeDays <= maxDays:
+		p.Age = time.Duration(limits.MaxAgeDays) * day
+	}
+	return p
+}
+
+// takeLimits stores what config.toml says, as the original reads it. The original's own limits are not stored.
+func takeLimits(ctx context.Context, t *tree.Tree) error {
+	_, carDir, err := runsRoot(t.Dir)
+	if err != nil {
+		return err
+	}
+	limits := runs.FromCarDir(carDir)
+	return t.DB.Write(ctx, "store limits", func(tx *db.Tx) error {
+		var source *int64
+		if ok, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope); err != nil || ok && (source == nil || *source != t.Source.ID) {
+			return err // another tree of the scope, or a person, has said what to keep
+		}
+		var policy db.Policy
+		if limits != runs.DefaultRetention() {
+			policy = policyOf(limits)
+		}
+		return tx.SetRetention(t.Scope, db.StoreRuns, policy, &t.Source.ID)
+	})
+}
+
+// giveLimits writes the stored limits into dir/config.toml.
+func giveLimits(ctx context.Context, d *db.DB, scope, dir string) error {
+	limits, ok, err := StoredLimits(ctx, d, scope)
+	if err != nil || !ok {
+		return err
+	}
+	text := fmt.Sprintf("[runs]\nmax_per_agent = %d\nmax_age_days = %d\n", limits.MaxPerAgent, limits.MaxAgeDays)
+	return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(text), 0o600)
+}

@@ -1,0 +1,269 @@
+// Package runs is how trees of the run store are laid out: runs/AGENT/RUN.jsonl, one JSON record a line, in a folder that
+// also holds config.toml.
+//
+// A file becomes the run that its records name, where its place is the one that the old program gives to those ids by its
+// own rule or by that of its later versions; else the run that its place names. An id that a file of the same tree holds
+// already is passed over for the next best: the place's ids, then the place's with a mark of its own. A file name that is
+// no UTF-8 gives an id in which the odd bytes are written as \xFF.
+//
+// A line that can't be read stays in its place in the trace, where no call shows it and an export writes it again, and
+// goes into quarantine; the same holds for blank lines, without the quarantine. A torn last line is kept in the ledger.
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"selvedge/db"
+	traces "selvedge/internal/runs"
+	"selvedge/legacy/internal/tree"
+)
+
+// Layout is that of run traces.
+type Layout struct{}
+
+// Name is "runs".
+func (Layout) Name() string { return "runs" }
+
+// Recognise takes the folder that holds runs/, or runs/ itself.
+func (l Layout) Recognise(dir string) (string, bool, error) {
+	root, _, err := runsRoot(dir)
+	if errors.Is(err, db.ErrNotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	var files, agents int
+	err = l.Walk(root, func(path string) error {
+		files++
+		return nil
+	}, func(string, string) error { return nil })
+	if err != nil {
+		return "", false, err
+	}
+	err = tree.EachName(root, func(name string) error {
+		if info, err := os.Stat(tree.Below(root, name)); err == nil && info.IsDir() {
+			agents++
+		}
+		return nil
+	})
+	_, unmarked := os.Lstat(filepath.Join(root, nobackup))
+	if err != nil || files == 0 && unmarked != nil { // other programs have a folder runs/ too
+		return "", false, err
+	}
+	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, nil
+}
+
+// Root is runs/, which dir is or holds.
+func (Layout) Root(dir string) (string, error) {
+	root, _, err := runsRoot(dir)
+	return root, err
+}
+
+// Finish takes the limits of retention in config.toml (see [StoredLimits]), and out of the quarantine what could not be read
+// and is gone.
+func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
+	if t.Unread {
+		if err := releaseGone(ctx, t); err != nil {
+			return err
+		}
+	}
+	return takeLimits(ctx, t)
+}
+
+// nobackup marks a folder of run traces.
+const nobackup = ".nobackup"
+
+// runsRoot finds the folder runs/ from itself or from the folder that holds it, and gives its absolute path, links
+// resolved: whichever way a tree is named, it is the same source. carDir is the folder that holds it.
+func runsRoot(dir string) (root, carDir string, err error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", "", err
+	}
+	info, err := os.Stat(abs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if !info.IsDir() {
+		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
+	}
+	root, err = pickRunsRoot(abs)
+	if err != nil || root == "" {
+		if err == nil {
+			err = &db.Error{
+				Op: "open tree", Entity: "run traces", ID: dir, Err: db.ErrNotFound,
+				Hint: "name the folder that holds runs/ and config.toml, or its runs/",
+			}
+		}
+		return "", "", err
+	}
+	carDir = filepath.Dir(root)
+	root, err = filepath.EvalSymlinks(root)
+	return root, carDir, err
+}
+
+// pickRunsRoot is dir or dir/runs. An agent may be called "runs", so dir comes first where it bears the mark of such a
+// folder. Under any other name it must hold a record.
+func pickRunsRoot(dir string) (string, error) {
+	if _, err := os.Lstat(filepath.Join(dir, nobackup)); err == nil {
+		return dir, nil
+	}
+	inner := filepath.Join(dir, "runs")
+	if info, err := os.Stat(inner); err == nil && info.IsDir() {
+		return inner, nil
+	}
+	if filepath.Base(dir) == "runs" {
+		return dir, nil
+	}
+	found := errors.New("found")
+	err := Layout{}.Walk(dir, func(path string) error {
+		if holdsRecord(tree.Below(dir, path)) {
+			return found
+		}
+		return nil
+	}, func(string, string) error { return nil })
+	if errors.Is(err, found) {
+		return dir, nil
+	}
+	return "", err
+}
+
+// holdsRecord reports whether a record of a run is among the first lines of a file.
+func holdsRecord(path string) bool {
+	f, size, err := tree.OpenFile(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	lines := &lineReader{f: f, size: size, step: 64 << 10, decode: decode}
+	lines.rewind()
+	first, err := lines.next()
+	return err == nil && slices.ContainsFunc(first.records, func(r record) bool {
+		return r.line.Record != nil
+	})
+}
+
+// Walk does as the original: every folder below the root, links followed, is an agent's, and every name with the
+// extension jsonl in it is a run, whatever it is.
+func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+	return tree.EachName(root, func(agent string) error {
+		at := tree.Below(root, agent)
+		info, err := os.Stat(at)
+		switch {
+		case err != nil:
+			return ignored(agent, tree.Why(at, err))
+		case !info.IsDir() && agent == nobackup:
+			return nil
+		case !info.IsDir():
+			return ignored(agent, "is in no agent's folder")
+		}
+		err = tree.EachName(at, func(name string) error {
+			path := agent + "/" + name
+			if reason := notARun(name); reason != "" {
+				return ignored(path, reason)
+			}
+			return file(path)
+		})
+		var unreadable *fs.PathError
+		if errors.As(err, &unreadable) && unreadable.Path == at {
+			return file(agent) // reported there as what can't be read
+		}
+		return err
+	})
+}
+
+const runExtension = ".jsonl"
+
+// notARun says why the original does not look at a name in an agent's folder; "" if it does.
+func notARun(name string) string {
+	switch {
+	case strings.HasSuffix(name, runExtension) && len(name) > len(runExtension):
+		return ""
+	case name == runExtension:
+		return "has nothing before its extension"
+	case strings.HasPrefix(name, ".run-summar"), strings.HasPrefix(name, ".run-trace-corruption"):
+		return "is an index that later versions make from the traces"
+	}
+	return "has another extension than .jsonl"
+}
+
+// decode tells what a line is: what the counts call it, and why it can't be read ("" if it can).
+func decode(text []byte) (kind, reason string, line traces.Line) {
+	line = traces.ReadLine(text)
+	switch line.Kind {
+	case traces.LineBlank:
+		return tree.Blank, "", line
+	case traces.LineRecord:
+		return line.Record.RecordKind(), "", line
+	case traces.LineUnknown:
+		return "unknown", "", line
+	case traces.LineUndecodable:
+	}
+	return tree.Undecodable, line.Err.Reason, line
+}
+
+// identities are the ids in the first records that lead to path, by the rule of the seed version or else by the later
+// one, then those of the path.
+func identities(path string, first []record) []tree.Entity {
+	var bySeed, byLater *tree.Entity
+	for i := range first {
+		e, ok := idsIn(first[i].line)
+		if !ok || db.CheckID("agent", e.Group) != nil || db.CheckID("run", e.ID) != nil {
+			continue
+		}
+		switch {
+		case runPath(e, seedName) == path:
+			bySeed = &e
+		case byLater == nil && runPath(e, laterName) == path:
+			byLater = &e
+		}
+		if bySeed != nil {
+			break
+		}
+	}
+	agent, name, _ := strings.Cut(path, "/")
+	byPath := tree.Entity{Group: tree.Shown(agent), ID: tree.Shown(strings.TrimSuffix(name, runExtension))}
+	var list []tree.Entity
+	if bySeed == nil {
+		bySeed = byLater
+	}
+	if bySeed != nil && *bySeed != byPath {
+		list = append(list, *bySeed)
+	}
+	return append(list, byPath, tree.Entity{Group: byPath.Group, ID: byPath.ID + "~" + markOf(path)})
+}
+
+func idsIn(line traces.Line) (tree.Entity, bool) {
+	switch r := line.Record.(type) {
+	case traces.Started:
+		return tree.Entity{Group: r.AgentID, ID: r.RunID}, true
+	case traces.Ended:
+		return tree.Entity{Group: r.AgentID, ID: r.RunID}, true
+	}
+	return tree.Entity{}, false
+}
+
+// place is where a run that came from no file belongs, and why it can't be there ("" if it can).
+func place(e tree.Entity) (path, problem string) {
+	path = runPath(e, seedName)
+	agent, name, _ := strings.Cut(path, "/")
+	if len(agent) > tree.MaxName || len(name) > tree.MaxName {
+		return path, "its file name is too long"
+	}
+	return path, ""
+}
+
+func title(e tree.Entity) string {
+	return fmt.Sprintf("run %q of agent %q", e.ID, e.Group)
+}

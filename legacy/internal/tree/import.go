@@ -1,0 +1,204 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"selvedge/db"
+)
+
+// Import brings the tree under dir in. It may be stopped, by ctx or by force, and run again at any point; run twice it adds
+// nothing. The report says how far it came even when there is an error.
+func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
+	t, err := openTree(d, l, dir, o)
+	if err == nil {
+		err = t.importAll(ctx)
+	}
+	return t.Report.Report, interrupted(ctx, "import", err)
+}
+
+// interrupted says that it was the context that ended a call: whatever waited then has an error of its own.
+func interrupted(ctx context.Context, op string, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	switch op {
+	case "import":
+		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
+	case "export":
+		return &db.Error{Op: op, Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
+	}
+	return &db.Error{Op: op, Err: context.Cause(ctx)}
+}
+
+func (t *Tree) importAll(ctx context.Context) error {
+	if err := t.measure(); err != nil {
+		return err
+	}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if err := t.takeAll(ctx); err != nil {
+		return err
+	}
+	var err error
+	if t.Report.Files.Gone, err = t.Source.gone(ctx, t.DB, t.Root); err != nil {
+		return err
+	}
+	if l, ok := t.layout.(Finisher); ok {
+		if err := l.Finish(ctx, t); err != nil {
+			return err
+		}
+	}
+	return t.DB.Write(ctx, "end import", func(tx *db.Tx) error { return t.Source.end(tx) })
+}
+
+func (t *Tree) begin(ctx context.Context) error {
+	return t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
+			return err
+		}
+		t.Unread, err = t.Source.anyUnread(&tx.Rx)
+		return err
+	})
+}
+
+// takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's writes the one before it.
+func (t *Tree) takeAll(ctx context.Context) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	r := &reader{tree: t, batches: make(chan []Piece), done: make(chan error, 1)}
+	go func() { r.done <- r.run(reading) }()
+	var writing error
+	for batch := range r.batches {
+		if writing = t.commit(ctx, batch); writing != nil {
+			break
+		}
+	}
+	stop()
+	for range r.batches {
+		continue // until the reader has seen that nobody listens
+	}
+	return errors.Join(writing, unlessStopped(<-r.done, writing))
+}
+
+// unlessStopped drops the reader's error where it only says that the writer stopped it.
+func unlessStopped(reading, writing error) error {
+	if writing != nil && errors.Is(reading, context.Canceled) {
+		return nil
+	}
+	return reading
+}
+
+// A reader is the reading half of an import: it gathers pieces until they are worth a transaction.
+type reader struct {
+	tree    *Tree
+	batches chan []Piece
+	done    chan error
+	batch   []Piece
+	held    int
+}
+
+// maxPieces bounds the pieces of a transaction: files that are as they were have no bytes to count.
+const maxPieces = 512
+
+func (r *reader) run(ctx context.Context) error {
+	defer close(r.batches)
+	send := func(p Piece) error { return r.send(ctx, p) }
+	err := r.tree.layout.Walk(r.tree.Root, func(path string) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.tree.layout.Read(ctx, r.tree, path, send); err != nil {
+			return fmt.Errorf("%s: %w", Shown(path), err)
+		}
+		return nil
+	}, func(path, reason string) error {
+		return send(&ignored{path, reason})
+	})
+	if err != nil {
+		return err
+	}
+	return r.flush(ctx)
+}
+
+func (r *reader) send(ctx context.Context, p Piece) error {
+	r.batch = append(r.batch, p)
+	r.held += p.Held()
+	if r.held < r.tree.Options.Batch() && len(r.batch) < maxPieces {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+func (r *reader) flush(ctx context.Context) error {
+	if len(r.batch) == 0 {
+		return nil
+	}
+	select {
+	case r.batches <- r.batch:
+		r.batch, r.held = nil, 0
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// commit takes a batch in one transaction; what it counts is added when it is committed, so that the report of a stopped
+// import says what is in the file. Most of a second import changes nothing, which a read finds out.
+func (t *Tree) commit(ctx context.Context, batch []Piece) error {
+	var part *Part
+	known := true
+	err := t.DB.Read(ctx, "look for changes of a tree", func(rx *db.Rx) (err error) {
+		part = newPart("", "", "")
+		for _, p := range batch {
+			if known, err = p.Known(rx, part); err != nil || !known {
+				return wrap(p, err)
+			}
+		}
+		return nil
+	})
+	if err == nil && !known {
+		err = t.DB.Write(ctx, "import "+t.layout.Name(), func(tx *db.Tx) error {
+			part = newPart("", "", "")
+			for _, p := range batch {
+				if err := p.Take(tx, part); err != nil {
+					return wrap(p, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	t.Report.add(part)
+	for _, p := range batch {
+		files, bytes := p.Progress()
+		t.at.Files += files
+		t.at.Bytes += bytes
+	}
+	t.Advance(0, 0)
+	return nil
+}
+
+func wrap(p Piece, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", Shown(p.Path()), err)
+}
+
+// An ignored file is only named.
+type ignored struct{ path, reason string }
+
+func (p *ignored) Path() string           { return p.path }
+func (*ignored) Held() int                { return 0 }
+func (*ignored) Progress() (int64, int64) { return 0, 0 }
+
+func (p *ignored) Known(_ *db.Rx, part *Part) (bool, error) {
+	return true, part.Ignore(p.path, p.reason)
+}
+
+func (p *ignored) Take(_ *db.Tx, part *Part) error { return part.Ignore(p.path, p.reason) }

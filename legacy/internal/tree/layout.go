@@ -1,0 +1,157 @@
+package tree
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"selvedge/db"
+)
+
+// A Layout is one of the old programs' ways to lay its files out. Its methods may be called at the same time for different
+// folders.
+//
+// What a walk calls a file is what is taken or compared as one: a file, or a folder whose files only make sense together.
+type Layout interface {
+	// Name is the word on the command line and in the ledger.
+	Name() string
+	// Recognise says in a few words what of this kind lies under dir, and whether anything does.
+	Recognise(dir string) (description string, ok bool, err error)
+	// Root is the absolute path, links resolved, of the folder that the paths of a walk are below: whichever way a tree is
+	// named, it is the same source. db.ErrNotFound says that dir neither is nor holds one.
+	Root(dir string) (string, error)
+	// Walk calls file for every file below root that should hold records, by its path below root, always in the same
+	// order, and ignored for what the old program does not read.
+	Walk(root string, file func(path string) error, ignored func(path, reason string) error) error
+	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error; it is a piece, too.
+	// Read runs on a goroutine of its own, ahead of the pieces that are being taken.
+	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
+	// Compare compares a file with what is here, and says in the report of t what it saw. Nothing is written.
+	Compare(ctx context.Context, t *Tree, path string) error
+	// Export writes the things of t's scope below t.Root, which is an empty folder.
+	Export(ctx context.Context, t *Tree) error
+}
+
+// A Finisher is a Layout that has something to do once every file was taken.
+type Finisher interface {
+	Finish(ctx context.Context, t *Tree) error
+}
+
+// A Sizer is a Layout whose files are folders, and which counts what a walk will meet.
+type Sizer interface {
+	Size(root string) (files, bytes int64, err error)
+}
+
+// A Piece is what is taken of a file in one transaction, with others: some of its lines, or all of it.
+type Piece interface {
+	// Path is that of its file.
+	Path() string
+	// Held is how many bytes of memory it holds, about.
+	Held() int
+	// Progress is how many files of the tree, and bytes of them, are done when the piece is.
+	Progress() (files, bytes int64)
+	// Known counts a piece of which nothing has to be written; else it reports false, and what it counted is forgotten.
+	Known(rx *db.Rx, part *Part) (bool, error)
+	// Take writes the piece, the ledger's row with it. It may run twice: what it counts goes into a part of its own, and
+	// what it decides is decided from what it finds in tx.
+	Take(tx *db.Tx, part *Part) error
+}
+
+// Options are the choices of an import, a verification or an export. The zero value is the default.
+type Options struct {
+	// Scope is where records go to or come from; "" is the default scope.
+	Scope string
+	// Progress, when set, is called now and then on the caller's goroutine. It must not use the database.
+	Progress func(Progress)
+	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
+	BatchBytes int
+}
+
+// Progress is how far an import, a verification or an export is. The totals are counted before it starts; those of an
+// export are 0.
+type Progress struct {
+	Files, TotalFiles int64
+	Bytes, TotalBytes int64
+}
+
+const defaultBatchBytes = 4 << 20
+
+// Batch is how much of a tree is written in one transaction, about.
+func (o Options) Batch() int {
+	if o.BatchBytes <= 0 {
+		return defaultBatchBytes
+	}
+	return o.BatchBytes
+}
+
+// A Tree is one folder in one call: what a Layout works with.
+type Tree struct {
+	DB      *db.DB
+	Scope   string
+	Dir     string // as the caller named it
+	Root    string
+	Source  Source
+	Options Options
+	// Unread says that something of the source is in quarantine as a whole file, from an earlier import.
+	Unread bool
+	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.
+	Report *Part
+
+	layout Layout
+	at     Progress
+}
+
+func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
+	root, err := l.Root(dir)
+	if err != nil {
+		root = dir
+	}
+	return &Tree{DB: d, Scope: o.Scope, Dir: dir, Root: root, Options: o, Report: newPart(l.Name(), o.Scope, root), layout: l}, err
+}
+
+// measure counts what a walk will meet, for whoever watches.
+func (t *Tree) measure() error {
+	if t.Options.Progress == nil {
+		return nil
+	}
+	var err error
+	if sizer, ok := t.layout.(Sizer); ok {
+		t.at.TotalFiles, t.at.TotalBytes, err = sizer.Size(t.Root)
+	} else {
+		err = t.layout.Walk(t.Root, func(path string) error {
+			t.at.TotalFiles++
+			if info, err := os.Stat(Below(t.Root, path)); err == nil && info.Mode().IsRegular() {
+				t.at.TotalBytes += info.Size()
+			}
+			return nil
+		}, func(string, string) error { return nil })
+	}
+	if err == nil {
+		t.Options.Progress(t.at)
+	}
+	return err
+}
+
+// Advance tells whoever watches that so much more is done.
+func (t *Tree) Advance(files, bytes int64) {
+	t.at.Files += files
+	t.at.Bytes += bytes
+	if t.Options.Progress != nil {
+		t.Options.Progress(t.at)
+	}
+}
+
+// SizeOf counts the regular files below a folder.
+func SizeOf(folder string) (files, bytes int64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // what can't be read is reported when it is read
+		}
+		if info, err := entry.Info(); err == nil {
+			files++
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return files, bytes, err
+}

@@ -1,0 +1,239 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"selvedge/db"
+)
+
+// An Entity is what the records of a file are in the store: for a run, the agent's id and the run's.
+type Entity struct{ Group, ID string }
+
+// What became of a file; see the column import_files.state.
+const (
+	StateTaken   = "taken"
+	StateShared  = "shared"
+	StateRefused = "refused"
+)
+
+// Row is what the ledger knows about a file.
+type Row struct {
+	Path         []byte `db:"path"`
+	State        string `db:"state"`
+	EntityGroup  string `db:"entity_group"`
+	EntityID     string `db:"entity_id"`
+	EntityRow    *int64 `db:"entity_row"`
+	LastSequence int64  `db:"last_sequence"`
+	Size         int64  `db:"size"`
+	Consumed     int64  `db:"consumed"`
+	PrefixSHA256 []byte `db:"prefix_sha256"`
+	OpenLine     bool   `db:"open_line"`
+	Records      string `db:"records"`
+	Tail         []byte `db:"tail"`
+}
+
+// Entity is what the file became, or was refused as.
+func (r *Row) Entity() Entity { return Entity{r.EntityGroup, r.EntityID} }
+
+// Complete reports whether the file was read to its end.
+func (r *Row) Complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
+
+const (
+	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ? AND kind = ? AND root = ?`
+	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?) RETURNING id`
+	sqlSource     = `SELECT root, first_at FROM import_sources WHERE id = ?`
+	sqlEndSource  = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
+
+	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
+	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path = ?`
+	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+	sqlPutFile    = `
+INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (source, path) DO UPDATE SET
+    state = excluded.state, entity_group = excluded.entity_group, entity_id = excluded.entity_id, entity_row = excluded.entity_row,
+    last_sequence = excluded.last_sequence, size = excluded.size, consumed = excluded.consumed, prefix_sha256 = excluded.prefix_sha256,
+    open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at,
+    checksum = excluded.checksum`
+	sqlForgetFile = `DELETE FROM import_files WHERE source = ? AND path = ?`
+
+	sqlHolder = `
+SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
+WHERE f.entity_id = ? AND f.entity_group = ? AND s.scope = ? AND s.kind = ? AND f.state = 'taken' AND f.entity_row = ?`
+)
+
+// Source is a tree that is, or was, imported. Its ID is 0 where it never was, its Scope where the scope is not there.
+type Source struct {
+	ID    int64
+	Scope int64
+	kind  string
+}
+
+// findSource looks the tree up; ok is false when it was never imported into the scope.
+func findSource(rx *db.Rx, scope, kind, root string) (s Source, ok bool, err error) {
+	s.kind = kind
+	if s.Scope, ok, err = rx.Scope(scope); err != nil || !ok {
+		return s, false, err
+	}
+	ok, err = rx.Find(&s.ID, sqlFindSource, s.Scope, kind, []byte(root))
+	return s, ok, err
+}
+
+// addSource gives the tree's row, and makes it, and the scope, where they are missing.
+func addSource(tx *db.Tx, scope, kind, root string) (Source, error) {
+	s, ok, err := findSource(&tx.Rx, scope, kind, root)
+	if err != nil || ok {
+		return s, err
+	}
+	if s.Scope, err = tx.Scope(scope); err != nil {
+		return s, err
+	}
+	at := db.Nanos(tx.Now())
+	return s, tx.Get(&s.ID, sqlAddSource, s.Scope, kind, []byte(root), at, db.Checksum(s.Scope, kind, []byte(root), at, nil))
+}
+
+func (s Source) end(tx *db.Tx) error {
+	var row struct {
+		Root    []byte `db:"root"`
+		FirstAt int64  `db:"first_at"`
+	}
+	if err := tx.Get(&row, sqlSource, s.ID); err != nil {
+		return err
+	}
+	at := db.Nanos(tx.Now())
+	_, err := tx.Exec(sqlEndSource, at, db.Checksum(s.Scope, s.kind, row.Root, row.FirstAt, at), s.ID)
+	return err
+}
+
+// File is the ledger's row for path, or nil.
+func (s Source) File(rx *db.Rx, path string) (*Row, error) {
+	var row Row
+	if ok, err := rx.Find(&row, sqlFindFile, s.ID, []byte(path)); err != nil || !ok {
+		return nil, err
+	}
+	return &row, nil
+}
+
+// Put writes the file's row.
+func (s Source) Put(tx *db.Tx, r *Row) error {
+	var tail any
+	if len(r.Tail) > 0 {
+		tail = r.Tail
+	}
+	at := db.Nanos(tx.Now())
+	columns := []any{
+		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed, r.PrefixSHA256, r.OpenLine, r.Records,
+	}
+	sum := db.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
+	_, err := tx.Exec(sqlPutFile, append(columns, tail, at, sum)...)
+	return err
+}
+
+// Forget takes the file's row out.
+func (s Source) Forget(tx *db.Tx, path string) error {
+	_, err := tx.Exec(sqlForgetFile, s.ID, []byte(path))
+	return err
+}
+
+// Move notes that a file, with what is in quarantine of it, has another path now.
+func (s Source) Move(tx *db.Tx, from, to string) error {
+	if err := s.ReleaseFile(tx, to); err != nil {
+		return err
+	}
+	row, err := s.File(&tx.Rx, from)
+	if err == nil && row != nil {
+		row.Path = []byte(to)
+		err = errors.Join(s.Put(tx, row), s.Forget(tx, from))
+	}
+	if err != nil {
+		return err
+	}
+	return s.moveQuarantine(tx, from, to)
+}
+
+// gone counts the files that were imported once and are not in the tree any more.
+func (s Source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
+	for after := []byte{}; ; {
+		var paths [][]byte
+		err := d.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
+			paths = nil
+			return rx.Select(&paths, sqlPathsAfter, s.ID, after, 1000)
+		})
+		if err != nil || len(paths) == 0 {
+			return n, err
+		}
+		n += int64(len(GoneFrom(root, paths)))
+		after = paths[len(paths)-1]
+	}
+}
+
+// GoneFrom gives those of the paths that are not in the tree any more.
+func GoneFrom(root string, paths [][]byte) (gone [][]byte) {
+	for _, path := range paths {
+		if _, err := os.Lstat(Below(root, string(path))); errors.Is(err, fs.ErrNotExist) {
+			gone = append(gone, path)
+		}
+	}
+	return gone
+}
+
+// Holder is a ledger row of any source.
+type Holder struct {
+	Source int64 `db:"source"`
+	Row
+}
+
+// Holder is the row of the file that e's row in the store was made from; ok is false when it came from no file.
+func (s Source) Holder(rx *db.Rx, e Entity, row int64) (h Holder, ok bool, err error) {
+	ok, err = rx.Find(&h, sqlHolder, e.ID, e.Group, s.Scope, s.kind, row)
+	return h, ok, err
+}
+
+// Tally counts records by kind, and is written as "started 1, turn 22".
+type Tally map[string]int64
+
+func (t Tally) String() string {
+	kinds := make([]string, 0, len(t))
+	for k := range t {
+		kinds = append(kinds, k)
+	}
+	sort.Strings(kinds)
+	var b strings.Builder
+	for i, k := range kinds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %d", k, t[k])
+	}
+	return b.String()
+}
+
+// ParseTally reads what String wrote.
+func ParseTally(text string) (Tally, error) {
+	t := Tally{}
+	if text == "" {
+		return t, nil
+	}
+	for part := range strings.SplitSeq(text, ", ") {
+		kind, count, _ := strings.Cut(part, " ")
+		n, err := strconv.ParseInt(count, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: the ledger counts records as %q", db.ErrCorrupt, text)
+		}
+		t[kind] += n
+	}
+	return t, nil
+}
+
+// Kinds of record that every tree can have, beside its own.
+const (
+	Blank       = "blank"
+	Undecodable = "undecodable"
+)

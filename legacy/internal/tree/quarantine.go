@@ -1,0 +1,304 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"selvedge/db"
+)
+
+// Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.
+type Quarantined struct {
+	ID         int64     `json:"id"`
+	Scope      string    `json:"scope"`
+	Kind       string    `json:"kind"`
+	Source     string    `json:"source"` // the folder
+	File       string    `json:"file"`   // relative to the source; bytes that are no UTF-8 are shown as \xFF
+	ByteOffset int64     `json:"byte_offset"`
+	What       string    `json:"what"` // line, tail, file, conflict or name; see the table
+	Reason     string    `json:"reason"`
+	Group      *string   `json:"group"` // with Entity, whose the bytes are or would be: for a run its agent's id
+	Entity     *string   `json:"entity"`
+	Bytes      int64     `json:"bytes"` // that are kept
+	FoundAt    time.Time `json:"found_at"`
+}
+
+// What a row of the quarantine is about; see the column quarantine.what.
+const (
+	WhatLine     = "line"
+	WhatTail     = "tail"
+	WhatFile     = "file"
+	WhatConflict = "conflict"
+	WhatName     = "name"
+)
+
+// PartBytes is how much of a row's bytes stands in one part.
+const PartBytes = 256 << 10
+
+const (
+	quarantineColumns = `
+SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group, q.entity_id, q.bytes, q.found_at
+FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
+`
+	sqlListQuarantine   = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
+	sqlShowQuarantine   = quarantineColumns + `WHERE q.id = ?`
+	sqlFindQuarantine   = quarantineColumns + `WHERE q.source = ? AND q.path = ? AND q.byte_offset = ? AND q.what = ?`
+	sqlQuarantineOfFile = quarantineColumns + `WHERE q.source = ? AND q.path = ? ORDER BY q.id`
+	sqlQuarantinePart   = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
+
+	sqlAddQuarantine = `
+INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, bytes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING id`
+	sqlGrowQuarantine   = `UPDATE quarantine SET bytes = bytes + ? WHERE id = ?`
+	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
+	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw, checksum) VALUES (?, ?, ?, ?)`
+	sqlReleaseOne       = `DELETE FROM quarantine WHERE source = ? AND path = ? AND byte_offset = ? AND what = ?`
+	sqlReleaseUnread    = `DELETE FROM quarantine WHERE source = ? AND path = ? AND what = 'file'`
+	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE source = ? AND path = ?`
+	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at FROM quarantine WHERE source = ? AND path = ?`
+	sqlMoveQuarantine   = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
+	// sqlReleaseBelow ends at the character behind '/'.
+	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ? AND (path = ? OR path > ? AND path < ?)`
+	sqlUnreadFiles  = `SELECT path FROM quarantine WHERE source = ? AND what = 'file' AND path > ? ORDER BY path LIMIT ?`
+)
+
+type quarantineRow struct {
+	ID          int64   `db:"id"`
+	Scope       string  `db:"scope"`
+	Kind        string  `db:"kind"`
+	Root        []byte  `db:"root"`
+	Path        []byte  `db:"path"`
+	ByteOffset  int64   `db:"byte_offset"`
+	What        string  `db:"what"`
+	Reason      string  `db:"reason"`
+	EntityGroup *string `db:"entity_group"`
+	EntityID    *string `db:"entity_id"`
+	Bytes       int64   `db:"bytes"`
+	FoundAt     int64   `db:"found_at"`
+}
+
+func (r *quarantineRow) public() Quarantined {
+	return Quarantined{
+		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), File: Shown(string(r.Path)), ByteOffset: r.ByteOffset,
+		What: r.What, Reason: r.Reason, Group: r.EntityGroup, Entity: r.EntityID, Bytes: r.Bytes, FoundAt: db.Time(r.FoundAt),
+	}
+}
+
+// ListQuarantine gives the next rows of a scope's quarantine behind the id after, oldest first, at most limit of them.
+func ListQuarantine(ctx context.Context, d *db.DB, scope string, after int64, limit int) (list []Quarantined, err error) {
+	err = d.Read(ctx, "list quarantine", func(rx *db.Rx) error {
+		list = nil
+		id, ok, err := rx.Scope(scope)
+		if err != nil || !ok {
+			return err
+		}
+		var rows []quarantineRow
+		if err := rx.Select(&rows, sqlListQuarantine, id, after, limit); err != nil {
+			return err
+		}
+		for i := range rows {
+			list = append(list, rows[i].public())
+		}
+		return nil
+	})
+	return list, err
+}
+
+// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.
+func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err error) {
+	err = d.Read(ctx, "show quarantine", func(rx *db.Rx) error {
+		var row quarantineRow
+		ok, err := rx.Find(&row, sqlShowQuarantine, id)
+		if err == nil && !ok {
+			err = &db.Error{
+				Op: "show quarantine", Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
+				Hint: "quarantine list shows the ids",
+			}
+		}
+		q = row.public()
+		return err
+	})
+	return q, err
+}
+
+// QuarantineRaw writes the bytes that are kept for the row to w, as they were, piece by piece.
+func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
+	for part := 0; ; part++ {
+		var raw []byte
+		var ok bool
+		err := d.Read(ctx, "read quarantine", func(rx *db.Rx) (err error) {
+			ok, err = rx.Find(&raw, sqlQuarantinePart, id, part)
+			return err
+		})
+		if err != nil || !ok {
+			return err
+		}
+		if _, err := w.Write(raw); err != nil {
+			return err
+		}
+	}
+}
+
+// A Finding is what goes into the quarantine.
+type Finding struct {
+	Path   string
+	Offset int64
+	What   string
+	Reason string
+	Whose  *Entity // nil: not known
+	Raw    []byte
+	File   string // where the bytes are in place of raw: all that this file holds, however much
+	Taken  bool   // the bytes were taken as well
+}
+
+// Only reports whether the quarantine is the only place for bytes of the finding.
+func (f *Finding) Only() bool { return !f.Taken && len(f.Raw) > 0 || f.File != "" }
+
+// Quarantine adds the finding. One that is there already, the same file, place and sort, stays as it is.
+func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
+	q, ok, err := s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
+	if err != nil || ok {
+		return q, err
+	}
+	var group, id any
+	if f.Whose != nil {
+		group, id = f.Whose.Group, f.Whose.ID
+	}
+	var row int64
+	columns := []any{s.Scope, s.ID, []byte(f.Path), f.Offset, f.What, f.Reason, group, id, db.Nanos(tx.Now())}
+	if err = tx.Get(&row, sqlAddQuarantine, append(columns, db.Checksum(columns...))...); err != nil {
+		return q, err
+	}
+	if err := GrowQuarantine(tx, row, f.Raw); err != nil {
+		return q, err
+	}
+	if err := fillQuarantine(tx, row, f.File); err != nil {
+		return q, err
+	}
+	q, _, err = s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
+	return q, err
+}
+
+// PutAside is Quarantine for a finding that a report names.
+func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
+	q, err := s.Quarantine(tx, f)
+	if err == nil {
+		part.Aside(q)
+	}
+	return err
+}
+
+// Quarantined finds a row by its place.
+func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (Quarantined, bool, error) {
+	var row quarantineRow
+	ok, err := rx.Find(&row, sqlFindQuarantine, s.ID, []byte(path), offset, what)
+	return row.public(), ok, err
+}
+
+// fillQuarantine puts what a file holds into a row.
+func fillQuarantine(tx *db.Tx, id int64, file string) error {
+	if file == "" {
+		return nil
+	}
+	f, _, err := OpenFile(file)
+	if err != nil {
+		return err
+	}
+	for buffer := make([]byte, PartBytes); err == nil; {
+		var n int
+		if n, err = io.ReadFull(f, buffer); n > 0 {
+			err = errors.Join(GrowQuarantine(tx, id, buffer[:n]), err)
+		}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
+}
+
+// GrowQuarantine puts more bytes behind those of a row.
+func GrowQuarantine(tx *db.Tx, id int64, raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var part int
+	if err := tx.Get(&part, sqlCountParts, id); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(sqlGrowQuarantine, len(raw), id); err != nil {
+		return err
+	}
+	for ; len(raw) > 0; part++ {
+		n := min(len(raw), PartBytes)
+		if _, err := tx.Exec(sqlAddPart, id, part, raw[:n], db.Checksum(id, part, raw[:n])); err != nil {
+			return err
+		}
+		raw = raw[n:]
+	}
+	return nil
+}
+
+// moveQuarantine gives what is in quarantine of a file the file's new path.
+func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
+	var rows []quarantineRow
+	if err := tx.Select(&rows, sqlFileQuarantine, s.ID, []byte(from)); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.EntityGroup, r.EntityID, r.FoundAt)
+		if _, err := tx.Exec(sqlMoveQuarantine, []byte(to), sum, r.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release takes one finding out again: a tail that has become a line.
+func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error {
+	_, err := tx.Exec(sqlReleaseOne, s.ID, []byte(path), offset, what)
+	return err
+}
+
+// ReleaseUnread takes out what was said about a file that could not be read and now can.
+func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
+	_, err := tx.Exec(sqlReleaseUnread, s.ID, []byte(path))
+	return err
+}
+
+// ReleaseBelow takes out everything about a folder and what is below it.
+func (s Source) ReleaseBelow(tx *db.Tx, path string) error {
+	_, err := tx.Exec(sqlReleaseBelow, s.ID, []byte(path), []byte(path+"/"), []byte(path+"0"))
+	return err
+}
+
+// ReleaseFile takes out everything about a file that is about to be imported anew.
+func (s Source) ReleaseFile(tx *db.Tx, path string) error {
+	_, err := tx.Exec(sqlReleaseWholeFile, s.ID, []byte(path))
+	return err
+}
+
+// OfFile gives all that is in quarantine of one file, in the order in which it was found.
+func (s Source) OfFile(rx *db.Rx, path string) (list []Quarantined, err error) {
+	var rows []quarantineRow
+	if err := rx.Select(&rows, sqlQuarantineOfFile, s.ID, []byte(path)); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		list = append(list, rows[i].public())
+	}
+	return list, nil
+}
+
+// Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it could not be read.
+func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
+	err = rx.Select(&paths, sqlUnreadFiles, s.ID, after, 1000)
+	return paths, err
+}
+
+func (s Source) anyUnread(rx *db.Rx) (found bool, err error) {
+	err = rx.Get(&found, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`, s.ID)
+	return found, err
+}

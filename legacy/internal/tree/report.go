@@ -1,0 +1,167 @@
+package tree
+
+// Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
+type Report struct {
+	Source string `json:"source"` // the folder, absolute, links resolved
+	Kind   string `json:"kind"`
+	Scope  string `json:"scope"`
+	// Counts has an entry for every kind of record that was met. In each, Read is the sum of the other four.
+	Counts map[string]Count `json:"counts"`
+	Files  Files            `json:"files"`
+	// Quarantined are the rows of the quarantine that this call made or, for files that can't be taken, found again.
+	Quarantined []Quarantined `json:"quarantined"`
+	// Differs names what differs between folder and file and was left as it is.
+	Differs []Remark `json:"differs"`
+	// LeftOut names what an export could not write, or wrote without being able to say all of it.
+	LeftOut []Remark `json:"left_out"`
+	// Ignored names files of the folder that the old program does not read either.
+	Ignored []Remark `json:"ignored"`
+	// Truncated is the number of further entries of the four lists: each holds at most 1,000.
+	Truncated int64 `json:"truncated"`
+}
+
+// Count is what became of the records of one kind.
+type Count struct {
+	Read        int64 `json:"read"`
+	New         int64 `json:"new"`         // import: written; export: written to the folder
+	Already     int64 `json:"already"`     // there, and the same
+	Changed     int64 `json:"changed"`     // differ from what was imported before
+	Quarantined int64 `json:"quarantined"` // not taken as records
+}
+
+// Files counts files of the folder.
+type Files struct {
+	Found      int64 `json:"found"`      // that hold, or should hold, records
+	New        int64 `json:"new"`        // never imported before; for an export, written
+	Grown      int64 `json:"grown"`      // have more records than when they were imported last
+	Already    int64 `json:"already"`    // as they were
+	Changed    int64 `json:"changed"`    // differ from what was imported
+	Refused    int64 `json:"refused"`    // their id is there from elsewhere with other content: in quarantine
+	Unreadable int64 `json:"unreadable"` // could not be read, or not to the end
+	Ignored    int64 `json:"ignored"`    // not read by the old program either
+	Gone       int64 `json:"gone"`       // imported before and no longer in the folder; what was imported stays
+	Bytes      int64 `json:"bytes"`      // of the files read
+}
+
+// Remark is a remark on a file.
+type Remark struct {
+	File   string `json:"file"` // relative to the source; bytes that are no UTF-8 are shown as \xFF
+	Reason string `json:"reason"`
+}
+
+// maxRemarks bounds each list of a report: memory stays flat on a tree where everything is wrong.
+const maxRemarks = 1000
+
+// Partial reports whether something was quarantined, left out or differs.
+func (r *Report) Partial() bool {
+	return len(r.Quarantined) > 0 || len(r.Differs) > 0 || len(r.LeftOut) > 0
+}
+
+// A Part is a report that is being made: of a call, or of a transaction, which is added to that of its call once it is
+// committed.
+type Part struct{ Report }
+
+func newPart(kind, scope, source string) *Part {
+	return &Part{Report{
+		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
+		Quarantined: []Quarantined{}, Differs: []Remark{}, LeftOut: []Remark{}, Ignored: []Remark{},
+	}}
+}
+
+// Count lets add count records of a kind.
+func (p *Part) Count(kind string, add func(*Count)) {
+	c := p.Counts[kind]
+	add(&c)
+	p.Counts[kind] = c
+}
+
+// CountAll counts records by kind, each as read and in one column more.
+func (p *Part) CountAll(t Tally, column func(*Count) *int64) {
+	for kind, n := range t {
+		p.Count(kind, func(c *Count) {
+			c.Read += n
+			*column(c) += n
+		})
+	}
+}
+
+// New is the column of what was not here.
+func New(c *Count) *int64 { return &c.New }
+
+// Already is the column of what is here, and the same.
+func Already(c *Count) *int64 { return &c.Already }
+
+// Changed is the column of what differs from what was imported before.
+func Changed(c *Count) *int64 { return &c.Changed }
+
+// Quarantine is the column of what is not taken as records.
+func Quarantine(c *Count) *int64 { return &c.Quarantined }
+
+// Differ names a file that differs.
+func (p *Part) Differ(file, reason string) { p.remark(&p.Differs, file, reason) }
+
+// LeaveOut names what an export could not write.
+func (p *Part) LeaveOut(file, reason string) { p.remark(&p.LeftOut, file, reason) }
+
+// Ignore counts a file that the old program does not read either, and says why not.
+func (p *Part) Ignore(file, reason string) error {
+	p.Files.Ignored++
+	p.remark(&p.Report.Ignored, file, reason)
+	return nil
+}
+
+// Aside names a row of the quarantine.
+func (p *Part) Aside(q Quarantined) {
+	if len(p.Quarantined) == maxRemarks {
+		p.Truncated++
+		return
+	}
+	p.Quarantined = append(p.Quarantined, q)
+}
+
+func (p *Part) remark(list *[]Remark, file, reason string) {
+	if len(*list) == maxRemarks {
+		p.Truncated++
+		return
+	}
+	*list = append(*list, Remark{File: Shown(file), Reason: reason})
+}
+
+// add puts in what a batch counted, once the batch is committed.
+func (p *Part) add(part *Part) {
+	for kind, more := range part.Counts {
+		p.Count(kind, func(c *Count) {
+			c.Read += more.Read
+			c.New += more.New
+			c.Already += more.Already
+			c.Changed += more.Changed
+			c.Quarantined += more.Quarantined
+		})
+	}
+	f, more := &p.Files, &part.Files
+	f.Found += more.Found
+	f.New += more.New
+	f.Grown += more.Grown
+	f.Already += more.Already
+	f.Changed += more.Changed
+	f.Refused += more.Refused
+	f.Unreadable += more.Unreadable
+	f.Ignored += more.Ignored
+	f.Gone += more.Gone
+	f.Bytes += more.Bytes
+	for _, q := range part.Quarantined {
+		p.Aside(q)
+	}
+	join := func(into *[]Remark, more []Remark) {
+		room := maxRemarks - len(*into)
+		if len(more) > room {
+			p.Truncated += int64(len(more) - room)
+			more = more[:room]
+		}
+		*into = append(*into, more...)
+	}
+	join(&p.Differs, part.Differs)
+	join(&p.LeftOut, part.LeftOut)
+	join(&p.Report.Ignored, part.Ignored)
+	p.Truncated += part.Truncated
+}

@@ -1,0 +1,107 @@
+package legacy
+
+import (
+	"context"
+	"fmt"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/agents"
+	"selvedge/legacy/internal/checkpoints"
+	"selvedge/legacy/internal/live"
+	"selvedge/legacy/internal/runs"
+	"selvedge/legacy/internal/tree"
+	"selvedge/legacy/internal/workers"
+)
+
+// Kind is a kind of tree: one of the old programs' ways to lay its files out.
+type Kind string
+
+// The kinds of tree.
+const (
+	// Runs are run traces: runs/AGENT/RUN.jsonl, in a folder that also holds config.toml. DIR is that folder or its runs/.
+	Runs Kind = "runs"
+	// Agents are the registry of agents: agents/SESSION.toml. DIR is the folder that holds agents/, or agents/.
+	Agents Kind = "agents"
+	// Checkpoints are paused workflows: RUN.json, and RUN.inflight for one that was claimed. DIR is the folder that holds
+	// them, or the one that holds workflow-runs/. A claim that is imported is nobody's.
+	Checkpoints Kind = "checkpoints"
+	// Workers are worker runtimes: runtimes/id-HEX/. DIR is the folder that holds runtimes/, runtimes/, or in later versions
+	// the folder of the one runtime.
+	Workers Kind = "workers"
+	// Live are live runs: runs/SESSION.json, or v1/ of later versions. DIR is the folder that holds runs/ or v1/.
+	Live Kind = "live"
+)
+
+// Kinds are the kinds of tree, in the order in which [Recognise] looks for them.
+func Kinds() []Kind { return []Kind{Runs, Agents, Checkpoints, Workers, Live} }
+
+// ParseKind gives the kind of that name; db.ErrInvalid if there is none.
+func ParseKind(name string) (Kind, error) {
+	_, err := Kind(name).layout()
+	return Kind(name), err
+}
+
+func (k Kind) layout() (tree.Layout, error) {
+	switch k {
+	case Runs:
+		return runs.Layout{}, nil
+	case Agents:
+		return agents.Layout(), nil
+	case Checkpoints:
+		return checkpoints.Layout(), nil
+	case Workers:
+		return workers.Layout{}, nil
+	case Live:
+		return live.Layout{}, nil
+	}
+	return nil, &db.Error{Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them", Err: fmt.Errorf("%w: there is no such kind", db.ErrInvalid)}
+}
+
+// Options are the choices of an import, a verification or an export. The zero value is the default.
+type Options = tree.Options
+
+// Progress is how far an import, a verification or an export is.
+type Progress = tree.Progress
+
+// Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
+type Report = tree.Report
+
+// Count is what became of the records of one kind, in a [Report].
+type Count = tree.Count
+
+// Files counts the files of a folder, in a [Report].
+type Files = tree.Files
+
+// Remark is a remark on a file, in a [Report].
+type Remark = tree.Remark
+
+// Import brings the tree under dir into the scope of the options. It may be stopped, by ctx or by force, and run again at any
+// point; run twice it adds nothing. The report says how far it came even when there is an error. db.ErrNotFound says that dir
+// neither is nor holds such a tree, db.ErrInvalid that there is no such kind.
+func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
+	l, err := kind.layout()
+	if err != nil {
+		return Report{}, err
+	}
+	return tree.Import(ctx, d, l, dir, o)
+}
+
+// Verify reads the tree under dir again and compares it with the file, record by record. Nothing is written. Errors are those
+// of [Import].
+func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
+	l, err := kind.layout()
+	if err != nil {
+		return Report{}, err
+	}
+	return tree.Verify(ctx, d, l, dir, o)
+}
+
+// Export writes the scope's records in the old layout into dir, which must be empty or not there; else the error is
+// db.ErrInvalid.
+func Export(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
+	l, err := kind.layout()
+	if err != nil {
+		return Report{}, err
+	}
+	return tree.Export(ctx, d, l, dir, o)
+}

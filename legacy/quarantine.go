@@ -1,0 +1,27 @@
+package legacy
+
+import (
+	"context"
+	"io"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
+)
+
+// Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.
+type Quarantined = tree.Quarantined
+
+// ListQuarantine gives the next rows of a scope's quarantine behind the id after, oldest first, at most limit of them.
+func ListQuarantine(ctx context.Context, d *db.DB, scope string, after int64, limit int) ([]Quarantined, error) {
+	return tree.ListQuarantine(ctx, d, scope, after, limit)
+}
+
+// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.
+func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
+	return tree.ShowQuarantine(ctx, d, id)
+}
+
+// QuarantineRaw writes the bytes that are kept for the row to w, as they were, piece by piece.
+func QuarantineRaw(ctx context.Context, d *db.DB, id int64, w io.Writer) error {
+	return tree.QuarantineRaw(ctx, d, id, w)
+}

@@ -1,0 +1,62 @@
+package legacy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	written "selvedge/internal/workers"
+	"selvedge/workers"
+)
+
+// wholeRuntime is a runtime.json with a further member.
+func wholeRuntime(member string) string {
+	return `{"schema_version":1,"runtime_id":"r","display_name":null,"backend":"fs_store","status":"running",` +
+		`"limits":{"max_transcript_projection_items":2,"max_event_batch_items":2},"next_worker_sequence":1,"next_event_id":2,"next_diagnostic_id":1,` +
+		`"diagnostics":[]` + member + `}` + "\n"
+}
+
+// The original makes the folder when it opens the runtime.
+func TestAMissingFolderOfWorkersIsNoFault(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	dir := t.TempDir()
+	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent}.below(t, dir)
+	d := emptyFile(t)
+	if report := importLater(t, d, "", dir); len(report.Quarantined) > 0 {
+		t.Errorf("in quarantine: %+v", report.Quarantined)
+	}
+	s, err := openWorkers(t, d, "r").Summary(context.Background())
+	if err != nil || s.WorkerCount+s.DiagnosticCount > 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	settled(t, d, "", dir)
+}
+
+// A number beyond a float, half a pair of surrogates, and nesting that no indenting goes down to.
+func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
+	for _, member := range []string{`,"x":1e999`, `,"x":"\ud800"`, `,"x":` + deep} {
+		files := folder{at + "runtime.json": wholeRuntime(member), at + "events.jsonl": startedEvent}
+		dir := t.TempDir()
+		files.below(t, dir)
+		d := emptyFile(t)
+		if report := importLater(t, d, "", dir); len(report.Quarantined) > 0 {
+			t.Fatalf("in quarantine: %+v", report.Quarantined)
+		}
+		if _, out := exportedWorkers(t, d, ""); out[at+"runtime.json"] != files[at+"runtime.json"] {
+			t.Error("runtime.json left as another one than it came")
+		}
+		if _, err := openWorkers(t, d, "r").CreateWorker(context.Background(), workers.CreateWorkerRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		_, out := exportedWorkers(t, d, "")
+		text := out[at+"runtime.json"]
+		if s, odd, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || odd != "" || s.NextWorkerSequence != 2 {
+			t.Errorf("after a call: %+v, %s, %v", s, odd, err)
+		}
+		if !strings.Contains(text, member[strings.IndexByte(member, ':')+1:]) {
+			t.Error("the member is gone after a call")
+		}
+	}
+}
