@@ -64,7 +64,7 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	since := clock.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	since := clock.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")
 	clock.Set(time.Now())
 	if err := lease.Heartbeat(ctx); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"sort"
 	"strings"
 )
@@ -63,8 +64,45 @@ var ViewsBefore8 = []string{
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
 
-// Views is the script that makes all views, which must be dropped before.
-func Views() string { return concat("sqlite/views") }
+// Views is the script that makes all views, which must be dropped before. Two words in the files are no functions of SQLite:
+// utc(x) stands for the text of a time in Unix nanoseconds, and doc(x) for a BLOB that should be JSON.
+func Views() string { return writtenOut(concat("sqlite/views")) }
+
+// viewWords are the texts behind those words; ? is what stands in the parentheses.
+var viewWords = map[string]string{
+	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. What remains of a negative number is
+	// negative in SQL.
+	"utc(": "strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch')" +
+		" || printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)",
+	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
+	"doc(": "CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END",
+}
+
+var viewWord = regexp.MustCompile(`\b(utc|doc)\(`)
+
+func writtenOut(script string) string {
+	var out strings.Builder
+	for {
+		at := viewWord.FindStringIndex(script)
+		if at == nil {
+			out.WriteString(script)
+			return out.String()
+		}
+		out.WriteString(script[:at[0]])
+		inside, depth := at[1], 1
+		end := inside
+		for ; depth > 0; end++ {
+			switch script[end] {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			}
+		}
+		out.WriteString(strings.ReplaceAll(viewWords[script[at[0]:inside]], "?", script[inside:end-1]))
+		script = script[end:]
+	}
+}
 
 // A Check is an invariant: a query that gives no row while the file is whole. Its first column says what is wrong.
 type Check struct {

@@ -1,4 +1,4 @@
--- The agents of the registry, stale ones included until a call puts them aside. Times are cut to the millisecond.
+-- All agents that the file knows, those too that a call put aside seven days after their end: no call sees them, and their ids are free.
 CREATE VIEW v_agents AS
 SELECT
     s.name                    AS scope,             -- '' is the default scope
@@ -7,12 +7,16 @@ SELECT
     a.status                  AS status,            -- active, abandoned, complete or merged
     r.epoch IS NOT NULL       AS reserved,          -- 1: the thread is reserved for it
     r.lease_ttl IS NOT NULL   AS leased,            -- 1: and the reservation ends without heartbeats
-    strftime('%Y-%m-%dT%H:%M:%S', (a.started_at - (a.started_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (a.started_at % 1000000000 + 1000000000) % 1000000000 / 1000000)   AS started_at,        -- UTC
-    strftime('%Y-%m-%dT%H:%M:%S', (a.completed_at - (a.completed_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (a.completed_at % 1000000000 + 1000000000) % 1000000000 / 1000000) AS completed_at,      -- UTC; NULL: not ended, or ended without a time
-    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(r.heartbeat_at, a.heartbeat_at) - (coalesce(r.heartbeat_at, a.heartbeat_at) % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (coalesce(r.heartbeat_at, a.heartbeat_at) % 1000000000 + 1000000000) % 1000000000 / 1000000) AS heartbeat_at, -- UTC; NULL: never
+    utc(a.started_at) AS started_at, -- UTC
+    a.started_at AS started_at_ns, -- Unix nanoseconds
+    utc(a.recorded_at) AS recorded_at, -- UTC, at which it came into this file; NULL: imported
+    a.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
+    utc(a.put_aside_at) AS put_aside_at, -- UTC; NULL: in the registry
+    a.put_aside_at AS put_aside_at_ns, -- Unix nanoseconds; NULL: in the registry
+    utc(a.completed_at) AS completed_at, -- UTC; NULL: not ended, or ended without a time
+    a.completed_at AS completed_at_ns, -- Unix nanoseconds; NULL: not ended, or ended without a time
+    utc(coalesce(r.heartbeat_at, a.heartbeat_at)) AS heartbeat_at, -- UTC; NULL: never
+    coalesce(r.heartbeat_at, a.heartbeat_at) AS heartbeat_at_ns, -- Unix nanoseconds; NULL: never
     CASE WHEN a.status = 'active' THEN CAST(strftime('%s', 'now') AS INTEGER) - max(a.started_at, coalesce(a.heartbeat_at, a.started_at), coalesce(a.last_progress_at, a.started_at), coalesce(r.heartbeat_at, a.started_at)) / 1000000000
         END                   AS silent_seconds,    -- since its start or its last heartbeat or progress; NULL: it has ended
     a.pid                     AS pid,               -- NULL: nobody can tell whether it lives
@@ -27,13 +31,14 @@ SELECT
     a.native_parent_actor_key AS native_parent_actor_key, -- and for the actor that started it
     a.input_tokens            AS input_tokens,      -- NULL: not counted
     a.output_tokens           AS output_tokens,     -- NULL: not counted
+    a.reasoning_tokens        AS reasoning_output_tokens, -- NULL: not counted
     a.tool_calls              AS tool_calls,        -- NULL: not counted
     a.cost_micros_usd / 1e6   AS cost_usd,          -- NULL: not counted
-    (SELECT count(*) FROM agent_context_queries q WHERE q.agent_id = a.id) AS context_queries -- looks at context
+    (SELECT count(*) FROM agent_context_queries q WHERE q.agent_id = a.id) AS context_queries, -- looks at context
+    a.id                      AS agent              -- the row's number, which tells those with one id apart
 FROM agents a
 JOIN scopes s ON s.id = a.scope
-LEFT JOIN agent_reservations r ON r.agent_id = a.id
-WHERE a.put_aside_at IS NULL;
+LEFT JOIN agent_reservations r ON r.agent_id = a.id;
 
 -- Who is on which thread: a row for every active agent, of which at most one has reserved it.
 CREATE VIEW v_threads AS
@@ -43,8 +48,8 @@ SELECT
     a.session_id            AS session_id,    -- agent that is active on it
     CASE WHEN r.epoch IS NULL THEN 'active' WHEN r.lease_ttl IS NULL THEN 'reserved' ELSE 'leased'
         END                 AS held,          -- reserved and leased: it has the thread; active: it works there without having asked
-    strftime('%Y-%m-%dT%H:%M:%S', (coalesce(r.reserved_at, a.started_at) - (coalesce(r.reserved_at, a.started_at) % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (coalesce(r.reserved_at, a.started_at) % 1000000000 + 1000000000) % 1000000000 / 1000000) AS since, -- UTC; of the reservation, else of the agent
+    utc(coalesce(r.reserved_at, a.started_at)) AS since, -- UTC; of the reservation, else of the agent
+    coalesce(r.reserved_at, a.started_at) AS since_ns, -- Unix nanoseconds
     CAST(strftime('%s', 'now') AS INTEGER) - coalesce(r.reserved_at, a.started_at) / 1000000000 AS held_seconds, -- since then
     CAST(strftime('%s', 'now') AS INTEGER) - max(a.started_at, coalesce(a.heartbeat_at, a.started_at), coalesce(a.last_progress_at, a.started_at), coalesce(r.heartbeat_at, a.started_at)) / 1000000000 AS silent_seconds, -- since its start or its last heartbeat or progress
     r.epoch                 AS epoch,         -- grows with every reservation; NULL: not reserved

@@ -6,32 +6,21 @@ SELECT
     c.state           AS state,           -- paused: waits and can be claimed; claimed: a process resumes it. A run that paused again has both
     c.paused_stage_id AS paused_stage_id, -- approval stage the run waits at; NULL: the document can't be read
     c.prompt          AS prompt,          -- what the person is asked; NULL: the document can't be read
-    CASE WHEN c.created_at IS NULL THEN NULL ELSE coalesce(c.created_at_text,
-        strftime('%Y-%m-%dT%H:%M:%S', (c.created_at - (c.created_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (c.created_at % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (c.created_at % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (c.created_at % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (c.created_at % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (c.created_at % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (c.created_at % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS paused_at, -- UTC, RFC 3339, by the document; NULL: it can't be read
+    utc(c.created_at) AS paused_at,       -- UTC, by the document; NULL: it can't be read
+    c.created_at      AS paused_at_ns,    -- Unix nanoseconds; NULL: the document can't be read
     round((julianday('now') - 2440587.5) * 86400 - c.created_at / 1e9) AS paused_seconds, -- since then, until now; NULL: the document can't be read
-    CASE WHEN c.claimed_at IS NULL THEN NULL ELSE coalesce(NULL,
-        strftime('%Y-%m-%dT%H:%M:%S', (c.claimed_at - (c.claimed_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (c.claimed_at % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (c.claimed_at % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (c.claimed_at % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (c.claimed_at % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (c.claimed_at % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (c.claimed_at % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS claimed_at, -- UTC, RFC 3339; NULL: waits
+    utc(c.claimed_at) AS claimed_at,      -- UTC; NULL: waits
+    c.claimed_at      AS claimed_at_ns,   -- Unix nanoseconds; NULL: waits
     round((julianday('now') - 2440587.5) * 86400 - c.claimed_at / 1e9) AS claimed_seconds, -- since then, until now; NULL: waits
     c.epoch           AS epoch,           -- of the claim, or of the last one; NULL: never claimed in this file
     o.pid             AS owner_pid,       -- process that claimed; NULL: waits, or the claim was imported
     o.program         AS owner_program,   -- its name; NULL: as above
     c.lease_ttl / 1e9 AS lease_seconds,   -- how long the claim lasts without a renewal; NULL: as long as its process, or waits
-    CASE WHEN c.saved_at IS NULL THEN NULL ELSE coalesce(NULL,
-        strftime('%Y-%m-%dT%H:%M:%S', (c.saved_at - (c.saved_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (c.saved_at % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (c.saved_at % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (c.saved_at % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (c.saved_at % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (c.saved_at % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (c.saved_at % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS saved_at, -- UTC, RFC 3339, of the save or import
+    utc(c.saved_at)   AS saved_at,        -- UTC, of the save or import
+    c.saved_at        AS saved_at_ns,     -- Unix nanoseconds
     c.size            AS bytes,           -- of the document
     c.problem         AS problem,         -- why the document can't be read; NULL: it can
+    (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id) AS run, -- number of the trace with its id, for joins with v_runs; NULL: there is none
     c.id              AS checkpoint       -- the row's number, for joins with v_checkpoint_documents
 FROM checkpoints AS c
 JOIN scopes AS s ON s.id = c.scope

@@ -11,7 +11,8 @@ SELECT
     f.records                    AS records,        -- by kind, such as "started 1, turn 22, ended 1"
     f.size                       AS bytes,          -- of the file when it was read last
     f.consumed                   AS bytes_taken,    -- less than bytes while its last line is torn
-    strftime('%Y-%m-%dT%H:%M:%S', f.imported_at / 1000000000, 'unixepoch') || printf('.%09dZ', f.imported_at % 1000000000) AS imported_at -- UTC
+    utc(f.imported_at) AS imported_at, -- UTC
+    f.imported_at AS imported_at_ns -- Unix nanoseconds
 FROM import_files f
 JOIN import_sources s ON s.id = f.source
 JOIN scopes sc ON sc.id = s.scope;
@@ -30,7 +31,8 @@ SELECT
     q.entity_group               AS entity_group,   -- whose it is or would be; runs: the agent id; NULL: not known
     q.entity_id                  AS entity_id,      -- runs: the run id; NULL: not known
     q.bytes                      AS bytes,          -- kept in the table quarantine_parts
-    strftime('%Y-%m-%dT%H:%M:%S', q.found_at / 1000000000, 'unixepoch') || printf('.%09dZ', q.found_at % 1000000000) AS found_at -- UTC
+    utc(q.found_at) AS found_at, -- UTC
+    q.found_at AS found_at_ns -- Unix nanoseconds
 FROM quarantine q
 JOIN import_sources s ON s.id = q.source
 JOIN scopes sc ON sc.id = q.scope;

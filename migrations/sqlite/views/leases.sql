@@ -6,13 +6,13 @@ SELECT
     l.name           AS name,          -- which one of that sort
     l.epoch          AS epoch,         -- grows with every reservation in the file
     l.note           AS note,          -- what the holder wants it for; NULL: not said
-    strftime('%Y-%m-%dT%H:%M:%S', (l.reserved_at - (l.reserved_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (l.reserved_at % 1000000000 + 1000000000) % 1000000000 / 1000000) AS reserved_at, -- UTC
-    strftime('%Y-%m-%dT%H:%M:%S', (l.renewed_at - (l.renewed_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (l.renewed_at % 1000000000 + 1000000000) % 1000000000 / 1000000) AS renewed_at,   -- UTC; of the last renewal, or of the reservation
+    utc(l.reserved_at) AS reserved_at, -- UTC
+    l.reserved_at AS reserved_at_ns, -- Unix nanoseconds
+    utc(l.renewed_at) AS renewed_at, -- UTC; of the last renewal, or of the reservation
+    l.renewed_at AS renewed_at_ns, -- Unix nanoseconds
     l.lease_ttl / 1e9 AS ttl_seconds,  -- it lasts so long from each renewal; NULL: as long as its process lives
-    strftime('%Y-%m-%dT%H:%M:%S', (l.lease_wall_until - (l.lease_wall_until % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || printf('.%03dZ', (l.lease_wall_until % 1000000000 + 1000000000) % 1000000000 / 1000000) AS ends_at, -- UTC, unless it is renewed; NULL: with its process
+    utc(l.lease_wall_until) AS ends_at, -- UTC, unless it is renewed; NULL: with its process
+    l.lease_wall_until AS ends_at_ns, -- Unix nanoseconds; NULL: with its process
     l.owner_id IS NULL AS detached,    -- 1: it outlives its process
     o.pid            AS owner_pid,     -- process that it ends with; NULL: detached
     o.program        AS owner_program  -- its program

@@ -8,12 +8,17 @@ SELECT
     t.prompt      AS prompt,      -- what the run was asked to do
     t.result_text AS result_text, -- what it answered; NULL: nothing yet
     t.error       AS error,       -- what went wrong; NULL: nothing, or the run got over it
-    strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000000, 'unixepoch') || printf('.%03dZ', r.created_at / 1000000 % 1000) AS created_at, -- UTC, at most the year 2262
-    strftime('%Y-%m-%dT%H:%M:%S', r.updated_at / 1000000000, 'unixepoch') || printf('.%03dZ', r.updated_at / 1000000 % 1000) AS updated_at, -- UTC, of the last event or mark
+    CASE WHEN r.status IN ('failed', 'cancelled') THEN r.status END AS error_type, -- failed or cancelled; NULL: neither
+    utc(r.created_at) AS created_at, -- UTC, at most the year 2262
+    r.created_at  AS created_at_ns, -- Unix nanoseconds
+    utc(r.updated_at) AS updated_at, -- UTC, of the last event or mark
+    r.updated_at  AS updated_at_ns, -- Unix nanoseconds
     round((r.updated_at - r.created_at) / 1e9, 3) AS seconds, -- from the beginning to the last event or mark
     r.event_count AS events,      -- recorded in all
     r.kept_events AS kept_events, -- of these, still here
+    r.kept_bytes  AS bytes,       -- of the events that are here, as JSON
     (SELECT e.type FROM live_events AS e WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32 ORDER BY e.id DESC LIMIT 1) AS last_event, -- type of the last event that is here; NULL: none is
+    (SELECT max(w.key) FROM runs AS w WHERE w.scope = r.scope AND w.run_id = r.run_id) AS trace, -- number of the trace with its id, which is the column run of v_runs; NULL: there is none
     r.key         AS run          -- the run's number, for joins with v_live_events
 FROM live_runs AS r
 JOIN scopes AS s ON s.id = r.scope
@@ -27,9 +32,14 @@ SELECT
     r.run_id     AS run_id,     -- as in v_live_runs
     coalesce(e.sequence, e.id & 4294967295) AS sequence, -- place in the run, from 0
     e.type       AS type,       -- the event's own word, as in tool_start
-    strftime('%Y-%m-%dT%H:%M:%S', e.recorded_at / 1000000000, 'unixepoch') || printf('.%03dZ', e.recorded_at / 1000000 % 1000) AS recorded_at, -- UTC
+    utc(e.recorded_at) AS recorded_at, -- UTC
+    e.recorded_at AS recorded_at_ns, -- Unix nanoseconds, whole milliseconds
+    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name, -- the tool it is about; NULL: none
+    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id, -- the call it is about; NULL: none
+    CASE e.type WHEN 'error' THEN json_extract(doc(e.event), '$.message') WHEN 'permission_denied' THEN json_extract(doc(e.event), '$.reason')
+        ELSE json_extract(doc(e.event), '$.error') END AS error, -- what went wrong, in words; NULL: nothing
     CAST(e.event AS TEXT) AS event, -- the event as JSON
-    r.key        AS run         -- the run's number, for joins with v_live_runs
+    r.key         AS run         -- the run's number, for joins with v_live_runs
 FROM live_runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN live_events AS e -- in this order: the ids of a run's events are one range

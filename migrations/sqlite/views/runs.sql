@@ -1,4 +1,4 @@
--- The runs that lists show, open and ended.
+-- The runs that lists show, open and ended. Times outside 1678 to 2261 are the nearest that a column holds.
 CREATE VIEW v_runs AS
 SELECT
     s.name                               AS scope,      -- '' is the default scope
@@ -7,27 +7,35 @@ SELECT
     r.intent                             AS intent,     -- what the run was meant to achieve
     r.status                             AS status,     -- in_progress, completed, incomplete, cancelled or cancellation_pending
     r.outcome                            AS outcome,    -- success, partial_success, give_up, timeout, failure or done; NULL: none was reported
-    CASE WHEN r.started_at IS NULL THEN NULL ELSE coalesce(r.started_at_text,
-        strftime('%Y-%m-%dT%H:%M:%S', (r.started_at - (r.started_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (r.started_at % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (r.started_at % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (r.started_at % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (r.started_at % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (r.started_at % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (r.started_at % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS started_at, -- UTC, RFC 3339
-    CASE WHEN r.ended_at IS NULL THEN NULL ELSE coalesce(r.ended_at_text,
-        strftime('%Y-%m-%dT%H:%M:%S', (r.ended_at - (r.ended_at % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (r.ended_at % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (r.ended_at % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (r.ended_at % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (r.ended_at % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (r.ended_at % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (r.ended_at % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS ended_at,   -- UTC, RFC 3339; NULL: open
+    CASE WHEN r.status IN ('incomplete', 'cancelled') THEN r.status
+         WHEN r.outcome IN ('failure', 'timeout', 'give_up') THEN r.outcome
+        END                              AS error_type, -- what kept the run from its aim: failure, timeout, give_up, incomplete or cancelled; NULL: nothing, or not yet
+    r.summary                            AS summary,    -- why, in the words of its end; NULL: it says nothing
+    utc(r.started_at)                    AS started_at, -- UTC
+    r.started_at                         AS started_at_ns, -- Unix nanoseconds
+    utc(r.ended_at)                      AS ended_at,   -- UTC; NULL: open
+    r.ended_at                           AS ended_at_ns, -- Unix nanoseconds; NULL: open
+    utc(l.recorded_at)                   AS last_activity_at, -- UTC, at which its last record was written; NULL: imported
+    l.recorded_at                        AS last_activity_at_ns, -- Unix nanoseconds; NULL: imported
     round((r.ended_at - r.started_at) / 1e9, 3) AS seconds, -- from start to end; NULL: open
-    coalesce(r.turn_count,
-        coalesce((SELECT max(t.id) & 16777215 FROM run_records AS t
-                  WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24), 0) - r.others) AS turns, -- turns in the trace
+    coalesce(r.turn_count, coalesce(l.id & 16777215, 0) - r.others) AS turns, -- turns in the trace
+    coalesce(l.bytes, (
+        SELECT sum(coalesce(length(t.parameters), 0) + coalesce(length(t.output), 0) + coalesce(length(t.raw), 0)
+            + coalesce(length(CAST(t.unknown_kind AS BLOB)), 0) + coalesce(length(CAST(t.prompt AS BLOB)), 0) + coalesce(length(CAST(t.tool AS BLOB)), 0)
+            + coalesce(length(CAST(t.policy_rule AS BLOB)), 0) + coalesce(length(CAST(t.policy_param AS BLOB)), 0))
+        FROM run_records AS t WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24), 0) AS bytes, -- of the texts and JSON in its trace
     o.pid                                AS owner_pid,  -- process that wrote to the open run last; NULL: ended, or imported
-    r.key                                AS run         -- the run's number, for joins with v_turns
+    coalesce(p.shown_run_id, p.run_id)   AS parent_run_id, -- the run that started it; NULL: none did, nobody said, or it was removed
+    v.session_id                         AS session_id, -- session of the live run with its id; NULL: there is none
+    r.parent                             AS parent,     -- the parent's number, which is its column run
+    v.key                                AS live_run,   -- number of the live run with its id, which is the column run of v_live_runs; NULL: there is none
+    r.key                                AS run         -- the run's number, for joins with the other views
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 LEFT JOIN owners AS o ON o.id = r.owner_id
+LEFT JOIN run_records AS l ON l.id = (SELECT max(t.id) FROM run_records AS t WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24)
+LEFT JOIN runs AS p ON p.key = r.parent
+LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
 WHERE r.started_at IS NOT NULL;
 
 -- The turns of all traces.
@@ -47,6 +55,17 @@ SELECT
     t.verdict                            AS verdict,      -- pass, fail or not_run
     t.policy_rule                        AS policy_rule,  -- the policy that rejected the turn; NULL: none did
     t.policy_param                       AS policy_param, -- the parameter it objected to
+    CASE WHEN t.policy_rule IS NOT NULL THEN 'policy_rejected'
+         WHEN t.cli_kind IN ('killed', 'timeout') THEN t.cli_kind
+         WHEN t.cli_code <> 0 THEN 'exit_code'
+         WHEN t.verdict = 'fail' THEN 'refuted'
+        END                              AS error_type,   -- what went wrong: policy_rejected, timeout, killed, exit_code or refuted; NULL: nothing
+    json_extract(doc(t.raw), '$.action_id') AS tool_call_id, -- id of the action, as later versions write it; NULL: not recorded
+    coalesce(json_extract(doc(t.raw), '$.action_duration_ms'),
+        (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6)
+                                         AS duration_ms,  -- of the action, as later versions write it, else since the record before was written; NULL: imported without it
+    utc(t.recorded_at)                   AS recorded_at,  -- UTC, at which it was written; NULL: imported
+    t.recorded_at                        AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
     r.key                                AS run           -- the run's number, for joins with v_runs
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
@@ -64,12 +83,8 @@ SELECT
     coalesce(sum(r.outcome = 'failure'), 0) AS failures, -- completed with the outcome failure
     sum(r.status = 'incomplete')           AS incomplete, -- ended without an outcome, as crashed runs do
     sum(r.status = 'cancelled')            AS cancelled, -- by a later version of the original
-    CASE WHEN max(r.started_at) IS NULL THEN NULL ELSE coalesce(NULL,
-        strftime('%Y-%m-%dT%H:%M:%S', (max(r.started_at) - (max(r.started_at) % 1000000000 + 1000000000) % 1000000000) / 1000000000, 'unixepoch')
-        || CASE WHEN (max(r.started_at) % 1000000000 + 1000000000) % 1000000000 = 0 THEN ''
-                WHEN (max(r.started_at) % 1000000000 + 1000000000) % 1000000000 % 1000000 = 0 THEN printf('.%03d', (max(r.started_at) % 1000000000 + 1000000000) % 1000000000 / 1000000)
-                WHEN (max(r.started_at) % 1000000000 + 1000000000) % 1000000000 % 1000 = 0 THEN printf('.%06d', (max(r.started_at) % 1000000000 + 1000000000) % 1000000000 / 1000)
-                ELSE printf('.%09d', (max(r.started_at) % 1000000000 + 1000000000) % 1000000000) END || 'Z') END AS last_started_at -- UTC, RFC 3339
+    utc(max(r.started_at))                 AS last_started_at, -- UTC
+    max(r.started_at)                      AS last_started_at_ns -- Unix nanoseconds
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 WHERE r.started_at IS NOT NULL

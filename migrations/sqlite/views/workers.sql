@@ -11,8 +11,10 @@ SELECT
     r.cancelled_workers   AS cancelled,         -- number of those that were cancelled
     r.next_event_id - 1   AS last_event_id,     -- of its last event
     r.diagnostics         AS diagnostics,       -- number of them
-    strftime('%Y-%m-%dT%H:%M:%S', r.created_at / 1000000000, 'unixepoch') || printf('.%09dZ', r.created_at % 1000000000) AS created_at, -- UTC; NULL: imported
-    strftime('%Y-%m-%dT%H:%M:%S', r.stopped_at / 1000000000, 'unixepoch') || printf('.%09dZ', r.stopped_at % 1000000000) AS stopped_at, -- UTC; NULL: running, or imported
+    utc(r.created_at) AS created_at, -- UTC; NULL: imported
+    r.created_at AS created_at_ns, -- Unix nanoseconds; NULL: imported
+    utc(r.stopped_at) AS stopped_at, -- UTC; NULL: running, or imported
+    r.stopped_at AS stopped_at_ns, -- Unix nanoseconds; NULL: running, or imported
     r.key                 AS runtime            -- the runtime's number, for joins with the other views
 FROM worker_runtimes AS r
 JOIN scopes AS s ON s.id = r.scope;
@@ -31,9 +33,12 @@ SELECT
     q.capabilities        AS capabilities,      -- number of requested capabilities
     w.transcript_len      AS inputs,            -- entries in its transcript
     w.last_event_id       AS last_event_id,     -- the last event that it caused
-    strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.created_at % 1000000000) AS created_at, -- UTC; NULL: imported
-    strftime('%Y-%m-%dT%H:%M:%S', w.last_input_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.last_input_at % 1000000000) AS last_input_at, -- UTC; NULL: none since it is in this file
-    strftime('%Y-%m-%dT%H:%M:%S', w.ended_at / 1000000000, 'unixepoch') || printf('.%09dZ', w.ended_at % 1000000000) AS ended_at, -- UTC; NULL: running, or imported
+    utc(w.created_at) AS created_at, -- UTC; NULL: imported
+    w.created_at AS created_at_ns, -- Unix nanoseconds; NULL: imported
+    utc(w.last_input_at) AS last_input_at, -- UTC; NULL: none since it is in this file
+    w.last_input_at AS last_input_at_ns, -- Unix nanoseconds; NULL: none since it is in this file
+    utc(w.ended_at) AS ended_at, -- UTC; NULL: running, or imported
+    w.ended_at AS ended_at_ns, -- Unix nanoseconds; NULL: running, or imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
     w.key                 AS worker             -- the worker's number, for joins with the other views
 FROM workers AS w
@@ -50,7 +55,8 @@ SELECT
     e.kind                AS kind,              -- runtime_started, runtime_stopped, worker_created, worker_input_accepted, worker_stopped, worker_cancelled; other words come from imports
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
     e.message             AS message,           -- for people
-    strftime('%Y-%m-%dT%H:%M:%S', e.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', e.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
+    utc(e.recorded_at) AS recorded_at, -- UTC; NULL: imported
+    e.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
     w.key                 AS worker,            -- the worker's number, for joins with the other views
     e.id                  AS place              -- order of the events of a runtime
@@ -70,7 +76,8 @@ SELECT
     t.role                AS role,              -- user or system
     CAST(t.content AS TEXT) AS content,         -- what was said
     t.event_id            AS event_id,          -- the event that accepted it
-    strftime('%Y-%m-%dT%H:%M:%S', t.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', t.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
+    utc(t.recorded_at) AS recorded_at, -- UTC; NULL: imported
+    t.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
     w.key                 AS worker             -- the worker's number, for joins with the other views
 FROM workers AS w
@@ -89,7 +96,8 @@ SELECT
     d.code                AS code,              -- a stable word; import.… tells what an import could not read
     d.message             AS message,           -- for people
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
-    strftime('%Y-%m-%dT%H:%M:%S', d.recorded_at / 1000000000, 'unixepoch') || printf('.%09dZ', d.recorded_at % 1000000000) AS recorded_at, -- UTC; NULL: imported
+    utc(d.recorded_at) AS recorded_at, -- UTC; NULL: imported
+    d.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
     r.key                 AS runtime            -- the runtime's number, for joins with the other views
 FROM worker_runtimes AS r
 JOIN scopes AS s ON s.id = r.scope
