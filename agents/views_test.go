@@ -80,8 +80,8 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 	for _, c := range []struct{ question, want string }{
 		{"All threads", fmt.Sprintf("docs|agent-docs|leased|%[1]s|codex|fix docs\nmain|agent-main|reserved|%[1]s|codex|fix main", since)},
 		{"Threads with several", "main|2|agent-child agent-main"},
-		{"What agents cost", "openai|gpt-5|3|3000|300|3.75"},
-		{"Who started whom", "agent-main|agent-child|main|active"},
+		{"What agents said", "openai|gpt-5|3|3000|300|3.75"},
+		{"Which agent started which", "agent-main|agent-child|main|active"},
 		{"What agents looked at most", "a.go|2|1"},
 	} {
 		if got := sqlite3(t, path, asked(t, c.question)); got != c.want {

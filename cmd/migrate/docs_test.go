@@ -144,7 +144,8 @@ func TestEveryQueryOfThePagesIsAnsweredBySQLite3(t *testing.T) {
 		t.Fatalf("import: exit %d: %s", exit, stderr)
 	}
 	for _, name := range []string{"README.md", "docs/queries.md"} {
-		_, blocks := page(t, name)
+		text, blocks := page(t, name)
+		operators, _, _ := strings.Cut(text, "\n## Runs\n") // answered in docs/operator_test.go, on a file made for them
 		queries := only(blocks, "sql")
 		if len(queries) == 0 {
 			t.Errorf("%s has no query", name)
@@ -158,7 +159,8 @@ func TestEveryQueryOfThePagesIsAnsweredBySQLite3(t *testing.T) {
 					t.Fatalf("%v\n%s%s", err, q.text, out)
 				}
 				// Another store's question may have no answer in a file that holds runs alone.
-				if len(out) == 0 && regexp.MustCompile(`\bv_(runs|turns|agents_runs|imports|quarantine)\b`).MatchString(q.text) {
+				answered := name == "docs/queries.md" && q.line <= strings.Count(operators, "\n")
+				if len(out) == 0 && !answered && regexp.MustCompile(`\bv_(runs|turns|agents_runs|imports|quarantine)\b`).MatchString(q.text) {
 					t.Errorf("no answer:\n%s", q.text)
 				}
 				if exit, _, stderr := call(t, "--db", file, "query", "--csv", "--", q.text); exit != 0 {
