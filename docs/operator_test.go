@@ -22,6 +22,8 @@ import (
 type night struct {
 	t     *testing.T
 	path  string
+	db    *db.DB
+	scope string
 	clock *dbtest.Clock
 	runs  *runs.Store
 	live  *live.Store
@@ -31,10 +33,16 @@ type night struct {
 
 func newNight(t *testing.T) *night {
 	n := &night{t: t, path: dbtest.Path(t), clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))}
-	d := dbtest.OpenAt(t, n.path, db.Options{Now: n.clock.Now})
-	n.runs, n.live = runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
-	n.reg, n.store = agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	n.db = dbtest.OpenAt(t, n.path, db.Options{Now: n.clock.Now})
+	n.in("")
 	return n
+}
+
+// in goes on in another scope.
+func (n *night) in(scope string) {
+	n.scope = scope
+	n.runs, n.live = runs.NewStore(n.db, runs.Options{Scope: scope}), live.NewStore(n.db, live.Options{Scope: scope})
+	n.reg, n.store = agents.NewRegistry(n.db, agents.Options{Scope: scope}), checkpoints.NewStore(n.db, checkpoints.Options{Scope: scope})
 }
 
 func (n *night) must(err error) {

@@ -1,0 +1,182 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// modelTurn is a record of a later version; members stand in its token_usage.
+func modelTurn(members string) runs.Record {
+	return runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn","token_usage":{` + members + `}}`)}
+}
+
+// turnLine is a turn that counts in members of its own.
+func turnLine(n *night, members string) runs.Record {
+	var turn runs.Turn
+	n.must(json.Unmarshal([]byte(`{"record":"turn","index":0,"verifier_verdict":"not_run",`+members+`}`), &turn))
+	return turn
+}
+
+func TestNoUseIsCountedTwice(t *testing.T) {
+	n := newNight(t)
+	for name, c := range map[string]struct {
+		work func(n *night)
+		want string // input and output tokens and dollars; nothing: not counted
+	}{
+		"nothing counts":    {func(n *night) { n.create("r", "s"); n.event("r", `{"type":"turn_start","turn":1}`) }, "||"},
+		"counted, and none": {func(n *night) { n.create("r", "s"); n.event("r", agentEnd(0, 0)) }, "0|0|"},
+		"an end alone":      {func(n *night) { n.create("r", "s"); n.event("r", agentEnd(50, 5)) }, "50|5|"},
+		"an end that says what its one turn said": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 50, 5))
+			n.event("r", agentEnd(50, 5))
+		}, "50|5|"},
+		"an end that says what the last of its turns said": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 10, 5))
+			n.event("r", turnEnd(2, 30, 7))
+			n.event("r", agentEnd(30, 7))
+		}, "40|12|"},
+		"an end that sums its turns up": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 10, 5))
+			n.event("r", turnEnd(2, 30, 7))
+			n.event("r", agentEnd(40, 12))
+		}, "40|12|"},
+		"an end that says nothing": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 10, 5))
+			n.event("r", agentEnd(0, 0))
+		}, "10|5|"},
+		"an end that comes twice": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", agentEnd(50, 5))
+			n.event("r", agentEnd(50, 5))
+		}, "50|5|"},
+		"turns that a cap took": {func(n *night) {
+			n.live = live.NewStore(n.db, live.Options{Scope: n.scope, MaxEventsPerRun: live.AtMost(2)})
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 10, 5))
+			n.event("r", turnEnd(2, 30, 7))
+			n.event("r", agentEnd(40, 12))
+		}, "40|12|"},
+		"a run under way": {func(n *night) { n.create("r", "s"); n.event("r", turnEnd(1, 10, 5)) }, "10|5|"},
+		"runs of one session": {func(n *night) {
+			for _, r := range []string{"r", "q"} {
+				n.create(r, "s")
+				n.event(r, turnEnd(1, 10, 5))
+				n.event(r, agentEnd(10, 5))
+			}
+		}, "20|10|"},
+		"a run that has a trace and is live": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`))
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 50, 5))
+			n.event("r", agentEnd(50, 5))
+		}, "50|5|"},
+		"turns beside model turns": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`), turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5}`))
+		}, "50|5|"},
+		"turns that count": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5},"cost_usd":0.5`), turnLine(n, `"other":1`))
+		}, "50|5|0.5"},
+		"an agent that sums its runs up": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":6`))
+			n.create("q", "a")
+			n.event("q", turnEnd(1, 40, 4))
+			n.agent("a", 100, 2_000_000, time.Time{})
+		}, "100|10|2.0"},
+		"an agent that counts more than its runs": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":6,"cost_usd":0.5`))
+			n.agent("a", 100, 2_000_000, time.Time{})
+		}, "100|10|2.0"},
+		"an agent that lags behind its runs": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":16,"cost_usd":0.5`))
+			n.agent("a", 20, 100_000, time.Time{})
+		}, "60|16|0.5"},
+		"cached apart": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+		}, "40|5|"},
+		"cached within": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+		}, "40|5|"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.in(name)
+			c.work(n)
+			of := ` FROM v_usage WHERE scope = '` + name + `'`
+			if got := n.ask(`SELECT sum(input_tokens), sum(output_tokens), sum(cost_usd)` + of); got != c.want {
+				t.Errorf("%s, want %s\n%s", got, c.want, n.ask(`SELECT *`+of))
+			}
+		})
+	}
+}
+
+func TestWhatAnAgentCostStaysWhenItIsPutAside(t *testing.T) {
+	n := newNight(t)
+	n.agent("ended", 9000, 5_000_000, n.clock.Now())
+	for _, view := range []string{"v_agents", "v_usage"} {
+		if got := n.ask("SELECT sum(cost_usd) FROM " + view); got != "5.0" {
+			t.Errorf("%s: %s", view, got)
+		}
+	}
+	n.clock.Advance(8 * 24 * time.Hour)
+	if list, err := n.reg.List(t.Context()); err != nil || len(list) != 0 {
+		t.Fatal(list, err)
+	}
+	n.agent("ended", 1000, 1_000_000, time.Time{}) // the id is free again
+	for _, view := range []string{"v_agents", "v_usage"} {
+		if got := n.ask("SELECT sum(cost_usd) FROM " + view); got != "6.0" {
+			t.Errorf("%s, when it was put aside: %s", view, got)
+		}
+	}
+	if got := n.ask("SELECT session_id, put_aside_at IS NULL FROM v_agents ORDER BY agent"); got != "ended|0\nended|1" {
+		t.Errorf("put aside: %s", got)
+	}
+}
+
+func TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre(t *testing.T) {
+	n := newNight(t)
+	n.work()
+	for i, nanos := range []int64{-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1, 500_000_000, 999_999_999, 1 << 62, 1<<63 - 1} {
+		id := fmt.Sprint("at", i)
+		n.append(runs.Batch{AgentID: "old", RunID: id}, runs.Started{RunID: id, AgentID: "old", StartedAt: db.Time(nanos)})
+	}
+	if got := n.ask(`SELECT group_concat(substr(started_at, 1, 30), ' ') FROM (SELECT * FROM v_runs WHERE agent_id = 'old' AND started_at_ns BETWEEN -1000000000000 AND 1000000000000 ORDER BY run)`); got !=
+		"1969-12-31T23:58:58.000000000Z 1969-12-31T23:59:58.999999999Z 1969-12-31T23:59:59.000000000Z 1969-12-31T23:59:59.999999999Z "+
+			"1970-01-01T00:00:00.000000000Z 1970-01-01T00:00:00.000000001Z 1970-01-01T00:00:00.500000000Z 1970-01-01T00:00:00.999999999Z" {
+		t.Errorf("around 1970: %s", got)
+	}
+	seen := 0
+	for view := range strings.Lines(n.ask(`SELECT name FROM sqlite_schema WHERE type = 'view'`)) {
+		view = strings.TrimSpace(view)
+		columns := n.ask(`SELECT group_concat(name, ' ') FROM pragma_table_info('` + view + `')`)
+		for name := range strings.FieldsSeq(columns) {
+			if !strings.HasSuffix(name, "_at") && !strings.HasSuffix(name, "since") {
+				continue
+			}
+			if !strings.Contains(columns+" ", name+"_ns ") {
+				t.Errorf("%s.%s stands alone", view, name)
+				continue
+			}
+			if odd := n.ask(fmt.Sprintf(`SELECT %[1]s, %[1]s_ns FROM %[2]s WHERE %[1]s NOT GLOB '????-??-??T??:??:??.?????????Z' OR (%[1]s IS NULL) <> (%[1]s_ns IS NULL)
+				OR CAST(strftime('%%s', substr(%[1]s, 1, 19)) AS INTEGER) * 1000000000.0 + substr(%[1]s, 21, 9) <> %[1]s_ns * 1.0`, name, view)); odd != "" {
+				t.Errorf("%s.%s:\n%s", view, name, odd)
+			}
+			if order := n.ask(fmt.Sprintf(`SELECT count(*) FROM (SELECT %[1]s < lag(%[1]s) OVER (ORDER BY %[1]s_ns) AS back FROM %[2]s) WHERE back`, name, view)); order != "0" {
+				t.Errorf("%s.%s sorts otherwise", view, name)
+			}
+			seen++
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d times", seen)
+	}
+}
