@@ -354,3 +354,16 @@ func TestLockCallsThatFailAreSaidToFailAtOnce(t *testing.T) {
 			"names -> [a b]", "add d -> nil", "names -> [a b d]", "close -> nil")
 	}
 }
+
+// SQLite calls a page corrupt that the disk could not read.
+func TestWhatCouldNotBeReadIsNotCalledCorrupt(t *testing.T) {
+	path := numbersAt(t)
+	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "close -> nil")
+	for _, number := range []int{1, 2, 4} { // of the page of the schema that a new reader reads
+		goOn(t, p, "open -> nil", fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number), "names -> input/output error", "mend -> mended true",
+			"names -> [a]", "close -> nil")
+	}
+	goOn(t, p, "open -> nil", "names -> [a]", "fail pread64 EIO 1 999 -> armed", "add b -> input/output error", "mend -> mended true",
+		"add c -> nil", "names -> [a c]", "close -> nil")
+	p.Wait()
+}

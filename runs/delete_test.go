@@ -74,6 +74,13 @@ func TestADeletedRunIsGoneAlsoWhereItsRecordsCouldNotBeDropped(t *testing.T) {
 	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("the run is there: %v", err)
 	}
+	must(t, d.Write(t.Context(), "drop one, as a removal does that is stopped", func(tx *db.Tx) error {
+		_, err := tx.Exec("DELETE FROM run_records WHERE id = (SELECT min(id) FROM run_records WHERE id >> 24 = (SELECT run FROM run_leavings))")
+		return err
+	}))
+	if problems, err := d.Check(t.Context()); err != nil || len(problems) != 0 {
+		t.Errorf("the check finds %v: %v", problems, err)
+	}
 	must(t, s.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: "s"}))
 	if n := rowsIn(t, s, "run_records"); n != 0 {
 		t.Errorf("the next removal left %d records", n)

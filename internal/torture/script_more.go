@@ -48,9 +48,11 @@ func agentsMoreScript() script {
 				return err
 			}
 			ended := entry("ended", "ended")
-			yesterday := theClock().Add(-24 * time.Hour)
-			ended.Status, ended.StartedAt, ended.CompletedAt = agents.Complete, yesterday, &yesterday
+			ended.Status, ended.StartedAt, ended.CompletedAt = agents.Complete, old, &old
 			if err := otherAgents(s).Save(ctx, ended); err != nil {
+				return err
+			}
+			if _, err := otherAgents(s).List(ctx); err != nil { // puts the one that ended aside
 				return err
 			}
 			list := []agents.Entry{entry("alive", "alive"), deadEntry("dead-2", "dead-2")}
@@ -145,8 +147,8 @@ func agentsMoreScript() script {
 					return err
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {
-					_, ok, err := otherAgents(s).Load(ctx, "ended")
-					return there(!ok), err
+					n, err := otherAgents(s).CountAside(ctx, theClock())
+					return parts(1-n, 1), err
 				},
 			},
 			{

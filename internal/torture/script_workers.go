@@ -12,6 +12,11 @@ func runtimeOf(ctx context.Context, s *session) (*workers.Runtime, error) {
 	return workers.Open(ctx, s.db, workers.RuntimeOptions{RuntimeID: "torture"})
 }
 
+// stoppedRuntime is one whose workers nothing else ends.
+func stoppedRuntime(ctx context.Context, s *session) (*workers.Runtime, error) {
+	return workers.Open(ctx, s.db, workers.RuntimeOptions{RuntimeID: "stopped"})
+}
+
 // at gives a worker of the runtime by its number.
 func at(r *workers.Runtime, n int) workers.WorkerRef {
 	return workers.NewWorkerRef(r.RuntimeID(), workers.WorkerID(fmt.Sprintf("worker-%08d", n)))
@@ -36,14 +41,21 @@ func workersScript() script {
 	}
 	return script{
 		name: "workers",
-		prepare: onWorkers(func(ctx context.Context, r *workers.Runtime) error {
+		prepare: func(ctx context.Context, s *session) error {
+			r, err := runtimeOf(ctx, s)
+			if err != nil {
+				return err
+			}
 			for range 3 {
 				if err := create(ctx, r); err != nil {
 					return err
 				}
 			}
-			return nil
-		}),
+			if r, err = stoppedRuntime(ctx, s); err != nil {
+				return err
+			}
+			return create(ctx, r)
+		},
 		ops: []op{
 			{
 				name: "create",
@@ -79,10 +91,24 @@ func workersScript() script {
 					return parts(int(first)-1, 2), err
 				},
 			},
-			endWorkerOp("stop the runtime", 1, workers.WorkerStopped, func(ctx context.Context, r *workers.Runtime) error {
-				_, err := r.StopRuntime(ctx)
-				return err
-			}),
+			{
+				name: "stop a runtime",
+				do: func(ctx context.Context, s *session) error {
+					r, err := stoppedRuntime(ctx, s)
+					if err == nil {
+						_, err = r.StopRuntime(ctx)
+					}
+					return err
+				},
+				look: func(ctx context.Context, s *session) (trace, error) {
+					r, err := stoppedRuntime(ctx, s)
+					if err != nil {
+						return "", err
+					}
+					d, err := r.WorkerDetail(ctx, at(r, 1))
+					return there(d.Status == workers.WorkerStopped), err
+				},
+			},
 		},
 		whole: wholeRuntime,
 	}

@@ -88,7 +88,7 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
-		return fmt.Errorf("copy the file to %s: %w", dest, err)
+		return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
 	}
 	return nil
 }

@@ -35,11 +35,15 @@ func isBusy(err error) bool {
 // failure says what an error of SQLite or the system means. Other errors, and what is said already, pass as they are.
 func failure(err error) error { return failed(err, 0) }
 
-// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a broken one.
+// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a broken one, and what could not
+// be read from what is damaged.
 func (h handle) failure(err error) error {
 	var errno syscall.Errno
-	if p := primary(err); p == sqlite3.SQLITE_IOERR || p == sqlite3.SQLITE_CANTOPEN {
+	switch primary(err) {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		errno = h.errno()
+	case sqlite3.SQLITE_CORRUPT:
+		errno = h.unread()
 	}
 	return failed(err, errno)
 }
@@ -90,6 +94,9 @@ func kind(err error, errno syscall.Errno) error {
 	case sqlite3.SQLITE_FULL:
 		return engine.ErrFull
 	case sqlite3.SQLITE_CORRUPT:
+		if errno != 0 {
+			return engine.ErrIO
+		}
 		return engine.ErrCorrupt
 	case sqlite3.SQLITE_NOTADB:
 		return engine.ErrNotADatabase

@@ -27,7 +27,7 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 				h.db = uintptr(field.Uint())
 				tls := libc.NewTLS()
 				defer tls.Close()
-				if file := mainFile(tls, h.db); file != 0 {
+				if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
 					mindLocks(file)
 				}
 				return nil
@@ -70,12 +70,30 @@ func (h handle) errno() syscall.Errno {
 	return syscall.Errno(n)
 }
 
-// mainFile is the sqlite3_file of a connection; 0 in memory.
-func mainFile(tls *libc.TLS, db uintptr) uintptr {
+// unread is the system's error behind a page that SQLite calls corrupt because it could not be read; 0 where it was read. It
+// is told once.
+func (h handle) unread() (errno syscall.Errno) {
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {
+			if at := fileOf(tls, h.db, which); at != 0 {
+				file := *(**sqlite3.TunixFile)(unsafe.Pointer(&at))
+				errno = max(errno, syscall.Errno(file.FlastErrno))
+				file.FlastErrno = 0 // reads that go well leave it
+			}
+		}
+		return nil
+	})
+	return errno
+}
+
+// fileOf is a sqlite3_file of a connection, the database's or the WAL's; 0 where it has none, as in memory.
+func fileOf(tls *libc.TLS, db uintptr, which int32) uintptr {
 	size := int(unsafe.Sizeof(uintptr(0)))
 	pointer := tls.Alloc(size)
 	defer tls.Free(size)
-	if sqlite3.Xsqlite3_file_control(tls, db, 0, sqlite3.SQLITE_FCNTL_FILE_POINTER, pointer) != sqlite3.SQLITE_OK {
+	if sqlite3.Xsqlite3_file_control(tls, db, 0, which, pointer) != sqlite3.SQLITE_OK {
 		return 0
 	}
 	file := **(**uintptr)(unsafe.Pointer(&pointer))

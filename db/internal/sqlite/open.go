@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"golang.org/x/sys/unix"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
@@ -168,7 +167,7 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 		}
 	}()
 	s, err = retrySession(ctx, pool, roleWriter, e.config)
-	if primary(err) == sqlite3.SQLITE_CORRUPT { // perhaps only a text of the schema, which can be made again
+	if errors.Is(err, engine.ErrCorrupt) { // perhaps only a text of the schema, which can be made again
 		if e.mended, err = e.mend(ctx); err == nil {
 			s, err = retrySession(ctx, pool, roleWriter, e.config)
 		}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"selvedge/db/internal/damage"
+	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
 )
 
@@ -130,16 +130,19 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	}
 	unread := false
 	for _, p := range pragmas(r, s) {
-		err := setPragma(ctx, conn, p)
-		if r == roleReader && !unread && primary(err) == sqlite3.SQLITE_CORRUPT {
+		err := h.failure(setPragma(ctx, conn, p))
+		if r == roleReader && !unread && errors.Is(err, engine.ErrCorrupt) {
 			// A view that can't be parsed keeps nobody from the tables. This connection can't write.
 			unread = true
 			if damage.OpenUnread(ctx, conn) == nil {
-				err = setPragma(ctx, conn, p)
+				err = h.failure(setPragma(ctx, conn, p))
+			}
+			if errno := h.unread(); errno != 0 { // it would miss the tables that come after
+				err = failure(errno)
 			}
 		}
 		if err != nil {
-			return nil, closeAfter(conn, h.failure(err))
+			return nil, closeAfter(conn, err)
 		}
 	}
 	session := &session{handle: h, statements: map[string]*statement{}}

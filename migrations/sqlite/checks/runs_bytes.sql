@@ -8,3 +8,4 @@ FROM (
 ) AS r
 LEFT JOIN run_records AS p ON p.id = r.id - 1 AND r.id & 16777215 > 1
 WHERE r.checksum IS NOT NULL AND r.bytes IS NOT NULL AND r.bytes IS NOT coalesce(p.bytes, CASE WHEN p.id IS NULL THEN 0 END) + r.size
+    AND NOT EXISTS (SELECT 1 FROM run_leavings AS l WHERE l.run = r.id >> 24)
