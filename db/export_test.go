@@ -43,6 +43,16 @@ func (d *DB) WriterPragma(t *testing.T, text string) string {
 
 func (d *DB) file() *sqlite.Engine { return d.engine.(*sqlite.Engine) }
 
+// Statements are the texts that the handle keeps prepared, and none once it is closed: see the engine's.
+func (d *DB) Statements(t testing.TB) []string {
+	t.Helper()
+	texts, err := d.file().Statements(context.Background())
+	if err != nil && !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	return texts
+}
+
 // Waiting is the number of callers in the writer's queue.
 func (d *DB) Waiting() int { return d.file().Waiting() }
 

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"selvedge/db/internal/engine"
 )
@@ -54,4 +56,17 @@ func (e *Engine) OnVisit() <-chan struct{} {
 	defer e.visits.mu.Unlock()
 	e.visits.begun = begun
 	return begun
+}
+
+// Statements are the texts that the connections of a handle in memory, or of one with one reader, keep prepared.
+func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
+	keep := func(s *session) error {
+		texts = append(texts, slices.Collect(maps.Keys(s.statements))...)
+		return nil
+	}
+	err = e.Write(ctx, "look at the statements", func(x engine.Tx) error { return keep(x.(*tx).session) }).Err
+	if err == nil && e.readers != nil {
+		err = e.Read(ctx, "look at the statements", func(x engine.Rx) error { return keep(x.(*rx).session) }).Err
+	}
+	return texts, err
 }
