@@ -26,6 +26,9 @@ var mayScan = map[string]string{
 	"coalesce(w.ended_at, 0) DESC":             "a pruning reads all ended workers of a scope, in the order of their ends",
 	"FROM runs WHERE +scope = ?":               "who begins to follow everything asks once where each stream ends",
 	"FROM live_runs AS r WHERE +r.scope = ?":   "as with runs",
+	"a.put_aside_at IS NULL ORDER BY a.id":     "as with runs",
+	"state, changes FROM checkpoints":          "as with runs",
+	"SELECT name FROM scopes ORDER BY id":      "the whole list is asked for",
 	"FROM worker_runtimes AS r WHERE +r.scope": "as with runs",
 }
 
