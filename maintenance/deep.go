@@ -75,14 +75,23 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 func (c *deep) runs(s *runs.Store) {
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) {
 		var started *runs.Started
-
+		var summary string
 		read(c, s.Trace(c.ctx, runs.RunRef{AgentID: r.AgentID, RunID: r.RunID}), func(t runs.TraceRecord) {
-			if record, ok := t.Record.(runs.Started); ok {
+			switch record := t.Record.(type) {
+			case runs.Started:
 				started = &record
+			case runs.Ended:
+				summary = ""
+				if o := record.Termination.Outcome; o != nil {
+					summary = o.Summary
+				}
 			}
 		})
 		if started != nil && (started.Intent != r.Intent || !started.StartedAt.Equal(r.StartedAt)) {
 			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another intent or start than its trace", r.RunID, r.AgentID)})
+		}
+		if r.Summary != "" && r.Summary != summary {
+			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another summary than its trace", r.RunID, r.AgentID)})
 		}
 	})
 }

@@ -63,6 +63,9 @@ func TestARunKeepsTheSummaryOfItsLastEnd(t *testing.T) {
 	if got := summary(); got != "the disk is full" {
 		t.Errorf("the summary is %q", got)
 	}
+	if r, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}); err != nil || r.Summary != "the disk is full" {
+		t.Errorf("it is read as %q, %v", r.Summary, err)
+	}
 	must(t, s.WriteEnded(t.Context(), runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}))
 	if got := summary(); got != "none" {
 		t.Errorf("after an end without an outcome it is %q", got)

@@ -299,7 +299,8 @@ func (c *conditions) and(text string, args ...any) conditions {
 // sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended one is kept.
 const sqlSummary = `SELECT agent_id, run_id, shown_agent_id, shown_run_id, coalesce(intent, ''), started_at, started_at_text, status, outcome,
     ended_at, ended_at_text,
-    coalesce(turn_count, coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215, 0) - others)
+    coalesce(turn_count, coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215, 0) - others),
+    coalesce(summary, '')
 FROM runs WHERE 1 = 1`
 
 // summaries gives the runs for which the conditions hold, as they are read.
@@ -312,7 +313,7 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 		)
 		targets := []any{
 			&s.Ref.AgentID, &s.Ref.RunID, &state.ShownAgentID, &state.ShownRunID, &s.Intent, &state.StartedAt,
-			&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount,
+			&state.StartedAtText, &status, &state.Outcome, &state.EndedAt, &state.EndedAtText, &s.TurnCount, &s.Summary,
 		} // one set for all rows
 		for row, err := range rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...) {
 			s = RunSummary{}

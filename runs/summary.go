@@ -37,6 +37,9 @@ type RunSummary struct {
 	TurnCount int
 	// Outcome is how a completed run ended; "" for every other. It is not in the JSON.
 	Outcome OutcomeStatus
+	// Summary is what a completed run's end says of it in words; "" where it says nothing, or was written at a schema version
+	// below 10. It is not in the JSON.
+	Summary string
 	// Ref is the name under which calls find the run. It is not in the JSON.
 	Ref RunRef
 	// Unstarted: the run has no started record, so that its Intent and StartedAt are empty and no list shows it. It is not in

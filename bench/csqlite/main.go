@@ -38,12 +38,13 @@ var pragmas = []string{
 // The statements of a call: the first turn finds the run and the next sequence, the others follow it.
 const (
 	columns = `id, kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule,
-    policy_param, raw, exact, batch, recorded_at, checksum`
+    policy_param, raw, exact, batch, recorded_at, checksum, bytes`
 	sqlFirst = `INSERT INTO run_records (` + columns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    FROM runs WHERE key = ? AND turn_count IS NULL), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)
 ON CONFLICT (id) DO NOTHING`
-	sqlNext = `INSERT INTO run_records (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlNext = `INSERT INTO run_records (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func serve(ctx context.Context, args []string) error {
@@ -124,7 +125,7 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	if _, err := a.begin.ExecContext(ctx); err != nil {
 		return err
 	}
-	result, err := a.first.ExecContext(ctx, append([]any{a.run}, a.values(0)...)...)
+	result, err := a.first.ExecContext(ctx, append(append([]any{a.run}, a.values(0)...), a.run, a.run, a.size())...)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	}
 	for i := 1; i < turns; i++ {
 		id++
-		if _, err := a.next.ExecContext(ctx, append([]any{id}, a.values(int64(i))...)...); err != nil {
+		if _, err := a.next.ExecContext(ctx, append(append([]any{id}, a.values(int64(i))...), a.size()*int64(i))...); err != nil {
 			return err
 		}
 	}
@@ -144,7 +145,10 @@ func (a *appender) call(ctx context.Context, turns int) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// values are those of a turn, in the order of the columns behind the id. The checksum is of as many bytes as ours.
+// size is what a turn adds to the bytes of its run.
+func (a *appender) size() int64 { return int64(len(a.output) + len("drive_cli")) }
+
+// values are those of a turn, in the order of the columns behind the id, without the bytes. The checksum is of as many bytes as ours.
 func (a *appender) values(index int64) []any {
 	sum := int64(crc32.Checksum(a.output, castagnoli))
 	var batch any // the first row of a call has its number
