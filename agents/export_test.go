@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/json"
 
+	"selvedge/db"
 	registry "selvedge/internal/agents"
 )
 
@@ -35,3 +36,6 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 	longestTurn, judgedAtOnce = 0, 2
 	t.Cleanup(func() { longestTurn, judgedAtOnce = turn, at })
 }
+
+// FileOf is the file of a registry.
+func FileOf(r *Registry) *db.DB { return r.db }

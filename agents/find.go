@@ -28,23 +28,54 @@ ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
 // FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there are several; nobody
-// asks whether it lives. As the other FindActive calls and ActorChainForSession, it puts stale entries aside.
+// asks whether it lives. As the other FindActive calls and ActorChainForSession, it puts stale entries aside; the forms for a
+// transaction put nothing aside.
 func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool, error) {
-	return r.newest(ctx, "find agent by session", sqlByHeddleSession, heddleSessionID)
+	return r.newest(ctx, opBySession, sqlByHeddleSession, heddleSessionID)
+}
+
+// FindActiveByHeddleSessionIDTx is FindActiveByHeddleSessionID inside a transaction.
+func (r *Registry) FindActiveByHeddleSessionIDTx(rx *db.Rx, heddleSessionID string) (Entry, bool, error) {
+	return r.newestTx(rx, opBySession, sqlByHeddleSession, heddleSessionID)
 }
 
 // FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
 func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool, error) {
-	return r.newest(ctx, "find agent by client", sqlByClient, clientInstanceID)
+	return r.newest(ctx, opByClient, sqlByClient, clientInstanceID)
+}
+
+// FindActiveByClientInstanceIDTx is FindActiveByClientInstanceID inside a transaction.
+func (r *Registry) FindActiveByClientInstanceIDTx(rx *db.Rx, clientInstanceID string) (Entry, bool, error) {
+	return r.newestTx(rx, opByClient, sqlByClient, clientInstanceID)
 }
 
 // FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
 func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool, error) {
-	return r.newest(ctx, "find agent by actor", sqlByActor, nativeActorKey)
+	return r.newest(ctx, opByActor, sqlByActor, nativeActorKey)
 }
 
+// FindActiveByNativeActorKeyTx is FindActiveByNativeActorKey inside a transaction.
+func (r *Registry) FindActiveByNativeActorKeyTx(rx *db.Rx, nativeActorKey string) (Entry, bool, error) {
+	return r.newestTx(rx, opByActor, sqlByActor, nativeActorKey)
+}
+
+const (
+	opBySession = "find agent by session"
+	opByClient  = "find agent by client"
+	opByActor   = "find agent by actor"
+	opChain     = "find actor chain"
+)
+
 func (r *Registry) newest(ctx context.Context, why, query, key string) (e Entry, ok bool, err error) {
-	err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
+	err = r.look(ctx, why, func(rx *db.Rx) error {
+		e, ok, err = r.newestTx(rx, why, query, key)
+		return err
+	})
+	return e, ok, err
+}
+
+func (r *Registry) newestTx(rx *db.Rx, why, query, key string) (e Entry, ok bool, err error) {
+	err = r.readTx(rx, why, "", func(scope int64) error {
 		s, err := registry.Find(rx, query, scope, key)
 		if err == nil && s != nil {
 			e, ok = entryOf(&s.Record), true
@@ -81,9 +112,11 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 	canonical := paths.resolve(root)
 	for after := first; ; {
 		var candidates []pathOf
-		err = r.look(ctx, why, "", func(rx *db.Rx, scope int64) error {
+		err = r.look(ctx, why, func(rx *db.Rx) error {
 			candidates = nil
-			return rx.Select(&candidates, sqlPaths, scope, after.startedAt, after.startedAt, after.id, pathsAtOnce)
+			return r.readTx(rx, why, "", func(scope int64) error {
+				return rx.Select(&candidates, sqlPaths, scope, after.startedAt, after.startedAt, after.id, pathsAtOnce)
+			})
 		})
 		if err != nil {
 			return Entry{}, false, err
@@ -168,8 +201,16 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 // its native keys. Ended entries count. Where several have a key the oldest is the parent; a parent that is missing, or in
 // the chain already, ends it. An unknown id has an empty chain.
 func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain []ActorChainNode, err error) {
-	err = r.look(ctx, "find actor chain", id, func(rx *db.Rx, scope int64) error {
-		chain = nil
+	err = r.look(ctx, opChain, func(rx *db.Rx) error {
+		chain, err = r.ActorChainForSessionTx(rx, id)
+		return err
+	})
+	return chain, err
+}
+
+// ActorChainForSessionTx is ActorChainForSession inside a transaction.
+func (r *Registry) ActorChainForSessionTx(rx *db.Rx, id string) (chain []ActorChainNode, err error) {
+	err = r.readTx(rx, opChain, id, func(scope int64) error {
 		fresh := staleBefore(rx.Now())
 		s, err := registry.Find(rx, sqlIsFresh, scope, id, fresh)
 		seen := map[string]bool{}

@@ -10,7 +10,10 @@ import (
 // gcBatch is how many entries one statement of GC removes; see longestTurn.
 const gcBatch = 50
 
-const opGC = "remove stale agents"
+const (
+	opGC         = "remove stale agents"
+	opCountAside = "count stale agents"
+)
 
 const (
 	sqlAside = `FROM agents AS a WHERE scope = ? AND put_aside_at IS NOT NULL AND put_aside_at <= ? AND NOT EXISTS (
@@ -21,9 +24,16 @@ const (
 
 // CountAside tells how many entries GC would remove.
 func (r *Registry) CountAside(ctx context.Context, until time.Time) (n int, err error) {
-	err = r.read(ctx, "count stale agents", "", func(rx *db.Rx, scope int64) error {
-		return rx.Get(&n, sqlCountAside, scope, db.Nanos(until))
+	err = r.db.Read(ctx, opCountAside, func(rx *db.Rx) error {
+		n, err = r.CountAsideTx(rx, until)
+		return err
 	})
+	return n, err
+}
+
+// CountAsideTx is CountAside inside a transaction.
+func (r *Registry) CountAsideTx(rx *db.Rx, until time.Time) (n int, err error) {
+	err = r.readTx(rx, opCountAside, "", func(scope int64) error { return rx.Get(&n, sqlCountAside, scope, db.Nanos(until)) })
 	return n, err
 }
 

@@ -91,18 +91,26 @@ func (r *Registry) Lease(id, thread string, epoch int64) *Lease {
 // or detached, by whichever. Any other, and one that is over, is db.ErrLeaseLost. A process that has closed the file has
 // given up what it held.
 func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (l *Lease, err error) {
-	const why = "reattach lease"
-	err = r.db.Read(ctx, why, func(rx *db.Rx) error {
-		l = r.Lease(id, thread, epoch)
-		held, err := l.held(rx, why)
-		if err == nil {
-			l.remember(rx, held.LeaseColumns)
-		}
+	err = r.db.Read(ctx, opReattach, func(rx *db.Rx) error {
+		l, err = r.ReattachTx(rx, id, thread, epoch)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	return l, nil
+}
+
+const opReattach = "reattach lease"
+
+// ReattachTx is Reattach inside a transaction.
+func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease, error) {
+	l := r.Lease(id, thread, epoch)
+	held, err := l.held(rx, opReattach)
+	if err != nil {
+		return nil, err
+	}
+	l.remember(rx, held.LeaseColumns)
 	return l, nil
 }
 

@@ -29,19 +29,41 @@ ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in
 // short transactions: when ctx ends in between, what was abandoned stays so.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
-	return r.reap(ctx, "reap dead agents", byStart, liveness)
+	return r.reap(ctx, reaping{"reap dead agents", byStart, liveness})
+}
+
+// ReapDeadTx is ReapDead inside a transaction, which is as long as there are many.
+func (r *Registry) ReapDeadTx(tx *db.Tx) (int, error) {
+	return r.reapTx(tx, reaping{"reap dead agents", byStart, liveness})
+}
+
+// ReapDeadForThread is ReapDead for the agents of one thread.
+func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
+	return r.reap(ctx, reaping{"reap dead agents of a thread", onThread(thread), liveness})
+}
+
+// ReapDeadForThreadTx is ReapDeadForThread inside a transaction.
+func (r *Registry) ReapDeadForThreadTx(tx *db.Tx, thread string) (int, error) {
+	return r.reapTx(tx, reaping{"reap dead agents of a thread", onThread(thread), liveness})
 }
 
 // Recover abandons the active entries whose agents are certainly dead, and counts them: those whose lease is over, and those
 // without a lease whose process is known to be gone. It is safe at any time, by anybody. Entries whose pid nobody can judge
 // from here are left alone, as those of an import, of which ReapDead takes a pid that no process has for a dead one.
 func (r *Registry) Recover(ctx context.Context) (int, error) {
-	return r.reap(ctx, "recover agents", byStart, func(rx *db.Rx, w *registry.Row) (Liveness, error) {
-		if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
-			return Unknown, nil
-		}
-		return liveness(rx, w)
-	})
+	return r.reap(ctx, reaping{"recover agents", byStart, certainly})
+}
+
+// RecoverTx is Recover inside a transaction, which is as long as there are many.
+func (r *Registry) RecoverTx(tx *db.Tx) (int, error) {
+	return r.reapTx(tx, reaping{"recover agents", byStart, certainly})
+}
+
+// A reaping is which agents are judged, and how.
+type reaping struct {
+	why  string
+	page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error)
+	by   judge
 }
 
 // byStart pages through all active entries.
@@ -49,43 +71,78 @@ func byStart(rx *db.Rx, scope int64, after place) (rows []registry.Row, err erro
 	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
-// ReapDeadForThread is ReapDead for the agents of one thread.
-func (r *Registry) ReapDeadForThread(ctx context.Context, thread string) (int, error) {
-	return r.reap(ctx, "reap dead agents of a thread", func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
+// onThread pages through the active entries of one thread.
+func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]registry.Row, error) {
+	return func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
 		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
-	}, liveness)
+	}
 }
 
 // A judge says whether an agent lives.
 type judge func(*db.Rx, *registry.Row) (Liveness, error)
 
-func (r *Registry) reap(
-	ctx context.Context, why string, page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error), by judge,
-) (reaped int, err error) {
-	for after, more := first, true; more; {
-		var dead []string
-		err := r.read(ctx, why, "", func(rx *db.Rx, scope int64) error {
-			dead, more = nil, false
-			rows, err := page(rx, scope, after)
-			if err != nil {
+// certainly is liveness that knows nothing of a pid whose namespace was not kept.
+func certainly(rx *db.Rx, w *registry.Row) (Liveness, error) {
+	if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
+		return Unknown, nil
+	}
+	return liveness(rx, w)
+}
+
+// dead gives the ids of those on a page who are dead, and where the next page begins.
+func (g *reaping) dead(rx *db.Rx, scope int64, after place) (ids []string, next place, more bool, err error) {
+	rows, err := g.page(rx, scope, after)
+	for i := range rows {
+		judged, err := g.by(rx, &rows[i])
+		if err != nil {
+			return nil, after, false, err
+		}
+		if judged == Dead {
+			ids = append(ids, rows[i].SessionID)
+		}
+		after = place{rows[i].StartedAt, rows[i].SessionID}
+	}
+	return ids, after, len(rows) == judgedAtOnce, err
+}
+
+func (r *Registry) reapTx(tx *db.Tx, g reaping) (reaped int, err error) {
+	err = r.writeTx(tx, g.why, "", func(scope int64) error {
+		for after, more := first, true; more; {
+			var dead []string
+			var err error
+			if dead, after, more, err = g.dead(&tx.Rx, scope, after); err != nil {
 				return err
 			}
-			for i := range rows {
-				judged, err := by(rx, &rows[i])
+			for _, id := range dead {
+				done, err := r.abandonIfDead(tx, scope, id, g.by)
 				if err != nil {
 					return err
 				}
-				if judged == Dead {
-					dead = append(dead, rows[i].SessionID)
+				if done {
+					reaped++
 				}
-				after = place{rows[i].StartedAt, rows[i].SessionID}
 			}
-			more = len(rows) == judgedAtOnce
+		}
+		if reaped == 0 {
 			return nil
+		}
+		return tx.ForgetDeadOwners()
+	})
+	return reaped, err
+}
+
+func (r *Registry) reap(ctx context.Context, g reaping) (reaped int, err error) {
+	for after, more := first, true; more; {
+		var dead []string
+		from := after
+		more = false // in a scope that nobody wrote to nothing is read
+		err := r.read(ctx, g.why, "", func(rx *db.Rx, scope int64) (err error) {
+			dead, after, more, err = g.dead(rx, scope, from)
+			return err
 		})
 		for err == nil && len(dead) > 0 {
 			var abandoned, looked int
-			abandoned, looked, err = r.abandonDead(ctx, why, dead, by)
+			abandoned, looked, err = r.abandonDead(ctx, g.why, dead, g.by)
 			reaped, dead = reaped+abandoned, dead[looked:]
 		}
 		if err != nil {

@@ -85,13 +85,15 @@ func (r *Registry) write(ctx context.Context, why, id string, fn func(tx *db.Tx,
 }
 
 // look is a read that puts aside the stale entries that it met.
-func (r *Registry) look(ctx context.Context, why, id string, fn func(rx *db.Rx, scope int64) error) error {
+func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) error) error {
 	met := false
-	err := r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
-		if err := rx.Get(&met, sqlStaleThere, scope, staleBefore(rx.Now())); err != nil {
+	err := r.db.Read(ctx, why, func(rx *db.Rx) error {
+		met = false
+		err := r.readTx(rx, why, "", func(scope int64) error { return rx.Get(&met, sqlStaleThere, scope, staleBefore(rx.Now())) })
+		if err != nil {
 			return err
 		}
-		return fn(rx, scope)
+		return fn(rx)
 	})
 	if err != nil {
 		return err

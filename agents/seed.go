@@ -20,24 +20,15 @@ func (r *Registry) Save(ctx context.Context, e Entry) error {
 // Load gives the entry with the id; ok is false when there is none. An entry that ended seven days ago or earlier is put
 // aside in this call: no later one sees it. [Registry.Get] only looks.
 func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err error) {
-	const why = "load agent"
 	old := false
-	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
-		e, ok, old = Entry{}, false, false
-		found, err := registry.Find(rx, sqlBySession, scope, id)
-		if err != nil || found == nil {
-			return err
-		}
-		e, ok, old = entryOf(&found.Record), true, stale(found, rx.Now())
-		return nil
+	err = r.db.Read(ctx, opLoad, func(rx *db.Rx) error {
+		e, ok, old, err = r.load(rx, id)
+		return err
 	})
-	if err == nil {
-		err = named(why, id, registry.CheckID(id))
-	}
 	if err != nil || !old {
 		return e, ok, err
 	}
-	err = r.write(ctx, why, id, func(tx *db.Tx, scope int64) error {
+	err = r.write(ctx, opLoad, id, func(tx *db.Tx, scope int64) error {
 		n, err := tx.Exec(sqlPutAsideOne, db.Nanos(tx.Now()), staleBefore(tx.Now()), scope, id)
 		ok = n == 0 // somebody brought it back meanwhile, or was faster
 		return err
@@ -48,10 +39,44 @@ func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err e
 	return e, true, nil
 }
 
+const opLoad = "load agent"
+
+// LoadTx is Load inside a transaction. It puts nothing aside.
+func (r *Registry) LoadTx(rx *db.Rx, id string) (e Entry, ok bool, err error) {
+	e, ok, old, err := r.load(rx, id)
+	if err != nil || !ok || old {
+		return Entry{}, false, err
+	}
+	return e, true, nil
+}
+
+func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error) {
+	err = r.readTx(rx, opLoad, id, func(scope int64) error {
+		found, err := registry.Find(rx, sqlBySession, scope, id)
+		if err == nil && found != nil {
+			e, ok, old = entryOf(&found.Record), true, stale(found, rx.Now())
+		}
+		return err
+	})
+	if err == nil {
+		err = named(opLoad, id, registry.CheckID(id))
+	}
+	return e, ok, old, err
+}
+
 // List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as by Load. Lists that may be
 // long are read in parts with [Registry.Page] and [Registry.All].
 func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
-	err = r.look(ctx, opList, "", func(rx *db.Rx, scope int64) error {
+	err = r.look(ctx, opList, func(rx *db.Rx) error {
+		list, err = r.ListTx(rx)
+		return err
+	})
+	return list, err
+}
+
+// ListTx is List inside a transaction. It puts nothing aside.
+func (r *Registry) ListTx(rx *db.Rx) (list []Entry, err error) {
+	err = r.readTx(rx, opList, "", func(scope int64) error {
 		list, err = entries(rx, sqlList, scope, staleBefore(rx.Now()))
 		return err
 	})
@@ -102,6 +127,16 @@ func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Bu
 // CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a *ReservedError.
 func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry, error) {
 	out, err := r.TryReserveThread(ctx, thread, build)
+	return out.orReserved(thread, err)
+}
+
+// CreateGeneratedEntryForThreadTx is CreateGeneratedEntryForThread inside a transaction.
+func (r *Registry) CreateGeneratedEntryForThreadTx(tx *db.Tx, thread string, build Builder) (Entry, error) {
+	out, err := r.TryReserveThreadTx(tx, thread, build)
+	return out.orReserved(thread, err)
+}
+
+func (out ReserveOutcome) orReserved(thread string, err error) (Entry, error) {
 	if err == nil && out.LiveOwner != nil {
 		err = &db.Error{
 			Op: opReserve, Entity: "thread", ID: thread, Hint: "wait for agent " + out.LiveOwner.SessionID + ", or release it",

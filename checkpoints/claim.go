@@ -59,6 +59,7 @@ const (
 	opComplete = "complete checkpoint"
 	opRelease  = "release claim"
 	opHold     = "hold claim"
+	opReattach = "reattach claim"
 )
 
 const (
@@ -273,19 +274,27 @@ func (c *Claim) Keep(ctx context.Context) (kept context.Context, stop context.Ca
 // Reattach gives the handle of a claim that this process made before, when it could not be told whether it was made. Any
 // other, and one that has ended, is ErrLeaseLost. A process that has closed the file has given up what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Claim, err error) {
-	const op = "reattach claim"
-	err = s.db.Read(ctx, op, func(rx *db.Rx) error {
-		c = &Claim{RunID: runID, Epoch: epoch, store: s}
-		row, err := c.held(rx, op)
-		if err != nil {
-			return err
-		}
-		c.Owner, c.ClaimedAt = *row.Owner, db.Time(row.ClaimedAt)
-		c.remember(rx, row.LeaseColumns)
-		return rx.Get(&c.Document, sqlDocument, row.ID)
+	err = s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
+		c, err = s.ReattachTx(rx, runID, epoch)
+		return err
 	})
 	if err != nil {
-		return nil, failed(op, runID, err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// ReattachTx is Reattach inside a transaction.
+func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error) {
+	c := &Claim{RunID: runID, Epoch: epoch, store: s}
+	row, err := c.held(rx, opReattach)
+	if err == nil {
+		c.Owner, c.ClaimedAt = *row.Owner, db.Time(row.ClaimedAt)
+		c.remember(rx, row.LeaseColumns)
+		err = rx.Get(&c.Document, sqlDocument, row.ID)
+	}
+	if err != nil {
+		return nil, failed(opReattach, runID, err)
 	}
 	return c, nil
 }

@@ -52,3 +52,30 @@ func document(t *testing.T, id string) []byte {
 	check(t, err)
 	return text
 }
+
+func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
+	checkpoints.InSmallTurns(t)
+	d := dbtest.Open(t, db.Options{})
+	s := checkpoints.NewStore(d, checkpoints.Options{})
+	ids := []string{"", "a", "b", "c", "d"}
+	var last *checkpoints.Claim
+	for _, id := range ids {
+		check(t, s.SaveDocument(t.Context(), id, document(t, id)))
+		last = mustClaim(t, s, id)
+	}
+	check(t, d.Write(t.Context(), "recover", func(tx *db.Tx) error {
+		if n, err := s.RecoverTx(tx); n != 0 || err != nil {
+			t.Errorf("of the living %d are recovered (%v)", n, err)
+		}
+		again, err := s.ReattachTx(&tx.Rx, "d", last.Epoch)
+		if err != nil || again.ClaimedAt != last.ClaimedAt {
+			t.Errorf("%+v, %v", again, err)
+		}
+		n, err := s.RecoverOrphanedTx(tx)
+		if n != len(ids) {
+			t.Errorf("%d are recovered", n)
+		}
+		return err
+	}))
+	wantList(t, s, ids...)
+}

@@ -37,22 +37,29 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 // CursorBefore gives the cursor with which the last events of the log come first, at most that many of those that are kept; 0
 // events is the end, for what is yet to come. db.ErrInvalid: events is negative.
 func (r *Runtime) CursorBefore(ctx context.Context, events int64) (cursor string, err error) {
-	if events < 0 {
-		return "", &db.Error{Op: opFollow, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events)}
-	}
 	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		row, at, err := r.placeIn(rx, opFollow, "")
-		if err != nil {
-			return err
-		}
-		at.Seen = max(row.FirstPosition, row.NextPosition-events) - 1
-		if events == 0 {
-			at.Status = row.Status
-		}
-		cursor = stream.Cursor(rx, at)
-		return nil
+		cursor, err = r.CursorBeforeTx(rx, events)
+		return err
 	})
 	return cursor, err
+}
+
+// CursorBeforeTx is CursorBefore inside a transaction.
+func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
+	if events < 0 {
+		return "", &db.Error{
+			Op: opFollow, Entity: "runtime", ID: string(r.id), Hint: "ask for 0 or more", Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events),
+		}
+	}
+	row, at, err := r.placeIn(rx, opFollow, "")
+	if err != nil {
+		return "", err
+	}
+	at.Seen = max(row.FirstPosition, row.NextPosition-events) - 1
+	if events == 0 {
+		at.Status = row.Status
+	}
+	return stream.Cursor(rx, at), nil
 }
 
 const opEvents = "read events"

@@ -230,27 +230,32 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 // removed.
 func (s *Runtimes) Of(ctx context.Context, cursor string) (id RuntimeID, err error) {
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		at, err := stream.ReadCursor(rx, cursor)
-		if err != nil {
-			return err
-		}
-		scope, ok, err := s.scopeIn(rx)
-		if err != nil {
-			return err
-		}
-		row, found, err := workers.RuntimeByKey(rx, at.Key)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			return errRemoved()
-		case !ok || row.Scope != scope:
-			return db.NotThisCursor(cursor)
-		}
-		id = RuntimeID(row.RuntimeID)
-		return nil
+		id, err = s.OfTx(rx, cursor)
+		return err
 	})
 	return id, err
+}
+
+// OfTx is Of inside a transaction.
+func (s *Runtimes) OfTx(rx *db.Rx, cursor string) (RuntimeID, error) {
+	scope, ok, err := s.scopeIn(rx)
+	if err != nil {
+		return "", err
+	}
+	at, err := stream.ReadCursor(rx, cursor)
+	if err != nil {
+		return "", err
+	}
+	row, found, err := workers.RuntimeByKey(rx, at.Key)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "", errRemoved()
+	case !ok || row.Scope != scope:
+		return "", db.NotThisCursor(cursor)
+	}
+	return RuntimeID(row.RuntimeID), nil
 }
 
 // Delete takes a runtime away, with its workers, its log and its diagnostics. What it holds goes in several transactions, a few

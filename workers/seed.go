@@ -306,24 +306,31 @@ func (r *Runtime) searchEvents(rx *db.Rx, row *workers.RuntimeRow, batch Runtime
 	return batch, nil
 }
 
+const opDiagnostics = "read diagnostics"
+
 // Diagnostics gives all diagnostics, oldest first.
 func (r *Runtime) Diagnostics(ctx context.Context) (list []RuntimeDiagnostic, err error) {
-	const op = "read diagnostics"
-	err = r.db.Read(ctx, op, func(rx *db.Rx) error {
-		list = []RuntimeDiagnostic{}
-		row, err := r.row(rx, op)
-		if err != nil {
-			return err
-		}
-		rows, err := row.AllDiagnostics(rx)
-		for i := range rows {
-			d, err := rows[i].Diagnostic(row.RuntimeID)
-			if err != nil {
-				return corrupted(op, err)
-			}
-			list = append(list, diagnosticOf(d))
-		}
+	err = r.db.Read(ctx, opDiagnostics, func(rx *db.Rx) error {
+		list, err = r.DiagnosticsTx(rx)
 		return err
 	})
+	return list, err
+}
+
+// DiagnosticsTx is Diagnostics inside a transaction.
+func (r *Runtime) DiagnosticsTx(rx *db.Rx) ([]RuntimeDiagnostic, error) {
+	row, err := r.row(rx, opDiagnostics)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := row.AllDiagnostics(rx)
+	list := make([]RuntimeDiagnostic, len(rows))
+	for i := range rows {
+		d, err := rows[i].Diagnostic(row.RuntimeID)
+		if err != nil {
+			return nil, corrupted(opDiagnostics, err)
+		}
+		list[i] = diagnosticOf(d)
+	}
 	return list, err
 }

@@ -65,26 +65,31 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 // CursorBefore gives the cursor with which the last events of a run come first, at most that many of those that are kept; 0
 // events is the end, for what is yet to come. db.ErrNotFound: there is no such run. db.ErrInvalid: events is negative.
 func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (cursor string, err error) {
+	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
+		cursor, err = s.CursorBeforeTx(rx, runID, events)
+		return err
+	})
+	return cursor, err
+}
+
+// CursorBeforeTx is CursorBefore inside a transaction.
+func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, error) {
 	if events < 0 {
 		return "", named(opFollow, runID, fmt.Errorf("%w: %d events", db.ErrInvalid, events))
 	}
-	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
-		row, _, err := s.placeIn(rx, runID, "")
-		if err != nil {
-			return err
-		}
-		at := db.Place{Key: row.Key, Seen: row.NextPlace()}
-		if events == 0 {
-			at.Status = row.Status
-		} else if place, found, err := row.LastPlaces(rx, events); err != nil {
-			return err
-		} else if found {
-			at.Seen = place
-		}
-		cursor = stream.Cursor(rx, at)
-		return nil
-	})
-	return cursor, named(opFollow, runID, err)
+	row, _, err := s.placeIn(rx, runID, "")
+	if err != nil {
+		return "", named(opFollow, runID, err)
+	}
+	at := db.Place{Key: row.Key, Seen: row.NextPlace()}
+	if events == 0 {
+		at.Status = row.Status
+	} else if place, found, err := row.LastPlaces(rx, events); err != nil {
+		return "", named(opFollow, runID, err)
+	} else if found {
+		at.Seen = place
+	}
+	return stream.Cursor(rx, at), nil
 }
 
 // placeIn is a run, and the place in it that a cursor points at, which must be of that run; "" is the beginning.

@@ -1,0 +1,135 @@
+package agents_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+func TestCallsInOneTransactionSeeEachOtherAndHappenTogether(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	r := agents.NewRegistry(d, agents.Options{})
+	gone := entry("gone", agents.Active)
+	gone.Thread, gone.PID, gone.BootID = "main", p(uint32(1<<30)), agents.CurrentBootID()
+	save(t, r, gone)
+	no := errors.New("no")
+	together := func(last error) error {
+		return d.Write(ctx, "begin", func(tx *db.Tx) error {
+			if n, err := r.ReapDeadForThreadTx(tx, "main"); n != 1 || err != nil {
+				t.Errorf("of the thread %d are reaped (%v)", n, err)
+			}
+			e, err := r.CreateGeneratedEntryForThreadTx(tx, "main", func(id string) (agents.Entry, error) {
+				e := entry("next", agents.Active)
+				e.Thread, e.NativeActorKey, e.ClientInstanceID, e.HeddleSessionID = "main", p("actor"), p("client"), p("session")
+				return e, nil
+			})
+			if err != nil || e.SessionID != "next" {
+				t.Errorf("%+v, %v", e, err)
+			}
+			for name, find := range map[string]func() (agents.Entry, bool, error){
+				"load":    func() (agents.Entry, bool, error) { return r.LoadTx(&tx.Rx, "next") },
+				"actor":   func() (agents.Entry, bool, error) { return r.FindActiveByNativeActorKeyTx(&tx.Rx, "actor") },
+				"client":  func() (agents.Entry, bool, error) { return r.FindActiveByClientInstanceIDTx(&tx.Rx, "client") },
+				"session": func() (agents.Entry, bool, error) { return r.FindActiveByHeddleSessionIDTx(&tx.Rx, "session") },
+			} {
+				if e, ok, err := find(); !ok || err != nil || e.SessionID != "next" {
+					t.Errorf("%s: %q, %v, %v", name, e.SessionID, ok, err)
+				}
+			}
+			if chain, err := r.ActorChainForSessionTx(&tx.Rx, "next"); len(chain) != 1 || err != nil {
+				t.Errorf("the chain is %v (%v)", chain, err)
+			}
+			list, err := r.ListTx(&tx.Rx)
+			if err != nil || len(list) != 2 {
+				t.Errorf("%d are listed (%v)", len(list), err)
+			}
+			_, err = r.CreateGeneratedEntryForThreadTx(tx, "main", nil)
+			if taken, ok := errors.AsType[*agents.ReservedError](err); !ok || taken.Owner.SessionID != "next" {
+				t.Errorf("a second one: %v", err)
+			}
+			return last
+		})
+	}
+	statuses := func() (list []string) {
+		for e, err := range r.All(ctx, agents.Filter{}) {
+			list = append(list, e.SessionID+" "+string(e.Status))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	if err := together(no); !errors.Is(err, no) {
+		t.Error(err)
+	}
+	if got := statuses(); !slices.Equal(got, []string{"gone active"}) {
+		t.Errorf("after an error there are %v", got)
+	}
+	if err := together(nil); err != nil {
+		t.Error(err)
+	}
+	if got := statuses(); !slices.Equal(got, []string{"gone abandoned", "next active"}) {
+		t.Errorf("there are %v", got)
+	}
+}
+
+func TestReapingInATransactionGoesOverAllPages(t *testing.T) {
+	agents.InSmallTurns(t)
+	r := newRegistry(t)
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		e := entry(id, agents.Active)
+		e.PID, e.BootID = p(uint32(1<<30)), agents.CurrentBootID()
+		save(t, r, e)
+	}
+	for i, reap := range []func(*db.Tx) (int, error){r.ReapDeadTx, r.RecoverTx} {
+		err := agents.FileOf(r).Write(ctx, "reap", func(tx *db.Tx) error {
+			n, err := reap(tx)
+			if want := []int{5, 0}[i]; n != want {
+				t.Errorf("%d are reaped", n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestATransactionPutsNothingAside(t *testing.T) {
+	clock := dbtest.NewClock(time.Now())
+	r := agents.NewRegistry(dbtest.Open(t, db.Options{Now: clock.Now}), agents.Options{})
+	save(t, r, entry("old", agents.Active))
+	if err := r.UpdateStatus(ctx, "old", agents.Complete); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(8 * 24 * time.Hour)
+	err := agents.FileOf(r).Read(ctx, "look", func(rx *db.Rx) error {
+		list, err := r.ListTx(rx)
+		if len(list) > 0 || err != nil {
+			t.Errorf("%v, %v", list, err)
+		}
+		if _, ok, err := r.LoadTx(rx, "old"); ok || err != nil {
+			t.Errorf("a stale one is loaded (%v)", err)
+		}
+		n, counted := r.CountAsideTx(rx, clock.Now())
+		if n != 0 {
+			t.Errorf("%d are aside", n)
+		}
+		return errors.Join(err, counted)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := r.Load(ctx, "old"); ok || err != nil {
+		t.Errorf("a stale one is loaded (%v)", err)
+	}
+	if n, err := r.CountAside(ctx, clock.Now()); n != 1 || err != nil {
+		t.Errorf("after Load %d are aside (%v)", n, err)
+	}
+}
