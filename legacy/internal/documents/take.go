@@ -27,13 +27,28 @@ func (f *document) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 		return false, nil
 	}
 	row, err := f.tree.Source.File(rx, f.path)
-	if err != nil || row == nil || row.State == tree.StateRefused || !bytes.Equal(row.PrefixSHA256, f.sum) {
+	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, f.sum) {
 		return false, err
 	}
 	f.countFile(part)
-	part.Files.Already++
-	f.add(part, tree.Already)
-	return true, nil
+	return true, f.same(rx, row, part)
+}
+
+// same counts a file that is as it was, and names again what is in quarantine of it.
+func (f *document) same(rx *db.Rx, row *tree.Row, part *tree.Part) error {
+	column := tree.Already
+	switch {
+	case row.State == tree.StateRefused:
+		part.Files.Refused++
+		column = tree.Quarantine
+	case f.flaw != "" && row.State == tree.StateTaken:
+		part.Files.Already++
+		column = tree.Quarantine
+	default:
+		part.Files.Already++
+	}
+	f.add(part, column)
+	return f.tree.NameAside(rx, f.path, part)
 }
 
 // Take takes the file.
@@ -47,7 +62,10 @@ func (f *document) Take(tx *db.Tx, part *tree.Part) error {
 	case f.reason != "":
 		return b.undecodable(f.reason, row)
 	case row != nil && bytes.Equal(row.PrefixSHA256, f.sum):
-		return b.same(row)
+		if err := b.source.Release(tx, f.path, 0, tree.WhatFile); err != nil { // it could not be read meanwhile
+			return err
+		}
+		return b.same(&tx.Rx, row, part)
 	case row == nil:
 		return b.take(false)
 	}
@@ -83,22 +101,6 @@ func (b *taking) undecodable(reason string, row *tree.Row) error {
 		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: b.path, What: tree.WhatFile, Reason: reason, Raw: b.text})
 	}
 	b.part.Aside(q)
-	return err
-}
-
-// same counts a file that is as it was.
-func (b *taking) same(row *tree.Row) error {
-	if row.State != tree.StateRefused {
-		b.part.Files.Already++
-		b.add(tree.Already)
-		return b.source.Release(b.tx, b.path, 0, tree.WhatFile)
-	}
-	b.part.Files.Refused++
-	b.add(tree.Quarantine)
-	q, ok, err := b.source.Quarantined(&b.tx.Rx, b.path, 0, tree.WhatConflict)
-	if ok {
-		b.part.Aside(q)
-	}
 	return err
 }
 

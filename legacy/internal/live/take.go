@@ -63,12 +63,8 @@ func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	part.Files.Found++
 	part.Files.Already++
 	part.Files.Bytes += int64(len(f.text))
-	aside, err := f.Source.OfFile(rx, f.path)
-	if err != nil {
+	if err := f.NameAside(rx, f.path, part); err != nil {
 		return false, err
-	}
-	for _, q := range aside {
-		part.Aside(q)
 	}
 	known, err := tree.ParseTally(row.Records)
 	for name, n := range known {

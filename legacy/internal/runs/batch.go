@@ -73,13 +73,13 @@ func (st *step) Progress() (files, bytes int64) {
 }
 
 // Known counts a file that is as it was and was taken.
-func (st *step) Known(_ *db.Rx, part *tree.Part) (bool, error) {
-	if st.kind != stepSame || st.row.State == tree.StateRefused || st.Unread {
+func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
+	if st.kind != stepSame || st.Unread {
 		return false, nil
 	}
 	b := &batch{room: st.room, part: part}
 	b.open(st)
-	return true, b.same(st)
+	return true, b.same(rx, st)
 }
 
 // Take takes the step.
@@ -96,7 +96,7 @@ func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	}
 	switch st.kind {
 	case stepSame:
-		return b.same(st)
+		return b.same(&tx.Rx, st)
 	case stepShared:
 		return b.shared(st)
 	case stepPiece, stepUnread:
@@ -127,24 +127,17 @@ func (b *batch) unreadable(st *step) error {
 }
 
 // same counts a file that is as it was.
-func (b *batch) same(st *step) error {
+func (b *batch) same(rx *db.Rx, st *step) error {
 	if st.row.State == tree.StateRefused {
-		q, ok, err := b.Source.Quarantined(&b.tx.Rx, st.file.path, 0, tree.WhatConflict)
-		if err != nil {
-			return err
-		}
-		if ok {
-			b.part.Aside(q)
-		}
 		b.part.Files.Refused++
 	} else {
 		b.part.Files.Already++
 	}
-	return b.countKnown(st)
+	return b.countKnown(rx, st)
 }
 
-// countKnown counts the records that the ledger says were there before.
-func (b *batch) countKnown(st *step) error {
+// countKnown counts the records that the ledger says were there before, and names what is in quarantine of them.
+func (b *batch) countKnown(rx *db.Rx, st *step) error {
 	known, err := tree.ParseTally(st.row.Records)
 	if err != nil {
 		return err
@@ -152,13 +145,16 @@ func (b *batch) countKnown(st *step) error {
 	if st.kind == stepSame && st.tail != "" {
 		known[st.tail]++
 	}
-	b.part.CountAll(known, func(c *tree.Count) *int64 {
-		if st.row.State == tree.StateRefused {
-			return &c.Quarantined
+	bad := tree.Tally{}
+	for kind, n := range known {
+		if st.row.State == tree.StateRefused || st.row.State == tree.StateTaken && kind == tree.Undecodable {
+			bad[kind] = n
+			delete(known, kind)
 		}
-		return &c.Already
-	})
-	return nil
+	}
+	b.part.CountAll(known, tree.Already)
+	b.part.CountAll(bad, tree.Quarantine)
+	return b.NameAside(rx, st.file.path, b.part)
 }
 
 // shared notes that what the file holds is here from elsewhere.
@@ -320,7 +316,7 @@ func (b *batch) goOn(st *step) (*tree.Row, error) {
 		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again", db.ErrConflict)
 	}
 	if st.opens {
-		if err := b.countKnown(st); err != nil {
+		if err := b.countKnown(&b.tx.Rx, st); err != nil {
 			return nil, err
 		}
 	}

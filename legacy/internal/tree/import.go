@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"selvedge/db"
 )
@@ -36,13 +38,22 @@ func (t *Tree) importAll(ctx context.Context) error {
 	if err := t.measure(); err != nil {
 		return err
 	}
-	if err := t.begin(ctx); err != nil {
+	lease, err := t.begin(ctx)
+	if err == nil {
+		err = t.bringIn(ctx, lease)
+	}
+	if err != nil && lease != nil {
+		_ = lease.Release(context.WithoutCancel(ctx)) // where that fails too, it ends with this process
+	}
+	return err
+}
+
+// bringIn takes the files and all that belongs to the tree as a whole.
+func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
+	err := t.takeAll(ctx)
+	if err != nil {
 		return err
 	}
-	if err := t.takeAll(ctx); err != nil {
-		return err
-	}
-	var err error
 	if t.Report.Files.Gone, err = t.Source.gone(ctx, t.DB, t.Root); err != nil {
 		return err
 	}
@@ -51,17 +62,36 @@ func (t *Tree) importAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.DB.Write(ctx, "end import", func(tx *db.Tx) error { return t.Source.end(tx) })
+	return t.DB.Write(ctx, "end import", func(tx *db.Tx) error {
+		return errors.Join(t.Source.end(tx), lease.ReleaseTx(tx))
+	})
 }
 
-func (t *Tree) begin(ctx context.Context) error {
-	return t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+// begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once.
+func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
+	err = t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
 		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
 			return err
 		}
-		t.Unread, err = t.Source.anyUnread(&tx.Rx)
+		lease, err = t.DB.ReserveTx(tx, "import", strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
+		if held, ok := errors.AsType[*db.ReservedError](err); ok {
+			return t.busy(held.Holder)
+		}
+		if err != nil {
+			return err
+		}
+		t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx)
 		return err
 	})
+	return lease, err
+}
+
+// busy says who imports the folder.
+func (t *Tree) busy(holder db.Reservation) error {
+	return &db.Error{
+		Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID}, Hint: "wait until that import has ended",
+		Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program, holder.ReservedAt.Format(time.RFC3339)),
+	}
 }
 
 // takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's writes the one before it.

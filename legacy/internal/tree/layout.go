@@ -94,6 +94,8 @@ type Tree struct {
 	Options Options
 	// Unread says that something of the source is in quarantine as a whole file, from an earlier import.
 	Unread bool
+	// Aside says that anything of the source is in quarantine from an earlier import.
+	Aside bool
 	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.
 	Report *Part
 

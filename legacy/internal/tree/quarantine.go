@@ -43,11 +43,11 @@ const (
 SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group, q.entity_id, q.bytes, q.found_at
 FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
 `
-	sqlListQuarantine   = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
-	sqlShowQuarantine   = quarantineColumns + `WHERE q.id = ?`
-	sqlFindQuarantine   = quarantineColumns + `WHERE q.source = ? AND q.path = ? AND q.byte_offset = ? AND q.what = ?`
-	sqlQuarantineOfFile = quarantineColumns + `WHERE q.source = ? AND q.path = ? ORDER BY q.id`
-	sqlQuarantinePart   = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
+	sqlListQuarantine  = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
+	sqlShowQuarantine  = quarantineColumns + `WHERE q.id = ?`
+	sqlFindQuarantine  = quarantineColumns + `WHERE q.source = ? AND q.path = ? AND q.byte_offset = ? AND q.what = ?`
+	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ? AND (q.path = ? OR q.path > ? AND q.path < ?) ORDER BY q.id`
+	sqlQuarantinePart  = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
 INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, bytes)
@@ -280,16 +280,20 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	return err
 }
 
-// OfFile gives all that is in quarantine of one file, in the order in which it was found.
-func (s Source) OfFile(rx *db.Rx, path string) (list []Quarantined, err error) {
+// NameAside names again what is in quarantine of a file, or of a folder and what is below it: an import says the same
+// however often it is run.
+func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
+	if !t.Aside {
+		return nil
+	}
 	var rows []quarantineRow
-	if err := rx.Select(&rows, sqlQuarantineOfFile, s.ID, []byte(path)); err != nil {
-		return nil, err
+	if err := rx.Select(&rows, sqlQuarantineBelow, t.Source.ID, []byte(path), []byte(path+"/"), []byte(path+"0")); err != nil {
+		return err
 	}
 	for i := range rows {
-		list = append(list, rows[i].public())
+		part.Aside(rows[i].public())
 	}
-	return list, nil
+	return nil
 }
 
 // Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it could not be read.
@@ -298,7 +302,10 @@ func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
 	return paths, err
 }
 
-func (s Source) anyUnread(rx *db.Rx) (found bool, err error) {
-	err = rx.Get(&found, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`, s.ID)
-	return found, err
+// inQuarantine reports whether a whole file of the source is in quarantine, and whether anything is.
+func (s Source) inQuarantine(rx *db.Rx) (file, anything bool, err error) {
+	if err = rx.Get(&file, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`, s.ID); err == nil {
+		err = rx.Get(&anything, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ?)`, s.ID)
+	}
+	return file, anything, err
 }

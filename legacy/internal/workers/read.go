@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -216,26 +217,56 @@ func (r *runtimeReader) lines(path string, worker *string, kind string, look fun
 	return list
 }
 
-// workers reads the folders of the workers: those whose names are their workers' first, so that they win, and in a folder
-// that a later version has taken over the names of that version before those.
+// workers reads the folders of the workers: those that are called as the worker in them is first, so that they win over
+// copies; then others whose names are a worker's; in a folder that a later version has taken over the names of that version
+// before those.
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
-	var others []string
+	var named, others []string
 	err := tree.EachName(tree.Below(r.root, path), func(name string) error {
 		fmt.Fprintf(r.hash, "%q ", name)
-		if _, ok := nameID(name); ok != r.form.Alone {
+		switch _, ok := nameID(name); {
+		case r.isOwn(path+"/"+name, name):
 			r.worker(path+"/"+name, name)
-		} else {
+		case ok != r.form.Alone:
+			named = append(named, name)
+		default:
 			others = append(others, name)
 		}
 		return nil
 	})
-	for _, name := range others {
+	for _, name := range append(named, others...) {
 		r.worker(path+"/"+name, name)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the original makes a missing folder
 		r.fault(nil, "workers", tree.Finding{Path: path, What: tree.WhatFile, Reason: tree.Why(tree.Below(r.root, path), err)})
 	}
+}
+
+// isOwn reports whether a folder is called as the worker in it is.
+func (r *runtimeReader) isOwn(path, name string) bool {
+	id, named := nameID(name)
+	if r.form.Alone && !named {
+		id, named = plainID(name)
+	}
+	if !named {
+		return false
+	}
+	text, err := tree.ReadFile(tree.Below(r.root, path+"/"+workerFile), maxRuntimeFile)
+	if err != nil {
+		return false
+	}
+	var document struct {
+		WorkerID json.RawMessage `json:"worker_id"` // a number in later versions
+	}
+	var said string
+	if json.Unmarshal(text, &document) != nil {
+		return false
+	}
+	if json.Unmarshal(document.WorkerID, &said) != nil {
+		said = string(document.WorkerID)
+	}
+	return said == id
 }
 
 func (r *runtimeReader) worker(path, name string) {

@@ -53,18 +53,14 @@ func (t *content) all(part *tree.Part, column func(*tree.Count) *int64) {
 // same counts a runtime whose files are as they were.
 func (t *runtime) same(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	t.countTree(part)
-	if row.State != tree.StateRefused {
+	if row.State == tree.StateRefused {
+		part.Files.Refused += t.files
+		t.all(part, tree.Quarantine)
+	} else {
 		part.Files.Already += t.files
 		t.all(part, tree.Already)
-		return nil
 	}
-	part.Files.Refused += t.files
-	t.all(part, tree.Quarantine)
-	q, ok, err := t.Source.Quarantined(rx, t.path, 0, tree.WhatConflict)
-	if ok {
-		part.Aside(q)
-	}
-	return err
+	return t.NameAside(rx, t.path, part)
 }
 
 // Take takes a runtime that is new, or not as it was.

@@ -1,0 +1,145 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// damaged are trees of each kind in which something can't be read.
+func damaged() map[Kind]folder {
+	at := "runtimes/" + idName("r") + "/"
+	record := `{"snapshot":{"id":"run-1","session_id":"web-1","status":"completed","prompt":"p","created_at_ms":1,"updated_at_ms":1,"event_count":0},"events":[]}`
+	return map[Kind]folder{
+		Runs: {
+			"runs/a/bad.jsonl":   startedLine("a", "bad") + "{no record\n" + turnLine(0),
+			"runs/a/torn.jsonl":  startedLine("a", "torn") + `{"kind":"tu`,
+			"runs/a/whole.jsonl": startedLine("a", "whole") + turnLine(0) + endedLine("a", "whole"),
+		},
+		Agents:      {"agents/bad.toml": "no = entry"},
+		Checkpoints: {"r-1.json": "{torn"},
+		Workers:     {at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + "{no event\n"},
+		Live:        {"runs/web-1.json": "[" + record + `,{"snapshot":7}]`},
+	}
+}
+
+func TestAnImportSaysWhatIsInQuarantineEachTime(t *testing.T) {
+	for kind, files := range damaged() {
+		dir := t.TempDir()
+		files.below(t, dir)
+		d := emptyFile(t)
+		var first Report
+		for i := range 3 {
+			report, err := Import(context.Background(), d, kind, dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				first = report
+			}
+			if len(report.Quarantined) == 0 || !slices.EqualFunc(report.Quarantined, first.Quarantined, func(a, b Quarantined) bool { return a.ID == b.ID }) {
+				t.Errorf("%s, import %d: in quarantine are %+v, at first %+v", kind, i+1, report.Quarantined, first.Quarantined)
+			}
+			for noun, c := range report.Counts {
+				if c.Quarantined != first.Counts[noun].Quarantined || c.Read != c.New+c.Already+c.Changed+c.Quarantined {
+					t.Errorf("%s, import %d: of %s %+v, at first %+v", kind, i+1, noun, c, first.Counts[noun])
+				}
+			}
+		}
+	}
+}
+
+func TestAnImportThatWasStoppedSaysWhatIsInQuarantine(t *testing.T) {
+	dir := t.TempDir()
+	damaged()[Runs].below(t, dir)
+	whole, err := Import(context.Background(), emptyFile(t), Runs, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := emptyFile(t)
+	for stops := 0; ; stops++ {
+		ctx, stop := context.WithCancel(context.Background())
+		report, err := Import(ctx, d, Runs, dir, Options{BatchBytes: 1, Progress: func(p Progress) {
+			if p.Bytes > 0 && stops < 3 {
+				stop()
+			}
+		}})
+		stop()
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if stops == 0 || len(report.Quarantined) != len(whole.Quarantined) {
+			t.Errorf("after %d stops %+v, want %+v", stops, report.Quarantined, whole.Quarantined)
+		}
+		break
+	}
+}
+
+func TestOfTwoImportsOfAFolderTheSecondIsToldWhoIsBusy(t *testing.T) {
+	dir := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0)}.make(t)
+	path := dbtest.Path(t)
+	d, other := dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
+	var second error
+	_, err := Import(context.Background(), d, Runs, dir, Options{Progress: func(p Progress) {
+		if p.Bytes > 0 {
+			_, second = Import(context.Background(), other, Runs, dir, Options{})
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, ok := errors.AsType[*db.Error](second)
+	if !ok || !errors.Is(second, db.ErrBusy) || !slices.Equal(busy.HeldBy, []int{os.Getpid()}) {
+		t.Errorf("the second import: %v", second)
+	}
+	report, err := Import(context.Background(), other, Runs, dir, Options{})
+	if err != nil || report.Files.Already != 1 {
+		t.Errorf("once the first had ended: %+v, %v", report, err)
+	}
+	ended, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Import(ended, d, Runs, dir, Options{}); err == nil {
+		t.Error("an ended context imported")
+	}
+	if _, err := Import(context.Background(), other, Runs, dir, Options{}); err != nil {
+		t.Errorf("after an import that was stopped: %v", err)
+	}
+}
+
+func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	real, copied := at+"workers/"+idName("worker-00000001")+"/worker.json", at+"workers/"+idName("a copy")+"/worker.json"
+	worker := func(more string) string {
+		return laterWorker(`{"runtime_id":"r","worker_id":"worker-00000001"}`, `"worker-00000001"`, more)
+	}
+	dir := t.TempDir()
+	files := folder{
+		at + "runtime.json": laterRuntime, at + "events.jsonl": startedEvent,
+		real: worker(`,"status":"completed"`), copied: worker(`,"status":"cancelled"`),
+	}
+	files.below(t, dir)
+	if copied > real {
+		t.Fatal("the copy comes second")
+	}
+	d := emptyFile(t)
+	report := importLater(t, d, "", dir)
+	if !slices.ContainsFunc(report.Quarantined, func(q Quarantined) bool { return filepath.Join("runtimes", q.File) == copied && q.What == "conflict" }) ||
+		slices.ContainsFunc(report.Quarantined, func(q Quarantined) bool {
+			return strings.HasPrefix("runtimes/"+q.File, filepath.Dir(real)) && q.What == "conflict"
+		}) {
+		t.Errorf("in quarantine: %+v", report.Quarantined)
+	}
+	if _, out := exportedWorkers(t, d, ""); out[real] != files[real] {
+		t.Errorf("the worker leaves as %s", out[real])
+	}
+}
