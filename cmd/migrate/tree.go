@@ -163,6 +163,7 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 		{"in quarantine", quarantineRemarks(answer.Quarantined)},
 		{"differs", answer.Differs},
 		{"left out", answer.LeftOut},
+		{"kept apart", answer.Apart},
 		{"ignored", answer.Ignored},
 	} {
 		if err := a.printRemarks(list.title, list.remarks); err != nil {
@@ -222,6 +223,7 @@ func sum(dir string, reports []legacy.Report) legacy.Report {
 	total.Kind, total.Counts = autoKind, map[string]legacy.Count{}
 	total.Files, total.Truncated = legacy.Files{}, 0
 	total.Quarantined, total.Differs, total.LeftOut, total.Ignored = []legacy.Quarantined{}, []legacy.Remark{}, []legacy.Remark{}, []legacy.Remark{}
+	total.Apart = []legacy.Remark{}
 	for _, r := range reports {
 		for name, c := range r.Counts {
 			t := total.Counts[name]
@@ -235,6 +237,7 @@ func sum(dir string, reports []legacy.Report) legacy.Report {
 		total.Quarantined = append(total.Quarantined, r.Quarantined...)
 		total.Differs = append(total.Differs, r.Differs...)
 		total.LeftOut = append(total.LeftOut, r.LeftOut...)
+		total.Apart = append(total.Apart, r.Apart...)
 		total.Ignored = append(total.Ignored, r.Ignored...)
 		total.Truncated += r.Truncated
 	}

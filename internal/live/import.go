@@ -32,8 +32,18 @@ const (
 	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlImport    = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
 	sqlSetPlace  = `UPDATE live_imports SET position = ? WHERE run = ?`
-	sqlOrigins   = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT JOIN live_imports AS i ON i.run = r.key
-WHERE r.scope = ? ORDER BY r.created_at, r.key`
+	// What came from a tree of the scope into a scope of its own belongs to the tree.
+	sqlInScope = `(r.scope = ?1 OR r.scope IN (SELECT o.scope FROM import_sources AS s JOIN live_imports AS l ON l.source = s.id
+    JOIN live_runs AS o ON o.key = l.run WHERE s.scope = ?1))`
+	sqlOrigins = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT JOIN live_imports AS i ON i.run = r.key
+WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
+	sqlCopies = `SELECT r.key, r.session_id, c.source, c.path, c.position FROM live_copies AS c JOIN live_runs AS r ON r.key = c.run
+WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
+	sqlAddCopy = `INSERT INTO live_copies (run, source, path, position) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position`
+	sqlForgetCopies = `DELETE FROM live_copies WHERE source = ? AND path = ?`
+	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
+WHERE i.source = ? AND i.path = ? LIMIT 1`
 )
 
 type importRow struct {
@@ -140,30 +150,51 @@ type Placed struct {
 	Origin
 }
 
-// Placed gives all runs of the scope, oldest first.
+// Placed gives all runs of the scope, and those that came from its trees into scopes of their own, oldest first; then, for
+// every further file that holds one of them, the run once more.
 func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
 		return nil, err
 	}
-	var rows []struct {
-		Key       int64  `db:"key"`
-		SessionID string `db:"session_id"`
-		Source    *int64 `db:"source"`
-		Path      []byte `db:"path"`
-		Position  *int   `db:"position"`
-	}
-	if err := rx.Select(&rows, sqlOrigins, scope); err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		p := Placed{Key: row.Key, SessionID: row.SessionID}
-		if row.Source != nil {
-			p.Origin = Origin{*row.Source, row.Path, *row.Position}
+	for _, query := range []string{sqlOrigins, sqlCopies} {
+		var rows []struct {
+			Key       int64  `db:"key"`
+			SessionID string `db:"session_id"`
+			Source    *int64 `db:"source"`
+			Path      []byte `db:"path"`
+			Position  *int   `db:"position"`
 		}
-		list = append(list, p)
+		if err := rx.Select(&rows, query, scope); err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			p := Placed{Key: row.Key, SessionID: row.SessionID}
+			if row.Source != nil {
+				p.Origin = Origin{*row.Source, row.Path, *row.Position}
+			}
+			list = append(list, p)
+		}
 	}
 	return list, nil
+}
+
+// AddCopy notes a further file that holds a run's record.
+func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
+	_, err := tx.Exec(sqlAddCopy, key, at.Source, at.Path, at.Position)
+	return err
+}
+
+// ForgetCopies takes out what AddCopy noted of a file.
+func (Table) ForgetCopies(tx *db.Tx, source int64, path []byte) error {
+	_, err := tx.Exec(sqlForgetCopies, source, path)
+	return err
+}
+
+// ScopeOfFile is the scope that the runs of a file are in; ok is false where none is here.
+func (Table) ScopeOfFile(rx *db.Rx, source int64, path []byte) (scope string, ok bool, err error) {
+	ok, err = rx.Find(&scope, sqlScopeOfFile, source, path)
+	return scope, ok, err
 }
 
 // stamp stands for everything that a call on the run can change.

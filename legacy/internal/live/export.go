@@ -65,7 +65,9 @@ func (x *exporter) place(runs []records.Placed) []*target {
 			x.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, which has it", session, f.session))
 			return
 		}
-		f.runs = append(f.runs, p)
+		if !slices.ContainsFunc(f.runs, func(r records.Placed) bool { return r.Key == p.Key }) { // as in runs/ and in v1/
+			f.runs = append(f.runs, p)
+		}
 	}
 	// Those that came from files first: a file is theirs.
 	for _, p := range runs {

@@ -7,13 +7,18 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"selvedge/db"
@@ -60,15 +65,21 @@ func (Layout) Root(dir string) (string, error) {
 
 const sessionExtension = ".json"
 
-// Walk calls file for what should hold records: later layouts first, as the later versions read them.
+// Walk calls file for what should hold records: later layouts first, as the later versions read them, and files that are
+// called as the session in them is before copies of them.
 func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
 		if info, err := os.Stat(tree.Below(root, folder)); err != nil || !info.IsDir() {
 			continue
 		}
+		var copies []string
 		err := tree.EachName(tree.Below(root, folder), func(name string) error {
 			path := folder + "/" + name
-			if _, named := sessionOf(path); named {
+			if stem, named := sessionOf(path); named {
+				if folder == "runs" && !bears(tree.Below(root, path), stem) {
+					copies = append(copies, path)
+					return nil
+				}
 				return file(path)
 			}
 			if folder == "runs" && tree.IsFolder(tree.Below(root, path)) {
@@ -76,6 +87,11 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 			}
 			return ignored(path, "the name is no session's")
 		})
+		for _, path := range copies {
+			if err == nil {
+				err = file(path)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -87,6 +103,25 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 		return nil
 	})
 }
+
+// bears reports whether a file is called as the session of its first run. One that does not say is.
+func bears(path, stem string) bool {
+	f, _, err := tree.OpenFile(path)
+	if err != nil {
+		return true
+	}
+	defer f.Close() //nolint:errcheck // only read
+	head := make([]byte, 64<<10)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return true
+	}
+	said := sessionMember.FindSubmatch(head[:n])
+	var session string
+	return said == nil || json.Unmarshal(said[1], &session) != nil || records.SafeName(session) == stem
+}
+
+var sessionMember = regexp.MustCompile(`"session_id"\s*:\s*("(?:[^"\\]|\\.)*")`)
 
 // sessionOf is the session that a file is named after: of runs/, the name that several ids can have.
 func sessionOf(path string) (session string, ok bool) {
@@ -125,6 +160,53 @@ func readFile(t *tree.Tree, path string) *file {
 	}
 	f.text, f.sum = text, sumOf(text)
 	return f
+}
+
+// inScope has the file's runs in the scope that they are in, or for a session whose run ids another file of the tree has in
+// one of its own: a run is asked for by its id alone.
+func (f *file) inScope(rx *db.Rx) error {
+	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
+	if err != nil || ok {
+		f.store.Scope = cmp.Or(scope, f.Scope)
+		return err
+	}
+	f.store.Scope = f.Scope
+	for i := range f.elements {
+		e := &f.elements[i]
+		if e.Reason != "" {
+			continue
+		}
+		session := e.Record.Snapshot.SessionID
+		ours, found, err := f.store.FindImported(rx, e.Record.Snapshot.ID)
+		if err != nil {
+			return err
+		}
+		if !found || ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
+			continue
+		}
+		own := records.Table{Scope: ownScope(f.Scope, session)}
+		if ours.Source != f.Source.ID { // not this tree's, unless it is an export of what was kept apart
+			if _, found, err = own.FindImported(rx, e.Record.Snapshot.ID); err != nil {
+				return err
+			} else if !found {
+				continue
+			}
+		}
+		f.store = own
+		return nil
+	}
+	return nil
+}
+
+// ownScope is the scope for a session that is kept apart from those of a scope.
+func ownScope(scope, session string) string {
+	if scope != "" {
+		scope += "/"
+	}
+	if own := scope + "live/" + session; db.CheckID("scope", own) == nil {
+		return own
+	}
+	return scope + "live/" + hex.EncodeToString(sumOf([]byte(session))[:8])
 }
 
 func sumOf(text []byte) []byte {

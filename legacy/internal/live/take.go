@@ -66,6 +66,13 @@ func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	if err := f.NameAside(rx, f.path, part); err != nil {
 		return false, err
 	}
+	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
+	if err != nil {
+		return false, err
+	}
+	if ok && scope != f.Scope {
+		part.KeepApart(f.path, scope)
+	}
 	known, err := tree.ParseTally(row.Records)
 	for name, n := range known {
 		kind, refused := strings.CutSuffix(name, refusedSuffix)
@@ -102,6 +109,15 @@ func (b *taking) all() error {
 	if f.reason != "" {
 		b.part.Files.Unreadable++
 		return b.aside(tree.Finding{What: tree.WhatFile, Reason: f.reason})
+	}
+	if err := f.inScope(&b.tx.Rx); err != nil {
+		return err
+	}
+	if f.store.Scope != f.Scope {
+		b.part.KeepApart(f.path, f.store.Scope)
+	}
+	if err := f.store.ForgetCopies(b.tx, f.Source.ID, []byte(f.path)); err != nil {
+		return err
 	}
 	counts := tree.Tally{}
 	for i := range f.elements {
@@ -185,7 +201,10 @@ func (b *taking) element(i int) (taken bool, err error) {
 			return false, b.refuse(e, "is here already, from elsewhere and with other contents; import this tree into a scope of its own")
 		}
 		countRun(b.part, len(e.Record.Events), tree.Already)
-		return true, nil
+		if ours.Source != from.Source {
+			return true, nil
+		}
+		return true, b.store.AddCopy(b.tx, ours.Key, from)
 	case bytes.Equal(ours.Digest, sumOf(e.Text)):
 		countRun(b.part, len(e.Record.Events), tree.Already)
 		return true, b.store.SetPosition(b.tx, ours.Key, i)

@@ -27,6 +27,9 @@ func (f *file) compare(ctx context.Context, r *tree.Part) error {
 	f.parse()
 	differ := len(r.Differs)
 	err := f.DB.Read(ctx, "verify live", func(rx *db.Rx) error {
+		if err := f.inScope(rx); err != nil {
+			return err
+		}
 		for i := range f.elements {
 			if err := f.compareRun(rx, i, r); err != nil {
 				return err

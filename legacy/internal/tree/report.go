@@ -1,5 +1,7 @@
 package tree
 
+import "fmt"
+
 // Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
 type Report struct {
 	Source string `json:"source"` // the folder, absolute, links resolved
@@ -14,9 +16,11 @@ type Report struct {
 	Differs []Remark `json:"differs"`
 	// LeftOut names what an export could not write, or wrote without being able to say all of it.
 	LeftOut []Remark `json:"left_out"`
+	// Apart names files whose records went into a scope of their own, since the tree has other records under their ids.
+	Apart []Remark `json:"apart"`
 	// Ignored names files of the folder that the old program does not read either.
 	Ignored []Remark `json:"ignored"`
-	// Truncated is the number of further entries of the four lists: each holds at most 1,000.
+	// Truncated is the number of further entries of the five lists: each holds at most 1,000.
 	Truncated int64 `json:"truncated"`
 }
 
@@ -64,7 +68,7 @@ type Part struct{ Report }
 func newPart(kind, scope, source string) *Part {
 	return &Part{Report{
 		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
-		Quarantined: []Quarantined{}, Differs: []Remark{}, LeftOut: []Remark{}, Ignored: []Remark{},
+		Quarantined: []Quarantined{}, Differs: []Remark{}, LeftOut: []Remark{}, Apart: []Remark{}, Ignored: []Remark{},
 	}}
 }
 
@@ -102,6 +106,11 @@ func (p *Part) Differ(file, reason string) { p.remark(&p.Differs, file, reason) 
 
 // LeaveOut names what an export could not write.
 func (p *Part) LeaveOut(file, reason string) { p.remark(&p.LeftOut, file, reason) }
+
+// KeepApart names a file whose records are in a scope of their own.
+func (p *Part) KeepApart(file, scope string) {
+	p.remark(&p.Apart, file, fmt.Sprintf("its runs are in the scope %q: the tree has others under their ids", scope))
+}
 
 // Ignore counts a file that the old program does not read either, and says why not.
 func (p *Part) Ignore(file, reason string) error {
@@ -162,6 +171,7 @@ func (p *Part) add(part *Part) {
 	}
 	join(&p.Differs, part.Differs)
 	join(&p.LeftOut, part.LeftOut)
+	join(&p.Apart, part.Apart)
 	join(&p.Report.Ignored, part.Ignored)
 	p.Truncated += part.Truncated
 }
