@@ -166,8 +166,12 @@ func TestLockFilesHaveTheModeAndGroupOfTheFile(t *testing.T) {
 		t.Fatal("this test gives files away: run it as root")
 	}
 	path := sharedFolder(t, 0o660)
-	claim(t, dbtest.OpenAt(t, path, db.Options{}))
-	for _, suffix := range []string{"", "-lock", "-queue", "-wal", "-shm"} {
+	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	claim(t, d)
+	write(t, d, numbers)
+	fill(t, d, 5)
+	await(t, "the reserve", func() bool { info, err := os.Stat(path + "-reserve"); return err == nil && info.Size() == db.ReserveBytes })
+	for _, suffix := range []string{"", "-lock", "-queue", "-wal", "-shm", "-reserve"} {
 		info, err := os.Stat(path + suffix)
 		must(t, err)
 		if stat := info.Sys().(*syscall.Stat_t); info.Mode().Perm() != 0o660 || stat.Gid != 100 {

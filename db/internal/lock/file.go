@@ -10,16 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens a file that is only ever locked, and makes it where it is missing, with the mode, owner and group of the
-// file that it lies beside: whoever may use that one may use its locks. path is that file's, a '-' and a word. Beside a file
-// that is still to be made it is 0600.
+// OpenFile opens a file that is only ever locked, and makes it where it is missing, as MakeFile does.
 func OpenFile(path string) (*os.File, error) {
-	mode := fs.FileMode(0o600)
-	beside, err := os.Stat(path[:strings.LastIndexByte(path, '-')])
-	switch {
-	case err == nil:
-		mode = beside.Mode().Perm() & 0o666
-	case !errors.Is(err, fs.ErrNotExist):
+	beside, mode, err := besides(path)
+	if err != nil {
 		return nil, err
 	}
 	for {
@@ -28,27 +22,48 @@ func OpenFile(path string) (*os.File, error) {
 		case errors.Is(err, fs.ErrPermission):
 			return os.Open(path) // an flock needs no right to write
 		case err == nil:
-			return file, adopt(file, beside, mode)
+			return adopt(file, beside, mode)
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
-		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_CLOEXEC, mode)
-		if errors.Is(err, fs.ErrExist) {
-			continue // another process was faster
+		if file, err = MakeFile(path); !errors.Is(err, fs.ErrExist) { // then another process was faster
+			return file, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		return file, adopt(file, beside, mode)
 	}
 }
 
-// adopt gives a lock file the mode, owner and group that the file beside it has now: the umask took some of the mode, or the
-// file was made, or changed, after its locks. Who may not do that leaves it to who may.
-func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) error {
+// MakeFile makes a file with the mode, owner and group of the file that it lies beside: whoever may use that one may use this.
+// path is that file's, a '-' and a word. Beside a file that is still to be made it is 0600. fs.ErrExist: there is one.
+func MakeFile(path string) (*os.File, error) {
+	beside, mode, err := besides(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return nil, err
+	}
+	return adopt(file, beside, mode)
+}
+
+// besides is the file beside which path lies, nil where it is still to be made, and the mode for what lies there.
+func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
+	beside, err = os.Stat(path[:strings.LastIndexByte(path, '-')])
+	switch {
+	case err == nil:
+		return beside, beside.Mode().Perm() & 0o666, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0o600, nil
+	}
+	return nil, 0, err
+}
+
+// adopt gives a file the mode, owner and group that the file beside it has now: the umask took some of the mode, or the file
+// was made, or changed, after what lies beside it. Who may not do that leaves it to who may.
+func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) (*os.File, error) {
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return nil, errors.Join(err, file.Close())
 	}
 	if beside != nil {
 		is, want := info.Sys().(*syscall.Stat_t), beside.Sys().(*syscall.Stat_t)
@@ -59,7 +74,7 @@ func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) error {
 	if info.Mode().Perm() != mode {
 		_ = file.Chmod(mode)
 	}
-	return nil
+	return file, nil
 }
 
 // removed reports whether no path leads to the file any more.

@@ -212,7 +212,7 @@ func (s *space) reserve() {
 }
 
 func (s *space) fillReserve() error {
-	file, err := os.OpenFile(s.reservePath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := lock.MakeFile(s.reservePath())
 	if err != nil {
 		return err
 	}
