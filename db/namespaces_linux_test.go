@@ -170,7 +170,10 @@ func TestLockFilesHaveTheModeAndGroupOfTheFile(t *testing.T) {
 	claim(t, d)
 	write(t, d, numbers)
 	fill(t, d, 5)
-	await(t, "the reserve", func() bool { info, err := os.Stat(path + "-reserve"); return err == nil && info.Size() == db.ReserveBytes })
+	await(t, "the reserve", func() bool {
+		info, err := os.Stat(path + "-reserve")
+		return err == nil && info.Size() == db.ReserveBytes
+	})
 	for _, suffix := range []string{"", "-lock", "-queue", "-wal", "-shm", "-reserve"} {
 		info, err := os.Stat(path + suffix)
 		must(t, err)

@@ -1,4 +1,4 @@
-package sqlite
+package shm
 
 import (
 	"errors"
@@ -12,12 +12,6 @@ import (
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 )
-
-// SQLite takes a lock call on the -shm file that failed, whatever the reason, for one that found the lock taken: a reader then
-// tries again for ten seconds whatever its context says, and a writer for ever. Of an unlock that failed it takes no notice, but
-// its list of this process's locks, which all connections to the file share, keeps that one until the last of them is closed.
-// So it is given a fcntl that tries again, that tells a failure from a lock that is taken, and that gives back later what could
-// not be given back at once. Meanwhile the kernel may know of more locks than SQLite, and never of fewer.
 
 // The bytes of the -shm file that are locked while it is used: sqlite.org/walformat.html, section 2.3.
 const (
@@ -44,8 +38,9 @@ var system struct {
 	close closeCall
 }
 
-// minded makes sure that SQLite calls us. It is the way that sqlite.org/c3ref/vfs.html describes, xSetSystemCall.
-var minded = sync.OnceValue(func() error {
+// Install has SQLite make its calls through this package. It is the way that sqlite.org/c3ref/vfs.html describes,
+// xSetSystemCall. Only its first call does something.
+var Install = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	system.vfs = sqlite3.Xsqlite3_vfs_find(tls, 0)
@@ -87,7 +82,7 @@ func mindedFcntl(tls *libc.TLS, fd, command int32, args uintptr) int32 {
 	list := args
 	at := libc.VaUintptr(&list)
 	lock := *(**sqlite3.Tflock)(unsafe.Pointer(&at))
-	bits := shmBits(int64(lock.Fl_start), int64(lock.Fl_len))
+	bits := shmBits(lock.Fl_start, lock.Fl_len)
 	unlocks.forget(fd, bits)
 	for try := 1; ; try++ {
 		result := system.fcntl(tls, fd, command, args)
@@ -196,8 +191,8 @@ var lockTables = struct {
 	of map[uintptr]*lockTable
 }{of: map[uintptr]*lockTable{}}
 
-// mindLocks gives a connection's file our table. Nobody uses the connection meanwhile.
-func mindLocks(file uintptr) {
+// Mind has the locks of a connection, given by its sqlite3_file, say when they fail. Nobody uses the connection meanwhile.
+func Mind(file uintptr) {
 	lockTables.Lock()
 	defer lockTables.Unlock()
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
