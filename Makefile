@@ -48,6 +48,12 @@ long: ## race for checkpoints 60,000 times, and judge 150 histories of killed an
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
 	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance
 
+.PHONY: datasette
+datasette: ## install Datasette into bin/datasette, and ask it for pages of a file
+	python3 -m venv bin/datasette
+	bin/datasette/bin/pip install --quiet --disable-pip-version-check 'datasette==0.65.5'
+	DATASETTE='$(CURDIR)/bin/datasette/bin/datasette' go test -count=1 -timeout 5m -v -run 'Datasette' $(TESTFLAGS) ./cmd/migrate
+
 # More flags for `make torture`; `make torture TORTUREFLAGS=-help` lists them.
 TORTUREFLAGS ?=
 

@@ -34,7 +34,7 @@ var answers = map[string]any{
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
 	"salvage": salvageAnswer{}, "health": healthAnswer{},
-	"query": queryAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
+	"query": queryAnswer{}, "datasette": datasetteAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},
 	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
