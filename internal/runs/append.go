@@ -177,13 +177,12 @@ func (p *Prepared) stamp(tx *db.Tx) {
 
 // sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
 // provided that the run is open, belongs to this process already and has more than one line to go. Else the id is one that
-// is there already, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
+// is there already, or 0, which none may be, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
 // because it reads the table it writes to.)
-const sqlAppendTurn = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
+const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
     SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
     FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-    (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)
-ON CONFLICT (id) DO NOTHING`
+    (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)`
 
 const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
@@ -192,9 +191,6 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 	args := p.rows[0].args(append(make([]any, 0, 24), key, owner)...)
 	args = append(args, key, key, p.rows[0].Size())
 	written, err := tx.Exec(sqlAppendTurn, args...)
-	if db.IsConstraint(err) { // there is no record of any run, and so none whose id is taken
-		return false, nil
-	}
 	if err != nil || written == 0 {
 		return false, err
 	}
