@@ -68,7 +68,7 @@ func TestTheWALIsBoundedUnderReadersThatOverlap(t *testing.T) {
 }
 
 func TestALongReadIsNamedAndTheWALShrinksAfterIt(t *testing.T) {
-	db.WithGapPatience(t, 100*time.Millisecond)
+	db.WithGapPatience(t, 1500*time.Millisecond) // enough for the writer to wait for the gap before it gives up
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 3})
 	reading, enough := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup

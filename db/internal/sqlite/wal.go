@@ -97,7 +97,9 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		}
 	case time.Since(c.asked) >= GapPatience:
 		c.above = size.Log + walCheckpointPages
-		c.notUntil = now.Add(gapAgain)
+		if _, longest := w.engine.reads.longest(); longest < GapPatience { // of our own we hear when it ends
+			c.notUntil = now.Add(gapAgain)
+		}
 		w.openGap()
 	}
 }
@@ -124,7 +126,7 @@ func (s *session) checkpoint(mode string) (walSize, error) {
 
 // checkpointPatiently waits for readers, which the writing connection does not elsewhere.
 func (s *session) checkpointPatiently(mode string, patience time.Duration) (size walSize, err error) {
-	milliseconds := fmt.Sprint(patience.Milliseconds())
+	milliseconds := fmt.Sprint(patience.Milliseconds() + 1) // the wait is not to end just before patience does
 	if err := setPragma(background, s.conn, pragma{"busy_timeout", milliseconds, milliseconds}); err != nil {
 		return size, err
 	}
