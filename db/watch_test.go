@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -169,5 +170,26 @@ func TestACallFromInsideACallbackCannotWatch(t *testing.T) {
 	})
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestCloseWaitsForAWatchThatIsJustEnding(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	for range 40 {
+		d, err := db.Open(t.Context(), path, db.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if _, err := d.Changes(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if there, err := db.Exists(path + "-wal"); there || err != nil { // the last connection removes it
+			t.Fatalf("a connection outlived its handle (%v)", err)
+		}
 	}
 }

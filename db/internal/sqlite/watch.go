@@ -25,6 +25,7 @@ type watch struct {
 	closed   bool
 	channels map[chan struct{}]func() bool // each with what keeps it from following its context
 	observer *observer                     // nil in memory and while nobody waits
+	ending   sync.WaitGroup                // observers that the last who waited has left
 }
 
 func (w *watch) join(ctx context.Context, e *Engine) (<-chan struct{}, error) {
@@ -63,9 +64,13 @@ func (w *watch) leave(changes chan struct{}) {
 			ended, w.observer = w.observer, nil
 		}
 	}
+	if ended != nil {
+		w.ending.Add(1) // before close can come
+	}
 	w.mu.Unlock()
 	if ended != nil {
 		_ = ended.end() // only read
+		w.ending.Done()
 	}
 }
 
@@ -97,6 +102,7 @@ func (w *watch) close() error {
 	ended := w.observer
 	w.observer = nil
 	w.mu.Unlock()
+	w.ending.Wait() // a connection that outlived the handle would outlive its locks
 	if ended == nil {
 		return nil
 	}
