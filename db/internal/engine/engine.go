@@ -22,6 +22,9 @@ type Engine interface {
 	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
+	// GiveBack returns what deletions freed to the disk, in short turns of the writer.
+	GiveBack(ctx context.Context) error
+
 	Versions(ctx context.Context) (Versions, error)
 	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
 	// backup. It stays while the database is open; 0 is one without.

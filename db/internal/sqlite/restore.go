@@ -71,7 +71,7 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 	if err := source.vacuumInto(ctx, p.path); err != nil {
 		return r, err
 	}
-	if err := newGeneration(ctx, p.path, config); err != nil {
+	if err := changeCopy(ctx, p.path, config, sqlNewGeneration); err != nil {
 		return r, fmt.Errorf("give the copy a generation of its own: %w", err)
 	}
 	if err := checkCopy(ctx, p.path, config); err != nil {
@@ -84,9 +84,9 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 	return r, err
 }
 
-// newGeneration puts a copy into WAL mode and makes the cursors of the file that it was copied from expire in it. A copy of
-// schema 7 or less gets its generation when it is migrated.
-func newGeneration(ctx context.Context, path string, config Config) (err error) {
+// changeCopy puts a copy into WAL mode and changes it: sqlNewGeneration makes the cursors of the file that it was copied from
+// expire in it. A copy of schema 7 or less gets its generation when it is migrated.
+func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
 		return err
@@ -101,8 +101,10 @@ func newGeneration(ctx context.Context, path string, config Config) (err error) 
 	if err != nil || have.Generation == 0 {
 		return err
 	}
-	if _, err := s.exec(sqlNewGeneration); err != nil {
-		return err
+	if change != "" {
+		if _, err := s.exec(change); err != nil {
+			return err
+		}
 	}
 	_, err = s.checkpoint("TRUNCATE")
 	return err
@@ -178,19 +180,8 @@ const shmInUse = 128
 // damaged for that the WAL goes aside with it.
 func (e *Engine) settleWAL(ctx context.Context, aside string) error {
 	settled := e.checkpointed(ctx)
-	if there, err := exists(e.path + "-shm"); err != nil {
+	if err := e.unused(); err != nil {
 		return err
-	} else if there {
-		used, err := e.shmUsed()
-		if err != nil {
-			return err
-		}
-		if used {
-			return &engine.Failure{
-				Kind: engine.ErrBusy, Hint: "close the programs that have the file open, and try again",
-				Err: errors.New("another program, such as sqlite3, has the file open"),
-			}
-		}
 	}
 	if isBusy(settled) || errors.Is(settled, engine.ErrBusy) {
 		return settled
@@ -202,6 +193,11 @@ func (e *Engine) settleWAL(ctx context.Context, aside string) error {
 	} else if err := os.Remove(aside + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older file
 		return err
 	}
+	return e.removeBeside()
+}
+
+// removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its content in it.
+func (e *Engine) removeBeside() error {
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
 		if err := os.Remove(e.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -1,0 +1,35 @@
+package db
+
+import (
+	"context"
+
+	"selvedge/db/internal/sqlite"
+)
+
+// GiveBack returns to the disk what deletions freed, and cuts the WAL off, at once: a handle that stays open does so by itself
+// within a minute. It works in steps that hold the writer for about 10 ms each, and ends with ctx. Room inside pages stays: see
+// [Compact].
+func (d *DB) GiveBack(ctx context.Context) error {
+	if d.callbacks.Inside() {
+		return nested("give space back")
+	}
+	return wrap("give space back", d.engine.GiveBack(ctx))
+}
+
+// A Compacted says what Compact did.
+type Compacted struct {
+	Path   string // the file, absolute
+	Before int64  // bytes of the file and its -wal
+	After  int64  // the same, afterwards
+}
+
+// Compact puts a compact copy into the place of the file at path: all free room goes back to the disk, that inside pages too.
+// The copy is checked and on the disk before, no handle is open on the file meanwhile (ErrBusy, with whose it is, after
+// Options.LockTimeout), and a crash leaves one of the two there, whole. It needs as much room on the disk as the copy takes.
+// The rows are the same, so cursors stay good; so does the schema, whichever it is.
+func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
+	return inFile(path, o, func(c sqlite.Config) (Compacted, error) {
+		r, err := sqlite.Compact(ctx, path, c)
+		return Compacted(r), err
+	})
+}

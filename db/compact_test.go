@@ -1,0 +1,147 @@
+package db_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// half fills a table with rows of 1 KB and deletes every other one.
+func half(t *testing.T, d *db.DB) {
+	t.Helper()
+	err := d.Write(t.Context(), "fill", func(tx *db.Tx) error {
+		for i := range 2000 {
+			if _, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, ?)", strings.Repeat("x", 1000), i); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("DELETE FROM numbers WHERE n < 1000 OR n % 2 = 0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sizes(t *testing.T, path string) (size int64) {
+	t.Helper()
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err == nil {
+			size += info.Size()
+		} else if !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	return size
+}
+
+func TestGiveBackReturnsWhatDeletionsFreedAtOnce(t *testing.T) {
+	_, d := openTable(t, numbers)
+	half(t, d)
+	before := sizes(t, d.Path())
+	if err := d.GiveBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h, err := d.Health(t.Context())
+	if err != nil || h.FreePages > 0 {
+		t.Errorf("%d pages are free still, %v", h.FreePages, err)
+	}
+	if after := sizes(t, d.Path()); after > h.Pages*h.PageSize || after >= before {
+		t.Errorf("it has %d bytes after %d, in %d pages", after, before, h.Pages)
+	}
+	if n := count(t, d, "true"); n != 500 {
+		t.Errorf("%d rows are left", n)
+	}
+	memory := dbtest.OpenAt(t, ":memory:", db.Options{})
+	if err := memory.GiveBack(t.Context()); err != nil {
+		t.Errorf("in memory: %v", err)
+	}
+}
+
+func TestCompactLeavesNoRoomAndEveryRowWhereItWas(t *testing.T) {
+	path, d := openTable(t, numbers)
+	half(t, d)
+	if err := d.GiveBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	cursor := cursorOf(t, d)
+	if _, err := db.Compact(t.Context(), path, db.Options{MustExist: true, LockTimeout: 10 * time.Millisecond}); !errors.Is(err, db.ErrBusy) || db.Hint(err) == "" {
+		t.Errorf("while it is open: %v, hint %q", err, db.Hint(err))
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := sizes(t, path)
+	done, err := db.Compact(t.Context(), path, db.Options{MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done.Path != path || done.Before != before || done.After != sizes(t, path) || done.After >= done.Before {
+		t.Errorf("it says %+v of %d and %d bytes", done, before, sizes(t, path))
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode is %v, %v", info.Mode(), err)
+	}
+	if parts, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".selvedge-*")); err != nil || len(parts) > 0 {
+		t.Errorf("%v is left, %v", parts, err)
+	}
+	d = dbtest.OpenAt(t, path, db.Options{MustExist: true})
+	if n := count(t, d, "n % 2 = 1 AND n > 1000"); n != 500 {
+		t.Errorf("%d rows are left", n)
+	}
+	if mode := d.WriterPragma(t, "auto_vacuum"); mode != "2" {
+		t.Errorf("its auto_vacuum is %s", mode)
+	}
+	err = d.Read(t.Context(), "read cursor", func(rx *db.Rx) error { return rx.ReadCursor("list", cursor, make([]int64, 1)) })
+	if err != nil {
+		t.Errorf("a cursor from before: %v", err)
+	}
+}
+
+func cursorOf(t *testing.T, d *db.DB) (cursor string) {
+	t.Helper()
+	err := d.Read(t.Context(), "make cursor", func(rx *db.Rx) error {
+		cursor = rx.Cursor("list", []int64{1})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cursor
+}
+
+func TestCompactLeavesADamagedFileAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "damaged.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, claims)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	outside(t, path, "PRAGMA foreign_keys=OFF; INSERT INTO claims (owner_id) VALUES (99)")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Compact(t.Context(), path, db.Options{MustExist: true}); !errors.Is(err, db.ErrCorrupt) {
+		t.Errorf("it gave %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("it was changed, %v", err)
+	}
+	if _, err := db.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"), db.Options{MustExist: true}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("of none: %v", err)
+	}
+}

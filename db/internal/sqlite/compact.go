@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
+)
+
+// GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and cuts the WAL off.
+func (e *Engine) GiveBack(ctx context.Context) error {
+	if e.space == nil {
+		return nil
+	}
+	if err := e.visits.begin(); err != nil {
+		return err
+	}
+	defer e.visits.end()
+	return failure(e.space.giveFreeBack(ctx))
+}
+
+// backStep is how long a step of giving back may take: the longest hold of the writer is to be 50 ms, the commit included.
+const backStep = 10 * time.Millisecond
+
+func (s *space) giveFreeBack(ctx context.Context) error {
+	left, err := s.freePages()
+	for pages, before := int64(leastStep), int64(-1); err == nil && left > 0 && left != before; {
+		before = left
+		began := time.Now()
+		left, err = s.giveBack(ctx, pages)
+		switch took := time.Since(began); {
+		case took < backStep/2:
+			pages = min(2*pages, mostStep)
+		case took > backStep:
+			pages = max(pages/2, leastStep)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.cut.Store(true)
+	_, err = s.giveBack(ctx, 1) // the cut comes with a commit
+	return err
+}
+
+// Compacted is what Compact did: bytes of the file before, its WAL among them, and after.
+type Compacted struct {
+	Path          string
+	Before, After int64
+}
+
+// Compact puts a checked copy without free room into the place of the file at path, with no handle open on it.
+func Compact(ctx context.Context, path string, config Config) (Compacted, error) {
+	c, err := compact(ctx, path, config)
+	return c, failure(err)
+}
+
+func compact(ctx context.Context, path string, config Config) (c Compacted, err error) {
+	have, err := versionsOf(ctx, path, config)
+	if err != nil {
+		return c, err
+	}
+	if err := config.Ladder.mayWrite(have); err != nil {
+		return c, err
+	}
+	e, err := newEngine(path, config)
+	if err != nil {
+		return c, err
+	}
+	c.Path = e.path
+	hold, err := lock.Share(ctx, e.path+lockSuffix, false, config.LockTimeout)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, hold.Close()) }()
+	if _, err := hold.Alone(ctx, config.LockTimeout, nil); err != nil {
+		return c, fmt.Errorf("get the file alone, to put a compact copy in its place: %w", err)
+	}
+	file, _, err := claimFile(e.path, config) // whose is it?
+	if err != nil {
+		return c, err
+	}
+	if err := file.release(); err != nil {
+		return c, err
+	}
+	if c.Before, err = e.bytes(); err != nil {
+		return c, err
+	}
+	if err := e.checkpointed(ctx); err != nil {
+		return c, err
+	}
+	p, err := newPart(ctx, filepath.Dir(e.path))
+	if err != nil {
+		return c, err
+	}
+	defer func() {
+		if left := p.discard(); !p.named {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := e.compactInto(ctx, p); err != nil {
+		return c, err
+	}
+	if err := e.unused(); err != nil {
+		return c, err
+	}
+	if err := e.removeBeside(); err != nil {
+		return c, err
+	}
+	if err := p.replace(e.path); err != nil {
+		return c, err
+	}
+	c.After, err = e.bytes()
+	return c, err
+}
+
+// compactInto makes the part a whole, checked copy that looks like the file.
+func (e *Engine) compactInto(ctx context.Context, p *part) error {
+	if err := e.vacuumInto(ctx, p.path); err != nil {
+		return err
+	}
+	if err := changeCopy(ctx, p.path, e.config, ""); err != nil {
+		return fmt.Errorf("put the copy into WAL mode: %w", err)
+	}
+	if err := checkCopy(ctx, p.path, e.config); err != nil {
+		return err
+	}
+	info, err := os.Lstat(e.path)
+	if err != nil {
+		return err
+	}
+	if err := likeFile(p.path, info); err != nil {
+		return err
+	}
+	return p.complete()
+}
+
+// bytes is what the file takes, its WAL included.
+func (e *Engine) bytes() (int64, error) {
+	size, err := sizeOf(e.path)
+	if err != nil {
+		return 0, err
+	}
+	wal, err := sizeOf(e.path + "-wal")
+	return size + wal, err
+}
+
+// unused reports, as ErrBusy, that another program has the file open, which takes no part in FILE-lock.
+func (e *Engine) unused() error {
+	if there, err := exists(e.path + "-shm"); err != nil || !there {
+		return err
+	}
+	used, err := e.shmUsed()
+	if err == nil && used {
+		err = &engine.Failure{
+			Kind: engine.ErrBusy, Hint: "close the programs that have the file open, and try again",
+			Err: errors.New("another program, such as sqlite3, has the file open"),
+		}
+	}
+	return err
+}
