@@ -95,11 +95,28 @@ func column(limit int64) any {
 	return limit
 }
 
-// SetRetention sets the limits for a store of a scope, in place of those that were. A policy without limits takes them away:
-// then runs are kept as the old program did, 50 of an agent and 30 days, and of other stores everything. What a policy says
-// besides its limits is not kept.
+// SetRetention sets the limits for a store of a scope, in place of those that were: a policy without any keeps everything. What
+// a policy says besides its limits is not kept.
 func (d *DB) SetRetention(ctx context.Context, scope, store string, p Policy) error {
 	return d.Reclaim(ctx, "set retention", func(tx *Tx) error { return tx.SetRetention(scope, store, p, nil) })
+}
+
+// ResetRetention takes the limits for a store of a scope away. Then runs are kept as the old program did, 50 of an agent and 30
+// days, and of other stores everything.
+func (d *DB) ResetRetention(ctx context.Context, scope, store string) error {
+	return d.Reclaim(ctx, "reset retention", func(tx *Tx) error { return tx.ResetRetention(scope, store) })
+}
+
+// ResetRetention is [DB.ResetRetention] inside a transaction.
+func (tx *Tx) ResetRetention(scope, store string) error {
+	if err := checkStore(store); err != nil {
+		return err
+	}
+	id, ok, err := tx.Rx.Scope(scope)
+	if err == nil && ok {
+		_, err = tx.Exec(sqlDropLimits, id, store)
+	}
+	return err
 }
 
 // SetRetention is [DB.SetRetention] inside a transaction. source is the number of the imported tree that says so; nil is nobody's.
@@ -112,10 +129,6 @@ func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	}
 	id, err := tx.Scope(scope)
 	if err != nil {
-		return err
-	}
-	if !p.Limited() {
-		_, err = tx.Exec(sqlDropLimits, id, store)
 		return err
 	}
 	columns := []any{id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil, Nanos(tx.Now())}

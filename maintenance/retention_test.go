@@ -186,6 +186,10 @@ func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
 		}
 	}
 	ok(t, h.d.SetRetention(t.Context(), "", db.StoreLive, db.Policy{}))
+	if r, is, err := h.d.Retention(t.Context(), "", db.StoreLive); !is || r.Policy.Limited() || err != nil {
+		t.Errorf("where everything is kept: %+v, %v, %v", r, is, err)
+	}
+	ok(t, h.d.ResetRetention(t.Context(), "", db.StoreLive))
 	if _, is, err := h.d.Retention(t.Context(), "", db.StoreLive); is || err != nil {
 		t.Errorf("after it was taken away: %v, %v", is, err)
 	}

@@ -68,6 +68,8 @@ const (
 	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + traces.BoundLimit
 	sqlUnpinned   = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
+	// The last record has the sum, but for runs that began before it was kept.
+	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
     + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records WHERE id > ? AND id < ?`
 )
@@ -139,6 +141,13 @@ func (r *removal) weigh(ctx context.Context) error {
 
 // traceBytes is how many bytes the records of a run hold.
 func traceBytes(rx *db.Rx, key int64) (n int64, err error) {
+	var total *int64
+	if _, err = rx.Find(&total, sqlTraceTotal, key<<24, (key+1)<<24); err != nil {
+		return 0, err
+	}
+	if total != nil {
+		return *total, nil
+	}
 	err = rx.Get(&n, sqlTraceBytes, key<<24, (key+1)<<24)
 	return n, err
 }

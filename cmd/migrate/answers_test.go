@@ -220,7 +220,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 	unchecked := uncheckedFile(t)
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
-	waiting, reserved := checkpointsFile(t), reservationsFile(t)
+	waiting, reserved, kept := checkpointsFile(t), reservationsFile(t), imported(t, "small")
+	if exit, _, stderr := call(t, "--db", kept, "runs", "pin", "run-1", "--agent", "agent-b"); exit != 0 { // so that there is a pin to show
+		t.Fatal(stderr)
+	}
 	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
 	calls := map[string][][]string{
 		"up":                   {{"--db", fresh, "up", "--show-sql"}},
@@ -258,6 +261,15 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"checkpoints recover":  {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
 		"reservations list":    {{"--db", reserved, "reservations", "list", "--limit", "1"}, {"--db", reserved, "reservations", "list"}},
 		"reservations release": {{"--db", reserved, "reservations", "release", "port", "8080"}},
+		"retention set":        {{"--db", kept, "retention", "set", "runs", "--max-age", "1h", "--keep", "2", "--max-bytes", "1MB"}},
+		"retention show":       {{"--db", kept, "retention", "show"}},
+		"gc":                   {{"--db", kept, "gc", "runs", "--keep", "1"}},
+		"compact":              {{"--db", kept, "compact"}},
+		"scopes list":          {{"--db", kept, "scopes", "list"}},
+		"runs pin":             {{"--db", kept, "runs", "pin", "run-2"}},
+		"runs unpin":           {{"--db", kept, "runs", "unpin", "run-2"}},
+		"runs adopt":           {{"--db", kept, "runs", "adopt"}},
+		"delete":               {{"--db", checkpointsFile(t), "delete", "checkpoints", "claimed", "--yes"}},
 		"completion":           {{"completion", "bash"}},
 		"help":                 {{"help", "up"}},
 	}

@@ -39,6 +39,9 @@ var answers = map[string]any{
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},
 	"checkpoints list": listOf[checkpoints.Summary]{}, "checkpoints show": checkpointAnswer{}, "checkpoints recover": recoverAnswer{},
 	"reservations list": listOf[reservationItem]{}, "reservations release": reservationAnswer{},
+	"gc": gcAnswer{}, "retention show": retentionAnswer{}, "retention set": retentionAnswer{}, "compact": compactAnswer{},
+	"scopes list": scopesAnswer{}, "delete": deleteAnswer{},
+	"runs pin": pinAnswer{}, "runs unpin": pinAnswer{}, "runs adopt": adoptAnswer{},
 	"completion": completionAnswer{}, "help": helpAnswer{},
 }
 

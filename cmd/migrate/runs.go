@@ -24,7 +24,8 @@ type runAnswer struct {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	return group("runs", "Look at run traces", a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand())
+	return group("runs", "Look at run traces, pin them, and end those that nobody writes to", a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(),
+		a.runsPinCommand(), a.runsUnpinCommand(), a.runsAdoptCommand())
 }
 
 type runsFlags struct {
@@ -293,4 +294,80 @@ func value(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+type pinAnswer struct {
+	RunID   string `json:"run_id" doc:"the run"`
+	AgentID string `json:"agent_id" doc:"its agent"`
+	Pinned  bool   `json:"pinned" doc:"whether it is pinned now"`
+}
+
+func (a *app) runsPinCommand() *cobra.Command {
+	return a.pinning("pin", "Keep a run whatever the limits of retention say", `pin keeps a run from gc, until it is unpinned. It takes the id of a run, or the beginning of one where no other begins so. migrate
+retention show lists what is pinned.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, error) {
+		return true, s.Pin(ctx, ref)
+	})
+}
+
+func (a *app) runsUnpinCommand() *cobra.Command {
+	return a.pinning("unpin", "Let gc take a run again", `unpin takes the pin of a run away; a run without one is fine. It takes the id of a run, or the beginning of one where no other
+begins so.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, error) {
+		return false, s.Unpin(ctx, ref)
+	})
+}
+
+func (a *app) pinning(name, short, long string, do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error)) *cobra.Command {
+	var agent string
+	c := &cobra.Command{
+		Use: name + " ID [--agent ID]", Short: short, Long: long, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var of *string
+			if c.Flags().Changed("agent") {
+				of = &agent
+			}
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				store := runs.NewStore(d, runs.Options{Scope: a.scope})
+				ref, err := findRun(c.Context(), store, args[0], of)
+				if err != nil {
+					return err
+				}
+				pinned, err := do(c.Context(), store, ref)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(pinAnswer{ref.RunID, ref.AgentID, pinned})
+				}
+				return a.print("%sned the run %s of %s\n", name, printable(ref.RunID), printable(ref.AgentID))
+			})
+		},
+	}
+	c.Flags().StringVar(&agent, "agent", "", "the run of the agent `ID`")
+	return c
+}
+
+type adoptAnswer struct {
+	Adopted int `json:"adopted" doc:"runs that were ended as incomplete"`
+}
+
+func (a *app) runsAdoptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "adopt",
+		Short: "End the open runs that nobody writes to any more",
+		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of processes that still
+run, stopped ones too, stay with them.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				n, err := runs.NewStore(d, runs.Options{Scope: a.scope}).AdoptOrphans(c.Context())
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(adoptAnswer{Adopted: n})
+				}
+				return a.print("adopted %s\n", count(n, "run"))
+			})
+		},
+	}
 }

@@ -1,8 +1,8 @@
 -- How long things are kept: one table of limits for all stores, in place of the one for runs, and what is kept whatever they say.
 
 -- +goose Up
--- The limits of a scope, a row a store. A store without one keeps what nobody deletes, but for runs: of them the last 50 of each
--- agent and 30 days are kept.
+-- The limits of a scope, a row a store; one without limits keeps everything. A store without a row keeps everything too, but for
+-- runs: of them the last 50 of each agent and 30 days are kept.
 -- +goose StatementBegin
 CREATE TABLE retention (
     scope     INTEGER NOT NULL REFERENCES scopes (id),       -- the scope whose things are meant

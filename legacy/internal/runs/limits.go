@@ -63,11 +63,10 @@ func takeLimits(ctx context.Context, t *tree.Tree) error {
 		if ok, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope); err != nil || ok && (source == nil || *source != t.Source.ID) {
 			return err // another tree of the scope, or a person, has said what to keep
 		}
-		var policy db.Policy
-		if limits != runs.DefaultRetention() {
-			policy = policyOf(limits)
+		if limits == runs.DefaultRetention() {
+			return tx.ResetRetention(t.Scope, db.StoreRuns)
 		}
-		return tx.SetRetention(t.Scope, db.StoreRuns, policy, &t.Source.ID)
+		return tx.SetRetention(t.Scope, db.StoreRuns, policyOf(limits), &t.Source.ID)
 	})
 }
 

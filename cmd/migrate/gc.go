@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/maintenance"
+)
+
+type gcAnswer struct {
+	Path    string    `json:"path" doc:"the file, absolute"`
+	Scope   string    `json:"scope" doc:"the scope that was looked at; empty is the default one"`
+	Applied bool      `json:"applied" doc:"it was removed; without --apply nothing is"`
+	Removed int       `json:"removed" doc:"things that went, or would go"`
+	Bytes   int64     `json:"bytes" doc:"that they hold, about"`
+	Stores  []gcStore `json:"stores" doc:"store by store"`
+	Before  fileSpace `json:"before" doc:"the room that the file took before"`
+	After   fileSpace `json:"after" doc:"the room that it takes now"`
+}
+
+type gcStore struct {
+	storeLimits
+	Removed   int       `json:"removed" doc:"things that went, or would go"`
+	Bytes     int64     `json:"bytes" doc:"that they hold, about"`
+	Remaining *int      `json:"remaining" doc:"things that have ended and stay; null where nothing limits the store, which is not looked at then"`
+	Owners    []gcOwner `json:"owners" doc:"whose they are, those with the most bytes first"`
+}
+
+type gcOwner struct {
+	Owner   string `json:"owner" doc:"agent of runs, session of live runs, thread of agents, run of claims, runtime of workers"`
+	Removed int    `json:"removed" doc:"things of theirs that went, or would go"`
+	Bytes   int64  `json:"bytes" doc:"that these hold, about"`
+}
+
+type fileSpace struct {
+	FileBytes int64 `json:"file_bytes" doc:"size of the file"`
+	WALBytes  int64 `json:"wal_bytes" doc:"size of its -wal"`
+	FreeBytes int64 `json:"free_bytes" doc:"of the file, what holds nothing"`
+}
+
+func (s fileSpace) String() string {
+	return fmt.Sprintf("%s, and %s of WAL", humanize.IBytes(uint64(s.FileBytes)), humanize.IBytes(uint64(s.WALBytes)))
+}
+
+func spaceOf(ctx context.Context, d *db.DB) (fileSpace, error) {
+	h, err := d.Health(ctx)
+	return fileSpace{FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize}, err
+}
+
+// limitFlags are the limits of retention as gc and retention set take them.
+type limitFlags struct{ age, keep, bytes string }
+
+func (f *limitFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.age, "max-age", "", "keep what ended no longer ago than this `AGE`: 24h, 30d")
+	c.Flags().StringVar(&f.keep, "keep", "", "keep the last `N` of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime (workers)")
+	c.Flags().StringVar(&f.bytes, "max-bytes", "", "keep the last of them that hold this `SIZE` in all: 500000, 200MB, 4GiB")
+}
+
+// policy reads the limits; nil: there are none. A limit of 0 keeps nothing.
+func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
+	var p db.Policy
+	given := false
+	for name, read := range map[string]func() error{
+		"max-age": func() error {
+			age, err := parseAge(f.age)
+			p.Age = cmp.Or(age, db.KeepNone)
+			return err
+		},
+		"keep": func() error {
+			n, err := strconv.ParseUint(f.keep, 10, 31)
+			p.Count = cmp.Or(int(n), db.KeepNone)
+			return err
+		},
+		"max-bytes": func() error {
+			n, err := humanize.ParseBytes(f.bytes)
+			if err == nil && n > 1<<62 {
+				err = strconv.ErrRange
+			}
+			p.Bytes = cmp.Or(int64(n), db.KeepNone)
+			return err
+		},
+	} {
+		if !c.Flags().Changed(name) {
+			continue
+		}
+		given = true
+		if err := read(); err != nil {
+			return nil, usage("--%s %s: write an age as 24h or 30d, a number, or a size as 500MB", name, c.Flags().Lookup(name).Value)
+		}
+	}
+	if !given {
+		return nil, nil
+	}
+	return &p, nil
+}
+
+// parseAge reads a duration, in days too.
+func parseAge(text string) (age time.Duration, err error) {
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	if age, err = time.ParseDuration(text); err == nil && age < 0 {
+		err = strconv.ErrRange
+	}
+	return age, err
+}
+
+type gcFlags struct {
+	limitFlags
+	apply bool
+}
+
+func (a *app) gcCommand() *cobra.Command {
+	var f gcFlags
+	c := &cobra.Command{
+		Use:   "gc [STORE]... [--max-age AGE] [--keep N] [--max-bytes SIZE] [--apply]",
+		Short: "Show what has ended and is not to be kept any longer, and with --apply remove it",
+		Long: `gc shows what of the scope would go: ended runs and live runs, ended workers, agents that left the registry a week after
+their end, and claims that are over. What waits, lives, is held or is pinned never goes. It shows rows and bytes, by store
+and by whose they are, and removes nothing until --apply, which is a yes.
+
+The limits are those of the flags, for each store that is named (runs, live, agents, checkpoints, workers; none means all). Without
+such a flag they are those of migrate retention: where nobody has set any, 50 runs of each agent and 30 days, and nothing else goes.
+A limit of 0 keeps nothing.
+
+--apply works in short transactions, beside programs that write, and gives the space back to the disk. Stopped, it can be run again. It
+works on a full disk, too.`,
+		ValidArgs: db.Stores(),
+		Args:      cobra.MatchAll(cobra.OnlyValidArgs),
+		RunE: func(c *cobra.Command, stores []string) error {
+			policy, err := f.policy(c)
+			if err != nil {
+				return err
+			}
+			return a.gc(c.Context(), f, maintenance.PruneOptions{Scope: a.scope, Stores: stores, Policy: policy, DryRun: !f.apply})
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&f.apply, "apply", false, "remove it, and give the space back")
+	return c
+}
+
+func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) error {
+	answer := gcAnswer{Scope: a.scope, Applied: f.apply, Stores: []gcStore{}}
+	owners := map[string]map[string]gcOwner{}
+	o.Each = func(store string, gone db.Gone) {
+		if owners[store] == nil {
+			owners[store] = map[string]gcOwner{}
+		}
+		one := owners[store][gone.Of]
+		owners[store][gone.Of] = gcOwner{gone.Of, one.Removed + 1, one.Bytes + gone.Bytes}
+	}
+	how := toRead
+	if f.apply {
+		how = toWrite
+	}
+	err := a.with(ctx, how, func(d *db.DB) (err error) {
+		answer.Path = d.Path()
+		if answer.Before, err = spaceOf(ctx, d); err != nil {
+			return err
+		}
+		done, err := maintenance.Prune(ctx, d, o)
+		for _, one := range done {
+			answer.add(one, owners[one.Store], o.Policy != nil)
+		}
+		if f.apply {
+			err = errors.Join(err, d.GiveBack(ctx))
+		}
+		if err == nil {
+			answer.After, err = spaceOf(ctx, d)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	return a.printGC(answer, f, o.Stores)
+}
+
+func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
+	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Owners: []gcOwner{}}
+	if byFlags {
+		s.Origin, s.SetAt = "flags", nil
+	}
+	if one.Policy.Limited() {
+		s.Remaining = &one.Remaining
+	}
+	for _, owner := range owners {
+		s.Owners = append(s.Owners, owner)
+	}
+	slices.SortFunc(s.Owners, func(a, b gcOwner) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.Owner, b.Owner))
+	})
+	answer.Removed += s.Removed
+	answer.Bytes += s.Bytes
+	answer.Stores = append(answer.Stores, s)
+}
+
+// shownOwners is how many owners of a store people see.
+const shownOwners = 10
+
+func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
+	what := "would go"
+	if answer.Applied {
+		what = "went"
+	}
+	stores := &grid{header: []string{"store", what, "bytes", "stay", "limits"}, right: []int{1, 2, 3}}
+	owners := &grid{header: []string{"store", "of", what, "bytes"}, right: []int{2, 3}, texts: []int{}}
+	for _, s := range answer.Stores {
+		stay := "all"
+		if s.Remaining != nil {
+			stay = humanize.Comma(int64(*s.Remaining))
+		}
+		stores.add(s.Store, humanize.Comma(int64(s.Removed)), humanize.IBytes(uint64(s.Bytes)), stay, s.words())
+		for i, o := range s.Owners {
+			if i == shownOwners {
+				owners.add(s.Store, fmt.Sprintf("(%d more)", len(s.Owners)-shownOwners), "", "")
+				break
+			}
+			owners.add(s.Store, o.Owner, humanize.Comma(int64(o.Removed)), humanize.IBytes(uint64(o.Bytes)))
+		}
+	}
+	err := a.printGrid(stores)
+	if err == nil && len(owners.rows) > 0 {
+		if err = a.print("\n"); err == nil {
+			err = a.printGrid(owners)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case answer.Applied:
+		return a.print("\nthe file takes %s; before it was %s\n", answer.After, answer.Before)
+	case answer.Removed > 0:
+		a.note("nothing was removed; do it with: %s", a.commandLine(f.words(named)...))
+	}
+	return nil
+}
+
+// words are the command with --apply.
+func (f gcFlags) words(stores []string) []string {
+	words := append([]string{"gc"}, stores...)
+	for _, flag := range [][2]string{{"--max-age", f.age}, {"--keep", f.keep}, {"--max-bytes", f.bytes}} {
+		if flag[1] != "" {
+			words = append(words, flag[0], flag[1])
+		}
+	}
+	return append(words, "--apply")
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/maintenance"
+)
+
+// storeLimits is how long a store keeps what has ended.
+type storeLimits struct {
+	Store         string     `json:"store" doc:"runs, live, agents, checkpoints or workers"`
+	Origin        string     `json:"origin" doc:"where the limits come from: default, imported (the config.toml of a tree), set, or for gc flags"`
+	MaxAgeSeconds *float64   `json:"max_age_seconds" doc:"how long a thing is kept behind its end; null: no limit"`
+	Keep          *int       `json:"keep" doc:"how many are kept of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime (workers); null: no limit"`
+	MaxBytes      *int64     `json:"max_bytes" doc:"bytes that are kept; null: no limit"`
+	SetAt         *time.Time `json:"set_at" doc:"when the limits were set or imported, RFC 3339, UTC; null: they were not"`
+}
+
+func limitsOf(r maintenance.StoreRetention) storeLimits {
+	l := storeLimits{Store: r.Store, Origin: string(r.Origin)}
+	if p := r.Policy; p.Age != 0 {
+		l.MaxAgeSeconds = new(max(p.Age, 0).Seconds())
+	}
+	if p := r.Policy; p.Count != 0 {
+		l.Keep = new(max(p.Count, 0))
+	}
+	if p := r.Policy; p.Bytes != 0 {
+		l.MaxBytes = new(max(p.Bytes, 0))
+	}
+	if !r.SetAt.IsZero() {
+		l.SetAt = &r.SetAt
+	}
+	return l
+}
+
+// words are the limits for people.
+func (l storeLimits) words() string {
+	var words []string
+	if l.MaxAgeSeconds != nil {
+		words = append(words, roughly(time.Duration(*l.MaxAgeSeconds*float64(time.Second))))
+	}
+	if l.Keep != nil {
+		words = append(words, fmt.Sprintf("%d of each", *l.Keep))
+	}
+	if l.MaxBytes != nil {
+		words = append(words, humanize.IBytes(uint64(*l.MaxBytes)))
+	}
+	if len(words) == 0 {
+		words = []string{"everything is kept"}
+	}
+	return strings.Join(words, ", ") + " (" + l.Origin + ")"
+}
+
+type retentionAnswer struct {
+	Path   string        `json:"path" doc:"the file, absolute"`
+	Scope  string        `json:"scope" doc:"the scope; empty is the default one"`
+	Stores []storeLimits `json:"stores" doc:"what is in force, store by store"`
+	Pins   []pinItem     `json:"pins" doc:"what no limit takes, by store and id"`
+}
+
+type pinItem struct {
+	Store string `json:"store" doc:"the store that keeps it"`
+	ID    string `json:"id" doc:"its id"`
+	Owner string `json:"owner" doc:"the agent of a run, the runtime of a worker; empty for others"`
+}
+
+func (a *app) retentionCommand() *cobra.Command {
+	return group("retention", "Show and set how long the stores keep what has ended", a.retentionShowCommand(), a.retentionSetCommand())
+}
+
+func (a *app) retentionShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Show how long the stores keep what has ended, and what is pinned",
+		Long: `show names the limits that gc goes by in the scope, and what is pinned. Nothing is removed by itself: gc does it, or a program by
+Prune.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(c.Context(), toRead, func(d *db.DB) error { return a.showRetention(c.Context(), d) })
+		},
+	}
+}
+
+func (a *app) showRetention(ctx context.Context, d *db.DB) error {
+	answer := retentionAnswer{Path: d.Path(), Scope: a.scope, Stores: []storeLimits{}, Pins: []pinItem{}}
+	inForce, err := maintenance.Retention(ctx, d, a.scope)
+	if err != nil {
+		return err
+	}
+	for _, r := range inForce {
+		answer.Stores = append(answer.Stores, limitsOf(r))
+	}
+	pins := db.AllPages(func(at db.At) (db.Page[db.Pinned], error) { return d.Pins(ctx, a.scope, at) })
+	for p, err := range pins {
+		if err != nil {
+			return err
+		}
+		answer.Pins = append(answer.Pins, pinItem{p.Store, p.ID, p.Owner})
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	stores := &grid{header: []string{"store", "keeps", "since"}, times: []int{2}, texts: []int{1}}
+	for _, l := range answer.Stores {
+		since := ""
+		if l.SetAt != nil {
+			since = instant(*l.SetAt)
+		}
+		stores.add(l.Store, l.words(), since)
+	}
+	if err := a.printGrid(stores); err != nil || len(answer.Pins) == 0 {
+		return err
+	}
+	pinned := &grid{header: []string{"pinned in", "id", "of"}, texts: []int{}}
+	for _, p := range answer.Pins {
+		pinned.add(p.Store, p.ID, p.Owner)
+	}
+	if err := a.print("\n"); err != nil {
+		return err
+	}
+	return a.printGrid(pinned)
+}
+
+func (a *app) retentionSetCommand() *cobra.Command {
+	var f limitFlags
+	var everything, byDefault bool
+	c := &cobra.Command{
+		Use:   "set STORE [--max-age AGE] [--keep N] [--max-bytes SIZE] [--everything] [--default]",
+		Short: "Set how long a store keeps what has ended",
+		Long: `set puts the limits in the place of those that the store had in the scope: what one of them does not keep goes at the next gc.
+--everything keeps all, and --default goes back to what is in force where nobody has set anything: 50 runs of each agent and 30 days, and all
+of the other stores. STORE is runs, live, agents, checkpoints or workers. A limit of 0 keeps nothing. It answers like show.`,
+		ValidArgs: db.Stores(),
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(c *cobra.Command, args []string) error {
+			policy, err := f.policy(c)
+			if err != nil {
+				return err
+			}
+			given := 0
+			for _, is := range []bool{policy != nil, everything, byDefault} {
+				if is {
+					given++
+				}
+			}
+			if given != 1 {
+				return usage("name limits, or --everything, or --default")
+			}
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				switch {
+				case byDefault:
+					err = d.ResetRetention(c.Context(), a.scope, args[0])
+				case everything:
+					err = d.SetRetention(c.Context(), a.scope, args[0], db.Policy{})
+				default:
+					err = d.SetRetention(c.Context(), a.scope, args[0], *policy)
+				}
+				if err != nil {
+					return err
+				}
+				return a.showRetention(c.Context(), d)
+			})
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&everything, "everything", false, "keep everything")
+	c.Flags().BoolVar(&byDefault, "default", false, "go back to what is in force where nobody has set anything")
+	return c
+}
