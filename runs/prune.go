@@ -67,7 +67,7 @@ const (
 	sqlCountEnded  = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
 	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + traces.BoundLimit
-	sqlUnpinned   = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
+	sqlUnpinned = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
