@@ -24,7 +24,7 @@ ORDER BY ended_at DESC, id DESC LIMIT ?`
 // one did; all others stay. It works in short transactions, and what it removed before an error stays removed; run again, it
 // goes on.
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return r.db.Prune(ctx, db.Pruning{
+	return db.Prune(ctx, r.db, db.Pruning{
 		Op: "prune agents", Store: db.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }

@@ -17,7 +17,7 @@ FROM checkpoint_history WHERE scope = ?`
 // what their entries hold, about. What waits or is claimed always stays, and so does the history of runs that are pinned. It
 // works in short transactions, and what it removed before an error stays removed; run again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return s.db.Prune(ctx, db.Pruning{
+	return db.Prune(ctx, s.db, db.Pruning{
 		Op: "prune checkpoints", Store: db.StoreCheckpoints, Scope: s.scope, Ended: endedClaims, Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }

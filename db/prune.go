@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is removed. [DB.Prune] does the
+// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is removed. [Prune] does the
 // rest.
 type Pruning struct {
 	Op    string // names the call in errors
@@ -54,7 +54,7 @@ const (
 
 // Prune removes what a policy does not keep, in short transactions, the oldest first. What it removed before an error stays
 // removed, and where it is run again it goes on.
-func (d *DB) Prune(ctx context.Context, p Pruning, policy Policy) (done Pruned, err error) {
+func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
 	}

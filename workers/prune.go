@@ -14,7 +14,7 @@ import (
 // pinned stay too. Imported workers that ended before they came have no time, and count as the oldest. It works in short
 // transactions, and what it removed before an error stays removed; run again, it goes on. Logs are pruned by [Runtime.PruneEvents].
 func (s *Runtimes) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return s.db.Prune(ctx, db.Pruning{
+	return db.Prune(ctx, s.db, db.Pruning{
 		Op: "prune workers", Store: db.StoreWorkers, Scope: s.scope, Ended: workers.EndedWorkers, Weigh: workers.WeighWorker,
 		Remove: removeEnded, Share: deleted,
 	}, policy)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -64,7 +65,7 @@ func agentsMoreScript() script {
 				}
 			}
 			_, err := registry(s).List(ctx) // puts the one that is gone aside
-			return err
+			return errors.Join(err, registry(s).Pin(ctx, "unpinned"))
 		},
 		setup: func(ctx context.Context, s *session) (err error) {
 			s.kept["kept"], err = lease(ctx, s, "kept")
@@ -150,6 +151,16 @@ func agentsMoreScript() script {
 					n, err := otherAgents(s).CountAside(ctx, theClock())
 					return parts(1-n, 1), err
 				},
+			},
+			{
+				name: "pin an agent",
+				do:   func(ctx context.Context, s *session) error { return registry(s).Pin(ctx, "pinned") },
+				look: lookForPin(db.StoreAgents, "pinned", true),
+			},
+			{
+				name: "unpin an agent",
+				do:   func(ctx context.Context, s *session) error { return registry(s).Unpin(ctx, "unpinned") },
+				look: lookForPin(db.StoreAgents, "unpinned", false),
 			},
 			{
 				name: "gc",

@@ -17,8 +17,8 @@ import (
 )
 
 // reading are the beginnings of the names of calls that write nothing, and how the others begin that are none of ours.
-var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Changes|Check|Count|Cursor|Diagnostics|Each|Epoch|Event|Examine|Find|Follow|Get|Health|ID|Kind|Lease|Lines|List|` +
-	`Load|Longest|Name|Owner|Page|Path|Paused|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
+var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Changes|Check|Count|Cursor|Diagnostics|Each|Epoch|Event|Examine|Find|Follow|Get|Health|History|ID|Kind|Lease|Lines|List|` +
+	`Load|Longest|Name|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
 	`Subscribe|Summary|Thread|Trace|Transcript|Worker)`)
 
 // within are calls that others of a script make.

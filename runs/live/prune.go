@@ -11,7 +11,7 @@ import (
 // and by the bytes of their events in the scope. Runs that somebody holds stay, and those that are pinned. It works in short
 // transactions, and what it removed before an error stays removed; run again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return s.db.Prune(ctx, db.Pruning{
+	return db.Prune(ctx, s.db, db.Pruning{
 		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded, Share: trimmed,
 	}, policy)
 }
