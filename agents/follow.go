@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"selvedge/db"
 	registry "selvedge/internal/agents"
@@ -24,7 +25,7 @@ const opFollow = "follow agents"
 
 // stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
 var stream = db.Stream[string, Change]{
-	Op: opFollow, Name: "agent", Born: string(Active), End: entryEnd, Read: readChange,
+	Op: opFollow, Name: "agent", Born: string(Active), Keys: sqlKeys, End: entryEnd, Read: readChange,
 }
 
 // Follow tells how an agent stands, and then tells it anew whenever its entry was written, by whichever process: when it was
@@ -55,13 +56,13 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
 	query := fmt.Sprintf(sqlHeads, where)
-	return db.FollowAll(ctx, r.db, stream, r.scope+where+fmt.Sprintf("%q", args), func(rx *db.Rx) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, r.db, stream, r.scope+where+fmt.Sprintf("%q", args), db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
 		scope, ok, err := rx.Scope(r.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
-		return entryHeads(rx, query, append(args[:len(args):len(args)], scope))
-	})
+		return entryHeads(rx, query, append(slices.Clip(args), behind, last, scope))
+	}})
 }
 
 // CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it is the one behind that, for
@@ -137,7 +138,8 @@ const (
 	sqlEntryEnd = `SELECT id, session_id, status, changes, 0 AS out FROM agents WHERE id = ? AND put_aside_at IS NULL`
 	sqlByKey    = registry.SQLRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id, a.session_id, a.status, a.changes, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
-FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+FROM agents a WHERE a.id > ? AND a.id <= ? AND +a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+	sqlKeys = `SELECT coalesce(max(id), 0) AS last, count(*) AS keys FROM (SELECT id FROM agents WHERE id > ? ORDER BY id LIMIT ?) AS next`
 )
 
 // A headRow is what an overview sees of an agent.

@@ -16,7 +16,7 @@ const opFollow = "follow checkpoints"
 
 // stream is how checkpoints are followed. Positions count the changes of a row, of which the last one is kept.
 var stream = db.Stream[string, Summary]{
-	Op: opFollow, Name: "checkpoint", Born: string(Paused), End: rowEnd, Read: readChange,
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), Keys: sqlKeys, End: rowEnd, Read: readChange,
 }
 
 // Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or given back, by whichever
@@ -42,13 +42,13 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, func(rx *db.Rx) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
 		scope, ok, err := rx.Scope(s.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
 		var rows []headRow
-		err = rx.Select(&rows, sqlHeads, scope)
+		err = rx.Select(&rows, sqlHeads, behind, last, scope)
 		heads := make([]db.Head[string], len(rows))
 		for i := range rows {
 			heads[i] = db.Head[string]{
@@ -56,7 +56,7 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 			}
 		}
 		return heads, err
-	})
+	}})
 }
 
 // CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes it is the one behind that,
@@ -127,7 +127,8 @@ const (
 	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
 	sqlRowEnd       = `SELECT id, run_id, state, changes FROM checkpoints WHERE id = ?`
 	sqlByKey        = sqlSummary + `WHERE c.id = ?`
-	sqlHeads        = `SELECT id, run_id, state, changes FROM checkpoints WHERE scope = ? ORDER BY id`
+	sqlHeads        = `SELECT id, run_id, state, changes FROM checkpoints WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
+	sqlKeys         = `SELECT coalesce(max(id), 0) AS last, count(*) AS keys FROM (SELECT id FROM checkpoints WHERE id > ? ORDER BY id LIMIT ?) AS next`
 )
 
 // A headRow is what an overview sees of a checkpoint.

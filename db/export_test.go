@@ -127,3 +127,10 @@ func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 		return slices.Clone(list)
 	}
 }
+
+// WithLongLooks has every overview take its looks at all for long ones.
+func WithLongLooks(t testing.TB) {
+	before := longLook
+	longLook = 0
+	t.Cleanup(func() { longLook = before })
+}

@@ -44,6 +44,9 @@ type Stream[R comparable, T any] struct {
 	Name string // in cursors: "run"
 	// Born is the status of a thing that nobody has seen yet. One that has it still is not told.
 	Born string
+	// Keys is the statement that gives, as last and keys, the greatest and the number of the next keys behind one, at most so
+	// many: of all scopes, so that what one read looks at is bounded. Only FollowAll needs it.
+	Keys string
 	// End is the place behind everything that a stream has; false: it is not there. Every follower that waits is asked for
 	// at each commit, so it must be a seek.
 	End func(rx *Rx, key int64) (Place, bool, error)
@@ -214,18 +217,26 @@ type Head[R comparable] struct {
 	Out bool
 }
 
-// FollowAll tells what comes to many streams from this call on. heads gives them all, those that don't pass the filter too,
-// in the order of their keys; followers whose key is equal, any comparable value, look together. New things are followed from
+// Heads are how FollowAll looks at its streams.
+type Heads[R comparable] struct {
+	// Between gives those with keys behind one and up to another, those that don't pass the filter too, in the order of keys.
+	Between func(rx *Rx, behind, last int64) ([]Head[R], error)
+	// Open gives the keys of those to which something may well come, at most so many. Where a look at all takes long it comes
+	// but a twentieth of the time, and in between it is these that are looked at. nil: all are, always.
+	Open func(rx *Rx, most int) (keys []int64, err error)
+}
+
+// FollowAll tells what comes to many streams from this call on. Followers whose key is equal, any comparable value, look together. New things are followed from
 // their beginning, and a thing that has begun to pass from then on, until it is removed. Inside a stream the order is its own,
 // none twice and none left out without a Gap; between streams it is that in which they were met. The removal of a thing is a
 // Gap that says Gone. The loop may be run once; it ends as that of Follow does.
 //
-// It looks at all heads after a commit, and no more than a fifth of the time. What came and went between two looks is not
-// told.
+// It looks at the heads after a commit, 1,000 keys in a read, and no more than a fifth of the time. What came and went between
+// two looks is not told.
 func FollowAll[R comparable, T any](
-	ctx context.Context, d *DB, s Stream[R, T], key any, heads func(*Rx) ([]Head[R], error),
+	ctx context.Context, d *DB, s Stream[R, T], key any, heads Heads[R],
 ) iter.Seq2[Followed[R, T], error] {
-	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, heads)
+	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, someHeads[R]{s.some(heads.Between), heads})
 	return func(yield func(Followed[R, T], error) bool) {
 		if err == nil {
 			defer leave()
@@ -234,6 +245,24 @@ func FollowAll[R comparable, T any](
 		if err != nil && !errors.Is(err, errLeft) {
 			yield(Followed[R, T]{}, s.failed(ctx, err))
 		}
+	}
+}
+
+// headsAtATime is how many keys one read looks at.
+const headsAtATime = 1000
+
+// some gives the heads of the next keys, and the last of these.
+func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
+	return func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
+		var next struct {
+			Last int64 `db:"last"`
+			Keys int64 `db:"keys"`
+		}
+		if err := rx.Get(&next, s.Keys, behind, headsAtATime); err != nil || next.Keys == 0 {
+			return nil, behind, false, err
+		}
+		list, err = between(rx, behind, next.Last)
+		return list, next.Last, next.Keys == headsAtATime, err
 	}
 }
 

@@ -24,6 +24,7 @@ type told = db.Followed[string, int64]
 
 var ringing = db.Stream[string, int64]{
 	Op: "listen", Name: "bell", Born: "new",
+	Keys: `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM bells WHERE key > ? ORDER BY key LIMIT ?) AS next`,
 	End: func(rx *db.Rx, key int64) (db.Place, bool, error) {
 		var b bell
 		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, key)
@@ -68,15 +69,15 @@ func listen(ctx context.Context, d *db.DB, key int64, cursor string) iter.Seq2[t
 }
 
 func listenAll(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return db.FollowAll(ctx, d, ringing, nil, func(rx *db.Rx) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, d, ringing, nil, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
 		var rows []bell
-		err := rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells ORDER BY key`)
+		err := rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ? ORDER BY key`, behind, last)
 		var heads []db.Head[string]
 		for _, b := range rows {
 			heads = append(heads, db.Head[string]{Of: b.Name, Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
 		}
 		return heads, err
-	})
+	}})
 }
 
 // hear gives what the loop is told first, in short, and the cursor behind it.
@@ -316,6 +317,81 @@ func TestWhatComesBehindAPrefix(t *testing.T) {
 	for _, prefix := range []string{"", "\U0010ffff"} {
 		if end, bounded := db.AfterPrefix(prefix); bounded {
 			t.Errorf("behind %q comes %q", prefix, end)
+		}
+	}
+}
+
+// However many there are, a read looks at a thousand of them.
+func TestALookAtManyIsShortReads(t *testing.T) {
+	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
+	write(t, d, bells)
+	write(t, d, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2500) INSERT INTO bells (name) SELECT 'bell ' || i FROM n`)
+	var reads, most atomic.Int64
+	items := db.FollowAll(ctx, d, ringing, t.Name(), db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+		var rows []bell
+		err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ? ORDER BY key`, behind, last)
+		for _, b := range rows {
+			heads = append(heads, db.Head[string]{Of: b.Name, Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
+		}
+		reads.Add(1)
+		most.Store(max(most.Load(), int64(len(rows))))
+		return heads, err
+	}})
+	if reads.Load() < 3 || most.Load() != 1000 {
+		t.Errorf("the first look took %d reads, of at most %d", reads.Load(), most.Load())
+	}
+	meanwhile(t, d, `DELETE FROM bells WHERE name = 'bell 1000'`, `UPDATE bells SET rings = rings + 1 WHERE name = 'bell 2500'`,
+		`INSERT INTO bells (name, rings) VALUES ('new', 1)`)
+	got, _ := hear(t, items, 3)
+	slices.Sort(got)
+	if want := []string{"bell 1000 gone", "bell 2500 1", "new 1"}; !slices.Equal(got, want) {
+		t.Errorf("it was told %q, not %q", got, want)
+	}
+}
+
+// Where a look at all takes long, what comes to closed streams, and what is removed, is told all the same.
+func TestWhoLooksAtOpenStreamsMissesNothingOfTheOthers(t *testing.T) {
+	db.WithLongLooks(t)
+	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, status) VALUES ('open', 'new'), ('closed', 'done'), ('doomed', 'done'), ('ending', 'new'), ('removed', 'new')`)
+	items := db.FollowAll(ctx, d, ringing, t.Name(), db.Heads[string]{
+		Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+			var rows []bell
+			err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ? ORDER BY key`, behind, last)
+			for _, b := range rows {
+				heads = append(heads, db.Head[string]{Of: b.Name, Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
+			}
+			return heads, err
+		},
+		Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			return keys, rx.Select(&keys, `SELECT key FROM bells WHERE status <> 'done' LIMIT ?`, most)
+		},
+	})
+	next, stop := iter.Pull2(items)
+	defer stop()
+	for _, step := range []struct{ change, told string }{
+		{`UPDATE bells SET rings = rings + 1 WHERE name = 'open'`, "open 1"},
+		{`UPDATE bells SET rings = rings + 1 WHERE name = 'closed'`, "closed 1"},
+		{`DELETE FROM bells WHERE name = 'doomed'`, "doomed gone"},
+		{`DELETE FROM bells WHERE name = 'removed'`, "removed gone"},
+		{`UPDATE bells SET status = 'done' WHERE name = 'ending'`, "ending is done"},
+		{`INSERT INTO bells (name, rings) VALUES ('fresh', 1)`, "fresh 1"},
+		{`UPDATE bells SET rings = rings + 1 WHERE name = 'fresh'`, "fresh 2"},
+		{`INSERT INTO bells (name, rings, status) VALUES ('short', 0, 'done')`, "short is done"},
+		{`UPDATE bells SET rings = rings + 1 WHERE name = 'open'`, "open 2"},
+	} {
+		write(t, d, step.change)
+		item, err, _ := next()
+		told := fmt.Sprint(item.Of, " ", item.Item)
+		switch {
+		case item.Gone:
+			told = item.Of + " gone"
+		case item.What == db.StatusChanged:
+			told = item.Of + " is " + item.Status
+		}
+		if err != nil || told != step.told {
+			t.Fatalf("behind %s it was told %q, %v", step.change, told, err)
 		}
 	}
 }

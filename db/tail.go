@@ -31,6 +31,8 @@ type lookout struct {
 	asked chan struct{}
 	stop  context.CancelFunc
 	ended chan struct{} // closed when no more looks come
+	// seldom is how long of the look was something that keeps its own measure, and needs no rest. For look to set.
+	seldom time.Duration
 }
 
 // start begins to look out; the first look comes when it is asked for.
@@ -59,9 +61,10 @@ func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(co
 		}
 		for again := true; again; {
 			began := time.Now()
+			l.seldom = 0
 			look(ctx)
 			select {
-			case <-time.After(max(restAtLeast, restFactor*time.Since(began))):
+			case <-time.After(max(restAtLeast, restFactor*(time.Since(began)-l.seldom))):
 				again = false
 			case <-l.asked: // by somebody new, who is not to wait for the rest of the others
 			case <-ctx.Done():
@@ -200,6 +203,14 @@ type overviewKey struct {
 	key    any
 }
 
+// A pageOfHeads gives the heads of the next keys, and the last of these.
+type pageOfHeads[R comparable] func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error)
+
+type someHeads[R comparable] struct {
+	page pageOfHeads[R]
+	Heads[R]
+}
+
 // A sight is what an overview saw at a look.
 type sight[R comparable] struct {
 	look  int
@@ -212,18 +223,25 @@ type overview[R comparable] struct {
 	lookout
 	d     *DB
 	key   overviewKey
-	heads func(*Rx) ([]Head[R], error)
+	heads someHeads[R]
 
 	mu      sync.Mutex
 	looked  int             // looks begun
 	last    sight[R]        // of the last one that saw something else than the one before
 	changed chan struct{}   // closed when there is another last
 	joining []chan struct{} // each closed after a look that began later
+
+	// Of the lookout's goroutine alone:
+	open   []int64       // keys that were open at the last look
+	newest int64         // the last key of all scopes that was looked at
+	allAt  time.Time     // when the last look at all ended
+	took   time.Duration // how long that took
+	isOwed bool          // a look at all will be asked for
 }
 
 // joinOverview gives an overview and what is there now. The caller leaves it in the end; it is left when ctx ends, too.
 func joinOverview[R comparable](
-	ctx context.Context, d *DB, key overviewKey, heads func(*Rx) ([]Head[R], error),
+	ctx context.Context, d *DB, key overviewKey, heads someHeads[R],
 ) (o *overview[R], now sight[R], leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, now, nil, err
@@ -239,7 +257,7 @@ func joinOverview[R comparable](
 	return o, now, leave, err
 }
 
-func findOverview[R comparable](d *DB, key overviewKey, heads func(*Rx) ([]Head[R], error)) (*overview[R], error) {
+func findOverview[R comparable](d *DB, key overviewKey, heads someHeads[R]) (*overview[R], error) {
 	d.lookouts.mu.Lock()
 	defer d.lookouts.mu.Unlock()
 	o, ok := d.lookouts.overviews[key].(*overview[R])
@@ -312,10 +330,11 @@ func (o *overview[R]) look(ctx context.Context) {
 	joining := o.joining
 	o.joining = nil
 	o.mu.Unlock()
-	now.err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
-		now.heads, err = o.heads(rx)
-		return err
-	})
+	if o.looksAtAll(len(joining) > 0) {
+		now.heads, now.err = o.atAll(ctx)
+	} else {
+		now.heads, now.err = o.atOpen(ctx)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now.err != nil || o.last.err != nil || o.last.look == 0 || !slices.Equal(now.heads, o.last.heads) {
@@ -326,4 +345,101 @@ func (o *overview[R]) look(ctx context.Context) {
 	for _, looked := range joining {
 		close(looked)
 	}
+}
+
+// longLook is how long a look at all takes that does not come after each commit any more. Tests shorten it.
+var longLook = 5 * time.Millisecond
+
+const (
+	// allRest is how many times as long as it took there is none then.
+	allRest = 20
+	// mostOpen is how many open streams are looked at one by one; more than that are found faster by a look at all.
+	mostOpen = 500
+)
+
+// looksAtAll decides how to look. Who joins needs to know where each stream ends.
+func (o *overview[R]) looksAtAll(joined bool) bool {
+	o.mu.Lock()
+	known := o.last.look > 0 && o.last.err == nil
+	o.mu.Unlock()
+	return joined || !known || o.heads.Open == nil || o.took < longLook || time.Since(o.allAt) >= allRest*o.took
+}
+
+// atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one moment of the look, which
+// is all that followers compare; a key that is missing between others was removed.
+func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
+	began := time.Now()
+	if o.heads.Open != nil { // before the look: what ends meanwhile is looked at once more
+		err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+			o.open, err = o.heads.Open(rx, mostOpen)
+			return err
+		})
+	}
+	o.newest = 0
+	for more := true; more && err == nil; {
+		var part []Head[R]
+		err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+			part, o.newest, more, err = o.heads.page(rx, o.newest)
+			return err
+		})
+		heads = append(heads, part...)
+	}
+	o.allAt, o.took, o.isOwed = time.Now(), time.Since(began), false
+	if o.heads.Open != nil && o.took >= longLook {
+		o.seldom = o.took // the next of its kind is far away
+	}
+	return heads, err
+}
+
+// atOpen is what was seen before, with another look at those streams that are open, were open then, or are new. The others,
+// and removals among them, are seen by a look at all, which is asked for.
+func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
+	if !o.isOwed {
+		o.isOwed = true
+		time.AfterFunc(allRest*o.took-time.Since(o.allAt), o.ask)
+	}
+	looked := make(map[int64]*Head[R]) // nil: it is gone
+	var open []int64
+	var fresh []Head[R]
+	newest, more := o.newest, false
+	err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+		clear(looked)
+		if open, err = o.heads.Open(rx, mostOpen); err != nil {
+			return err
+		}
+		for _, key := range slices.Concat(open, o.open) {
+			if _, twice := looked[key]; twice {
+				continue
+			}
+			one, err := o.heads.Between(rx, key-1, key)
+			if err != nil {
+				return err
+			}
+			if looked[key] = nil; len(one) > 0 {
+				looked[key] = &one[0]
+			}
+		}
+		fresh, newest, more, err = o.heads.page(rx, o.newest)
+		return err
+	})
+	if err != nil || more || len(open) == mostOpen {
+		if err == nil {
+			return o.atAll(ctx)
+		}
+		return nil, err
+	}
+	o.mu.Lock()
+	before := o.last.heads
+	o.mu.Unlock()
+	for _, head := range before {
+		now, again := looked[head.Key]
+		switch {
+		case !again:
+			heads = append(heads, head)
+		case now != nil:
+			heads = append(heads, *now)
+		}
+	}
+	o.open, o.newest = open, newest
+	return append(heads, fresh...), nil
 }

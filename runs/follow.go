@@ -25,7 +25,7 @@ const opFollow = "follow runs"
 
 // stream is how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = db.Stream[RunRef, TraceRecord]{
-	Op: opFollow, Name: "run", Born: string(StatusInProgress), End: traceEnd, Read: readStretch,
+	Op: opFollow, Name: "run", Born: string(StatusInProgress), Keys: sqlTraceKeys, End: traceEnd, Read: readStretch,
 }
 
 // Follow delivers the records of a run that stand behind a cursor, first those that are there and then each as it comes, by
@@ -53,21 +53,28 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 // Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as that of Follow does.
 //
 // Runs without a started record are followed too, where the filter asks neither for a status nor for a time. After a commit it
-// looks at the rows of all runs of the scope, about 2 ms for 1,000 of them, no more than a fifth of the time, and once for all
-// who follow with this filter. What came and went between two looks is not seen.
+// looks at the runs of the scope, once for all who follow with this filter, and no more than a fifth of the time. Where that
+// takes longer than 5 ms, as with some thousands of runs, it is the open and the new ones; all of them, and so appends to ended runs and
+// removals, are looked at a twentieth of the time. What came and went between two looks is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {
 		return failedFollow(err)
 	}
 	key := [2]string{s.scope, where.key()}
-	return db.FollowAll(ctx, s.db, stream, key, func(rx *db.Rx) ([]db.Head[RunRef], error) {
+	return db.FollowAll(ctx, s.db, stream, key, db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[RunRef], error) {
 		scope, ok, err := rx.Scope(s.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
-		return traceHeads(rx, scope, where)
-	})
+		return traceHeads(rx, scope, where, behind, last)
+	}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+		scope, ok, err := rx.Scope(s.scope)
+		if err == nil && ok {
+			err = rx.Select(&keys, sqlOpenTraces, scope, most)
+		}
+		return keys, err
+	}})
 }
 
 func failedFollow(err error) iter.Seq2[Followed, error] {
@@ -136,7 +143,9 @@ const (
 	sqlTraceEnd   = `SELECT key, status, ` + traceLast + ` AS last FROM runs WHERE key = ?`
 	sqlRunOfKey   = `SELECT agent_id, run_id, status FROM runs WHERE key = ?`
 	sqlTraceHeads = `SELECT key, agent_id, run_id, status, ` + traceLast + ` AS last, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
-FROM runs WHERE +scope = ? ORDER BY key`
+FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
+	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL LIMIT ?`
+	sqlTraceKeys  = `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS next`
 )
 
 func traceEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
@@ -149,8 +158,8 @@ func traceEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
 	return db.Place{Key: key, Seen: row.Last, Status: row.Status}, found, err
 }
 
-// traceHeads looks at all runs of a scope, in the order of their keys.
-func traceHeads(rx *db.Rx, scope int64, where conditions) ([]db.Head[RunRef], error) {
+// traceHeads looks at the runs of a scope with keys in a range, in the order of their keys.
+func traceHeads(rx *db.Rx, scope int64, where conditions, behind, last int64) ([]db.Head[RunRef], error) {
 	var rows []struct {
 		Key     int64  `db:"key"`
 		AgentID string `db:"agent_id"`
@@ -159,7 +168,7 @@ func traceHeads(rx *db.Rx, scope int64, where conditions) ([]db.Head[RunRef], er
 		Last    int64  `db:"last"`
 		Out     int64  `db:"out"`
 	}
-	err := rx.Select(&rows, fmt.Sprintf(sqlTraceHeads, where.text), append(slices.Clip(where.args), scope)...)
+	err := rx.Select(&rows, fmt.Sprintf(sqlTraceHeads, where.text), append(slices.Clip(where.args), behind, last, scope)...)
 	heads := make([]db.Head[RunRef], len(rows))
 	for i, r := range rows {
 		heads[i] = db.Head[RunRef]{

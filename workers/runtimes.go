@@ -209,12 +209,12 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)}, func(rx *db.Rx) ([]db.Head[RuntimeID], error) {
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)}, db.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[RuntimeID], error) {
 		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {
 			return nil, err
 		}
-		rows, err := workers.RuntimesByKey(rx, scope)
+		rows, err := workers.RuntimesByKey(rx, scope, behind, last)
 		heads := make([]db.Head[RuntimeID], len(rows))
 		for i := range rows {
 			heads[i] = db.Head[RuntimeID]{
@@ -223,7 +223,7 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 			}
 		}
 		return heads, err
-	})
+	}})
 }
 
 // Of gives the runtime whose log a cursor points into. db.ErrInvalid: it is no such cursor. db.ErrCursorExpired: the runtime was
