@@ -179,46 +179,49 @@ func (d *debts) pay() {
 var failedLocks sync.Map // of *libc.TLS to syscall.Errno
 
 // A lockTable is SQLite's table of what can be done with a file (sqlite.org/c3ref/io_methods.html), with our way to lock the
-// -shm.
+// -shm. It lies in SQLite's memory: what SQLite points to must not be Go's.
 type lockTable struct {
 	sqlite3.Tsqlite3_io_methods
-	lock shmLockCall
+	lock uintptr // SQLite's way
 }
 
 // lockTables are made once for each of SQLite's own, and stay.
 var lockTables = struct {
 	sync.Mutex
-	of map[uintptr]*lockTable
-}{of: map[uintptr]*lockTable{}}
+	of map[uintptr]uintptr
+}{of: map[uintptr]uintptr{}}
 
 // Mind has the locks of a connection, given by its sqlite3_file, say when they fail. Nobody uses the connection meanwhile.
-func Mind(file uintptr) {
+func Mind(tls *libc.TLS, file uintptr) error {
 	lockTables.Lock()
 	defer lockTables.Unlock()
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
-	for _, ours := range lockTables.of {
-		if f.FpMethods == uintptr(unsafe.Pointer(ours)) {
-			return // it was in its pool
-		}
+	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
+	lock := shmLockCall(mindedShmLock)
+	ours := *(*uintptr)(unsafe.Pointer(&lock))
+	if methods.FxShmLock == 0 || methods.FxShmLock == ours { // it was in its pool
+		return nil
 	}
-	table := lockTables.of[f.FpMethods]
-	if table == nil {
-		own := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
-		if own.FxShmLock == 0 {
-			return
+	table, made := lockTables.of[f.FpMethods]
+	if !made {
+		table = libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lockTable{})))
+		if table == 0 {
+			return errors.New("SQLite has no memory left")
 		}
-		table = &lockTable{Tsqlite3_io_methods: *own, lock: function[shmLockCall](own.FxShmLock)}
-		lock := shmLockCall(mindedShmLock)
-		table.FxShmLock = *(*uintptr)(unsafe.Pointer(&lock))
+		t := *(**lockTable)(unsafe.Pointer(&table))
+		*t = lockTable{Tsqlite3_io_methods: *methods, lock: methods.FxShmLock}
+		t.FxShmLock = ours
 		lockTables.of[f.FpMethods] = table
 	}
-	f.FpMethods = uintptr(unsafe.Pointer(table))
+	f.FpMethods = table
+	return nil
 }
 
 // mindedShmLock says of a lock call that failed that it failed.
 func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
-	result := (*(**lockTable)(unsafe.Pointer(&f.FpMethods))).lock(tls, file, at, count, how)
+	table := *(**lockTable)(unsafe.Pointer(&f.FpMethods))
+	result := function[shmLockCall](table.lock)(tls, file, at, count, how)
 	if result != sqlite3.SQLITE_BUSY {
 		return result
 	}

@@ -234,7 +234,7 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 				tls := libc.NewTLS()
 				defer tls.Close()
 				if file := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER); file != 0 {
-					shm.Mind(file)
+					return shm.Mind(tls, file)
 				}
 				return nil
 			}
