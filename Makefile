@@ -52,7 +52,7 @@ damage: ## flip 2,000 bits of a file with data of all stores, and count which of
 datasette: ## install Datasette into bin/datasette, and ask it for pages of a file
 	python3 -m venv bin/datasette
 	bin/datasette/bin/pip install --quiet --disable-pip-version-check 'datasette==0.65.5'
-	DATASETTE='$(CURDIR)/bin/datasette/bin/datasette' go test -count=1 -timeout 5m -v -run 'Datasette' $(TESTFLAGS) ./cmd/migrate
+	DATASETTE='$(CURDIR)/bin/datasette/bin/datasette' go test -count=1 -tags datasette -timeout 5m -v -run Datasette $(TESTFLAGS) ./cmd/migrate
 
 # More flags for `make torture`; `make torture TORTUREFLAGS=-help` lists them.
 TORTUREFLAGS ?=
