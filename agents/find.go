@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,7 +109,7 @@ type pathOf struct {
 const pathsAtOnce = 1000
 
 func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool, err error) {
-	paths := resolver{folders: map[string]string{}}
+	paths := resolver{folders: map[string]*folder{}}
 	canonical := paths.resolve(root)
 	for after := first; ; {
 		var candidates []pathOf
@@ -148,9 +149,38 @@ func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool
 	return e, ok, err
 }
 
-// A resolver follows the links of many paths, of which most lie in few folders: those are resolved once.
+// A resolver follows the links of many paths, of which most lie in few folders: those are resolved once, and those with many
+// are read as a whole.
 type resolver struct {
-	folders map[string]string // resolved, by absolute path; "" for one that is not there
+	folders map[string]*folder // by absolute path, with the slash behind it
+}
+
+type folder struct {
+	resolved string // "" for one that is not there
+	asked    int    // how many names were asked for
+	names    map[string]fs.DirEntry
+}
+
+// listedFrom is the number of names from which on a folder is read as a whole: one reading costs as much as some dozens of
+// questions.
+const listedFrom = 50
+
+// entry tells whether a folder has the name, and whether it is a link.
+func (f *folder) entry(name string) (there, link bool) {
+	if f.asked++; f.asked == listedFrom {
+		if list, err := os.ReadDir(f.resolved); err == nil {
+			f.names = make(map[string]fs.DirEntry, len(list))
+			for _, one := range list {
+				f.names[one.Name()] = one
+			}
+		}
+	}
+	if f.names != nil {
+		one, there := f.names[name]
+		return there, there && one.Type()&fs.ModeSymlink != 0
+	}
+	info, err := os.Lstat(filepath.Join(f.resolved, name))
+	return err == nil, err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // resolve gives the path without links where it exists. Where it does not, paths are compared
@@ -178,19 +208,23 @@ func (r resolver) resolve(path string) string {
 
 func (r resolver) follow(absolute string) (resolved string, ok bool) {
 	slash := strings.LastIndexByte(absolute, '/')
-	folder, name := absolute[:slash+1], absolute[slash+1:]
+	parent, name := absolute[:slash+1], absolute[slash+1:]
 	if name != "" && name != "." && name != ".." {
-		parent, known := r.folders[folder]
+		in, known := r.folders[parent]
 		if !known {
-			parent, _ = filepath.EvalSymlinks(folder)
-			r.folders[folder] = parent
+			in = &folder{}
+			if above := strings.TrimRight(parent, "/"); above == "" {
+				in.resolved = "/"
+			} else if resolved, ok := r.follow(above); ok {
+				in.resolved = resolved
+			}
+			r.folders[parent] = in
 		}
-		if parent == "" {
+		if in.resolved == "" {
 			return "", false
 		}
-		resolved = filepath.Join(parent, name)
-		if info, err := os.Lstat(resolved); err != nil || info.Mode()&os.ModeSymlink == 0 {
-			return resolved, err == nil
+		if there, link := in.entry(name); !link {
+			return filepath.Join(in.resolved, name), there
 		}
 	}
 	resolved, err := filepath.EvalSymlinks(absolute)

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,8 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlByClient":        {sqlByClient, "agents_by_client"},
 		"sqlByActor":         {sqlByActor, "agents_by_actor"},
 		"sqlParentOf":        {sqlParentOf, "agents_by_actor"},
-		"sqlPaths":           {sqlPaths, "agents_by_start"},
+		"sqlPaths":           {sqlPaths, "agents_by_path"},
+		"sqlHeads":           {fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus), "agents_followed"},
 		"sqlIsFresh":         {sqlIsFresh, "agents_by_session"},
 		"sqlBySession":       {sqlBySession, "agents_by_session"},
 		"sqlList":            {sqlList, "agents_by_start"},
@@ -42,6 +44,9 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlEndedAside":      {sqlAllEnded, "agents_aside_by_end"},
 	} {
 		plan := planOf(t, d, c.query)
+		if slices.Contains([]string{"sqlPaths", "sqlHeads"}, name) && !strings.Contains(plan, "COVERING") {
+			t.Errorf("%s reads rows:\n%s", name, plan)
+		}
 		if !strings.Contains(plan, "INDEX "+c.index+" ") || scans(plan) || strings.Contains(plan, "TEMP B-TREE") {
 			t.Errorf("%s takes another way than %s:\n%s", name, c.index, plan)
 		}

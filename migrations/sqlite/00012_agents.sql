@@ -77,10 +77,16 @@ CREATE INDEX agents_by_heddle_session ON agents (scope, heddle_session_id, start
 CREATE INDEX agents_by_actor ON agents (scope, native_actor_key, started_at DESC, session_id)
     WHERE native_actor_key IS NOT NULL AND put_aside_at IS NULL;
 
+-- Where the active agents work, newest first: who looks for a path reads no rows.
+CREATE INDEX agents_by_path ON agents (scope, status, started_at DESC, session_id, path, native_instance_key, put_aside_at)
+    WHERE path IS NOT NULL AND put_aside_at IS NULL AND status = 'active';
+
 ALTER TABLE agents ADD COLUMN pid_ns INTEGER; -- inode of the pid namespace that pid belongs to; in another one nobody can tell whether it lives. NULL: not known, as of what was imported, and taken for the asker's
 ALTER TABLE agents ADD COLUMN recorded_at INTEGER; -- Unix nanoseconds at which the agent came into this file; NULL: imported, or from before this was kept
 ALTER TABLE agents ADD COLUMN changes INTEGER NOT NULL DEFAULT 1; -- how often the entry was written; what followers go by
 ALTER TABLE agents ADD COLUMN checksum INTEGER; -- CRC-32C of scope, session_id and the columns from thread to document, pid_ns and recorded_at, but for put_aside_at; NULL: not written since there are checksums
+-- What the followers of all agents look at after a commit.
+CREATE INDEX agents_followed ON agents (scope, id, session_id, status, changes, thread, started_at, put_aside_at) WHERE put_aside_at IS NULL;
 ALTER TABLE agent_context_queries ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
 ALTER TABLE agent_reservations ADD COLUMN lease_time_ns INTEGER; -- inode of the time namespace that lease_until counts in, 0 where the system has none; NULL: no lease
 ALTER TABLE agent_reservations ADD COLUMN lease_wall_until INTEGER; -- Unix nanoseconds at which the lease ends by the wall clock, which decides where lease_until can't be compared and there is no owner; NULL: no lease
