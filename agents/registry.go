@@ -125,23 +125,12 @@ func (r *Registry) putAsideRest(ctx context.Context, why string, more bool) erro
 	return nil
 }
 
-// named says in an error which agent it is about. The error may be the caller's own, so it is copied, not changed.
+// named says in an error which agent it is about.
 func named(why, id string, err error) error {
-	if err == nil {
-		return nil
+	if id == "" {
+		return db.About(err, why, "", "", hintFor)
 	}
-	e, ok := errors.AsType[*db.Error](err)
-	switch {
-	case !ok:
-		e = &db.Error{Op: why, Hint: hintFor(err), Err: err}
-	case e != err || e.Entity != "" || id == "": //nolint:errorlint // only the outermost is made again
-		return err
-	}
-	more := *e
-	if id != "" {
-		more.Entity, more.ID = "agent", id
-	}
-	return &more
+	return db.About(err, why, "agent", id, hintFor)
 }
 
 // hintFor says what a person can do about an error that comes without a hint.

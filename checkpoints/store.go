@@ -56,21 +56,9 @@ func invalid(err error) error { return fmt.Errorf("%w: the document: %w", db.Err
 
 func corrupt(err error) error { return fmt.Errorf("%w: the document: %w", db.ErrCorrupt, err) }
 
-// failed names the run in an error that doesn't yet. The error may be the caller's own, so it is copied, not changed.
+// failed names the run in an error that doesn't yet.
 func failed(op, runID string, err error) error {
-	if err == nil {
-		return nil
-	}
-	e, ok := errors.AsType[*db.Error](err)
-	switch {
-	case !ok:
-		return &db.Error{Op: op, Entity: "checkpoint", ID: runID, Hint: hintFor(err), Err: err}
-	case e != err || e.Entity != "": //nolint:errorlint // only the outermost is made again
-		return err
-	}
-	more := *e
-	more.Entity, more.ID = "checkpoint", runID
-	return &more
+	return db.About(err, op, "checkpoint", runID, hintFor)
 }
 
 // hintFor says what a person can do about an error that comes without a hint.

@@ -129,6 +129,28 @@ func wrap(op string, err error) error {
 	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 }
 
+// About says in an error of a store which thing it is about, where it names none yet: an *Error gets the entity and the id,
+// and any other error becomes one, with the operation and what hint knows to do. An entity of "" names nothing. The error
+// may be the caller's own, so it is copied, not changed.
+func About(err error, op, entity, id string, hint func(error) string) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok:
+		e = &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
+		if e.Hint == "" {
+			e.Hint = hint(err)
+		}
+	case e != err || e.Entity != "" || entity == "": //nolint:errorlint // only the outermost is made again
+		return err
+	}
+	about := *e
+	about.Entity, about.ID = entity, id
+	return &about
+}
+
 // heldBy are the processes that err says hold what was waited for.
 func heldBy(err error) []int {
 	if f, ok := errors.AsType[*engine.Failure](err); ok {

@@ -101,46 +101,19 @@ const SQLLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lea
 // columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. The last is the checksum of the
 // others, with scope and session_id before them: see migrations.Checksums.
 func (w *Row) columns(scope int64) []any {
+	var document any // NULL, and not an empty one, where there is none
+	if w.Document != nil {
+		document = w.Document
+	}
 	columns := []any{
 		w.Thread, string(w.Status), w.StartedAt, w.CompletedAt, w.PID, w.BootID, w.HeartbeatAt, w.LastProgressAt,
 		w.ClientInstanceID, w.NativeActorKey, w.NativeParentActorKey, w.NativeInstanceKey, w.HeddleSessionID, w.ThreadID,
 		w.LivenessPath, w.AnchorState, w.AnchorRoot, w.ReservationToken, w.Path, w.BaseState, w.Provider, w.Model, w.Harness,
 		w.ThinkingLevel, w.InputTokens, w.OutputTokens, w.ReasoningTokens, w.ToolCalls, w.CostMicrosUSD, w.ReportFlushState,
-		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact, w.Document,
+		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact, document,
 		w.PIDNS, w.RecordedAt,
 	}
-	return append(columns, checksum(append([]any{scope, w.SessionID}, columns...)))
-}
-
-// checksum is db.Checksum of values as their columns hold them.
-func checksum(values []any) int64 {
-	for i, v := range values {
-		switch v := v.(type) {
-		case *int64:
-			values[i] = held(v)
-		case *string:
-			values[i] = held(v)
-		case *float64:
-			values[i] = held(v)
-		case *uint32:
-			values[i] = nil
-			if v != nil {
-				values[i] = int64(*v)
-			}
-		case []byte:
-			if v == nil {
-				values[i] = nil
-			}
-		}
-	}
-	return db.Checksum(values...)
-}
-
-func held[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
+	return append(columns, db.Checksum(append([]any{scope, w.SessionID}, columns...)...))
 }
 
 // rowOf gives the columns of a record. What they can't hold goes into exact as text.

@@ -143,8 +143,7 @@ func AppendQuery(tx *db.Tx, row int64, q Query) error {
 func appendQueries(tx *db.Tx, agent int64, from int, list []Query) error {
 	for i, q := range list {
 		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.Exact)}
-		sum := checksum(slices.Clone(columns))
-		if _, err := tx.Exec(sqlAddQuery, append(columns, sum)...); err != nil {
+		if _, err := tx.Exec(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
 			return err
 		}
 	}

@@ -106,8 +106,7 @@ func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) 
 		claimedAt = &r.SavedAt
 	}
 	columns := []any{
-		scope, r.RunID, held(r.PausedStageID), held(r.Prompt), held(r.CreatedAt), held(r.CreatedAtText), r.SavedAt,
-		r.Size, r.Checksum, held(r.Problem),
+		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum, r.Problem,
 	}
 	columns = append(columns, db.Checksum(columns...), r.State, claimedAt)
 	if err = tx.Get(&id, sqlPut, columns...); err == nil {
@@ -115,14 +114,6 @@ func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) 
 		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
 	}
 	return id, err
-}
-
-// held is a value as its column holds it.
-func held[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
 }
 
 // nonNil keeps an empty document from becoming NULL.

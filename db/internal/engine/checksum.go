@@ -56,6 +56,18 @@ func Checksum(values ...any) int64 {
 			} else {
 				bytes('t', unsafe.Slice(unsafe.StringData(*v), len(*v)))
 			}
+		case *uint32:
+			if v == nil {
+				number('0', 0)
+			} else {
+				number('i', uint64(*v))
+			}
+		case *float64:
+			if v == nil {
+				number('0', 0)
+			} else {
+				number('f', math.Float64bits(*v))
+			}
 		case bool:
 			n := uint64(0)
 			if v {
