@@ -171,12 +171,12 @@ type reservationRow struct {
 }
 
 // columns are those of the table but epoch and the checksum of these.
-func (r *reservationRow) columns(scope int64) []any {
+func (row *reservationRow) columns(scope int64) []any {
 	var note *string
-	if r.Note != "" {
-		note = &r.Note
+	if row.Note != "" {
+		note = &row.Note
 	}
-	return append([]any{scope, r.Kind, r.Name, note, r.ReservedAt, r.RenewedAt}, r.Values()...)
+	return append([]any{scope, row.Kind, row.Name, note, row.ReservedAt, row.RenewedAt}, row.Values()...)
 }
 
 func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) {

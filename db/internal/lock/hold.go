@@ -134,8 +134,11 @@ func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (
 		if alone, err = taken(flock(l.file, unix.LOCK_EX|unix.LOCK_NB)); alone || err != nil {
 			return alone, err
 		}
-		if enough == nil || time.Now().Before(look) || flock(l.file, unix.LOCK_SH|unix.LOCK_NB) != nil {
+		if enough == nil || time.Now().Before(look) {
 			return false, nil
+		}
+		if shared, err := taken(flock(l.file, unix.LOCK_SH|unix.LOCK_NB)); !shared || err != nil {
+			return false, err
 		}
 		look = time.Now().Add(lookAgain)
 		if done, err = enough(); done || err != nil {

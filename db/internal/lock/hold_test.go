@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,7 +38,9 @@ func TestOneAtATimeTriesToHaveTheFileAloneAndTheOthersHoldNothing(t *testing.T) 
 		if looks.Add(1) == 2 { // the first of the file's users leaves once somebody has looked in vain
 			_ = stays.Close()
 		}
-		time.Sleep(5 * time.Millisecond)
+		for range 1000 { // time for others to look too
+			runtime.Gosched()
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		return changed.Load() > 0, nil
