@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -37,20 +38,20 @@ type call struct {
 	tx     Tx // of the run under way; a read uses its half
 	number int64
 
-	why      string
-	observed *observed // nil where nobody observes
+	why           string
+	queued, began time.Time
+	observed      *observed // nil where nobody observes
 }
 
 type observed struct {
-	seen          Observation
-	queued, began time.Time
-	told          bool
+	seen Observation
+	told bool
 }
 
-func (d *DB) call(why string, writes bool) *call {
-	c := &call{db: d, why: why}
+func (d *DB) call(ctx context.Context, why string, writes bool) *call {
+	c := &call{db: d, why: why, queued: time.Now()}
 	if d.options.Observe != nil {
-		c.observed = &observed{seen: Observation{Why: why, Write: writes}, queued: time.Now()}
+		c.observed = &observed{seen: Observation{Context: ctx, Why: why, Write: writes}}
 	}
 	return c
 }
@@ -70,8 +71,8 @@ func (c *call) runRead(x engine.Rx) error {
 }
 
 func (c *call) begin(x engine.Rx, writes bool) {
-	if c.observed != nil {
-		c.observed.began = time.Now()
+	if c.began = time.Now(); writes {
+		c.db.work.waited(c.began.Sub(c.queued))
 	}
 	c.tx.Rx = Rx{db: c.db, call: c, engine: x, now: c.db.now(), writes: writes}
 }
@@ -80,6 +81,9 @@ func (c *call) begin(x engine.Rx, writes bool) {
 // and t.Fatal ends the caller's test.
 func (c *call) end(out callback.Outcome) error {
 	err := wrap(c.why, c.numbered(out.Err))
+	if c.observed != nil {
+		c.observed.seen.Group, c.observed.seen.Commit = out.Group, out.Commit
+	}
 	switch {
 	case out.Panicked:
 		p := &Panic{Value: out.Value, Stack: out.Stack, Committed: out.Committed}
@@ -106,10 +110,10 @@ func (c *call) tell(err error) {
 		return
 	}
 	o.told, o.seen.Err = true, err
-	if !o.began.IsZero() {
-		o.seen.Wait, o.seen.Run = o.began.Sub(o.queued), time.Since(o.began)
+	if !c.began.IsZero() {
+		o.seen.Wait, o.seen.Run = c.began.Sub(c.queued), time.Since(c.began)
 	} else {
-		o.seen.Wait = time.Since(o.queued)
+		o.seen.Wait = time.Since(c.queued)
 	}
 	c.db.options.Observe(o.seen)
 }

@@ -23,6 +23,7 @@ type DB struct {
 	scopes sync.Map // name -> id, of committed rows
 
 	lookouts lookouts
+	work     work
 	keepers  keepers
 
 	closing sync.Once

@@ -3,6 +3,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"selvedge/db/internal/engine"
@@ -70,6 +71,27 @@ func (e *Error) Error() string {
 	b.WriteString(": ")
 	b.WriteString(e.Err.Error())
 	return b.String()
+}
+
+// LogValue gives log/slog what the error knows, each by its name: op, entity, id, code, held_by, hint and error. What is empty
+// is left out.
+func (e *Error) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("op", e.Op)}
+	for _, a := range []struct{ name, value string }{{"entity", e.Entity}, {"id", e.ID}} {
+		if a.value != "" {
+			attrs = append(attrs, slog.String(a.name, a.value))
+		}
+	}
+	if e.Code != 0 {
+		attrs = append(attrs, slog.Int("code", e.Code))
+	}
+	if len(e.HeldBy) > 0 {
+		attrs = append(attrs, slog.Any("held_by", e.HeldBy))
+	}
+	if hint := Hint(e); hint != "" {
+		attrs = append(attrs, slog.String("hint", hint))
+	}
+	return slog.GroupValue(append(attrs, slog.String("error", e.Err.Error()))...)
 }
 
 // Unwrap gives errors.Is and errors.As the cause.

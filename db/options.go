@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"time"
@@ -63,11 +64,14 @@ type Options struct {
 
 // Observation is what Options.Observe gets.
 type Observation struct {
-	Why   string        // as given to Read or Write
-	Write bool          // Write, not Read
-	Wait  time.Duration // until the function began
-	Run   time.Duration // the function and, for Write, its commit
-	Err   error         // what the caller got; nil means done
+	Context context.Context // the caller's, for what travels in it: a trace, a request's id
+	Why     string          // as given to Read or Write
+	Write   bool            // Write, not Read
+	Wait    time.Duration   // until the function began
+	Run     time.Duration   // the function and, for Write, its commit, with what those ran who shared it
+	Group   int             // callers who shared the commit, this one among them; 0 where nothing was committed
+	Commit  time.Duration   // of Run, the commit alone: the disk
+	Err     error           // what the caller got; nil means done
 }
 
 func (o Options) check(path string) error {

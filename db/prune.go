@@ -66,6 +66,7 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 	gone := func(thing Ended) {
 		done.Removed++
 		done.Bytes += thing.Bytes
+		d.work.pruned.Add(thing.Bytes)
 		if policy.Each != nil {
 			policy.Each(Gone{Of: thing.Of, ID: thing.ID, Bytes: thing.Bytes})
 		}

@@ -13,7 +13,7 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 	if d.callbacks.Inside() {
 		return nested(why)
 	}
-	c := d.call(why, false)
+	c := d.call(ctx, why, false)
 	c.read = fn
 	defer c.left()
 	return c.end(d.engine.Read(ctx, why, c.runRead))

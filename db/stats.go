@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,65 @@ type Stats struct {
 	Pages     int64
 	FreePages int64 // freed by deletions, taken again by what is written next; the file keeps them
 	Tables    []TableStats
+	Work      Work // of this handle
+}
+
+// Work is what a handle has done since it was opened, and how it is doing: what a program exports as its metrics.
+type Work struct {
+	Writes      int64         // calls of Write and Reclaim whose work was committed
+	Commits     int64         // in so many commits
+	Waited      time.Duration // in all, by the functions given to Write, until they began
+	LongestWait time.Duration
+
+	// WALRestarts counts how often the WAL was started again from its beginning on request of the writer, and WALRestartsFailed how
+	// often a read kept that from happening. What SQLite moves into the file by itself, in the commits, is not counted.
+	WALRestarts       int64
+	WALRestartsFailed int64
+
+	OldestRead    string        // why of the read that has been going on for longest; "" when there is none
+	OldestReadFor time.Duration // how long
+
+	Followers   int // streams that are followed
+	CatchingUp  int // of the followers of one thing, those who have not read everything that is there
+	PrunedBytes int64
+}
+
+// CallersPerCommit is how many calls shared a commit on average; 0 before the first.
+func (w Work) CallersPerCommit() float64 {
+	if w.Commits == 0 {
+		return 0
+	}
+	return float64(w.Writes) / float64(w.Commits)
+}
+
+// MeanWait is how long a call of Write waited on average.
+func (w Work) MeanWait() time.Duration {
+	if w.Writes == 0 {
+		return 0
+	}
+	return w.Waited / time.Duration(w.Writes)
+}
+
+// Work tells it without touching the file: cheap enough for every scrape.
+func (d *DB) Work() Work {
+	e := d.engine.Work()
+	w := Work{
+		Writes: e.Callers, Commits: e.Commits, WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
+		OldestRead: e.LongestRead, OldestReadFor: e.LongestReadFor,
+		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()), PrunedBytes: d.work.pruned.Load(),
+	}
+	w.Followers, w.CatchingUp = d.lookouts.count()
+	return w
+}
+
+// work is what db itself counts.
+type work struct{ wait, longest, pruned atomic.Int64 }
+
+func (w *work) waited(d time.Duration) {
+	w.wait.Add(int64(d))
+	for old := w.longest.Load(); int64(d) > old && !w.longest.CompareAndSwap(old, int64(d)); old = w.longest.Load() {
+		continue
+	}
 }
 
 // TableStats is the number of rows in one table.
@@ -47,6 +107,7 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, SQLite: got.Engine, CreatedAt: got.CreatedAt,
 		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages, FreePages: got.FreePages,
 	}
+	s.Work = d.Work()
 	for _, t := range got.Tables {
 		s.Tables = append(s.Tables, TableStats(t))
 	}

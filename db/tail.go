@@ -25,6 +25,24 @@ type lookouts struct {
 	overviews map[overviewKey]any // *overview[R]
 }
 
+// count tells how many follow something, and how many of those who follow one thing are reading.
+func (l *lookouts) count() (followers, reading int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.tail; t != nil {
+		t.mu.Lock()
+		followers, reading = t.users, max(0, t.users-len(t.waiting))
+		t.mu.Unlock()
+	}
+	for _, o := range l.overviews {
+		followers += o.(interface{ following() int }).following()
+	}
+	return followers, reading
+}
+
+// following is how many use a lookout; under lookouts.mu.
+func (l *lookout) following() int { return l.users }
+
 // A lookout calls look after each commit, and when it is asked to, until nobody uses it any more.
 type lookout struct {
 	users int // under lookouts.mu

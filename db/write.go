@@ -43,7 +43,7 @@ func (d *DB) write(
 	if d.callbacks.Inside() {
 		return nested(why)
 	}
-	c := d.call(why, true)
+	c := d.call(ctx, why, true)
 	c.write = fn
 	defer c.left()
 	return c.end(begin(ctx, why, c.runWrite))

@@ -225,6 +225,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	workers, fewWorkers := workersFile(t, "typical"), workersFile(t, "small")
+	migrated := checkpointsOf(t, "small") // with a copy from before, as up leaves one
+	if err := os.WriteFile(migrated+".schema-1.bak", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	calls := map[string][][]string{
 		"up":                   {{"--db", fresh, "up", "--show-sql"}},
 		"down":                 {{"--db", checkpointsFile(t), "down", "--to", "1", "--yes", "--show-sql"}},
@@ -239,6 +243,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"check":                {{"--db", file, "check"}, {"--db", broken, "check"}, {"--db", unchecked, "check"}},
 		"health":               {{"--db", file, "health"}},
 		"salvage":              {{"--db", unchecked, "salvage", filepath.Join(t.TempDir(), "salvaged.db")}},
+		"doctor":               {{"--db", checkpointsFile(t), "doctor", "--fix"}},
+		"redact":               {{"--db", migrated, "redact", "--pattern", "approve", "--dry-run"}},
 		"backup":               {{"--db", file, "backup", copied}},
 		"stats":                {{"--db", file, "stats"}},
 		"query":                {{"--db", file, "query", "SELECT 1"}},

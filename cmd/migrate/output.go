@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,7 +33,7 @@ type jsonEscaper struct {
 }
 
 func (w *jsonEscaper) Write(text []byte) (int, error) {
-	in := append(w.rest, text...)
+	in := slices.Concat(w.rest, text)
 	out := make([]byte, 0, len(in))
 	w.rest = nil
 	for i := 0; i < len(in); {

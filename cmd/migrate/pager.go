@@ -94,8 +94,7 @@ func (p *pager) Close() error {
 	}
 	err := p.in.Close()
 	if waited := p.command.Wait(); err == nil {
-		var exit *exec.ExitError
-		if !errors.As(waited, &exit) {
+		if _, left := errors.AsType[*exec.ExitError](waited); !left {
 			err = waited
 		}
 	}

@@ -33,7 +33,7 @@ var answers = map[string]any{
 	"import": treeAnswer{}, "verify": treeAnswer{}, "export": treeAnswer{},
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
-	"salvage": salvageAnswer{}, "health": healthAnswer{},
+	"salvage": salvageAnswer{}, "health": healthAnswer{}, "redact": redactAnswer{}, "doctor": doctorAnswer{},
 	"query": queryAnswer{}, "datasette": datasetteAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
 	"agents list": listOf[agents.Entry]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},

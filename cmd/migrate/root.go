@@ -96,6 +96,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.quarantineCommand())
 	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(), a.healthCommand(), a.reservationsCommand())
 	in(groupCare, a.gcCommand(), a.retentionCommand(), a.compactCommand(), a.scopesCommand(), a.deleteCommand())
+	in(groupCare, a.doctorCommand(), a.redactCommand())
 	in(groupLook, a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
 	help := helpCommand(root)
 	root.SetHelpCommand(help)

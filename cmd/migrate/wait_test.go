@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -71,17 +72,20 @@ func TestWithoutWaitACommandSaysForWhomItWaitsAndWaitsUntilItIsInterrupted(t *te
 	}
 	path := checkpointsFile(t)
 	writer := stoppedWriter(t, path)
-	t.Run("for the turn to write", func(t *testing.T) { waits(t, program, path, writer, "checkpoints", "recover") })
+	turn := waits(t, program, path, writer, "checkpoints", "recover")
 	other := dbtest.Path(t)
 	if exit, _, stderr := call(t, "--db", other, "up"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	locker := holding(t, "", "flock", "-F", other+"-lock", "sh", "-c", "echo held; exec sleep 1000").Process.Pid
-	t.Run("for the file", func(t *testing.T) { waits(t, program, other, locker, "status") })
+	file := waits(t, program, other, locker, "status")
+	turn()
+	file()
 }
 
-func waits(t *testing.T, program, path string, pid int, words ...string) {
-	t.Parallel()
+// waits starts a command that waits for a process, and gives what judges it.
+func waits(t *testing.T, program, path string, pid int, words ...string) (judge func()) {
+	t.Helper()
 	c := exec.Command(program, append([]string{"--db", path}, words...)...)
 	stderr, err := c.StderrPipe()
 	if err != nil {
@@ -91,6 +95,11 @@ func waits(t *testing.T, program, path string, pid int, words ...string) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return func() { t.Helper(); judgeWait(t, c, stderr, pid, began) }
+}
+
+func judgeWait(t *testing.T, c *exec.Cmd, stderr io.Reader, pid int, began time.Time) {
+	t.Helper()
 	lines := bufio.NewScanner(stderr)
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), fmt.Sprintf("waiting for process %d,", pid)) || time.Since(began) < sayAfter {
 		t.Errorf("it says %q after %v", lines.Text(), time.Since(began))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // An Outcome is how a callback ended and, after its commit, how the whole call ended.
@@ -16,6 +17,9 @@ type Outcome struct {
 	Value    any    // what it panicked with
 	Stack    []byte // where
 	Goexit   bool   // it left by runtime.Goexit, as t.Fatal does
+
+	Group  int           // callers who shared the commit; 0 where there was none
+	Commit time.Duration // that it took
 
 	Committed bool // the transaction was committed, and it is a function that followed the commit which did not return
 }

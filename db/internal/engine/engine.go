@@ -34,7 +34,10 @@ type Engine interface {
 	Repair(ctx context.Context) ([]string, error)
 	Stats(ctx context.Context) (Stats, error)
 	Health(ctx context.Context) (Health, error)
+	Work() Work
 	Backup(ctx context.Context, dest string) error
+	// Scrub leaves nothing in the files of what was deleted or changed.
+	Scrub(ctx context.Context) error
 
 	// Close waits for the calls under way, refuses new ones, and closes the database.
 	Close() error
@@ -159,6 +162,14 @@ type Stats struct {
 	Pages     int64
 	FreePages int64
 	Tables    []TableStats
+}
+
+// Work is what a handle has done since it was opened.
+type Work struct {
+	Callers, Commits               int64 // whose writes were committed, and in how many commits
+	WALRestarts, WALRestartsFailed int64
+	LongestRead                    string
+	LongestReadFor                 time.Duration
 }
 
 // TableStats is the number of rows in one table.

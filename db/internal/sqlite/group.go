@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"time"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
@@ -125,15 +126,32 @@ func (w *writer) finish() {
 		w.answers = group
 		return
 	}
+	began := time.Now()
 	_, err := w.session.exec(sqlCommit)
 	if err != nil {
 		w.uncommitted(err)
 		return
 	}
+	w.count(group, time.Since(began))
 	w.group = nil
 	w.boundWAL()
 	w.unlock()
 	w.answers, w.committed, w.caring = group, true, len(group) == 1 && group[0].care
+}
+
+// count keeps what a commit was for those who observe.
+func (w *writer) count(group []*request, took time.Duration) {
+	callers := int64(0)
+	for _, r := range group {
+		r.result.Group, r.result.Commit = len(group), took
+		if !r.care {
+			callers++
+		}
+	}
+	if callers > 0 {
+		w.counted.callers.Add(callers)
+		w.counted.commits.Add(1)
+	}
 }
 
 // uncommitted answers a group whose COMMIT failed, once it is settled what became of it.

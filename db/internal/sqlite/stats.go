@@ -74,6 +74,18 @@ func stats(x engine.Rx, s *engine.Stats) error {
 	return nil
 }
 
+// Work is what the handle has done since it was opened.
+func (e *Engine) Work() engine.Work {
+	var w engine.Work
+	w.LongestRead, w.LongestReadFor = e.reads.longest()
+	if e.writer != nil {
+		c := &e.writer.counted
+		w.Callers, w.Commits = c.callers.Load(), c.commits.Load()
+		w.WALRestarts, w.WALRestartsFailed = c.restarts.Load(), c.failed.Load()
+	}
+	return w
+}
+
 func sizeOf(path string) (int64, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -88,8 +88,12 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		mode = "TRUNCATE"
 	}
 	got, err := w.session.checkpointPatiently(mode, patience)
+	if err != nil || got.Busy != 0 {
+		w.counted.failed.Add(1)
+	}
 	switch {
 	case err == nil && got.Busy == 0:
+		w.counted.restarts.Add(1)
 		c.above = 0
 		w.openGap()
 		if mode == "TRUNCATE" {

@@ -68,6 +68,13 @@ type writer struct {
 	wal walCare
 
 	running atomic.Pointer[request] // whose function runs, for people
+	counted counted
+}
+
+// counted is what a handle has done since it was opened.
+type counted struct {
+	callers, commits atomic.Int64 // whose work was committed, and the commits
+	restarts, failed atomic.Int64 // of the WAL, and those that a read kept from happening
 }
 
 func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {

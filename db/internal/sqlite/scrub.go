@@ -1,0 +1,82 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/lock"
+)
+
+// scrubPatience is how long Scrub waits for readers of the WAL; scrubTry is one try, while new readers are held back.
+const (
+	scrubPatience = 30 * time.Second
+	scrubTry      = 2 * time.Second
+)
+
+// Scrub writes the file anew and cuts its WAL off, so that nothing of what was deleted or changed is left in either: no page of
+// the old file stays as it was.
+func (e *Engine) Scrub(ctx context.Context) error {
+	if e.config.ReadOnly {
+		return fmt.Errorf("%w: the file was opened read-only", engine.ErrInvalid)
+	}
+	if err := e.visits.begin(); err != nil {
+		return err
+	}
+	defer e.visits.end()
+	if e.memory {
+		return nil // it ends with the process
+	}
+	return failure(e.scrub(ctx))
+}
+
+func (e *Engine) scrub(ctx context.Context) (err error) {
+	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, turns.Close()) }()
+	if ok, err := turns.Lock(func() bool { return ctx.Err() == nil }); err != nil {
+		return err
+	} else if !ok {
+		return fmt.Errorf("%w: another call or process is writing: %w", engine.ErrBusy, context.Cause(ctx))
+	}
+	if err := e.inPlace(); err != nil {
+		return err
+	}
+	pool, err := openPool(e.path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	s, err := retrySession(ctx, pool, roleWriter, e.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := setPragma(ctx, s.conn, pragma{"secure_delete", "1", "1"}); err != nil {
+		return err
+	}
+	if _, err := s.conn.ExecContext(ctx, "VACUUM"); err != nil {
+		return err
+	}
+	for began := time.Now(); ; {
+		e.reads.shut()
+		got, err := s.checkpointPatiently("TRUNCATE", scrubTry)
+		e.reads.open()
+		switch {
+		case err != nil && !isBusy(err):
+			return err
+		case err == nil && got.Busy == 0:
+			return nil
+		case ctx.Err() != nil || time.Since(began) > scrubPatience:
+			pids := lock.Readers(e.path + "-shm")
+			return &engine.Failure{
+				Kind: engine.ErrBusy, HeldBy: pids, Hint: "end the reads that take long, and call again: the -wal keeps old content until then",
+				Err: errors.Join(fmt.Errorf("a read keeps the WAL from being cut off %s", lock.Name(pids)), context.Cause(ctx)),
+			}
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package db
+
+import "context"
+
+// Scrub writes the whole file anew and cuts its -wal off. Afterwards nothing of what was deleted or changed before lies in
+// either: a deletion alone leaves it in free pages, and in what is left of pages. It needs the room of the file once more,
+// first beside it and then in the -wal, keeps writers waiting meanwhile, and waits for reads of any process that were
+// there before: ErrBusy, after 30 s, where one does not end. What a disk keeps of blocks that were written over, and copies
+// of the file, are beyond it.
+func (d *DB) Scrub(ctx context.Context) error {
+	if d.callbacks.Inside() {
+		return nested("scrub")
+	}
+	return wrap("scrub", d.engine.Scrub(ctx))
+}

@@ -1,0 +1,157 @@
+package maintenance
+
+import (
+	"bytes"
+	"encoding/json"
+	"hash/crc32"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An eraser puts a mark over what a pattern finds, or with nil over everything, and leaves every text as long as it was: sizes of
+// rows, and the running totals of traces, stay true.
+type eraser struct{ pattern *regexp.Regexp }
+
+const redactedMark = "[redacted]"
+
+func mark(length int) []byte {
+	text := bytes.Repeat([]byte("*"), length)
+	if length >= len(redactedMark) {
+		copy(text, redactedMark)
+	}
+	return text
+}
+
+// plain gives a text with marks, and how many there are of them that were not there before.
+func (e eraser) plain(text []byte) ([]byte, int64) {
+	places := [][]int{{0, len(text)}}
+	if e.pattern != nil {
+		places = e.pattern.FindAllIndex(text, -1)
+	}
+	out, n := text, int64(0)
+	for _, p := range places {
+		m := mark(p[1] - p[0])
+		if bytes.Equal(m, text[p[0]:p[1]]) {
+			continue
+		}
+		if n == 0 {
+			out = bytes.Clone(text)
+		}
+		copy(out[p[0]:], m)
+		n++
+	}
+	return out, n
+}
+
+// keptMembers are the members of JSON whose texts are the program's own words, ids or times, which stay where all else is
+// erased.
+var keptMembers = []string{
+	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref", "start", "from", "to",
+	"timestamp", "output_key", "record_version", "version", "workflow_id",
+}
+
+func keptMember(name string) bool {
+	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_at") ||
+		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
+}
+
+// json does it to the strings and numbers of JSON. A string that becomes shorter without its escapes has blanks behind it. Text that
+// is no JSON, a torn line say, is gone over as JSON as far as it goes, and then as text.
+func (e eraser) json(text []byte) ([]byte, int64) {
+	if e.pattern == nil && !json.Valid(text) {
+		return e.plain(text)
+	}
+	out, n := text, int64(0)
+	put := func(at int, piece []byte) {
+		if n == 0 {
+			out = bytes.Clone(text)
+		}
+		copy(out[at:], piece)
+		n++
+	}
+	member := ""
+	for i := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"':
+			end := literalEnd(text, i)
+			literal := text[i:end]
+			isName := nextIs(text[end:], ':')
+			if isName {
+				_ = json.Unmarshal(literal, &member)
+			}
+			if e.pattern != nil || !isName && !keptMember(member) {
+				if piece, ok := e.literal(literal); ok {
+					put(i, piece)
+				}
+			}
+			i = end
+		case e.pattern != nil && (c == '-' || c >= '0' && c <= '9'):
+			end := i + 1
+			for end < len(text) && strings.IndexByte("0123456789+-.eE", text[end]) >= 0 {
+				end++
+			}
+			if string(text[i:end]) != "0" && e.pattern.Match(text[i:end]) {
+				put(i, append([]byte("0"), bytes.Repeat([]byte(" "), end-i-1)...))
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	if e.pattern != nil && !json.Valid(text) {
+		more, m := e.plain(out)
+		return more, n + m
+	}
+	return out, n
+}
+
+// literalEnd is the place behind the string that begins at i.
+func literalEnd(text []byte, i int) int {
+	for j := i + 1; j < len(text); j++ {
+		switch text[j] {
+		case '\\':
+			j++
+		case '"':
+			return j + 1
+		}
+	}
+	return len(text)
+}
+
+func nextIs(text []byte, c byte) bool {
+	text = bytes.TrimLeft(text, " \t\r\n")
+	return len(text) > 0 && text[0] == c
+}
+
+// literal erases in a string of JSON. Where it can't be decoded its bytes are a text.
+func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
+	var s string
+	if json.Unmarshal(literal, &s) != nil {
+		piece, n := e.plain(literal)
+		return piece, n > 0
+	}
+	text, n := e.plain([]byte(s))
+	if n == 0 {
+		return nil, false
+	}
+	erased = quoted(string(text))
+	if len(erased) > len(literal) { // what was no UTF-8, or stood there without an escape, takes more room now
+		erased = append(append([]byte{'"'}, mark(len(literal)-2)...), '"')
+	}
+	return append(erased, bytes.Repeat([]byte(" "), len(literal)-len(erased))...), true
+}
+
+// quoted is a string of JSON with as few escapes as can be.
+func quoted(s string) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always can
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// documentChecksum is what the column checksum of checkpoints keeps of a document.
+func documentChecksum(document []byte) int64 {
+	return int64(crc32.Checksum(document, crc32.MakeTable(crc32.Castagnoli)))
+}

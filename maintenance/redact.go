@@ -1,0 +1,475 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"selvedge/db"
+	"selvedge/migrations"
+)
+
+// A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
+type Redaction struct {
+	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes. nil
+	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses and names of members stay.
+	Pattern *regexp.Regexp
+	// Scope is where Run and Agent are. A Pattern alone goes over the whole file.
+	Scope string
+	// Run narrows it to what belongs to a run, its trace, its live run, its checkpoint and its quarantine, and Agent to what belongs to an
+	// agent; "" does not. With both it is what belongs to both.
+	Run, Agent string
+}
+
+// Redacted is what a redaction touches.
+type Redacted struct {
+	Tables []RedactedTable // in which there is something, by name
+	// Backups are copies beside the file that older versions of it were kept in. They are not touched.
+	Backups []string
+}
+
+// Rows is the number of rows that it touches.
+func (r Redacted) Rows() (n int64) {
+	for _, t := range r.Tables {
+		n += t.Rows
+	}
+	return n
+}
+
+// Kept is the number of rows whose ids hold the pattern.
+func (r Redacted) Kept() (n int64) {
+	for _, t := range r.Tables {
+		n += t.Kept
+	}
+	return n
+}
+
+// A RedactedTable says it of a table.
+type RedactedTable struct {
+	Table  string
+	Rows   int64
+	Places int64 // in them
+	// Kept are the rows in whose ids and paths the pattern is found. These stay: another id is another thing. Delete it instead.
+	Kept int64
+}
+
+// PlanRedaction says what Redact would touch.
+func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
+	var done Redacted
+	err := r.each(ctx, d, func(t *redactedTable, found RedactedTable, _ [][]any) error {
+		if found.Rows+found.Kept > 0 {
+			done.Tables = append(done.Tables, found)
+		}
+		return nil
+	})
+	if err == nil {
+		done.Backups, err = backupsOf(d)
+	}
+	return done, err
+}
+
+// Redact erases it everywhere in the file: in columns, raw bytes, documents and the quarantine, and then, by DB.Scrub, in free
+// pages and the -wal. Where it was stands "[redacted]", or stars where that is too long, over the same number of bytes, so that
+// sizes and places stay true; checksums are made anew. Programs that have the file open go on; what they have read they have.
+// It can be stopped and called again at any point; called again it finds nothing.
+//
+// What is written meanwhile may hold it again. Trees that were imported still hold it, and verify names the difference.
+func Redact(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
+	var done Redacted
+	err := r.each(ctx, d, func(t *redactedTable, found RedactedTable, keys [][]any) error {
+		for group := range slices.Chunk(keys, redactGroup) {
+			err := d.Write(ctx, "redact", func(tx *db.Tx) error {
+				for _, key := range group {
+					if err := t.erase(tx, key); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if found.Rows+found.Kept > 0 {
+			done.Tables = append(done.Tables, found)
+		}
+		return nil
+	})
+	if err != nil {
+		return done, err
+	}
+	if done.Backups, err = backupsOf(d); err != nil {
+		return done, err
+	}
+	return done, d.Scrub(ctx)
+}
+
+const (
+	redactGroup = 50       // rows in a transaction
+	redactRows  = 500      // rows looked at in one
+	redactBytes = 16 << 20 // of them, at most
+)
+
+func (r Redaction) check() error {
+	var why string
+	switch {
+	case r.Pattern == nil && r.Run == "" && r.Agent == "":
+		why = "a redaction needs a pattern, a run or an agent"
+	case r.Pattern != nil && r.Pattern.MatchString(""):
+		why = fmt.Sprintf("the pattern %q matches everything, an empty text too", r.Pattern)
+	default:
+		return nil
+	}
+	return &db.Error{Op: "redact", Hint: "say what to erase: a pattern, as sk-[A-Za-z0-9]{20,}, or what belongs to a run or an agent", Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
+}
+
+// each goes over the tables and says of each what was found, and the keys of its rows.
+func (r Redaction) each(ctx context.Context, d *db.DB, visit func(*redactedTable, RedactedTable, [][]any) error) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	var scope int64
+	if r.Run != "" || r.Agent != "" {
+		err := d.Read(ctx, "redact", func(rx *db.Rx) (err error) {
+			scope, _, err = rx.Scope(r.Scope)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, texts := range migrations.TextColumns {
+		t := r.table(texts, scope)
+		if t == nil {
+			continue
+		}
+		found, keys, err := t.find(ctx, d)
+		if err != nil {
+			return fmt.Errorf("redact %s: %w", texts.Table, err)
+		}
+		if err := visit(t, found, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A redactedTable reads and changes the rows of a table.
+type redactedTable struct {
+	migrations.Texts
+	sum     *migrations.Checksum // nil: it has none
+	columns []string             // as they are read
+	where   []string
+	args    []any
+	eraser  eraser
+}
+
+// table is nil where nothing of the table is touched.
+func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
+	t := &redactedTable{Texts: texts, eraser: eraser{r.Pattern}}
+	for _, narrow := range []struct{ id, where string }{{r.Run, texts.Run}, {r.Agent, texts.Agent}} {
+		switch {
+		case narrow.id == "":
+		case narrow.where == "":
+			return nil
+		default:
+			t.where, t.args = append(t.where, "("+narrow.where+")"), append(t.args, scope, narrow.id)
+		}
+	}
+	if len(texts.Key) == 0 && (r.Pattern == nil || len(texts.Names) == 0) {
+		return nil
+	}
+	for i, sum := range migrations.Checksums {
+		if sum.Table == texts.Table {
+			t.sum = &migrations.Checksums[i]
+		}
+	}
+	t.columns = slices.Concat(texts.Key, texts.Plain, texts.JSON, texts.Names)
+	if t.sum != nil {
+		t.columns = append(append(t.columns, t.sum.Column), t.sum.Covered...)
+	}
+	slices.Sort(t.columns)
+	t.columns = slices.Compact(t.columns)
+	return t
+}
+
+// A textRow is a row by the names of its columns, each as the table keeps it.
+type textRow map[string]any
+
+func (t *redactedTable) sql(where ...string) string {
+	list := make([]string, 0, 2*len(t.columns))
+	for _, name := range t.columns {
+		list = append(list, name, name+" IS NULL") // an empty BLOB comes out as NULL does
+	}
+	query := "SELECT " + strings.Join(list, ", ") + " FROM " + t.Table
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	if len(t.Key) > 0 {
+		query += " ORDER BY " + strings.Join(t.Key, ", ")
+	}
+	return query
+}
+
+func (t *redactedTable) scan(row *db.Row) (textRow, int, error) {
+	values, null := make([]any, len(t.columns)), make([]bool, len(t.columns))
+	dest := make([]any, 0, 2*len(values))
+	for i := range values {
+		dest = append(dest, &values[i], &null[i])
+	}
+	if err := row.Scan(dest...); err != nil {
+		return nil, 0, err
+	}
+	r, size := textRow{}, 0
+	for i, name := range t.columns {
+		if values[i] == nil && !null[i] {
+			values[i] = []byte{}
+		}
+		switch v := values[i].(type) {
+		case []byte:
+			size += len(v)
+		case string:
+			size += len(v)
+		}
+		r[name] = values[i]
+	}
+	return r, size, nil
+}
+
+func (t *redactedTable) key(r textRow) (key []any) {
+	for _, name := range t.Key {
+		key = append(key, r[name])
+	}
+	return key
+}
+
+func (t *redactedTable) keyed(op string) string {
+	return "(" + strings.Join(t.Key, ", ") + ") " + op + " (" + strings.TrimSuffix(strings.Repeat("?, ", len(t.Key)), ", ") + ")"
+}
+
+// find reads the table in pieces, none of which keeps the WAL for long.
+func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable, keys [][]any, err error) {
+	found.Table = t.Table
+	var after []any
+	for more := true; more && err == nil; {
+		where, args := slices.Clone(t.where), slices.Clone(t.args)
+		if after != nil {
+			where, args = append(where, t.keyed(">")), append(args, after...)
+		}
+		var pieces [][]any // keys of the text that is being put together
+		var rows []textRow
+		text := func() {
+			changed, places := t.change(rows)
+			if places > 0 {
+				found.Places += places
+				for i := range rows {
+					if len(changed[i]) > 0 {
+						found.Rows++
+						keys = append(keys, pieces[i])
+						if t.Pieces { // erase comes to all pieces by one
+							found.Rows += int64(len(rows)) - 1
+							break
+						}
+					}
+				}
+			}
+			for _, r := range rows {
+				if t.named(r) {
+					found.Kept++
+				}
+			}
+			rows, pieces = rows[:0], pieces[:0]
+		}
+		err = d.Read(ctx, "redact", func(rx *db.Rx) error {
+			more = false
+			rows, pieces = rows[:0], pieces[:0]
+			read, bytes := 0, 0
+			for row, err := range rx.Query(t.sql(where...), args...) {
+				if err != nil {
+					return err
+				}
+				r, size, err := t.scan(row)
+				if err != nil {
+					return err
+				}
+				same := t.Pieces && len(pieces) > 0 && pieces[0][0] == r[t.Key[0]]
+				if !same {
+					if len(rows) > 0 {
+						after = pieces[len(pieces)-1]
+						text()
+					}
+					if len(t.Key) > 0 && (read >= redactRows || bytes > redactBytes) {
+						more = true
+						return nil
+					}
+				}
+				read, bytes = read+1, bytes+size
+				rows, pieces = append(rows, r), append(pieces, t.key(r))
+			}
+			if len(rows) > 0 {
+				text()
+			}
+			return nil
+		})
+	}
+	return found, keys, err
+}
+
+// named reports whether the pattern is in what names the row.
+func (t *redactedTable) named(r textRow) bool {
+	if t.eraser.pattern == nil {
+		return false
+	}
+	return slices.ContainsFunc(t.Names, func(name string) bool {
+		switch v := r[name].(type) {
+		case string:
+			return t.eraser.pattern.MatchString(v)
+		case []byte:
+			return t.eraser.pattern.Match(v)
+		}
+		return false
+	})
+}
+
+// change gives the columns of a row, or of the pieces of one text, that become others, and the places in them.
+func (t *redactedTable) change(rows []textRow) (changed []textRow, places int64) {
+	changed = make([]textRow, len(rows))
+	for i := range rows {
+		changed[i] = textRow{}
+	}
+	for _, column := range slices.Concat(t.Plain, t.JSON) {
+		var whole []byte
+		for _, r := range rows {
+			whole = append(whole, bytesOf(r[column])...)
+		}
+		erase := t.eraser.plain
+		if slices.Contains(t.JSON, column) {
+			erase = t.eraser.json
+		}
+		erased, n := erase(whole)
+		places += n
+		for i, r := range rows {
+			old := bytesOf(r[column])
+			piece := erased[:len(old)]
+			erased = erased[len(old):]
+			if string(piece) == string(old) {
+				continue
+			}
+			if _, text := r[column].(string); text {
+				changed[i][column] = string(piece)
+			} else {
+				changed[i][column] = slices.Clone(piece)
+			}
+		}
+	}
+	return changed, places
+}
+
+func bytesOf(value any) []byte {
+	switch v := value.(type) {
+	case []byte:
+		return v
+	case string:
+		return []byte(v)
+	}
+	return nil
+}
+
+// erase changes the row of a key, or the text that a piece of that key belongs to, and its checksum.
+func (t *redactedTable) erase(tx *db.Tx, key []any) error {
+	where, args := t.keyed("="), key
+	if t.Pieces {
+		where, args = t.Key[0]+" = ?", key[:1]
+	}
+	var rows []textRow
+	for row, err := range tx.Query(t.sql(where), args...) {
+		if err != nil {
+			return err
+		}
+		r, _, err := t.scan(row)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	changed, _ := t.change(rows)
+	for i, r := range rows {
+		if len(changed[i]) == 0 {
+			continue
+		}
+		if err := t.write(tx, r, changed[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
+	maps.Copy(r, changed)
+	if t.sum != nil && r[t.sum.Column] != nil {
+		var covered []any
+		for _, name := range t.sum.Covered {
+			covered = append(covered, r[name])
+		}
+		changed[t.sum.Column] = db.Checksum(covered...)
+	}
+	var set []string
+	var args []any
+	for name, value := range changed {
+		set, args = append(set, name+" = ?"), append(args, value)
+	}
+	if _, err := tx.Exec("UPDATE "+t.Table+" SET "+strings.Join(set, ", ")+" WHERE "+t.keyed("="), append(args, t.key(r)...)...); err != nil {
+		return err
+	}
+	if t.Table == "checkpoint_documents" {
+		return rereadCheckpoint(tx, r)
+	}
+	return nil
+}
+
+// rereadCheckpoint has a checkpoint agree with its document: its checksum of that is of the old one.
+func rereadCheckpoint(tx *db.Tx, document textRow) error {
+	sum := &migrations.Checksum{}
+	for i := range migrations.Checksums {
+		if migrations.Checksums[i].Table == "checkpoints" {
+			sum = &migrations.Checksums[i]
+		}
+	}
+	t := &redactedTable{Texts: migrations.Texts{Table: "checkpoints", Key: []string{"id"}}, sum: sum}
+	t.columns = append([]string{"id", sum.Column}, sum.Covered...)
+	for row, err := range tx.Query(t.sql("id = ?"), document["checkpoint"]) {
+		if err != nil {
+			return err
+		}
+		r, _, err := t.scan(row)
+		if err != nil {
+			return err
+		}
+		return t.write(tx, r, textRow{"checksum": documentChecksum(bytesOf(document["document"]))})
+	}
+	return nil
+}
+
+// backupsOf are the copies that commands keep beside the file.
+func backupsOf(d *db.DB) (found []string, err error) {
+	if d.Path() == ":memory:" {
+		return nil, nil
+	}
+	for _, suffix := range []string{".schema-*.bak", ".before-restore"} {
+		list, err := filepath.Glob(globbed(d.Path()) + suffix)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, list...)
+	}
+	return found, nil
+}
+
+// globbed keeps Glob from reading anything into a path.
+func globbed(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

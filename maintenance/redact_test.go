@@ -1,0 +1,258 @@
+package maintenance_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/legacy"
+	"selvedge/maintenance"
+	"selvedge/migrations"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+func TestEveryColumnOfTextIsDeclared(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	var have []string
+	err := d.Read(t.Context(), "list columns", func(rx *db.Rx) error {
+		return rx.Select(&have, `SELECT m.name || '.' || c.name FROM pragma_table_list AS l JOIN sqlite_schema AS m ON m.name = l.name, pragma_table_info(m.name) AS c
+			WHERE l.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'goose_db_version' AND c.type NOT IN ('INTEGER', 'REAL') ORDER BY 1`)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var declared []string
+	for _, x := range migrations.TextColumns {
+		for _, column := range slices.Concat(x.Plain, x.JSON, x.Names, x.Words) {
+			declared = append(declared, x.Table+"."+column)
+		}
+	}
+	slices.Sort(declared)
+	for _, column := range have {
+		if !slices.Contains(declared, column) {
+			t.Errorf("%s is not in migrations.TextColumns: may texts of users stand in it?", column)
+		}
+	}
+	for i, column := range declared {
+		if !slices.Contains(have, column) {
+			t.Errorf("%s is in migrations.TextColumns, and not in the schema", column)
+		}
+		if i > 0 && declared[i-1] == column {
+			t.Errorf("%s is declared twice", column)
+		}
+	}
+}
+
+// filesOf are the bytes of the file and of what SQLite keeps beside it.
+func filesOf(t *testing.T, path string) (all []byte) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm", "-reserve"} {
+		content, err := os.ReadFile(path + suffix)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all = append(all, content...)
+	}
+	return all
+}
+
+func TestWhatIsErasedIsNowhereInTheFilesAndAllElseIsAsItWas(t *testing.T) {
+	path := dbtest.Path(t)
+	filled(t, path, 1)
+	pattern := regexp.MustCompile(`[jqxz]{4}`)
+	before, err := answers(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !pattern.Match(filesOf(t, path)) {
+		t.Fatal("there is nothing to erase")
+	}
+	d, err := db.Open(t.Context(), path, db.Options{Now: atTheTime})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: pattern})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: pattern})
+	if err != nil || fmt.Sprint(done) != fmt.Sprint(plan) || done.Rows() < 20 {
+		t.Errorf("planned %v\ndone    %v, %v", plan, done, err)
+	}
+	if found := pattern.Find(filesOf(t, path)); found != nil { // while it is open
+		t.Errorf("%q is still in the files", found)
+	}
+	again, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: pattern})
+	if err != nil || again.Rows() != 0 {
+		t.Errorf("a second time it finds %v, %v", again, err)
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+	for _, kind := range legacy.Kinds() {
+		if _, err := legacy.Export(t.Context(), d, kind, filepath.Join(t.TempDir(), string(kind)), legacy.Options{Scope: "imported"}); err != nil {
+			t.Errorf("export %v: %v", kind, err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := answers(t.Context(), path)
+	if err != nil || len(after) != len(before) {
+		t.Fatalf("%d answers, %v; before there were %d", len(after), err, len(before))
+	}
+	for i := range before {
+		after[i] = decoded(t, after[i])
+		want := pattern.ReplaceAllStringFunc(decoded(t, before[i]), func(s string) string { return strings.Repeat("*", len(s)) })
+		if after[i] != want {
+			at := 0
+			for at < min(len(want), len(after[i])) && after[i][at] == want[at] {
+				at++
+			}
+			t.Errorf("it says %.80s, at %d %.80s\nwant    %.80s", after[i], at, after[i][max(0, at-20):], want[max(0, at-20):])
+		}
+	}
+}
+
+// decoded shows the bytes of a record's line.
+func decoded(t *testing.T, answer string) string {
+	t.Helper()
+	return regexp.MustCompile(`"Line":"[A-Za-z0-9+/=]*"`).ReplaceAllStringFunc(answer, func(member string) string {
+		text, err := base64.StdEncoding.DecodeString(member[len(`"Line":"`) : len(member)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	})
+}
+
+const secret = `sk-live-"quoted"/key\1234`
+
+// leaky is a file in which a secret stands in all sorts of places, some of them deleted again.
+func leaky(t *testing.T) *db.DB {
+	t.Helper()
+	d := dbtest.Open(t, db.Options{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := runs.NewStore(d, runs.Options{})
+	for _, run := range []string{"one", "two"} {
+		must(store.WriteStarted(t.Context(), runs.Started{RunID: run, AgentID: "a", Intent: "use " + secret, StartedAt: theTime}))
+		prompt := "so " + secret
+		must(store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: run, Records: []runs.Record{runs.Turn{
+			Prompt:     &prompt,
+			Parameters: []byte(`{"key":"sk-live-\"quoted\"\/key\\\u0031234","card":4111111111111111}`),
+			Output:     []byte(`["sk-live-\u0022quoted\u0022/key\\1234", "sk-l` + "\u2028" + `"]`),
+		}}}))
+	}
+	runsLive := live.NewStore(d, live.Options{})
+	_, err := runsLive.CreateRunWithID(t.Context(), "one", "session", secret)
+	must(err)
+	_, _, err = runsLive.RecordEvent(t.Context(), "one", live.AgentStart(secret))
+	must(err)
+	must(checkpoints.NewStore(d, checkpoints.Options{}).Save(t.Context(), &checkpoints.PausedWorkflow{
+		RunID: "one", Workflow: checkpoints.Workflow{ID: "flow", Name: secret, Start: "gate", MaxIterations: 1}, PausedStageID: "gate",
+		Prompt: secret, OutputKey: "approval", CreatedAt: theTime,
+	}))
+	_, err = d.Reserve(t.Context(), "port", "8080", db.ReserveOptions{Note: secret, LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+	must(err)
+
+	// Bytes that could not be read, in pieces of which the secret takes two.
+	must(d.Write(t.Context(), "put into quarantine", func(tx *db.Tx) error {
+		for _, sql := range []string{
+			`INSERT INTO import_sources (id, scope, kind, root, first_at, last_at) VALUES (1, 1, 'runs', CAST('/tree' AS BLOB), 1, 1)`,
+			`INSERT INTO quarantine (id, scope, source, path, byte_offset, what, reason, entity_id, bytes, found_at) VALUES (1, 1, 1, CAST('f' AS BLOB), 0, 'line', 'torn', 'one', 26, 1)`,
+			`INSERT INTO quarantine_parts (quarantine, part, raw) VALUES (1, 0, CAST('{"a":"sk-l' AS BLOB)), (1, 1, CAST('ive-"quoted"/key' AS BLOB))`,
+		} {
+			if _, err := tx.Exec(sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err = runsLive.CreateRunWithID(t.Context(), "gone", "session", "sk-live-deleted")
+	must(err)
+	must(runsLive.Delete(t.Context(), "gone"))
+	return d
+}
+
+func TestASecretIsFoundBehindItsEscapesInPiecesAndInWhatWasDeleted(t *testing.T) {
+	d := leaky(t)
+	for _, r := range []maintenance.Redaction{
+		{Pattern: regexp.MustCompile(`sk-live-[a-z]+`)}, {Pattern: regexp.MustCompile(`sk-live-"quoted"/key(\\1234)?`)}, {Pattern: regexp.MustCompile(`\*+"quoted"/key(\\1234)?|\b4\d{15}\b`)},
+	} {
+		if _, err := maintenance.Redact(t.Context(), d, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, piece := range []string{"sk-live", "quoted", `1234`, "4111111111111111"} {
+		if bytes.Contains(filesOf(t, d.Path()), []byte(piece)) {
+			t.Errorf("%q is still in the files", piece)
+		}
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+	s, err := runs.NewStore(d, runs.Options{}).Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "one"})
+	if err != nil || !strings.HasPrefix(s.Intent, "use [redacted]") && !strings.HasPrefix(s.Intent, "use ****") || len(s.Intent) != len("use "+secret) {
+		t.Errorf("the intent is %q, %v", s.Intent, err)
+	}
+}
+
+func TestOfARunAllIsErasedAndNothingOfOthers(t *testing.T) {
+	d := leaky(t)
+	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	store := runs.NewStore(d, runs.Options{})
+	for run, want := range map[string]bool{"one": false, "two": true} {
+		for r, err := range store.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: run}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(fmt.Sprintf("%+v", r.Record), "use sk-live"); got != want && fmt.Sprintf("%T", r.Record) == "runs.Started" {
+				t.Errorf("run %s says %+v", run, r.Record)
+			}
+		}
+	}
+	if s, err := store.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "one"}); err != nil || s.RunID != "one" || !s.StartedAt.Equal(theTime) {
+		t.Errorf("the run is %+v, %v", s, err)
+	}
+	if text, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).LoadDocument(t.Context(), "one"); err != nil || !ok || bytes.Contains(text, []byte("quoted")) {
+		t.Errorf("the checkpoint is %s, %v", text, err)
+	}
+	if p, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).Load(t.Context(), "one"); err != nil || !ok || p.RunID != "one" || p.PausedStageID != "gate" {
+		t.Errorf("the checkpoint is %+v, %v", p, err)
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+}
+
+func TestAPatternThatIsInIdsIsNamedAndTheyStay(t *testing.T) {
+	d := leaky(t)
+	done, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`^one$`)})
+	if err != nil || done.Kept() == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	for name, r := range map[string]maintenance.Redaction{"nothing": {}, "everything": {Pattern: regexp.MustCompile(`x*`)}} {
+		if _, err := maintenance.PlanRedaction(t.Context(), d, r); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
