@@ -122,6 +122,9 @@ func (sc *script) see(ctx context.Context, s *session, i int, say func(string, .
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	t, err := sc.ops[i].look(ctx, s)
+	if errors.Is(err, db.ErrOutcomeUnknown) { // also where it was a commit of the file's care that could not be settled
+		return
+	}
 	if err != nil {
 		say("blind %d %v", i, err)
 		return
