@@ -238,6 +238,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"import":               {{"--db", dbtest.Path(t), "import", "auto", odd}},
 		"verify":               {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
 		"export":               {{"--db", file, "export", "runs", export}},
+		"imports list":         {{"--db", file, "imports", "list"}},
+		"imports show":         {{"--db", file, "imports", "show", "1"}},
 		"quarantine list":      {{"--db", file, "quarantine", "list"}},
 		"quarantine show":      {{"--db", file, "quarantine", "show", "1"}},
 		"check":                {{"--db", file, "check"}, {"--db", broken, "check"}, {"--db", unchecked, "check"}},

@@ -31,6 +31,7 @@ const (
 var answers = map[string]any{
 	"up": upAnswer{}, "down": downAnswer{}, "status": statusAnswer{}, "version": versionAnswer{},
 	"import": treeAnswer{}, "verify": treeAnswer{}, "export": treeAnswer{},
+	"imports list": listOf[legacy.Entry]{}, "imports show": legacy.Entry{},
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
 	"salvage": salvageAnswer{}, "health": healthAnswer{}, "redact": redactAnswer{}, "doctor": doctorAnswer{},
@@ -154,6 +155,20 @@ var elsewhere = map[string]string{
 	"Files.bytes":        "of the files read",
 	"Remark.file":        "relative to the folder; bytes that are no UTF-8 are shown as \\xFF",
 	"Remark.reason":      "what is to be said about it",
+
+	"Entry.id":       "number of the import, for imports show",
+	"Entry.scope":    "the scope that it brought the tree into",
+	"Entry.kind":     "kind of the tree",
+	"Entry.source":   "the folder, absolute",
+	"Entry.outcome":  "complete, partial (something was quarantined or differs), stopped (by its caller), failed, running, or killed (its process is gone)",
+	"Entry.began_at": "RFC 3339, UTC",
+	"Entry.ended_at": "RFC 3339, UTC; null while it runs, and where it was killed",
+	"Entry.pid":      "process that imported",
+	"Entry.user":     "whose process it was",
+	"Entry.program":  "name and version of that program",
+	"Entry.counts":   "by kind of record, as the import answered; null while it runs, and where it was killed",
+	"Entry.files":    "counts of files, as the import answered",
+	"Entry.error":    "what it failed with; empty where it did not",
 
 	"Quarantined.id":          "number of the piece, for quarantine show",
 	"Quarantined.scope":       "the scope of the import",

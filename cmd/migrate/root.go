@@ -93,7 +93,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 		}
 	}
 	in(groupSchema, a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand())
-	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.quarantineCommand())
+	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(), a.quarantineCommand())
 	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(), a.healthCommand(), a.reservationsCommand())
 	in(groupCare, a.gcCommand(), a.retentionCommand(), a.compactCommand(), a.scopesCommand(), a.deleteCommand())
 	in(groupCare, a.doctorCommand(), a.redactCommand())

@@ -22,7 +22,28 @@ CREATE TABLE live_copies (
 -- The foreign key, and what a file that is read again said.
 CREATE INDEX live_copies_by_file ON live_copies (source, path);
 
+-- The journal of imports: who brought a tree in, when, and what came of it. A row that has no end runs, or was ended by force.
+-- +goose StatementBegin
+CREATE TABLE imports (
+    id       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,                          -- number of the import
+    source   INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE,   -- the tree
+    began_at INTEGER NOT NULL,                                                    -- Unix nanoseconds
+    ended_at INTEGER,                                                             -- Unix nanoseconds; NULL: no end was written
+    pid      INTEGER NOT NULL,                                                    -- process that imported
+    user     TEXT    NOT NULL,                                                    -- name or number of the user whose process it was
+    program  TEXT    NOT NULL,                                                    -- name and version of the program
+    outcome  TEXT CHECK (outcome IN ('complete', 'partial', 'stopped', 'failed')), -- partial: something was quarantined or differs; stopped: by its caller; failed: see error; NULL: no end was written
+    counts   TEXT,                                                                -- JSON: records by kind, as the report of the import says; NULL: no end was written
+    files    TEXT,                                                                -- JSON: the report's counts of files; NULL as counts
+    error    TEXT,                                                                -- what it failed with; NULL: it did not fail
+    CHECK ((ended_at IS NULL) = (outcome IS NULL))
+) STRICT;
+-- +goose StatementEnd
+-- The foreign key, and the list of a tree.
+CREATE INDEX imports_by_source ON imports (source, id);
+
 -- +goose Down
+DROP TABLE imports;
 DROP TABLE live_copies;
 ALTER TABLE live_append_keys DROP COLUMN checksum;
 ALTER TABLE run_spent_keys DROP COLUMN checksum;

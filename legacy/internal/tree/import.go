@@ -43,7 +43,7 @@ func (t *Tree) importAll(ctx context.Context) error {
 		err = t.bringIn(ctx, lease)
 	}
 	if err != nil && lease != nil {
-		_ = lease.Release(context.WithoutCancel(ctx)) // where that fails too, it ends with this process
+		t.giveUp(ctx, lease, err)
 	}
 	return err
 }
@@ -63,9 +63,20 @@ func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
 		}
 	}
 	return t.DB.Write(ctx, "end import", func(tx *db.Tx) error {
-		return errors.Join(t.Source.end(tx), lease.ReleaseTx(tx))
+		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
 	})
 }
+
+// giveUp writes why an import has ended early, and releases its source. Where that fails too, the source is held as long as
+// this process lives, and the journal calls the import killed.
+func (t *Tree) giveUp(ctx context.Context, lease *db.Lease, failure error) {
+	_ = t.DB.Write(context.WithoutCancel(ctx), "end import", func(tx *db.Tx) error {
+		return errors.Join(t.endEntry(ctx, tx, failure), lease.ReleaseTx(tx))
+	})
+}
+
+// leaseKind is what the reservation of a source is called; its name is the source's number.
+const leaseKind = "import"
 
 // begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once.
 func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
@@ -73,15 +84,17 @@ func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
 		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
 			return err
 		}
-		lease, err = t.DB.ReserveTx(tx, "import", strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
+		lease, err = t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
 		if held, ok := errors.AsType[*db.ReservedError](err); ok {
 			return t.busy(held.Holder)
 		}
 		if err != nil {
 			return err
 		}
-		t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx)
-		return err
+		if t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx); err != nil {
+			return err
+		}
+		return t.beginEntry(tx)
 	})
 	return lease, err
 }

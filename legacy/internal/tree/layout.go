@@ -63,6 +63,8 @@ type Options struct {
 	Scope string
 	// Progress, when set, is called now and then on the caller's goroutine. It must not use the database.
 	Progress func(Progress)
+	// Program is what the journal calls the program that imports; "" is its name and the version that its build says.
+	Program string
 	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
 	BatchBytes int
 }
@@ -101,6 +103,7 @@ type Tree struct {
 
 	layout Layout
 	at     Progress
+	entry  int64 // of the journal
 }
 
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/legacy"
+)
+
+func (a *app) importsCommand() *cobra.Command {
+	return group("imports", "See which trees were imported, by whom, and what came of it", a.importsListCommand(), a.importsShowCommand())
+}
+
+func (a *app) importsListCommand() *cobra.Command {
+	var f pageFlags
+	c := &cobra.Command{
+		Use:   "list [--limit N] [--after CURSOR] [--all]",
+		Short: "List the imports into the scope, newest first",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.importsList(c.Context(), f)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) importsList(ctx context.Context, f pageFlags) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		return printList(ctx, a, f, listing[legacy.Entry]{
+			page: func(ctx context.Context, after string, limit int) ([]legacy.Entry, string, error) {
+				page, err := legacy.Journal(ctx, d, a.scope, db.At{After: after, Limit: limit})
+				return page.Items, page.Next, err
+			},
+			grid: grid{
+				header: []string{"id", "kind", "folder", "outcome", "began", "files", "pid", "user"}, right: []int{0, 5, 6},
+				times: []int{4}, texts: []int{2, 7}, least: []int{6, 7},
+			},
+			row: func(e legacy.Entry) []string {
+				return []string{
+					strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt), fmt.Sprint(e.Files.Found),
+					strconv.Itoa(e.PID), e.User,
+				}
+			},
+		})
+	})
+}
+
+func (a *app) importsShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one import: who, when, from where, and what came of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil {
+				return usage("%q is no number of an import", args[0])
+			}
+			return a.importsShow(c.Context(), id)
+		},
+	}
+}
+
+func (a *app) importsShow(ctx context.Context, id int64) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		e, err := legacy.JournalEntry(ctx, d, id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(e)
+		}
+		var counts []string
+		for _, kind := range slices.Sorted(maps.Keys(e.Counts)) {
+			c := e.Counts[kind]
+			counts = append(counts, fmt.Sprintf("%s: %d read, %d new, %d already, %d changed, %d quarantined", kind, c.Read, c.New, c.Already, c.Changed, c.Quarantined))
+		}
+		facts := [][2]string{
+			{"id", strconv.FormatInt(e.ID, 10)}, {"scope", e.Scope}, {"kind", e.Kind}, {"folder", e.Source}, {"outcome", string(e.Outcome)},
+			{"began", instant(e.BeganAt)},
+		}
+		if e.EndedAt != nil {
+			facts = append(facts, [2]string{"ended", instant(*e.EndedAt)})
+		}
+		facts = append(facts, [][2]string{
+			{"by", fmt.Sprintf("%s, process %d, %s", e.User, e.PID, e.Program)}, {"files", fmt.Sprint(e.Files.Found)}, {"records", strings.Join(counts, "; ")},
+		}...)
+		if e.Error != "" {
+			facts = append(facts, [2]string{"error", e.Error})
+		}
+		return a.printFacts(facts...)
+	})
+}

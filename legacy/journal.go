@@ -1,0 +1,34 @@
+package legacy
+
+import (
+	"context"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
+)
+
+// Entry is one import in the journal.
+type Entry = tree.Entry
+
+// Outcome is what became of an import.
+type Outcome = tree.Outcome
+
+// The outcomes.
+const (
+	Complete = tree.Complete // all is here
+	Partial  = tree.Partial  // something was quarantined, or differs and was left as it is
+	Stopped  = tree.Stopped  // by its caller
+	Failed   = tree.Failed   // see Entry.Error
+	Running  = tree.Running
+	Killed   = tree.Killed // its process is gone
+)
+
+// Journal lists the imports into a scope, newest first: who brought what in, when, and what came of it.
+func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Entry], error) {
+	return tree.Journal(ctx, d, scope, at)
+}
+
+// JournalEntry is one import, into whichever scope; db.ErrNotFound if there is none of that number.
+func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
+	return tree.JournalEntry(ctx, d, id)
+}
