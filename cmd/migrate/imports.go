@@ -86,7 +86,11 @@ func (a *app) importsShow(ctx context.Context, id int64) error {
 			counts = append(counts, fmt.Sprintf("%s: %d read, %d new, %d already, %d changed, %d quarantined", kind, c.Read, c.New, c.Already, c.Changed, c.Quarantined))
 		}
 		facts := [][2]string{
-			{"id", strconv.FormatInt(e.ID, 10)}, {"scope", e.Scope}, {"kind", e.Kind}, {"folder", e.Source}, {"outcome", string(e.Outcome)},
+			{"id", strconv.FormatInt(e.ID, 10)},
+			{"scope", e.Scope},
+			{"kind", e.Kind},
+			{"folder", e.Source},
+			{"outcome", string(e.Outcome)},
 			{"began", instant(e.BeganAt)},
 		}
 		if e.EndedAt != nil {
