@@ -138,7 +138,7 @@ const (
 	sqlEntryEnd = `SELECT id, session_id, status, changes, 0 AS out FROM agents WHERE id = ? AND put_aside_at IS NULL`
 	sqlByKey    = registry.SQLRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id, a.session_id, a.status, a.changes, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
-FROM agents a WHERE a.id > ? AND a.id <= ? AND +a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
+FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
 	sqlKeys = `SELECT coalesce(max(id), 0) AS last, count(*) AS keys FROM (SELECT id FROM agents WHERE id > ? ORDER BY id LIMIT ?) AS next`
 )
 
