@@ -15,7 +15,7 @@ func TestAnErrorIsToldWhatItIsAboutOnce(t *testing.T) {
 	if e, ok := errors.AsType[*db.Error](about); !ok || e.Entity != "bell" || e.ID != "a" || e.Op != "look" || own.Entity != "" {
 		t.Errorf("%+v, and the caller's own is %+v", e, own)
 	}
-	if again := db.About(about, "find", "door", "b", none); again != about {
+	if again := db.About(about, "find", "door", "b", none); again != about { //nolint:errorlint // the very one
 		t.Errorf("%v", again)
 	}
 	full := &engine.Failure{Err: db.ErrFull, Code: 13, Hint: "make room"}

@@ -282,17 +282,19 @@ func TestAFileAtRestIsCheckedTheSame(t *testing.T) {
 	}
 }
 
-// flipped changes one bit of a text that stands once in the file.
+// flipped changes one bit of a text wherever it stands in the file: a page may still have what was there before an ALTER.
 func flipped(t *testing.T, path, text string, at int, bit byte) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Count(content, []byte(text)) != 1 {
-		t.Fatalf("%q stands in the file %d times", text, bytes.Count(content, []byte(text)))
+	if !bytes.Contains(content, []byte(text)) {
+		t.Fatalf("%q is not in the file", text)
 	}
-	content[bytes.Index(content, []byte(text))+at] ^= bit
+	for i := bytes.Index(content, []byte(text)); i >= 0; i = bytes.Index(content, []byte(text)) {
+		content[i+at] ^= bit
+	}
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -69,8 +69,7 @@ func TestEveryCallHasAFormForATransaction(t *testing.T) {
 		reflect.TypeFor[*agents.Registry](), reflect.TypeFor[*agents.Lease](), reflect.TypeFor[*checkpoints.Store](),
 		reflect.TypeFor[*checkpoints.Claim](), reflect.TypeFor[*workers.Runtime](), reflect.TypeFor[*workers.Runtimes](),
 	} {
-		for i := range of.NumMethod() {
-			call := of.Method(i)
+		for call := range of.Methods() {
 			if call.Type.NumIn() < 2 || call.Type.In(1) != contextType || strings.HasPrefix(call.Type.Out(0).String(), "iter.Seq2[") {
 				continue // what is read item by item is read in transactions of its own
 			}
@@ -135,7 +134,7 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 					args = append(args, plausible(call.Type().In(j)))
 				}
 				out := call.Call(args)
-				err, _ := out[len(out)-1].Interface().(error)
+				err, _ := reflect.TypeAssert[error](out[len(out)-1])
 				if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") || db.Hint(err) == "" {
 					t.Errorf("%v.%s: %v", v.Type(), name, err)
 				}
@@ -170,8 +169,8 @@ func plausible(of reflect.Type) reflect.Value {
 		}
 	case reflect.Func:
 		v.Set(reflect.MakeFunc(of, func([]reflect.Value) (out []reflect.Value) {
-			for i := range of.NumOut() {
-				out = append(out, reflect.Zero(of.Out(i)))
+			for one := range of.Outs() {
+				out = append(out, reflect.Zero(one))
 			}
 			return out
 		}))
