@@ -24,12 +24,8 @@ var mayScan = map[string]string{
 	"FROM leases AS l LEFT JOIN owners":        "sorts the reservations of a scope, which are listed as a whole",
 	"ORDER BY started_at, run_id DESC LIMIT":   "what it goes through is the bounded query inside it, by its index",
 	"coalesce(w.ended_at, 0) DESC":             "a pruning reads all ended workers of a scope, in the order of their ends",
-	"FROM runs WHERE +scope = ?":               "who begins to follow everything asks once where each stream ends",
-	"FROM live_runs AS r WHERE +r.scope = ?":   "as with runs",
-	"a.put_aside_at IS NULL ORDER BY a.id":     "as with runs",
-	"state, changes FROM checkpoints":          "as with runs",
+	") AS last, count(*) AS keys FROM":         "what it goes through is the bounded query inside it",
 	"SELECT name FROM scopes ORDER BY id":      "the whole list is asked for",
-	"FROM worker_runtimes AS r WHERE +r.scope": "as with runs",
 }
 
 // Plans do not depend on how many rows there are, since nothing here ever runs ANALYZE: without its tables SQLite plans by

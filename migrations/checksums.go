@@ -22,6 +22,10 @@ var Checksums = []Checksum{
 		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed", "prefix_sha256",
 		"open_line", "records", "imported_at", "tail",
 	}},
+	{Table: "imports", Column: "checksum", Covered: []string{
+		"source", "began_at", "ended_at", "pid", "user", "program", "outcome", "counts", "files", "error",
+	}},
+	{Table: "live_copies", Column: "checksum", Covered: []string{"run", "source", "path", "position"}},
 	{Table: "quarantine", Column: "checksum", Covered: []string{
 		"scope", "source", "path", "byte_offset", "what", "reason", "entity_group", "entity_id", "found_at",
 	}},

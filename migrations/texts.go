@@ -95,6 +95,10 @@ var TextColumns = []Texts{
 
 	{Table: "import_sources", Names: []string{"root"}, Words: []string{"kind"}},
 	{
+		Table: "imports", Key: []string{"id"}, Plain: []string{"error"}, Names: []string{"user"},
+		Words: []string{"program", "outcome", "counts", "files"},
+	},
+	{
 		Table: "import_files", Key: []string{"source", "path"}, JSON: []string{"tail"}, Names: []string{"path", "entity_group", "entity_id"},
 		Words: []string{"state", "prefix_sha256", "records"},
 		Run:   `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_id = ?`,

@@ -39,8 +39,8 @@ const (
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
 	sqlCopies = `SELECT r.key, r.session_id, c.source, c.path, c.position FROM live_copies AS c JOIN live_runs AS r ON r.key = c.run
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
-	sqlAddCopy = `INSERT INTO live_copies (run, source, path, position) VALUES (?, ?, ?, ?)
-ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position`
+	sqlAddCopy = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position, checksum = excluded.checksum`
 	sqlForgetCopies = `DELETE FROM live_copies WHERE source = ? AND path = ?`
 	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
 WHERE i.source = ? AND i.path = ? LIMIT 1`
@@ -181,7 +181,7 @@ func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 
 // AddCopy notes a further file that holds a run's record.
 func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
-	_, err := tx.Exec(sqlAddCopy, key, at.Source, at.Path, at.Position)
+	_, err := tx.Exec(sqlAddCopy, key, at.Source, at.Path, at.Position, db.Checksum(key, at.Source, at.Path, at.Position))
 	return err
 }
 

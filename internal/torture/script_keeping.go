@@ -133,6 +133,7 @@ func keepingScript() script {
 				},
 			},
 			{name: "give back", do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }},
+			{name: "scrub", do: func(ctx context.Context, s *session) error { return s.db.Scrub(ctx) }},
 		},
 	}
 }

@@ -19,7 +19,7 @@ import (
 // reading are the beginnings of the names of calls that write nothing, and how the others begin that are none of ours.
 var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Changes|Check|Count|Cursor|Diagnostics|Each|Epoch|Event|Examine|Find|Follow|Get|Health|History|ID|Kind|Lease|Lines|List|` +
 	`Load|Longest|Name|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
-	`Subscribe|Summary|Thread|Trace|Transcript|Worker)`)
+	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
 
 // within are calls that others of a script make.
 var within = map[string]string{

@@ -16,6 +16,7 @@ CREATE TABLE live_copies (
     source   INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE,  -- the tree
     path     BLOB    NOT NULL CHECK (length(path) > 0),                          -- file below the tree's root, in the bytes of the file system
     position INTEGER NOT NULL CHECK (position >= 0),                             -- of the record among those of the file, from 0
+    checksum INTEGER,                                                            -- CRC-32C of the columns before it; NULL: changed by hand
     PRIMARY KEY (run, source, path)
 ) STRICT, WITHOUT ROWID;
 -- +goose StatementEnd
@@ -36,6 +37,7 @@ CREATE TABLE imports (
     counts   TEXT,                                                                -- JSON: records by kind, as the report of the import says; NULL: no end was written
     files    TEXT,                                                                -- JSON: the report's counts of files; NULL as counts
     error    TEXT,                                                                -- what it failed with; NULL: it did not fail
+    checksum INTEGER,                                                             -- CRC-32C of the columns before it but id; NULL: changed by hand
     CHECK ((ended_at IS NULL) = (outcome IS NULL))
 ) STRICT;
 -- +goose StatementEnd

@@ -48,8 +48,8 @@ const (
 )
 
 const (
-	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, user, program) VALUES (?, ?, ?, ?, ?) RETURNING id`
-	sqlEndEntry   = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ? WHERE id = ?`
+	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, user, program, checksum) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlEndEntry   = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?, checksum = ? WHERE id = ?`
 	sqlEntries    = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid, i.user, i.program,
     coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files, coalesce(i.error, '') AS error
 FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc ON sc.id = s.scope `
@@ -60,7 +60,21 @@ FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc 
 
 // beginEntry writes that an import has begun.
 func (t *Tree) beginEntry(tx *db.Tx) error {
-	return tx.Get(&t.entry, sqlBeginEntry, t.Source.ID, db.Nanos(tx.Now()), os.Getpid(), userName(), cmp.Or(t.Options.Program, programName()))
+	t.entry = entry{began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(), program: cmp.Or(t.Options.Program, programName())}
+	sum := t.entry.sum(t.Source.ID, nil, nil, nil, nil, nil)
+	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user, t.entry.program, sum)
+}
+
+// An entry is what the journal's row of this import had from the beginning.
+type entry struct {
+	id, began     int64
+	pid           int
+	user, program string
+}
+
+// sum is the checksum of the row.
+func (e *entry) sum(source int64, ended, outcome, counts, files, failure any) int64 {
+	return db.Checksum(source, e.began, ended, e.pid, e.user, e.program, outcome, counts, files, failure)
 }
 
 // endEntry writes how it ended.
@@ -84,7 +98,9 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(sqlEndEntry, db.Nanos(tx.Now()), string(outcome), string(counts), string(files), said, t.entry)
+	ended := db.Nanos(tx.Now())
+	sum := t.entry.sum(t.Source.ID, ended, string(outcome), string(counts), string(files), said)
+	_, err = tx.Exec(sqlEndEntry, ended, string(outcome), string(counts), string(files), said, sum, t.entry.id)
 	return err
 }
 

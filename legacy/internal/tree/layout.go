@@ -103,7 +103,7 @@ type Tree struct {
 
 	layout Layout
 	at     Progress
-	entry  int64 // of the journal
+	entry  entry // of the journal
 }
 
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
