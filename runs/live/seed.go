@@ -210,7 +210,7 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 // records with one id the last wins, with its events. A run's count becomes what the next event's sequence has to be: the
 // largest of the count it names, its last sequence and 1, and the number of its events. Caps hold: runs that were created
 // first go first. The one transaction is as long as what goes and comes: about 60 µs a run and 6 µs an event
-// (docs/decisions/0014).
+// (docs/decisions/0016).
 //
 // db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not UTF-8, an event was not
 // made by NewEvent.
