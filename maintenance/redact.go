@@ -459,7 +459,7 @@ func backupsOf(d *db.DB) (found []string, err error) {
 	if d.Path() == ":memory:" {
 		return nil, nil
 	}
-	for _, suffix := range []string{".schema-*.bak", ".before-restore"} {
+	for _, suffix := range []string{".schema-*.bak", ".before-restore*"} {
 		list, err := filepath.Glob(globbed(d.Path()) + suffix)
 		if err != nil {
 			return nil, err

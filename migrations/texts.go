@@ -25,6 +25,9 @@ const (
 	byAgent   = `? IN (agent_id, shown_agent_id)`
 )
 
+// quarantineOf is what of an agent lies in quarantine: the group of a run is its agent, and a file of the registry has the agent's own id.
+const quarantineOf = `scope = ? AND ? IN (entity_group, CASE WHEN source IN (SELECT id FROM import_sources WHERE kind = 'agents') THEN entity_id END)`
+
 // TextColumns are those of the schema.
 var TextColumns = []Texts{
 	{
@@ -106,12 +109,12 @@ var TextColumns = []Texts{
 	},
 	{
 		Table: "quarantine", Key: []string{"id"}, Plain: []string{"reason"}, Names: []string{"path", "entity_group", "entity_id"}, Words: []string{"what"},
-		Run: `scope = ? AND entity_id = ?`, Agent: `scope = ? AND entity_group = ?`,
+		Run: `scope = ? AND entity_id = ?`, Agent: quarantineOf,
 	},
 	{
 		Table: "quarantine_parts", Key: []string{"quarantine", "part"}, JSON: []string{"raw"}, Pieces: true,
 		Run:   `quarantine IN (SELECT id FROM quarantine WHERE scope = ? AND entity_id = ?)`,
-		Agent: `quarantine IN (SELECT id FROM quarantine WHERE scope = ? AND entity_group = ?)`,
+		Agent: `quarantine IN (SELECT id FROM quarantine WHERE ` + quarantineOf + `)`,
 	},
 
 	{Table: "retention", Words: []string{"store"}},

@@ -61,8 +61,15 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, f deleteFlags
 		return err
 	}
 	if thing.id != id {
+		words := []string{"delete", store, thing.id}
+		if f.agent != "" {
+			words = append(words, "--agent", f.agent)
+		}
+		if f.runtime != "" {
+			words = append(words, "--runtime", f.runtime)
+		}
 		return &fault{
-			kind: kindNotFound, hint: "give the whole id: " + a.commandLine("delete", store, thing.id),
+			kind: kindNotFound, hint: "give the whole id: " + a.commandLine(words...),
 			err: fmt.Errorf("there is no %s %q", thing.what, id),
 		}
 	}

@@ -24,7 +24,7 @@ type doctorAnswer struct {
 }
 
 type doctorFinding struct {
-	Check  string      `json:"check" doc:"file system, modes, links, engine, versions, WAL, free space, free pages, stale owners, reservations, quarantine, retention, backups, or a check of check"`
+	Check  string      `json:"check" doc:"file system, modes, links, engine, versions, WAL, free space, free pages, stale owners, reservations, quarantine, retention, or a check of check"`
 	State  doctorState `json:"state" doc:"fine, note (good to know), todo (somebody should do something) or damaged"`
 	Detail string      `json:"detail" doc:"what it is"`
 	Todo   string      `json:"todo" doc:"what to do; empty where there is nothing"`
@@ -341,15 +341,19 @@ func (x *examiner) quarantine() {
 		return rx.Select(&pieces, `SELECT s.name, count(*) AS n FROM quarantine AS q JOIN scopes AS s ON s.id = q.scope GROUP BY s.name ORDER BY s.name`)
 	})
 	for _, p := range pieces {
-		words := "migrate quarantine list"
-		if p.Scope != x.app.scope { // else it gets the one in use
-			words = (&app{path: x.app.path, scope: p.Scope}).commandLine("quarantine", "list")
-		}
-		x.say("quarantine", stateTodo, "see what an import could not take: "+words, "%s in scope %q", count(p.N, "piece"), p.Scope)
+		x.say("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"), "%s in scope %q", count(p.N, "piece"), p.Scope)
 	}
 	if len(pieces) == 0 && x.err == nil {
 		x.say("quarantine", stateFine, "", "nothing lies there")
 	}
+}
+
+// in is a command in a scope. What stands in front of its flags, the file and the scope in use, pasteable adds.
+func (x *examiner) in(scope, command string) string {
+	if scope != x.app.scope {
+		command += " --scope " + shellWord(scope)
+	}
+	return "migrate " + command
 }
 
 func (x *examiner) retention() {
@@ -362,7 +366,7 @@ func (x *examiner) retention() {
 		for _, p := range done {
 			overdue += p.Removed
 			if p.Removed > 0 {
-				x.say("retention", stateTodo, (&app{path: x.app.path, scope: scope}).commandLine("gc", "--apply"),
+				x.say("retention", stateTodo, x.in(scope, "gc --apply"),
 					"%s of %s in scope %q are older or more than its retention keeps", humanize.Comma(int64(p.Removed)), p.Store, scope)
 			}
 		}

@@ -45,6 +45,11 @@ The whole file is written anew at the end, which takes as much room once more, a
 which the pattern is found stay: delete what they name. Backups, exported trees and the trees that were imported are not touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			for _, name := range []string{"pattern", "run", "agent"} { // of a variable that was not set, in a script
+				if flag := c.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+					return usage("--%s is empty", name)
+				}
+			}
 			r := maintenance.Redaction{Scope: a.scope, Run: run, Agent: agent}
 			if pattern != "" {
 				var err error

@@ -20,7 +20,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Put a copy of the backup FILE into the place of the file",
 		Long: `restore copies the backup FILE, checks the copy and puts it into the place of the file of --db, or makes that. What was there
-is kept as DB.before-restore, in place of what an earlier restore kept. No other program may have the file open: restore waits until they have
+is kept as DB.before-restore, or where an earlier restore kept something, as DB.before-restore-2 and so on. No other program may have the file open: restore waits until they have
 closed it, and says who has it open. A crash leaves the old file or the new one, whole.
 
 The schema is that of the backup; up brings it to this program's. Cursors from before have expired.`,

@@ -142,7 +142,7 @@ func (t *tailing[T]) ended(ctx context.Context, a *app, last *T, err error) erro
 // commandLine is the line for a shell that calls this program with these words, on the same file and scope.
 func (a *app) commandLine(words ...string) string {
 	line := []string{"migrate"}
-	if a.path != defaultPath {
+	if a.path != defaultPath || os.Getenv("SELVEDGE_DB") != "" {
 		line = append(line, "--db", shellWord(a.path))
 	}
 	if a.scope != "" {

@@ -84,6 +84,18 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 	return r, err
 }
 
+// freeName is the name, or the first of it with -2, -3 and so on that no file has: what an earlier restore kept may be all that
+// is left of something.
+func freeName(name string) (string, error) {
+	for n, try := 2, name; ; n, try = n+1, fmt.Sprintf("%s-%d", name, n) {
+		if _, err := os.Lstat(try); errors.Is(err, fs.ErrNotExist) {
+			return try, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
 // changeCopy puts a copy into WAL mode and changes it: sqlNewGeneration makes the cursors of the file that it was copied from
 // expire in it. A copy of schema 7 or less gets its generation when it is migrated.
 func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
@@ -145,10 +157,14 @@ func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error
 	if !born {
 		return "", errors.Join(emptied(ctx, e.path, e.config), p.replace(e.path))
 	}
-	if err := e.settleWAL(ctx, e.path+asideSuffix); err != nil {
+	aside, err := freeName(e.path + asideSuffix)
+	if err != nil {
 		return "", err
 	}
-	return e.path + asideSuffix, p.exchange(e.path, e.path+asideSuffix)
+	if err := e.settleWAL(ctx, aside); err != nil {
+		return "", err
+	}
+	return aside, p.exchange(e.path, aside)
 }
 
 // exchange gives the part a name that another file has, which gets a name of its own in the same moment.
