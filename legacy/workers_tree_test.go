@@ -2,6 +2,9 @@ package legacy
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,4 +62,25 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 			t.Error("the member is gone after a call")
 		}
 	}
+}
+
+func TestAFolderThatCouldNotBeReadIsTakenOnceItCan(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	dir := t.TempDir()
+	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent}.below(t, dir)
+	list := filepath.Join(dir, at, "workers")
+	if err := os.Symlink(list, list); err != nil {
+		t.Fatal(err)
+	}
+	d := emptyFile(t)
+	if report := importLater(t, d, "", dir); len(report.Quarantined) != 1 {
+		t.Fatalf("in quarantine: %+v", report.Quarantined)
+	}
+	if err := errors.Join(os.Remove(list), os.Mkdir(list, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if report := importLater(t, d, "", dir); len(report.Quarantined) > 0 {
+		t.Errorf("still in quarantine: %+v", report.Quarantined)
+	}
+	settled(t, d, "", dir)
 }

@@ -111,6 +111,8 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 
 // fault notes what the original stumbles over: as a diagnostic of the runtime or worker, and in quarantine.
 func (r *runtimeReader) fault(worker *string, code string, f tree.Finding) {
+	// What could not be read has no bytes in the sum: without this the folder would seem unchanged once it can be read.
+	fmt.Fprintf(r.hash, "%q %q ", f.Path, f.Reason)
 	id := r.tree.imported.RuntimeID
 	whose := tree.Entity{Group: id}
 	if worker != nil {
