@@ -56,6 +56,24 @@ func TestAnImportSaysWhatIsInQuarantineEachTime(t *testing.T) {
 	}
 }
 
+func TestAVerificationSaysWhatIsInQuarantine(t *testing.T) {
+	trees := damaged()
+	trees[Checkpoints]["r-2.json"] = `{"run_id":"r-2"}` // which its program can't read
+	for kind, files := range trees {
+		dir := t.TempDir()
+		files.below(t, dir)
+		d := emptyFile(t)
+		imported, err := Import(context.Background(), d, kind, dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		verified, err := Verify(context.Background(), d, kind, dir, Options{})
+		if err != nil || !slices.EqualFunc(verified.Quarantined, imported.Quarantined, func(a, b Quarantined) bool { return a.ID == b.ID }) {
+			t.Errorf("%s: the verification names %+v, the import %+v, %v", kind, verified.Quarantined, imported.Quarantined, err)
+		}
+	}
+}
+
 func TestAnImportThatWasStoppedSaysWhatIsInQuarantine(t *testing.T) {
 	dir := t.TempDir()
 	damaged()[Runs].below(t, dir)
@@ -90,13 +108,17 @@ func TestOfTwoImportsOfAFolderTheSecondIsToldWhoIsBusy(t *testing.T) {
 	path := dbtest.Path(t)
 	d, other := dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
 	var second error
+	looked := false
 	_, err := Import(context.Background(), d, Runs, dir, Options{Progress: func(p Progress) {
 		if p.Bytes > 0 {
-			_, second = Import(context.Background(), other, Runs, dir, Options{})
+			_, second = Import(context.Background(), other, Runs, dir, Options{Progress: func(Progress) { looked = true }})
 		}
 	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if looked {
+		t.Error("the second import looked at the whole tree first")
 	}
 	busy, ok := errors.AsType[*db.Error](second)
 	if !ok || !errors.Is(second, db.ErrBusy) || !slices.Equal(busy.HeldBy, []int{os.Getpid()}) {

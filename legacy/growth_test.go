@@ -110,6 +110,24 @@ func TestAGrownFileCountsWhatIsNew(t *testing.T) {
 	}
 }
 
+func TestALineThatWasHalfWrittenIsNamedAsItIs(t *testing.T) {
+	text := startedLine("a", "r") + turnLine(0)
+	torn := len(text) - 9
+	dir := folder{"a/r.jsonl": text[:torn]}.make(t)
+	d := emptyFile(t)
+	if report := importInto(t, d, "", dir); len(report.Quarantined) != 1 {
+		t.Fatalf("%+v", report.Quarantined)
+	}
+	folder{"a/r.jsonl": text[:torn+4]}.in(t, dir)
+	if report := importInto(t, d, "", dir); len(report.Quarantined) != 1 {
+		t.Errorf("still torn: %+v", report.Quarantined)
+	}
+	folder{"a/r.jsonl": text}.in(t, dir)
+	if report := importInto(t, d, "", dir); report.Partial() {
+		t.Errorf("whole: %+v", report.Quarantined)
+	}
+}
+
 func TestAChangedSourceIsTakenWhenOursWasNotTouched(t *testing.T) {
 	before := startedLine("a", "r") + turnLine(0) + "torn\n"
 	for name, after := range map[string]string{

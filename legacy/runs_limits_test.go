@@ -2,9 +2,11 @@ package legacy
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/runs"
@@ -51,6 +53,34 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	stored(runs.RetentionConfig{}, false)
 	if _, ok, err := StoredLimits(context.Background(), d, "of nobody"); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
+	}
+}
+
+func TestLimitsThatTheOldProgramCannotSayAreRoundedUpAndNamed(t *testing.T) {
+	for _, c := range []struct {
+		policy  db.Policy
+		want    runs.RetentionConfig
+		leftOut int
+	}{
+		{db.Policy{Age: 12 * time.Hour}, runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: 1}, 1},
+		{db.Policy{Age: 36 * time.Hour, Count: 3}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 2}, 1},
+		{db.Policy{Age: 48 * time.Hour, Count: 3}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 2}, 0},
+		{db.Policy{Age: math.MaxInt64, Count: 3}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: math.MaxInt64/(24*int64(time.Hour)) + 1}, 1},
+		{db.Policy{Age: db.KeepNone, Count: db.KeepNone}, runs.RetentionConfig{}, 0},
+		{db.Policy{Count: 3, Age: 24 * time.Hour, Bytes: 1 << 20}, runs.RetentionConfig{MaxPerAgent: 3, MaxAgeDays: 1}, 1},
+	} {
+		d := emptyFile(t)
+		if err := d.SetRetention(context.Background(), "", db.StoreRuns, c.policy); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		report, err := Export(context.Background(), d, Runs, out, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limits := runs.FromCarDir(out); limits != c.want || len(report.LeftOut) != c.leftOut {
+			t.Errorf("%+v leaves as %+v, left out is %v", c.policy, limits, report.LeftOut)
+		}
 	}
 }
 

@@ -166,7 +166,7 @@ var elsewhere = map[string]string{
 	"Entry.pid":      "process that imported",
 	"Entry.user":     "whose process it was",
 	"Entry.program":  "name and version of that program",
-	"Entry.counts":   "by kind of record, as the import answered; null while it runs, and where it was killed",
+	"Entry.counts":   "by kind of record, as the import answered; empty while it runs, and where it was killed",
 	"Entry.files":    "counts of files, as the import answered",
 	"Entry.error":    "what it failed with; empty where it did not",
 

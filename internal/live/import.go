@@ -41,6 +41,7 @@ WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
 	sqlAddCopy = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position, checksum = excluded.checksum`
+	sqlCopiesOf     = `SELECT path FROM live_copies WHERE run = ? ORDER BY source, path`
 	sqlForgetCopies = `DELETE FROM live_copies WHERE source = ? AND path = ?`
 	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
 WHERE i.source = ? AND i.path = ? LIMIT 1`
@@ -105,7 +106,13 @@ func (Table) SetPosition(tx *db.Tx, key int64, position int) error {
 	return err
 }
 
-// RemoveImported takes a run out.
+// CopiesOf gives the paths of the further files that hold a run's record.
+func (Table) CopiesOf(rx *db.Rx, key int64) (paths [][]byte, err error) {
+	err = rx.Select(&paths, sqlCopiesOf, key)
+	return paths, err
+}
+
+// RemoveImported takes a run out, and what AddCopy noted of it.
 func (Table) RemoveImported(tx *db.Tx, key int64) error {
 	row, found, err := RowByKey(&tx.Rx, key)
 	if err != nil || !found {

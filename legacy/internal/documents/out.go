@@ -12,7 +12,12 @@ import (
 // Compare compares one document.
 func (l Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
 	f := l.document(t, path)
-	err := t.DB.Read(ctx, "verify "+l.Name(), func(rx *db.Rx) error { return f.verify(rx, t.Report) })
+	err := t.DB.Read(ctx, "verify "+l.Name(), func(rx *db.Rx) error {
+		if err := f.verify(rx, t.Report); err != nil {
+			return err
+		}
+		return t.NameAside(rx, path, t.Report)
+	})
 	t.Advance(f.Progress())
 	return err
 }

@@ -48,27 +48,67 @@ func (f *file) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
 // Take takes the file.
 func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	f.parse()
-	return (&taking{f, tx, part}).all()
+	b := &taking{file: f, tx: tx, part: part}
+	row, err := f.Source.File(&tx.Rx, f.path)
+	switch {
+	case err != nil:
+		return err
+	case f.reason != "":
+		return b.unreadable()
+	case !f.asItWas(row):
+		return b.all(row)
+	}
+	stale, err := f.wasUnread(&tx.Rx)
+	if err == nil && stale {
+		err = f.Source.Release(tx, f.path, 0, tree.WhatFile)
+	}
+	if err != nil {
+		return err
+	}
+	return f.again(&tx.Rx, row, part)
 }
 
-// Known counts a file that is as it was, and names again what could not be taken of it.
+// Known counts a file that is as it was.
 func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	if f.reason != "" {
-		return false, nil
-	}
 	row, err := f.Source.File(rx, f.path)
-	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, f.sum) {
+	if err != nil || !f.asItWas(row) {
 		return false, err
 	}
+	if stale, err := f.wasUnread(rx); err != nil || stale {
+		return false, err
+	}
+	return true, f.again(rx, row, part)
+}
+
+// asItWas reports whether the file is what the ledger's row says.
+func (f *file) asItWas(row *tree.Row) bool {
+	return f.reason == "" && row != nil && bytes.Equal(row.PrefixSHA256, f.sum)
+}
+
+// wasUnread reports whether the quarantine says that the file, which is as it was, can't be read: it could not for once.
+func (f *file) wasUnread(rx *db.Rx) (bool, error) {
+	if !f.Unread {
+		return false, nil
+	}
+	q, ok, err := f.Source.Quarantined(rx, f.path, 0, tree.WhatFile)
+	if err != nil || !ok {
+		return false, err
+	}
+	f.parse()
+	return f.damage == nil || f.damage.Offset > 0 || f.damage.Reason != q.Reason, nil
+}
+
+// again counts a file that is as it was, and names again what could not be taken of it.
+func (f *file) again(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	part.Files.Found++
 	part.Files.Already++
 	part.Files.Bytes += int64(len(f.text))
 	if err := f.NameAside(rx, f.path, part); err != nil {
-		return false, err
+		return err
 	}
 	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
 	if err != nil {
-		return false, err
+		return err
 	}
 	if ok && scope != f.Scope {
 		part.KeepApart(f.path, scope)
@@ -85,7 +125,7 @@ func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 			}
 		})
 	}
-	return true, err
+	return err
 }
 
 // A taking is one file in one transaction.
@@ -93,22 +133,23 @@ type taking struct {
 	*file
 	tx   *db.Tx
 	part *tree.Part
+	kept bool // a run of the file has changed, and ours stays
 }
 
-func (b *taking) all() error {
+// unreadable names a file that can't be read. What is in quarantine of it stays.
+func (b *taking) unreadable() error {
+	b.part.Files.Found++
+	b.part.Files.Unreadable++
+	return b.aside(tree.Finding{What: tree.WhatFile, Reason: b.reason})
+}
+
+// all takes a file that is new, or no longer what row says.
+func (b *taking) all(row *tree.Row) error {
 	f := b.file
 	b.part.Files.Found++
 	b.part.Files.Bytes += int64(len(f.text))
-	row, err := b.Source.File(&b.tx.Rx, f.path)
-	if err != nil {
-		return err
-	}
 	if err := b.Source.ReleaseFile(b.tx, f.path); err != nil {
 		return err
-	}
-	if f.reason != "" {
-		b.part.Files.Unreadable++
-		return b.aside(tree.Finding{What: tree.WhatFile, Reason: f.reason})
 	}
 	if err := f.inScope(&b.tx.Rx); err != nil {
 		return err
@@ -156,6 +197,9 @@ func (b *taking) all() error {
 		b.part.Files.New++
 	} else {
 		b.part.Files.Changed++
+	}
+	if b.kept && row != nil {
+		return nil // the next import has to say so again
 	}
 	// The runs have their places in live_imports: this row is the file's.
 	return b.Source.Put(b.tx, &tree.Row{
@@ -211,8 +255,18 @@ func (b *taking) element(i int) (taken bool, err error) {
 	}
 	countRun(b.part, len(e.Record.Events), tree.Changed)
 	if ours.Touched {
+		b.kept = true
 		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: ours stays", id))
 		return true, nil
+	}
+	copies, err := b.store.CopiesOf(&b.tx.Rx, ours.Key)
+	if err != nil {
+		return false, err
+	}
+	for _, path := range copies { // which hold the run as it was: they are new again
+		if err := b.Source.Forget(b.tx, string(path)); err != nil {
+			return false, err
+		}
 	}
 	if err := b.store.RemoveImported(b.tx, ours.Key); err != nil {
 		return false, err

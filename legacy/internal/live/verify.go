@@ -35,7 +35,7 @@ func (f *file) compare(ctx context.Context, r *tree.Part) error {
 				return err
 			}
 		}
-		return nil
+		return f.NameAside(rx, f.path, r)
 	})
 	if d := f.damage; d != nil {
 		r.Files.Unreadable++

@@ -315,30 +315,29 @@ func (b *batch) goOn(st *step) (*tree.Row, error) {
 	if row == nil || st.from != row.Consumed && (!row.OpenLine || st.from != row.Consumed+1) {
 		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again", db.ErrConflict)
 	}
-	if st.opens {
-		if err := b.countKnown(&b.tx.Rx, st); err != nil {
-			return nil, err
-		}
-	}
+	untouched := true
 	if row.State == tree.StateTaken {
-		untouched, err := b.untouched(row)
-		if err != nil {
-			return nil, err
-		}
-		if !untouched {
-			b.keep(st, row)
-			return nil, nil
-		}
+		untouched, err = b.untouched(row)
+	}
+	if err == nil && untouched && len(row.Tail) > 0 { // it is read again; a file that is kept out keeps its own
+		err = b.Source.Release(b.tx, st.file.path, row.Consumed, tree.WhatTail)
+	}
+	if err == nil && st.opens {
+		err = b.countKnown(&b.tx.Rx, st)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !untouched {
+		b.keep(st, row)
+		return nil, nil
 	}
 	if st.opens && row.State == tree.StateRefused {
 		b.part.Files.Refused++
 	} else if st.opens {
 		b.part.Files.Grown++
 	}
-	if len(row.Tail) > 0 {
-		err = b.Source.Release(b.tx, st.file.path, row.Consumed, tree.WhatTail)
-	}
-	return row, err
+	return row, nil
 }
 
 // take appends the records to the store. A line that can't be read goes into the trace as it is, and into quarantine.

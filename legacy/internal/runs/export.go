@@ -34,7 +34,7 @@ func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 		err = (&exporter{roomOf(t)}).all(ctx)
 	}
 	if err == nil {
-		err = giveLimits(ctx, t.DB, t.Scope, dir)
+		err = giveLimits(ctx, t, dir)
 	}
 	return err
 }

@@ -16,7 +16,8 @@ import (
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
 // StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from the config.toml beside
-// it. ok is false where there are none other than the original's own, 50 runs per agent and 30 days.
+// it. ok is false where there are none other than the original's own, 50 runs per agent and 30 days. The original counts whole
+// days: part of one is a day, since a limit of 0 keeps nothing.
 func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
 	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
 	if err != nil || !ok {
@@ -26,8 +27,11 @@ func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.Rete
 	if r.Policy.Count != 0 {
 		limits.MaxPerAgent = uint64(max(r.Policy.Count, 0))
 	}
-	if r.Policy.Age != 0 {
-		limits.MaxAgeDays = int64(max(r.Policy.Age, 0) / day)
+	switch age := r.Policy.Age; {
+	case age < 0:
+		limits.MaxAgeDays = 0
+	case age > 0:
+		limits.MaxAgeDays = int64((age-1)/day) + 1
 	}
 	return limits, true, nil
 }
@@ -70,12 +74,24 @@ func takeLimits(ctx context.Context, t *tree.Tree) error {
 	})
 }
 
-// giveLimits writes the stored limits into dir/config.toml.
-func giveLimits(ctx context.Context, d *db.DB, scope, dir string) error {
-	limits, ok, err := StoredLimits(ctx, d, scope)
+const configFile = "config.toml"
+
+// giveLimits writes the stored limits into dir/config.toml, and names those that it can't say.
+func giveLimits(ctx context.Context, t *tree.Tree, dir string) error {
+	limits, ok, err := StoredLimits(ctx, t.DB, t.Scope)
 	if err != nil || !ok {
 		return err
 	}
+	r, _, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
+	if err != nil {
+		return err
+	}
+	if age := r.Policy.Age; age > 0 && age%day != 0 {
+		t.Report.LeaveOut(configFile, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps them for %d", age, limits.MaxAgeDays))
+	}
+	if r.Policy.Bytes != 0 {
+		t.Report.LeaveOut(configFile, "the limit of bytes: the old program has none")
+	}
 	text := fmt.Sprintf("[runs]\nmax_per_agent = %d\nmax_age_days = %d\n", limits.MaxPerAgent, limits.MaxAgeDays)
-	return os.WriteFile(filepath.Join(dir, "config.toml"), []byte(text), 0o600)
+	return os.WriteFile(filepath.Join(dir, configFile), []byte(text), 0o600)
 }

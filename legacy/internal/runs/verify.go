@@ -34,7 +34,10 @@ func (Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
 		r.Differ(path, tree.Why(at, err))
 	}
 	v.Advance(1, size)
-	return nil
+	if !v.Aside {
+		return nil
+	}
+	return v.DB.Read(ctx, "look into the quarantine", func(rx *db.Rx) error { return v.NameAside(rx, path, r) })
 }
 
 // A verifier compares the files of a tree with what is here.

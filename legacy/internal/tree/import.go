@@ -35,9 +35,6 @@ func interrupted(ctx context.Context, op string, err error) error {
 }
 
 func (t *Tree) importAll(ctx context.Context) error {
-	if err := t.measure(); err != nil {
-		return err
-	}
 	lease, err := t.begin(ctx)
 	if err == nil {
 		err = t.bringIn(ctx, lease)
@@ -50,7 +47,10 @@ func (t *Tree) importAll(ctx context.Context) error {
 
 // bringIn takes the files and all that belongs to the tree as a whole.
 func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
-	err := t.takeAll(ctx)
+	err := t.measure()
+	if err == nil {
+		err = t.takeAll(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,8 @@ type Layout interface {
 	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error; it is a piece, too.
 	// Read runs on a goroutine of its own, ahead of the pieces that are being taken.
 	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
-	// Compare compares a file with what is here, and says in the report of t what it saw. Nothing is written.
+	// Compare compares a file with what is here, and says in the report of t what it saw, and what of the file is in
+	// quarantine. Nothing is written.
 	Compare(ctx context.Context, t *Tree, path string) error
 	// Export writes the things of t's scope below t.Root, which is an empty folder.
 	Export(ctx context.Context, t *Tree) error

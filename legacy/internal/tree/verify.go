@@ -21,6 +21,9 @@ func (t *Tree) compareAll(ctx context.Context) error {
 	}
 	err := t.DB.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root) // never imported: then its things may be here from elsewhere
+		if err == nil && t.Source.ID != 0 {
+			t.Unread, t.Aside, err = t.Source.inQuarantine(rx)
+		}
 		return err
 	})
 	if err != nil {
