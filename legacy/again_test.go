@@ -165,3 +165,24 @@ func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
 		t.Errorf("the worker leaves as %s", out[real])
 	}
 }
+
+func TestAnAgentsFolderThatCanBeReadAgainLeavesTheQuarantine(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	dir := folder{"a/r.jsonl": startedLine("a", "r"), "b/r.jsonl": startedLine("b", "r")}.make(t)
+	importInto(t, d, "", dir)
+	if err := os.Mkdir(filepath.Join(dir, "runs/b/s.jsonl"), 0o700); err != nil { // a run that stays unreadable
+		t.Fatal(err)
+	}
+	err := d.Write(ctx, "test", func(tx *db.Tx) error { // as an import says it that may not list the folder
+		_, err := tx.Exec(`INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, found_at, bytes)
+SELECT scope, id, x'61', 0, 'file', 'can''t be read: permission denied', 1, 0 FROM import_sources`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	importInto(t, d, "", dir)
+	if left := inQuarantine(t, d, ""); !slices.Equal(left, []string{"file b/s.jsonl@0: "}) {
+		t.Errorf("in quarantine: %q", left)
+	}
+}

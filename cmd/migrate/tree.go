@@ -101,15 +101,19 @@ func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir
 		bar := a.newProgress(string(t.Kind))
 		report, err := work(ctx, d, t.Kind, t.Dir, legacy.Options{Scope: a.scope, Progress: bar.update})
 		bar.finish()
-		if err != nil {
-			return treeAnswer{Report: report}, err
-		}
 		reports = append(reports, report)
+		if err != nil {
+			return answerOf(dir, reports), err
+		}
 	}
+	return answerOf(dir, reports), nil
+}
+
+func answerOf(dir string, reports []legacy.Report) treeAnswer {
 	if len(reports) == 1 {
-		return treeAnswer{Report: reports[0]}, nil
+		return treeAnswer{Report: reports[0]}
 	}
-	return treeAnswer{Report: sum(dir, reports), Parts: reports}, nil
+	return treeAnswer{Report: sum(dir, reports), Parts: reports}
 }
 
 // finishTrees writes the answer. Something that was quarantined, left out or differs ends the command with exit code 3.

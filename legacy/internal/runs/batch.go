@@ -456,7 +456,7 @@ func with(t tree.Tally, records []record) tree.Tally {
 	return t
 }
 
-// releaseGone takes out of the quarantine what could not be read and is gone.
+// releaseGone takes out of the quarantine what could not be read and is gone, and agents' folders that can be read again.
 func releaseGone(ctx context.Context, t *tree.Tree) error {
 	for after := []byte{}; ; {
 		var paths [][]byte
@@ -468,7 +468,7 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 		err = t.DB.Write(ctx, "release what is gone", func(tx *db.Tx) error {
-			for _, path := range tree.GoneFrom(t.Root, paths) {
+			for _, path := range append(tree.GoneFrom(t.Root, paths), readableAgents(t.Root, paths)...) {
 				if err := t.Source.ReleaseUnread(tx, string(path)); err != nil {
 					return err
 				}
@@ -480,4 +480,15 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 		}
 		after = paths[len(paths)-1]
 	}
+}
+
+// readableAgents gives those of the paths that are agents' folders whose files can be listed.
+func readableAgents(root string, paths [][]byte) (agents [][]byte) {
+	for _, path := range paths {
+		at := tree.Below(root, string(path))
+		if !bytes.ContainsRune(path, '/') && tree.IsListed(at) {
+			agents = append(agents, path)
+		}
+	}
+	return agents
 }

@@ -68,7 +68,7 @@ func (Layout) Root(dir string) (string, error) {
 }
 
 // Finish takes the limits of retention in config.toml (see [StoredLimits]), and out of the quarantine what could not be read
-// and is gone.
+// and is gone or, a folder, can be read now.
 func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
 	if t.Unread {
 		if err := releaseGone(ctx, t); err != nil {

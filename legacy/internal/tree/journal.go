@@ -168,10 +168,21 @@ func (f *foundEntry) judge(ctx context.Context, d *db.DB) error {
 		return nil
 	}
 	held, ok, err := d.Reservation(ctx, f.Scope, leaseKind, strconv.FormatInt(f.source, 10))
-	if err == nil && ok && !held.State.Over() {
-		f.Outcome = Running
+	if err != nil {
+		return err
 	}
-	return err
+	if ok && !held.State.Over() {
+		f.Outcome = Running
+		return nil
+	}
+	// It may have ended, and released its source, since its row was read.
+	return d.Read(ctx, "look again at an import", func(rx *db.Rx) error {
+		now, err := findEntry(rx, f.ID)
+		if err == nil && now.Outcome != "" {
+			f.Entry = now.Entry
+		}
+		return err
+	})
 }
 
 func found(rx *db.Rx, r *entryRow) (f foundEntry, err error) {
@@ -230,18 +241,24 @@ func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Pag
 	return page, err
 }
 
+// findEntry gives the entry of that number; db.ErrNotFound if there is none.
+func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
+	var r entryRow
+	ok, err := rx.Find(&r, sqlEntry, id)
+	if err == nil && !ok {
+		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound, Hint: "imports list shows the numbers"}
+	}
+	if err != nil {
+		return f, err
+	}
+	return found(rx, &r)
+}
+
 // JournalEntry is one import, into whichever scope; db.ErrNotFound if there is none of that number.
 func JournalEntry(ctx context.Context, d *db.DB, id int64) (Entry, error) {
 	var f foundEntry
-	err := d.Read(ctx, "show import", func(rx *db.Rx) error {
-		var r entryRow
-		ok, err := rx.Find(&r, sqlEntry, id)
-		if err == nil && !ok {
-			err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound, Hint: "imports list shows the numbers"}
-		}
-		if err == nil {
-			f, err = found(rx, &r)
-		}
+	err := d.Read(ctx, "show import", func(rx *db.Rx) (err error) {
+		f, err = findEntry(rx, id)
 		return err
 	})
 	if err == nil {

@@ -184,3 +184,9 @@ func IsFolder(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
 }
+
+// IsListed reports whether path leads to a folder whose names can be read.
+func IsListed(path string) bool {
+	_, _, err := namesAfter(path, "", 1)
+	return err == nil
+}
