@@ -56,7 +56,8 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 		return func(yield func(Followed, error) bool) { yield(Followed{}, named(opFollow, "", err)) }
 	}
 	query := fmt.Sprintf(sqlHeads, where)
-	return db.FollowAll(ctx, r.db, stream, r.scope+where+fmt.Sprintf("%q", args), db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
+	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q takes large integers for one rune
+	return db.FollowAll(ctx, r.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
 		scope, ok, err := rx.Scope(r.scope)
 		if err != nil || !ok {
 			return nil, err

@@ -194,6 +194,19 @@ func TestAFilterTakesAnAgentFromWhenItPassesOn(t *testing.T) {
 	wrong.endsWith(db.ErrInvalid)
 }
 
+func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
+	r := newRegistry(t)
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e := entry("a", agents.Active)
+	later := listen(t, r.FollowAll(soon, agents.Filter{Since: e.StartedAt.Add(time.Hour)}))
+	all := listen(t, r.FollowAll(soon, agents.Filter{}))
+	save(t, r, e)
+	all.hears("a active")
+	cancel()
+	later.endsWith(context.Canceled)
+}
+
 func TestAFollowerHearsOfAnotherProcessesAgents(t *testing.T) {
 	r := startRacers(t, 1)
 	d := dbtest.OpenAt(t, r.path, db.Options{BootTime: func() db.BootTime { return readClock(r.clock) }})

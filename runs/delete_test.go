@@ -150,6 +150,12 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 			}
 		})
 	}
+	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	empty, _ := openStore(t, runs.Options{Scope: "nobody wrote here"})
+	if done, err := empty.Prune(soon, db.Policy{Age: day, Count: 1, Bytes: 1}); err != nil || done != (db.Pruned{}) {
+		t.Errorf("where nobody wrote it did %+v, %v", done, err)
+	}
 	s, _ := openStore(t, runs.Options{})
 	if _, err := s.Prune(t.Context(), db.Policy{Age: -2}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("an age below 0 gave %v", err)

@@ -54,8 +54,9 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 //
 // Runs without a started record are followed too, where the filter asks neither for a status nor for a time. After a commit it
 // looks at the runs of the scope, once for all who follow with this filter, and no more than a fifth of the time. Where that
-// takes longer than 5 ms, as with some thousands of runs, it is the open and the new ones; all of them, and so appends to ended runs and
-// removals, are looked at a twentieth of the time. What came and went between two looks is not seen.
+// takes longer than 5 ms, as with some thousands of runs, it is the new ones and those in progress that have a started record; all
+// of them, and so appends to runs that ended, are being cancelled or never were started, and removals, are looked at a twentieth of
+// the time. What came and went between two looks is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {

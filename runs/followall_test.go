@@ -1,11 +1,13 @@
 package runs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -174,6 +176,25 @@ func TestAFilterOfFollowAllTakesRunsFromWhenTheyPass(t *testing.T) {
 			t.Errorf("it was told of %+v", item)
 		}
 		if item.What == db.StatusChanged {
+			break
+		}
+	}
+}
+
+func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	later := s.FollowAll(ctx, runs.Filter{Since: start.Add(time.Hour)})
+	earlier := s.FollowAll(ctx, runs.Filter{Since: start.Add(-time.Hour)})
+	must(t, s.WriteStarted(ctx, started("now", "a", start)))
+	must(t, s.WriteStarted(ctx, started("in two hours", "a", start.Add(2*time.Hour))))
+	for want, items := range map[string]iter.Seq2[runs.Followed, error]{"in two hours": later, "now": earlier} {
+		for item, err := range items {
+			must(t, err)
+			if item.Of.RunID != want {
+				t.Errorf("the follower of %q heard of %q", want, item.Of.RunID)
+			}
 			break
 		}
 	}

@@ -134,8 +134,9 @@ type conditions struct {
 	exact bool // a time of the filter is beyond what a column holds: Filter.passes has the last word
 }
 
-// key tells filters apart.
-func (c *conditions) key() string { return fmt.Sprintf("%s %q", c.text, c.args) }
+// key tells filters apart. The arguments are texts and integers, which %#v writes each in its own way; %q takes large ones for
+// one rune.
+func (c *conditions) key() string { return fmt.Sprintf("%s %#v", c.text, c.args) }
 
 func (c *conditions) add(text string, args ...any) {
 	c.text += text

@@ -81,6 +81,7 @@ func (r *removal) planBytes(ctx context.Context, keep int64) error {
 		var page []removable
 		var left int64
 		var last removable
+		more = false // where nobody wrote to the scope, nothing is read
 		err := r.store.read(ctx, func(rx *db.Rx, scope int64) error {
 			var runs []removable
 			if err := rx.Select(&runs, sqlNewestEnded, scope, after.EndedAt, after.Key, weighedAtOnce); err != nil {

@@ -53,7 +53,7 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	key := [2]string{s.scope, fmt.Sprintf("%s %q", where.text, where.args)}
+	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)} // %q takes large integers for one rune
 	return db.FollowAll(ctx, s.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
 		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {

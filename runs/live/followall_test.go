@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -221,5 +222,28 @@ func TestFollowAllKnowsWhereIrregularRunsEnd(t *testing.T) {
 	record(t, store, "r", live.TextDelta("next"))
 	if got, _ := toldUntil(t, all, "91"); !slices.Equal(got, []string{"91"}) {
 		t.Errorf("it heard %v", got)
+	}
+}
+
+func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
+	store := newStore(t, live.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	later := store.FollowAll(ctx, live.Filter{Since: time.Now().Add(time.Hour)})
+	earlier := store.FollowAll(ctx, live.Filter{Since: time.Now().Add(-time.Hour)})
+	run := create(t, store, "p")
+	record(t, store, run.ID, live.TextDelta("now"))
+	for item, err := range earlier {
+		if err != nil || item.Of != run.ID {
+			t.Errorf("it heard %+v, %v", item, err)
+		}
+		break
+	}
+	cancel()
+	for item, err := range later {
+		if err == nil {
+			t.Errorf("who follows what starts later heard %+v", item)
+		}
+		break
 	}
 }
