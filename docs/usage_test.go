@@ -81,6 +81,11 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 			n.event("r", turnEnd(1, 50, 5))
 			n.event("r", agentEnd(50, 5))
 		}, "50|5|"},
+		"a run that is live, and whose trace says another id": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Started{RunID: "another", AgentID: "a"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`))
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 50, 5))
+		}, "50|5|"},
 		"turns beside model turns": {func(n *night) {
 			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`), turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5}`))
 		}, "50|5|"},
@@ -178,5 +183,28 @@ func TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre(t *testing.T) {
 	}
 	if seen < 30 {
 		t.Errorf("only %d times", seen)
+	}
+}
+
+func TestAnEndIsThatOfTheLastStartBeforeIt(t *testing.T) {
+	n := newNight(t)
+	n.create("r", "s")
+	for range 2 {
+		for _, e := range []string{
+			`{"type":"tool_start","id":"c","name":"grep"}`, `{"type":"confirmation_required","tool_id":"c","tool_name":"grep","args":{},"timeout_ms":1000}`,
+		} {
+			n.event("r", e)
+		}
+	}
+	if got := n.ask(`SELECT count(*) FROM v_waiting`); got != "1" {
+		t.Errorf("%s wait", got)
+	}
+	n.event("r", `{"type":"confirmation_received","tool_id":"c","approved":true}`)
+	n.event("r", toolEnd("c", "grep", 0))
+	if got := n.ask(`SELECT substr(started_at, 18, 2), substr(ended_at, 18, 2) FROM v_tool_calls ORDER BY started_at`); got != "01|\n03|06" {
+		t.Errorf("the calls are\n%s", got)
+	}
+	if got := n.ask(`SELECT substr(asked_at, 18, 2), state, decision, substr(answered_at, 18, 2) FROM v_approvals ORDER BY asked_at`); got != "02|superseded||\n04|answered|approved|05" {
+		t.Errorf("the confirmations are\n%s", got)
 	}
 }

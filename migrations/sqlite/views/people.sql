@@ -30,7 +30,7 @@ FROM (
       AND e.type = 'confirmation_required'
       AND NOT EXISTS (
         SELECT 1 FROM live_events AS x
-        WHERE x.id > e.id AND x.id < (r.key + 1) << 32 AND x.type IN ('confirmation_received', 'confirmation_timeout')
+        WHERE x.id > e.id AND x.id < (r.key + 1) << 32 AND x.type IN ('confirmation_required', 'confirmation_received', 'confirmation_timeout')
           AND json_extract(doc(x.event), '$.tool_id') IS json_extract(doc(e.event), '$.tool_id'))
 ) AS w;
 
@@ -42,7 +42,7 @@ SELECT
     p.kind            AS kind,            -- checkpoint or confirmation, as in v_waiting
     p.run_id          AS run_id,          -- the run
     p.session_id      AS session_id,      -- of the live run; NULL: a checkpoint
-    p.state           AS state,           -- paused or waiting: for a person; claimed: being resumed; completed or answered: over; superseded: over unsaid, for the run paused again; timeout: nobody answered; ended: the live run ended before
+    p.state           AS state,           -- paused or waiting: for a person; claimed: being resumed; completed or answered: over; superseded: over unsaid, for the run paused or asked again; timeout: nobody answered; ended: the live run ended before
     p.question        AS question,        -- what the person is asked, as in v_waiting
     p.tool_name       AS tool_name,       -- tool that would be called; NULL: a checkpoint
     p.paused_stage_id AS paused_stage_id, -- approval stage; NULL: a confirmation
@@ -73,7 +73,7 @@ FROM (
     UNION ALL
     SELECT s.name, 'confirmation', r.run_id, r.session_id,
         CASE WHEN f.type = 'confirmation_received' THEN 'answered' WHEN f.type IS NOT NULL THEN 'timeout'
-             WHEN r.status IN ('completed', 'failed', 'cancelled') THEN 'ended' ELSE 'waiting' END,
+             WHEN n.id IS NOT NULL THEN 'superseded' WHEN r.status IN ('completed', 'failed', 'cancelled') THEN 'ended' ELSE 'waiting' END,
         json_extract(doc(e.event), '$.args'), json_extract(doc(e.event), '$.tool_name'), NULL,
         CASE WHEN f.type = 'confirmation_timeout' THEN json_extract(doc(f.event), '$.action_taken')
              WHEN json_extract(doc(f.event), '$.approved') THEN 'approved' WHEN f.type IS NOT NULL THEN 'rejected' END,
@@ -81,10 +81,12 @@ FROM (
     FROM live_events AS e
     JOIN live_runs AS r ON r.key = e.id >> 32
     JOIN scopes AS s ON s.id = r.scope
-    LEFT JOIN live_events AS f ON f.id = (
+    -- What comes next of the call: the answer, or the same question again.
+    LEFT JOIN live_events AS n ON n.id = (
         SELECT x.id FROM live_events AS x
-        WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type IN ('confirmation_received', 'confirmation_timeout')
+        WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type IN ('confirmation_required', 'confirmation_received', 'confirmation_timeout')
           AND json_extract(doc(x.event), '$.tool_id') IS json_extract(doc(e.event), '$.tool_id')
         ORDER BY x.id LIMIT 1)
+    LEFT JOIN live_events AS f ON f.id = n.id AND f.type <> 'confirmation_required'
     WHERE e.type = 'confirmation_required'
 ) AS p;

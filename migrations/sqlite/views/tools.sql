@@ -29,9 +29,10 @@ FROM (
     FROM live_events AS e
     JOIN live_runs AS r ON r.key = e.id >> 32
     JOIN scopes AS s ON s.id = r.scope
-    LEFT JOIN live_events AS f ON f.id = (
+    -- What comes next of the call. Where that is another start, this one has no end.
+    LEFT JOIN live_events AS f ON f.type = 'tool_end' AND f.id = (
         SELECT x.id FROM live_events AS x
-        WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type = 'tool_end'
+        WHERE x.id > e.id AND x.id < ((e.id >> 32) + 1) << 32 AND x.type IN ('tool_start', 'tool_end')
           AND json_extract(doc(x.event), '$.id') IS json_extract(doc(e.event), '$.id')
         ORDER BY x.id LIMIT 1)
     WHERE e.type = 'tool_start'

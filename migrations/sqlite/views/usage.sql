@@ -7,7 +7,7 @@ CREATE VIEW v_usage AS
 WITH said AS (
     SELECT r.scope AS scope, t.id AS id, coalesce(t.unknown_kind, 'turn') AS kind,
         coalesce(t.recorded_at, CAST(strftime('%s', json_extract(doc(t.raw), '$.recorded_at')) AS INTEGER) * 1000000000) AS at,
-        coalesce(r.shown_agent_id, r.agent_id) AS agent_id, v.session_id AS session_id, coalesce(r.shown_run_id, r.run_id) AS run_id,
+        coalesce(r.shown_agent_id, r.agent_id) AS agent_id, v.session_id AS session_id, coalesce(r.shown_run_id, r.run_id) AS run_id, r.run_id AS of_run,
         r.key AS run, NULL AS live_run, doc(t.raw) AS j
     FROM runs AS r
     LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
@@ -15,7 +15,7 @@ WITH said AS (
     WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.raw IS NOT NULL
       AND (t.unknown_kind = 'model_turn' OR +t.kind = 'turn' AND coalesce(json_type(doc(t.raw), '$.usage'), json_type(doc(t.raw), '$.token_usage'), json_type(doc(t.raw), '$.cost_usd')) IS NOT NULL)
     UNION ALL
-    SELECT r.scope, e.id, e.type, e.recorded_at, NULL, r.session_id, r.run_id, NULL, r.key, doc(e.event)
+    SELECT r.scope, e.id, e.type, e.recorded_at, NULL, r.session_id, r.run_id, r.run_id, NULL, r.key, doc(e.event)
     FROM live_runs AS r
     CROSS JOIN live_events AS e
     WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32 AND (e.type = 'turn_end' OR e.type = 'agent_end')
@@ -24,7 +24,7 @@ WITH said AS (
                    WHEN json_type(j, '$.usage') = 'object' THEN json_extract(j, '$.usage') ELSE '{}' END AS u
     FROM said
 ), counted AS (
-    SELECT scope, id, kind, at, agent_id, session_id, run_id, run, live_run,
+    SELECT scope, id, kind, at, agent_id, session_id, run_id, of_run, run, live_run,
         coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) AS provider,
         coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) AS request_model,
         coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model')) AS response_model,
@@ -43,7 +43,7 @@ WITH said AS (
     WHERE coalesce(prompt_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd) IS NOT NULL
 ), ranked AS (
     SELECT *, max(kind = 'model_turn') OVER (PARTITION BY run) AS modelled,
-        max(run IS NOT NULL) OVER (PARTITION BY scope, run_id) AS traced,
+        max(run IS NOT NULL) OVER (PARTITION BY scope, of_run) AS traced,
         row_number() OVER (PARTITION BY live_run, kind ORDER BY id DESC) AS last,
         max(CASE kind WHEN 'agent_end' THEN provider END) OVER (PARTITION BY live_run) AS run_provider,
         max(CASE kind WHEN 'agent_end' THEN request_model END) OVER (PARTITION BY live_run) AS run_request_model,
