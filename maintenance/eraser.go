@@ -56,9 +56,14 @@ func keptMember(name string) bool {
 		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
-// json does it to the strings and numbers of JSON. A string that becomes shorter without its escapes has blanks behind it. Text that
+// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave back. In these nothing is the
+// program's own.
+var toolMembers = []string{"parameters", "output", "args", "arguments", "input", "result"}
+
+// json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is the program's own. It is the
+// text of a column of that name; in a document, which is of a workflow or an agent, an output is a stage's and has a type. A string that becomes shorter without its escapes has blanks behind it. Text that
 // is no JSON, a torn line say, is gone over as JSON as far as it goes, and then as text.
-func (e eraser) json(text []byte) ([]byte, int64) {
+func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if e.pattern == nil && !json.Valid(text) {
 		return e.plain(text)
 	}
@@ -70,7 +75,13 @@ func (e eraser) json(text []byte) ([]byte, int64) {
 		copy(out[at:], piece)
 		n++
 	}
-	member := ""
+	type value struct {
+		member string // it is in, and so are the elements of a list
+		bare   bool   // nothing of it is kept
+	}
+	ofTools := func(member string) bool { return column != "document" && slices.Contains(toolMembers, member) }
+	in := value{column, ofTools(column)}
+	var around []value
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"':
@@ -78,20 +89,30 @@ func (e eraser) json(text []byte) ([]byte, int64) {
 			literal := text[i:end]
 			isName := nextIs(text[end:], ':')
 			if isName {
-				_ = json.Unmarshal(literal, &member)
+				in = value{bare: len(around) > 0 && around[len(around)-1].bare}
+				_ = json.Unmarshal(literal, &in.member)
+				in.bare = in.bare || ofTools(in.member)
 			}
-			if e.pattern != nil || !isName && !keptMember(member) {
+			if e.pattern != nil || !isName && (in.bare || !keptMember(in.member)) {
 				if piece, ok := e.literal(literal); ok {
 					put(i, piece)
 				}
 			}
 			i = end
-		case e.pattern != nil && (c == '-' || c >= '0' && c <= '9'):
+		case c == '{' || c == '[':
+			around = append(around, in)
+			i++
+		case c == '}' || c == ']':
+			if len(around) > 0 { // a torn line may end what it did not begin
+				in, around = around[len(around)-1], around[:len(around)-1]
+			}
+			i++
+		case (e.pattern != nil || in.bare) && (c == '-' || c >= '0' && c <= '9'):
 			end := i + 1
 			for end < len(text) && strings.IndexByte("0123456789+-.eE", text[end]) >= 0 {
 				end++
 			}
-			if string(text[i:end]) != "0" && e.pattern.Match(text[i:end]) {
+			if string(text[i:end]) != "0" && (e.pattern == nil || e.pattern.Match(text[i:end])) {
 				put(i, append([]byte("0"), bytes.Repeat([]byte(" "), end-i-1)...))
 			}
 			i = end

@@ -11,17 +11,20 @@ import (
 
 	"selvedge/db"
 	"selvedge/migrations"
+	"selvedge/runs"
 )
 
 // A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
 type Redaction struct {
 	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes. nil
-	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses and names of members stay.
+	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses, names of members, and numbers
+	// other than those that tools were given and gave back, stay.
 	Pattern *regexp.Regexp
 	// Scope is where Run and Agent are. A Pattern alone goes over the whole file.
 	Scope string
 	// Run narrows it to what belongs to a run, its trace, its live run, its checkpoint and its quarantine, and Agent to what belongs to an
-	// agent; "" does not. With both it is what belongs to both.
+	// agent: its entry, its traces, the live runs of its session, the checkpoints of both, and its quarantine; "" does not. With both
+	// it is what belongs to both.
 	Run, Agent string
 }
 
@@ -103,6 +106,10 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
 		return done, err
 	}
 	if done.Backups, err = backupsOf(d); err != nil {
+		return done, err
+	}
+	// The records of a run that was deleted may be there still. Nothing is pruned by a policy that asks for nothing.
+	if _, err := runs.NewStore(d, runs.Options{}).Prune(ctx, db.Policy{}); err != nil {
 		return done, err
 	}
 	return done, d.Scrub(ctx)
@@ -188,7 +195,7 @@ func (r Redaction) table(texts migrations.Texts, scope int64) *redactedTable {
 			t.sum = &migrations.Checksums[i]
 		}
 	}
-	t.columns = slices.Concat(texts.Key, texts.Plain, texts.JSON, texts.Names)
+	t.columns = slices.Concat(texts.Key, texts.Plain, texts.JSON, texts.Kinds, texts.Names)
 	if t.sum != nil {
 		t.columns = append(append(t.columns, t.sum.Column), t.sum.Covered...)
 	}
@@ -341,16 +348,22 @@ func (t *redactedTable) change(rows []textRow) (changed []textRow, places int64)
 	for i := range rows {
 		changed[i] = textRow{}
 	}
-	for _, column := range slices.Concat(t.Plain, t.JSON) {
+	texts := slices.Concat(t.Plain, t.JSON)
+	if t.eraser.pattern != nil {
+		texts = append(texts, t.Kinds...)
+	}
+	for _, column := range texts {
 		var whole []byte
 		for _, r := range rows {
 			whole = append(whole, bytesOf(r[column])...)
 		}
-		erase := t.eraser.plain
+		var erased []byte
+		var n int64
 		if slices.Contains(t.JSON, column) {
-			erase = t.eraser.json
+			erased, n = t.eraser.json(column, whole)
+		} else {
+			erased, n = t.eraser.plain(whole)
 		}
-		erased, n := erase(whole)
 		places += n
 		for i, r := range rows {
 			old := bytesOf(r[column])

@@ -35,7 +35,7 @@ func TestEveryColumnOfTextIsDeclared(t *testing.T) {
 	}
 	var declared []string
 	for _, x := range migrations.TextColumns {
-		for _, column := range slices.Concat(x.Plain, x.JSON, x.Names, x.Words) {
+		for _, column := range slices.Concat(x.Plain, x.JSON, x.Kinds, x.Names, x.Words) {
 			declared = append(declared, x.Table+"."+column)
 		}
 	}
@@ -254,5 +254,106 @@ func TestAPatternThatIsInIdsIsNamedAndTheyStay(t *testing.T) {
 		if _, err := maintenance.PlanRedaction(t.Context(), d, r); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a tool is given and gives back may have members of any name, lists of anything, and numbers that are secret.
+func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
+	d := leaky(t)
+	store := runs.NewStore(d, runs.Options{})
+	secrets := `{"code":"print(hush)","from":"hush","user_id":"hush","pin":4711,"list":[{"type":"hush"},"hush",[{"id":8128}],-8128]}`
+	ref := runs.RunRef{AgentID: "a", RunID: "one"}
+	err := store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
+		runs.Turn{Parameters: []byte(secrets), Output: []byte(`[` + secrets + `, "hush", 4711]`)},
+		runs.Unknown{Kind: "tool_use", Raw: []byte(`{"record":"tool_use","index":3,"notes":[{"type":"kept"},"hush"],"turn_id":"t-1","args":` + secrets + `}`)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []string{"hush", "4711", "8128"} {
+		if bytes.Contains(filesOf(t, d.Path()), []byte(piece)) {
+			t.Errorf("%q is still in the files", piece)
+		}
+	}
+	var last runs.TraceRecord
+	for r, err := range store.Trace(t.Context(), ref) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = r
+	}
+	if later, ok := last.Record.(runs.Unknown); !ok || later.Kind != "tool_use" || !strings.HasPrefix(string(last.Line), `{"record":"tool_use","index":3,"notes":[{"type":"kept"},`) ||
+		!strings.Contains(string(last.Line), `"turn_id":"t-1"`) {
+		t.Errorf("the record of a later version is %s", last.Line)
+	}
+	var kind string
+	err = d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Get(&kind, `SELECT unknown_kind FROM run_records WHERE kind = 'unknown'`)
+	})
+	if err != nil || kind != "tool_use" {
+		t.Errorf("its kind is %q, %v", kind, err)
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+}
+
+func TestOfAnAgentItsLiveRunsAndCheckpointsAreErasedAndNothingOfOthers(t *testing.T) {
+	d := leaky(t)
+	liveRuns, paused := live.NewStore(d, live.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	for run, session := range map[string]string{"its": "a", "not its": "b"} {
+		if _, err := liveRuns.CreateRunWithID(t.Context(), run, session, "say whisper"); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := liveRuns.RecordEvent(t.Context(), run, live.TextDelta("say whisper")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range []string{"two", "its", "not its"} {
+		if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate", Prompt: "say whisper", CreatedAt: theTime}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Agent: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"two", "its", "not its"} {
+		text, ok, err := paused.LoadDocument(t.Context(), run)
+		if err != nil || !ok || bytes.Contains(text, []byte("whisper")) != (run == "not its") {
+			t.Errorf("the checkpoint of %s is %s, %v", run, text, err)
+		}
+	}
+	for _, run := range []string{"its", "not its"} {
+		s, err := liveRuns.Get(t.Context(), run)
+		if err != nil || strings.Contains(s.Prompt, "whisper") != (run == "not its") {
+			t.Errorf("the live run %s is %+v, %v (%+v)", run, s, err, done)
+		}
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+		t.Errorf("the file says %v, %v", x.Problems, err)
+	}
+}
+
+func TestARedactionLeavesNothingOfRunsThatWereRemovedInPart(t *testing.T) {
+	d := leaky(t)
+	err := d.Write(t.Context(), "be stopped on the way", func(tx *db.Tx) error {
+		if _, err := tx.Exec(`INSERT INTO run_leavings (run) SELECT key FROM runs WHERE run_id = 'two'`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(`DELETE FROM runs WHERE run_id = 'two'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(filesOf(t, d.Path()), []byte("4111111111111111")) {
+		t.Error("the trace of a run that was removed is still in the files")
 	}
 }

@@ -6,6 +6,7 @@ type Texts struct {
 	Table string
 	Key   []string // names its rows
 	Plain []string // text
+	Kinds []string // text that says what a row is: as an id where all of its texts go, and as any text where a pattern is sought
 	JSON  []string // JSON, or another format of which a piece was kept
 	Names []string // what rows are found by, and what other places call them by: it can't be another without being another thing
 	Words []string // the program's own: statuses, times, digests
@@ -23,6 +24,14 @@ const (
 	textsOf   = `run IN (SELECT key FROM live_runs WHERE scope = ? AND run_id = ?)`
 	runNamed  = `? IN (run_id, shown_run_id)`
 	byAgent   = `? IN (agent_id, shown_agent_id)`
+
+	inSession       = `scope = ? AND session_id = ?`
+	eventsInSession = `id >> 32 IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
+	textsInSession  = `run IN (SELECT key FROM live_runs WHERE scope = ? AND session_id = ?)`
+	// What is named by the id of one of the agent's runs, traces and live ones.
+	ofRunsByAgent = `(scope, run_id) IN (WITH asked (scope, agent) AS (SELECT ?, ?)
+SELECT r.scope, r.run_id FROM asked AS a JOIN runs AS r ON r.scope = a.scope AND a.agent IN (r.agent_id, r.shown_agent_id)
+UNION SELECT r.scope, r.run_id FROM asked AS a JOIN live_runs AS r ON r.scope = a.scope AND r.session_id = a.agent)`
 )
 
 // quarantineOf is what of an agent lies in quarantine: the group of a run is its agent, and a file of the registry has the agent's own id.
@@ -36,7 +45,7 @@ var TextColumns = []Texts{
 		Words: []string{"started_at_text", "status", "outcome", "ended_at_text"}, Run: `scope = ? AND ` + runNamed, Agent: `scope = ? AND ` + byAgent,
 	},
 	{
-		Table: "run_records", Key: []string{"id"}, Plain: []string{"unknown_kind", "prompt", "tool", "policy_rule", "policy_param"},
+		Table: "run_records", Key: []string{"id"}, Kinds: []string{"unknown_kind"}, Plain: []string{"prompt", "tool", "policy_rule", "policy_param"},
 		JSON: []string{"parameters", "output", "raw"}, Words: []string{"kind", "cli_kind", "verdict"},
 		Run: recordsOf + runNamed + `)`, Agent: recordsOf + byAgent + `)`,
 	},
@@ -46,13 +55,14 @@ var TextColumns = []Texts{
 
 	{
 		Table: "live_runs", Key: []string{"key"}, Names: []string{"run_id", "session_id"},
-		Words: []string{"status", "created_at_ms", "updated_at_ms", "event_count_exact"}, Run: `scope = ? AND run_id = ?`,
+		Words: []string{"status", "created_at_ms", "updated_at_ms", "event_count_exact"},
+		Run:   `scope = ? AND run_id = ?`, Agent: inSession,
 	},
-	{Table: "live_texts", Key: []string{"run"}, Plain: []string{"prompt", "result_text", "error"}, JSON: []string{"further"}, Run: textsOf},
-	{Table: "live_events", Key: []string{"id"}, JSON: []string{"event", "raw"}, Words: []string{"type"}, Run: eventsOf},
+	{Table: "live_texts", Key: []string{"run"}, Plain: []string{"prompt", "result_text", "error"}, JSON: []string{"further"}, Run: textsOf, Agent: textsInSession},
+	{Table: "live_events", Key: []string{"id"}, JSON: []string{"event", "raw"}, Words: []string{"type"}, Run: eventsOf, Agent: eventsInSession},
 	{
 		Table: "live_imports", Key: []string{"run", "source"}, JSON: []string{"text"}, Names: []string{"path"},
-		Words: []string{"digest", "stamp"}, Run: textsOf,
+		Words: []string{"digest", "stamp"}, Run: textsOf, Agent: textsInSession,
 	},
 	{Table: "live_copies", Names: []string{"path"}},
 	{Table: "live_append_keys", Names: []string{"append_key"}, Words: []string{"sequence", "digest"}},
@@ -73,15 +83,17 @@ var TextColumns = []Texts{
 
 	{
 		Table: "checkpoints", Key: []string{"id"}, Plain: []string{"paused_stage_id", "prompt", "problem"}, Names: []string{"run_id"},
-		Words: []string{"state", "created_at_text", "lease_boot_id"}, Run: `scope = ? AND run_id = ?`,
+		Words: []string{"state", "created_at_text", "lease_boot_id"}, Run: `scope = ? AND run_id = ?`, Agent: ofRunsByAgent,
 	},
 	{
 		Table: "checkpoint_documents", Key: []string{"checkpoint"}, JSON: []string{"document"},
-		Run: `checkpoint IN (SELECT id FROM checkpoints WHERE scope = ? AND run_id = ?)`,
+		Run:   `checkpoint IN (SELECT id FROM checkpoints WHERE scope = ? AND run_id = ?)`,
+		Agent: `checkpoint IN (SELECT id FROM checkpoints WHERE ` + ofRunsByAgent + `)`,
 	},
 	{
 		Table: "checkpoint_history", Key: []string{"id"}, Plain: []string{"decision", "decided_by", "paused_stage_id", "prompt"},
-		Names: []string{"run_id"}, Words: []string{"ending", "created_at_text", "owner_program"}, Run: `scope = ? AND run_id = ?`,
+		Names: []string{"run_id"}, Words: []string{"ending", "created_at_text", "owner_program"},
+		Run: `scope = ? AND run_id = ?`, Agent: ofRunsByAgent,
 	},
 
 	{Table: "worker_runtimes", Key: []string{"key"}, Plain: []string{"display_name"}, Names: []string{"runtime_id"}, Words: []string{"status"}},
