@@ -2,14 +2,17 @@ package db_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	"selvedge/migrations"
 )
 
 // half fills a table with rows of 1 KB and deletes every other one.
@@ -143,5 +146,74 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 	}
 	if _, err := db.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"), db.Options{MustExist: true}); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of none: %v", err)
+	}
+}
+
+func TestACutThatAReadPreventedComesAfterItAndKeepsNobodyWaiting(t *testing.T) {
+	path, d := openTable(t, numbers)
+	half(t, d)
+	other := dbtest.OpenAt(t, path, db.Options{})
+	reading, enough := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = other.Read(t.Context(), "read", func(rx *db.Rx) error {
+			err := rx.Get(new(int), "SELECT count(*) FROM numbers")
+			close(reading)
+			<-enough
+			return err
+		})
+	})
+	<-reading
+	if err := d.GiveBack(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if sizeOf(t, path+"-wal") == 0 {
+		t.Fatal("the WAL was cut off under a read")
+	}
+	close(enough)
+	wg.Wait()
+	began := time.Now()
+	count(t, d, "true")
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("a read waited %v for a gap that nobody uses", took)
+	}
+	await(t, "the cut", func() bool { return sizeOf(t, path+"-wal") == 0 })
+}
+
+// A meddler writes the file as another program when a copy of it is being checked.
+type meddler struct {
+	fs.FS
+	dir    string
+	meddle func()
+}
+
+func (m *meddler) Open(name string) (fs.File, error) {
+	parts, err := filepath.Glob(filepath.Join(m.dir, ".selvedge-*.part"))
+	if err == nil && len(parts) > 0 && m.meddle != nil {
+		meddle := m.meddle
+		m.meddle = nil
+		meddle()
+	}
+	return m.FS.Open(name)
+}
+
+func TestCompactLosesNothingThatAnotherProgramWritesMeanwhile(t *testing.T) {
+	path, d := openTable(t, numbers)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := &meddler{FS: migrations.SQLite(), dir: filepath.Dir(path), meddle: func() {
+		outside(t, path, "INSERT INTO numbers (name, n) VALUES ('meanwhile', 1)")
+	}}
+	_, err := db.Compact(t.Context(), path, db.Options{MustExist: true}.WithLadder(m, migrations.Steps, migrations.Views()))
+	if !errors.Is(err, db.ErrBusy) || db.Hint(err) == "" {
+		t.Errorf("it gave %v, hint %q", err, db.Hint(err))
+	}
+	if m.meddle != nil {
+		t.Fatal("nothing was written meanwhile")
+	}
+	d = dbtest.OpenAt(t, path, db.Options{})
+	if n := count(t, d, "name = 'meanwhile'"); n != 1 {
+		t.Errorf("%d rows are left of what the other program wrote", n)
 	}
 }

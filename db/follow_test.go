@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -393,5 +395,30 @@ func TestWhoLooksAtOpenStreamsMissesNothingOfTheOthers(t *testing.T) {
 		if err != nil || told != step.told {
 			t.Fatalf("behind %s it was told %q, %v", step.change, told, err)
 		}
+	}
+}
+
+func TestWhoStopsFollowingLeavesNothingBehind(t *testing.T) {
+	d, ctx := dbtest.Open(t, db.Options{}), t.Context() // which goes on
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name) VALUES ('one')`)
+	follow := func() weak.Pointer[[1 << 10]byte] {
+		seen := new([1 << 10]byte)
+		items := db.FollowAll(ctx, d, ringing, nil, db.Heads[string]{Between: func(*db.Rx, int64, int64) ([]db.Head[string], error) {
+			seen[0]++
+			return nil, errors.New("enough")
+		}})
+		for range items {
+			break
+		}
+		return weak.Make(seen)
+	}
+	seen := follow()
+	end := time.Now().Add(10 * time.Second)
+	for seen.Value() != nil && time.Now().Before(end) {
+		runtime.GC()
+	}
+	if seen.Value() != nil {
+		t.Error("what a follower looked at stays in memory")
 	}
 }

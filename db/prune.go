@@ -66,7 +66,9 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 	gone := func(thing Ended) {
 		done.Removed++
 		done.Bytes += thing.Bytes
-		d.work.pruned.Add(thing.Bytes)
+		if !policy.DryRun {
+			d.work.pruned.Add(thing.Bytes)
+		}
 		if policy.Each != nil {
 			policy.Each(Gone{Of: thing.Of, ID: thing.ID, Bytes: thing.Bytes})
 		}
@@ -132,9 +134,13 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 		for i, thing := range page {
 			ended++
 			counts[thing.Of]++
-			bytes += thing.Bytes
-			over := policy.beyondCount(counts[thing.Of]) || policy.beyondBytes(bytes) || policy.beyondAge(now, thing.At)
-			if over && !pinned[i] && !thing.Held && !slices.Contains(policy.Pinned, thing.ID) {
+			stays := pinned[i] || thing.Held || slices.Contains(policy.Pinned, thing.ID)
+			over := policy.beyondCount(counts[thing.Of]) || policy.beyondAge(now, thing.At)
+			if !over || stays { // what another limit removes takes none of the bytes
+				bytes += thing.Bytes
+				over = over || policy.beyondBytes(bytes)
+			}
+			if over && !stays {
 				planned = append(planned, thing)
 			}
 		}

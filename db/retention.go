@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -206,27 +207,43 @@ func (d *DB) Pins(ctx context.Context, scope string, at At) (page Page[Pinned], 
 		return page, err
 	}
 	err = d.Read(ctx, "list pins", func(rx *Rx) error {
-		var after Pinned
-		if at.After != "" {
-			if err := rx.ReadCursor(pinsList, at.After, nil, &after.Store, &after.ID, &after.Owner); err != nil {
-				return err
-			}
-		}
 		page = Page[Pinned]{}
 		id, ok, err := rx.Scope(scope)
-		if err != nil || !ok {
+		if err != nil {
 			return err
 		}
-		var rows []Pinned
-		if err := rx.Select(&rows, sqlPins, id, after.Store, after.ID, after.Owner, room.Items+1); err != nil {
-			return err
+		var after Pinned
+		if at.After != "" {
+			of := []int64{0}
+			if err := rx.ReadCursor(pinsList, at.After, of, &after.Store, &after.ID, &after.Owner); err != nil {
+				return err
+			}
+			if of[0] != id {
+				return NotThisCursor(at.After)
+			}
 		}
-		if page.Items = rows; len(rows) > room.Items {
-			page.Items = rows[:room.Items]
-			last := page.Items[room.Items-1]
-			page.Next = rx.Cursor(pinsList, nil, last.Store, last.ID, last.Owner)
+		if !ok {
+			return nil
 		}
-		return nil
+		items := rx.pins(id, after, room.Items+1)
+		page, err = FillPage(room, items, func(p *Pinned) int { return 64 + len(p.Store) + len(p.ID) + len(p.Owner) }, func(p *Pinned) string {
+			return rx.Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
+		})
+		return err
 	})
 	return page, err
+}
+
+func (rx *Rx) pins(scope int64, after Pinned, most int) iter.Seq2[Pinned, error] {
+	return func(yield func(Pinned, error) bool) {
+		for row, err := range rx.Query(sqlPins, scope, after.Store, after.ID, after.Owner, most) {
+			var p Pinned
+			if err == nil {
+				err = row.Scan(&p.Store, &p.ID, &p.Owner)
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
 }

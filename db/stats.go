@@ -38,9 +38,9 @@ type Work struct {
 	OldestRead    string        // why of the read that has been going on for longest; "" when there is none
 	OldestReadFor time.Duration // how long
 
-	Followers   int // streams that are followed
-	CatchingUp  int // of the followers of one thing, those who have not read everything that is there
-	PrunedBytes int64
+	Followers   int   // streams that are followed
+	CatchingUp  int   // of the followers of one thing, those who have not read everything that is there
+	PrunedBytes int64 // that Prune of live, agents, checkpoints and workers removed, about; runs prune and collect for themselves
 }
 
 // CallersPerCommit is how many calls shared a commit on average; 0 before the first.

@@ -267,8 +267,9 @@ func joinOverview[R comparable](
 	if o, err = findOverview(d, key, heads); err != nil {
 		return nil, now, nil, err
 	}
-	leave = sync.OnceFunc(o.leave)
-	context.AfterFunc(ctx, leave)
+	once := sync.OnceFunc(o.leave)
+	stop := context.AfterFunc(ctx, once)
+	leave = func() { stop(); once() }
 	if now, err = o.now(ctx); err != nil {
 		leave()
 	}
@@ -425,6 +426,9 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 		if open, err = o.heads.Open(rx, mostOpen); err != nil {
 			return err
 		}
+		if len(open) == mostOpen {
+			return nil
+		}
 		for _, key := range slices.Concat(open, o.open) {
 			if _, twice := looked[key]; twice {
 				continue
@@ -442,9 +446,10 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	})
 	if err != nil || more || len(open) == mostOpen {
 		if err == nil {
-			return o.atAll(ctx)
+			heads, err = o.atAll(ctx)
+			o.seldom = 0 // it may come after each commit
 		}
-		return nil, err
+		return heads, err
 	}
 	o.mu.Lock()
 	before := o.last.heads

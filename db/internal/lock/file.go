@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens a file that is only ever locked, and makes it where it is missing, as MakeFile does.
+// OpenFile opens a file that is only ever locked, and makes it where it is missing, as MakeFile does. It follows no link: who
+// may write the folder must not have root open, and give away, a file elsewhere.
 func OpenFile(path string) (*os.File, error) {
 	beside, mode, err := besides(path)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC, 0)
+		file, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			return os.Open(path) // an flock needs no right to write
+			return os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0) // an flock needs no right to write
 		case err == nil:
 			return adopt(file, beside, mode)
 		case !errors.Is(err, fs.ErrNotExist):
@@ -59,14 +60,19 @@ func besides(path string) (beside fs.FileInfo, mode fs.FileMode, err error) {
 }
 
 // adopt gives a file the mode, owner and group that the file beside it has now: the umask took some of the mode, or the file
-// was made, or changed, after what lies beside it. Who may not do that leaves it to who may.
+// was made, or changed, after what lies beside it. Who may not do that leaves it to who may. A file that has another name too is
+// left alone: it is not of our making.
 func adopt(file *os.File, beside fs.FileInfo, mode fs.FileMode) (*os.File, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	is := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || is.Nlink > 1 {
+		return file, nil
+	}
 	if beside != nil {
-		is, want := info.Sys().(*syscall.Stat_t), beside.Sys().(*syscall.Stat_t)
+		want := beside.Sys().(*syscall.Stat_t)
 		if is.Uid != want.Uid && file.Chown(int(want.Uid), int(want.Gid)) != nil || is.Gid != want.Gid {
 			_ = file.Chown(-1, int(want.Gid))
 		}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/jmoiron/sqlx"
+	"golang.org/x/sys/unix"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
@@ -115,12 +115,18 @@ func (e *Engine) fill(ctx context.Context, path string) (err error) {
 	return syncFile(path)
 }
 
-// likeFile gives the file at path the mode and the owner of another one, which it is to replace.
-func likeFile(path string, other fs.FileInfo) error {
-	if err := os.Chmod(path, other.Mode().Perm()); err != nil {
+// likeFile gives the file at path, which lies there and is no link, the mode and the owner of another one, which it is to
+// replace.
+func likeFile(path string, other fs.FileInfo) (err error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
 		return err
 	}
-	own, err := os.Stat(path)
+	defer func() { err = closeAfter(file, err) }()
+	if err := file.Chmod(other.Mode().Perm()); err != nil {
+		return err
+	}
+	own, err := file.Stat()
 	if err != nil {
 		return err
 	}
@@ -128,7 +134,7 @@ func likeFile(path string, other fs.FileInfo) error {
 	if was.Uid == is.Uid && was.Gid == is.Gid {
 		return nil
 	}
-	if err := os.Chown(path, int(was.Uid), int(was.Gid)); err != nil {
+	if err := file.Chown(int(was.Uid), int(was.Gid)); err != nil {
 		return fmt.Errorf("give the new file to the owner of the old one: %w", err)
 	}
 	return nil
@@ -162,7 +168,7 @@ func emptied(ctx context.Context, path string, o Config) error {
 	if err != nil || !there {
 		return err
 	}
-	pool, err := sqlx.Open("sqlite", dataSource(path, roleWriter))
+	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
 		return err
 	}

@@ -210,6 +210,9 @@ func (e *Engine) mending(ctx context.Context, begin func(context.Context, damage
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	if _, err := handleOf(conn); err != nil {
+		return nil, err
+	}
 	if begin != nil {
 		if err := begin(ctx, conn); err != nil {
 			return nil, err

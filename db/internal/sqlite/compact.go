@@ -94,6 +94,10 @@ func compact(ctx context.Context, path string, config Config) (c Compacted, err 
 	if err := e.checkpointed(ctx); err != nil {
 		return c, err
 	}
+	whole, err := os.Stat(e.path)
+	if err != nil {
+		return c, err
+	}
 	p, err := newPart(ctx, filepath.Dir(e.path))
 	if err != nil {
 		return c, err
@@ -107,6 +111,9 @@ func compact(ctx context.Context, path string, config Config) (c Compacted, err 
 		return c, err
 	}
 	if err := e.unused(); err != nil {
+		return c, err
+	}
+	if err := e.unchanged(whole); err != nil {
 		return c, err
 	}
 	if err := e.removeBeside(); err != nil {
@@ -160,6 +167,22 @@ func (e *Engine) unused() error {
 		err = &engine.Failure{
 			Kind: engine.ErrBusy, Hint: "close the programs that have the file open, and try again",
 			Err: errors.New("another program, such as sqlite3, has the file open"),
+		}
+	}
+	return err
+}
+
+// unchanged reports, as ErrBusy, that the file is not as it was when all its content lay in it: such a program came and went.
+func (e *Engine) unchanged(was os.FileInfo) error {
+	is, err := os.Stat(e.path)
+	if err != nil {
+		return err
+	}
+	wal, err := sizeOf(e.path + "-wal")
+	if err == nil && (wal > 0 || is.Size() != was.Size() || !is.ModTime().Equal(was.ModTime())) {
+		err = &engine.Failure{
+			Kind: engine.ErrBusy, Hint: "the file is as that program left it: try again when it is done",
+			Err: errors.New("another program wrote the file while it was copied"),
 		}
 	}
 	return err

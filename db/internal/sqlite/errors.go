@@ -45,6 +45,7 @@ func (h handle) failure(err error) error {
 	switch primary(err) {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
 		errno = h.errno()
+		_ = h.unread() // so that damage that is found later is not taken for this error
 	case sqlite3.SQLITE_CORRUPT:
 		errno = h.unread()
 	}

@@ -141,18 +141,26 @@ func (w *writer) finish() {
 
 // count keeps what a commit was for those who observe.
 func (w *writer) count(group []*request, took time.Duration) {
-	callers := int64(0)
+	callers := 0
 	for _, r := range group {
-		r.result.Group, r.result.Commit = len(group), took
-		if !r.care {
+		if r.committed() {
 			callers++
 		}
 	}
-	if callers > 0 {
-		w.counted.callers.Add(callers)
-		w.counted.commits.Add(1)
+	if callers == 0 {
+		return
 	}
+	for _, r := range group {
+		if r.committed() {
+			r.result.Group, r.result.Commit = callers, took
+		}
+	}
+	w.counted.callers.Add(int64(callers))
+	w.counted.commits.Add(1)
 }
+
+// committed reports whether a caller's work is in a commit that its group got.
+func (r *request) committed() bool { return r.write != nil && !r.care && !r.result.Failed() }
 
 // uncommitted answers a group whose COMMIT failed, once it is settled what became of it.
 func (w *writer) uncommitted(commit error) {
@@ -188,7 +196,7 @@ func (w *writer) answerNext() {
 		r.tx.afterwards = r.tx.afterwards[1:]
 		w.engine.config.Callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 			if out.Gone() && r.hook == nil {
-				out.Committed = true
+				out.Committed, out.Group, out.Commit = true, r.result.Group, r.result.Commit
 				r.hook = &out
 			}
 		})

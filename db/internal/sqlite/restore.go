@@ -223,13 +223,23 @@ func (e *Engine) removeBeside() error {
 }
 
 // checkpointed has SQLite put everything into the file itself.
-func (e *Engine) checkpointed(ctx context.Context) error {
+func (e *Engine) checkpointed(ctx context.Context) (err error) {
 	pool, err := openPool(e.path, roleWriter, 1)
 	if err != nil {
 		return err
 	}
+	defer func() { err = closeAfter(pool, err) }()
+	conn, err := pool.Connx(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(conn, err) }()
+	h, err := handleOf(conn)
+	if err != nil {
+		return err
+	}
 	var size walSize
-	err = closeAfter(pool, pool.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
+	err = h.failure(conn.GetContext(ctx, &size, "PRAGMA wal_checkpoint(TRUNCATE)"))
 	if err == nil && size.Busy != 0 {
 		err = fmt.Errorf("%w: another program reads or writes the file", engine.ErrBusy)
 	}

@@ -60,6 +60,10 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 		return err
 	}
 	if _, err := s.conn.ExecContext(ctx, "VACUUM"); err != nil {
+		err = s.failure(err)
+		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.ErrFull { //nolint:errorlint // a kind is one of ours
+			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's temporary folder, or name another one in SQLITE_TMPDIR"
+		}
 		return err
 	}
 	for began := time.Now(); ; {

@@ -283,11 +283,13 @@ func (h handle) unread() (errno syscall.Errno) {
 		tls := libc.NewTLS()
 		defer tls.Close()
 		for _, which := range []int32{sqlite3.SQLITE_FCNTL_FILE_POINTER, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER} {
-			if at := fileOf(tls, h.db, which); at != 0 {
-				file := *(**sqlite3.TunixFile)(unsafe.Pointer(&at))
-				errno = max(errno, syscall.Errno(file.FlastErrno))
-				file.FlastErrno = 0 // reads that go well leave it
+			at := fileOf(tls, h.db, which)
+			if at == 0 { // a database in memory has a journal, which is no file either
+				break
 			}
+			file := *(**sqlite3.TunixFile)(unsafe.Pointer(&at))
+			errno = max(errno, syscall.Errno(file.FlastErrno))
+			file.FlastErrno = 0 // reads that go well leave it
 		}
 		return nil
 	})

@@ -116,6 +116,13 @@ func (s *space) run() {
 // look is one step. It tells how many pages the next one, in a moment, is to give back; 0 for none.
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
+	ctx := s.ctx
+	if s.engine.reads.asked.Load() { // new reads wait for a gap: try whether there is one, for no longer than they wait
+		s.cut.Store(true)
+		var leave context.CancelFunc
+		ctx, leave = context.WithTimeout(ctx, GapPatience)
+		defer leave()
+	}
 	if step == 0 && !s.cut.Load() {
 		free, err := s.freePages()
 		if err != nil || free <= fewFree {
@@ -123,9 +130,10 @@ func (s *space) look(step int64) (next int64) {
 		}
 		return min(max(free/spaceSteps, leastStep), mostStep)
 	}
-	left, err := s.giveBack(s.ctx, step)
+	left, err := s.giveBack(ctx, step)
 	switch {
-	case err != nil: // the disk is full, say: the next write comes by again
+	case err != nil: // the disk is full, say, or another process stopped in its turn: the next write comes by again
+		s.engine.reads.open()
 		return 0
 	case step == 0 && left > fewFree:
 		return min(max(left/spaceSteps, leastStep), mostStep)

@@ -26,11 +26,12 @@ var GapPatience = 5 * time.Second
 
 // walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
 type walCare struct {
-	lookIn   int64 // commits until the next look
-	since    int64 // commits since the last one
-	seen     int64 // pages at the last one
-	above    int64 // pages from which a gap is wanted
-	asked    time.Time
+	lookIn   int64     // commits until the next look
+	since    int64     // commits since the last one
+	seen     int64     // pages at the last one
+	above    int64     // pages from which a gap is wanted
+	asked    time.Time // for the gap; zero: nobody asks
+	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
 }
 
@@ -48,6 +49,7 @@ func (w *writer) boundWAL() {
 	}
 	size, err := w.session.checkpoint("NOOP")
 	if err != nil {
+		w.openGap()
 		return
 	}
 	w.engine.space.walPages.Store(size.Log)
@@ -55,7 +57,7 @@ func (w *writer) boundWAL() {
 		w.engine.space.lookAtDisk()
 	}
 	above := min(max(c.above, WALRestartPages), w.engine.space.walLimit())
-	if cut := w.engine.space.cut.Swap(false); cut || size.Log > above {
+	if cut := w.engine.space.cut.Swap(false) || c.cut; cut || size.Log > above {
 		w.restartWAL(size, cut)
 	} else if !c.asked.IsZero() {
 		w.openGap()
@@ -105,12 +107,15 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 			c.notUntil = now.Add(gapAgain)
 		}
 		w.openGap()
+	default: // nobody may write again: space comes by, until there was a gap or patience is over
+		c.cut = cut
+		w.engine.space.touched()
 	}
 }
 
 func (w *writer) openGap() {
 	if !w.wal.asked.IsZero() {
-		w.wal.asked = time.Time{}
+		w.wal.asked, w.wal.cut = time.Time{}, false
 		w.engine.reads.open()
 	}
 }
