@@ -408,8 +408,8 @@ func TestWhoStopsFollowingLeavesNothingBehind(t *testing.T) {
 			seen[0]++
 			return nil, errors.New("enough")
 		}})
-		for range items {
-			break
+		if told, _ := hear(t, items, 1); len(told) != 1 {
+			t.Errorf("it was told %q", told)
 		}
 		return weak.Make(seen)
 	}
