@@ -48,7 +48,7 @@ func (e eraser) plain(text []byte) ([]byte, int64) {
 // erased.
 var keptMembers = []string{
 	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref", "start", "from", "to",
-	"timestamp", "output_key", "record_version", "version", "workflow_id",
+	"timestamp", "output_key", "failure_behavior", "record_version", "version", "workflow_id",
 }
 
 func keptMember(name string) bool {
@@ -56,13 +56,20 @@ func keptMember(name string) bool {
 		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
-// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave back. In these nothing is the
+// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave back, and stateMembers those of
+// the document of a workflow that hold any JSON; its outputs and results are of stages, and have types. In these nothing is the
 // program's own.
-var toolMembers = []string{"parameters", "output", "args", "arguments", "input", "result"}
+var (
+	toolMembers  = []string{"parameters", "output", "args", "arguments", "input", "result"}
+	stateMembers = []string{
+		"wf_state", "final_state", "state_changes", "metadata", "config", "parameters", "context", "response", "data", "value",
+		"expected_value", "expected_effects",
+	}
+)
 
 // json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is the program's own. It is the
-// text of a column of that name; in a document, which is of a workflow or an agent, an output is a stage's and has a type. A string that becomes shorter without its escapes has blanks behind it. Text that
-// is no JSON, a torn line say, is gone over as JSON as far as it goes, and then as text.
+// text of a column of that name. A string that becomes shorter without its escapes has blanks behind it. Text that is no JSON, a
+// torn line say, is gone over as JSON as far as it goes, and then as text.
 func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if e.pattern == nil && !json.Valid(text) {
 		return e.plain(text)
@@ -79,8 +86,11 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 		member string // it is in, and so are the elements of a list
 		bare   bool   // nothing of it is kept
 	}
-	ofTools := func(member string) bool { return column != "document" && slices.Contains(toolMembers, member) }
-	in := value{column, ofTools(column)}
+	bare := toolMembers
+	if column == "document" {
+		bare = stateMembers
+	}
+	in := value{column, slices.Contains(bare, column)}
 	var around []value
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
@@ -91,7 +101,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 			if isName {
 				in = value{bare: len(around) > 0 && around[len(around)-1].bare}
 				_ = json.Unmarshal(literal, &in.member)
-				in.bare = in.bare || ofTools(in.member)
+				in.bare = in.bare || slices.Contains(bare, in.member)
 			}
 			if e.pattern != nil || !isName && (in.bare || !keptMember(in.member)) {
 				if piece, ok := e.literal(literal); ok {

@@ -18,7 +18,7 @@ import (
 type Redaction struct {
 	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes. nil
 	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses, names of members, and numbers
-	// other than those that tools were given and gave back, stay.
+	// outside of what tools were given and gave back, and of the state of a workflow, stay.
 	Pattern *regexp.Regexp
 	// Scope is where Run and Agent are. A Pattern alone goes over the whole file.
 	Scope string

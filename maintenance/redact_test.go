@@ -3,6 +3,7 @@ package maintenance_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -270,8 +271,18 @@ func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	paused := checkpoints.NewStore(d, checkpoints.Options{})
+	if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{
+		RunID: "one", PausedStageID: "gate", CreatedAt: theTime, WFState: map[string]json.RawMessage{"code": []byte(`"hush"`), "pin": []byte(`4711`)},
+		StageResults: []checkpoints.StageResult{{StageID: "s", Status: checkpoints.StageSucceeded, Output: []byte(`{"type":"approval","response":` + secrets + `}`)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
 		t.Fatal(err)
+	}
+	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 || p.StageResults[0].Status != checkpoints.StageSucceeded {
+		t.Errorf("the checkpoint is %+v, %v", p, err)
 	}
 	for _, piece := range []string{"hush", "4711", "8128"} {
 		if bytes.Contains(filesOf(t, d.Path()), []byte(piece)) {
