@@ -151,7 +151,6 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 
 func TestACutThatAReadPreventedComesAfterItAndKeepsNobodyWaiting(t *testing.T) {
 	path, d := openTable(t, numbers)
-	half(t, d)
 	other := dbtest.OpenAt(t, path, db.Options{})
 	reading, enough := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-	"weak"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -398,27 +396,32 @@ func TestWhoLooksAtOpenStreamsMissesNothingOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestWhoStopsFollowingLeavesNothingBehind(t *testing.T) {
-	d, ctx := dbtest.Open(t, db.Options{}), t.Context() // which goes on
+// A longContext counts what waits for its end, which does not come.
+type longContext struct {
+	context.Context
+	waiting atomic.Int64
+}
+
+func (*longContext) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c *longContext) AfterFunc(func()) (stop func() bool) {
+	c.waiting.Add(1)
+	return sync.OnceValue(func() bool {
+		c.waiting.Add(-1)
+		return true
+	})
+}
+
+func TestWhoStopsFollowingLeavesNothingWithItsContext(t *testing.T) {
+	d, ctx := dbtest.Open(t, db.Options{}), &longContext{Context: t.Context()}
 	write(t, d, bells)
 	write(t, d, `INSERT INTO bells (name) VALUES ('one')`)
-	follow := func() weak.Pointer[[1 << 10]byte] {
-		seen := new([1 << 10]byte)
-		items := db.FollowAll(ctx, d, ringing, nil, db.Heads[string]{Between: func(*db.Rx, int64, int64) ([]db.Head[string], error) {
-			seen[0]++
-			return nil, errors.New("enough")
-		}})
-		if told, _ := hear(t, items, 1); len(told) != 1 {
-			t.Errorf("it was told %q", told)
-		}
-		return weak.Make(seen)
+	items := listenAll(ctx, d)
+	meanwhile(t, d, `UPDATE bells SET rings = 1`)
+	if told, _ := hear(t, items, 1); len(told) != 1 || told[0] != "one 1" {
+		t.Errorf("it was told %q", told)
 	}
-	seen := follow()
-	end := time.Now().Add(10 * time.Second)
-	for seen.Value() != nil && time.Now().Before(end) {
-		runtime.GC()
-	}
-	if seen.Value() != nil {
-		t.Error("what a follower looked at stays in memory")
+	if n := ctx.waiting.Load(); n > 0 {
+		t.Errorf("%d calls wait for the end of the context", n)
 	}
 }

@@ -28,7 +28,7 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
-	left, err := s.freePages()
+	left, err := s.freePages(s.ctx)
 	for pages, before := int64(leastStep), int64(-1); err == nil && left > 0 && left != before; {
 		before = left
 		began := time.Now()

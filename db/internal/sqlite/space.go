@@ -124,7 +124,12 @@ func (s *space) look(step int64) (next int64) {
 		defer leave()
 	}
 	if step == 0 && !s.cut.Load() {
-		free, err := s.freePages()
+		ctx, leave := context.WithTimeout(ctx, spaceLook)
+		defer leave()
+		free, err := s.freePages(ctx)
+		if ctx.Err() != nil { // it waited for a gap, perhaps one that this goroutine is to try for
+			s.written.Store(true)
+		}
 		if err != nil || free <= fewFree {
 			return 0
 		}
@@ -147,8 +152,8 @@ func (s *space) look(step int64) (next int64) {
 
 // freePages reads how many there are. It takes no turn, since most looks find nothing to do, and a process that is stopped
 // keeps the turn it has.
-func (s *space) freePages() (free int64, err error) {
-	out := s.engine.Read(s.ctx, "look for free pages", func(x engine.Rx) error {
+func (s *space) freePages(ctx context.Context) (free int64, err error) {
+	out := s.engine.Read(ctx, "look for free pages", func(x engine.Rx) error {
 		return x.Get(&free, "PRAGMA freelist_count", nil)
 	})
 	return free, out.Err
