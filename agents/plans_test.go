@@ -43,7 +43,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlEnded":           {sqlAllEnded, "agents_by_end"},
 		"sqlEndedAside":      {sqlAllEnded, "agents_aside_by_end"},
 	} {
-		plan := planOf(t, d, c.query)
+		plan := dbtest.Plan(t, d, c.query)
 		if slices.Contains([]string{"sqlPaths", "sqlHeads"}, name) && !strings.Contains(plan, "COVERING") {
 			t.Errorf("%s reads rows:\n%s", name, plan)
 		}
@@ -52,31 +52,9 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		}
 	}
 	// What looks at all active agents has to sort them: the first match by id is the one.
-	if plan := planOf(t, d, sqlActive); scans(plan) {
+	if plan := dbtest.Plan(t, d, sqlActive); scans(plan) {
 		t.Errorf("sqlActive:\n%s", plan)
 	}
-}
-
-// planOf gives the steps of a statement's plan.
-func planOf(t *testing.T, d *db.DB, query string) string {
-	t.Helper()
-	var plan []struct {
-		ID      int64  `db:"id"`
-		Parent  int64  `db:"parent"`
-		NotUsed int64  `db:"notused"`
-		Detail  string `db:"detail"`
-	}
-	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-		return rx.Select(&plan, "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
-	})
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	var b strings.Builder
-	for _, step := range plan {
-		fmt.Fprintln(&b, step.Detail)
-	}
-	return b.String()
 }
 
 // scans reports whether a plan goes through a whole table or index.

@@ -31,22 +31,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"paused page":   {sqlSummaries + " AND c.state = 'paused'" + sqlPageOrder, byRun},
 		"claimed page":  {sqlSummaries + " AND c.state = 'claimed'" + sqlPageOrder, "checkpoints_claimed"},
 	} {
-		var plan []struct {
-			ID      int64  `db:"id"`
-			Parent  int64  `db:"parent"`
-			NotUsed int64  `db:"notused"`
-			Detail  string `db:"detail"`
-		}
-		err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-			return rx.Select(&plan, "EXPLAIN QUERY PLAN "+c.query, make([]any, strings.Count(c.query, "?"))...)
-		})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		steps := ""
-		for _, step := range plan {
-			steps += step.Detail + "\n"
-		}
+		steps := dbtest.Plan(t, d, c.query)
 		if !strings.Contains(steps, "INDEX "+c.index+" ") || strings.Contains(steps, "SCAN") || strings.Contains(steps, "TEMP B-TREE") {
 			t.Errorf("%s takes another way than %s:\n%s", name, c.index, steps)
 		}

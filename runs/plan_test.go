@@ -1,36 +1,12 @@
 package runs
 
 import (
-	"strings"
 	"testing"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 )
-
-// planOf is what SQLite says it will do, one step a line.
-func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
-	t.Helper()
-	var plan []string
-	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-		var rows []struct {
-			ID      int64  `db:"id"`
-			Parent  int64  `db:"parent"`
-			NotUsed int64  `db:"notused"`
-			Detail  string `db:"detail"`
-		}
-		err := rx.Select(&rows, "EXPLAIN QUERY PLAN "+query, args...)
-		for _, r := range rows {
-			plan = append(plan, r.Detail)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(plan, "\n")
-}
 
 // What a question costs must depend on its answer, and not on how many runs and records there are.
 func TestPlans(t *testing.T) {
@@ -65,11 +41,7 @@ func TestPlans(t *testing.T) {
 		{"the end of a trace", sqlTraceEnd, "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)\n" + seek},
 		{"a checkpoint of a run", sqlWaits, "SEARCH checkpoints USING COVERING INDEX sqlite_autoindex_checkpoints_1 (scope=? AND run_id=?)"},
 	} {
-		args := make([]any, strings.Count(c.query, "?"))
-		for i := range args {
-			args[i] = 1
-		}
-		if got := planOf(t, d, c.query, args...); got != c.want {
+		if got := dbtest.Plan(t, d, c.query); got != c.want {
 			t.Errorf("%s:\n%s\nnot\n%s", c.name, got, c.want)
 		}
 	}

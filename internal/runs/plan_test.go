@@ -8,29 +8,6 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// planOf is what SQLite says it will do, one step a line.
-func planOf(t *testing.T, d *db.DB, query string, args ...any) string {
-	t.Helper()
-	var plan []string
-	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-		var rows []struct {
-			ID      int64  `db:"id"`
-			Parent  int64  `db:"parent"`
-			NotUsed int64  `db:"notused"`
-			Detail  string `db:"detail"`
-		}
-		err := rx.Select(&rows, "EXPLAIN QUERY PLAN "+query, args...)
-		for _, r := range rows {
-			plan = append(plan, r.Detail)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(plan, "\n")
-}
-
 // What a question costs must depend on its answer, and not on how many runs and records there are.
 func TestPlans(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
@@ -43,11 +20,7 @@ func TestPlans(t *testing.T) {
 		sqlRefs:       "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)",
 		sqlStanding:   "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 	} {
-		args := make([]any, strings.Count(query, "?"))
-		for i := range args {
-			args[i] = 1
-		}
-		if got := planOf(t, d, query, args...); got != want {
+		if got := dbtest.Plan(t, d, query); got != want {
 			t.Errorf("%s:\n%s\nnot\n%s", query, got, want)
 		}
 	}

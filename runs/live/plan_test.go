@@ -28,7 +28,7 @@ func TestEveryListFindsItsRunsByAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range statements {
-			if plan := planOf(t, d, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder); !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") {
+			if plan := dbtest.Plan(t, d, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder); !strings.Contains(plan, c.index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("%+v: %s\n%s", c.filter, w.text, plan)
 			}
 		}
@@ -37,34 +37,8 @@ func TestEveryListFindsItsRunsByAnIndex(t *testing.T) {
 
 func TestTheViewOfEventsSeeksThoseOfARun(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	plan := planOf(t, d, `SELECT * FROM v_live_events WHERE run = ?`)
+	plan := dbtest.Plan(t, d, `SELECT * FROM v_live_events WHERE run = ?`)
 	if !strings.Contains(plan, "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)") {
 		t.Errorf("it does:\n%s", plan)
 	}
-}
-
-func planOf(t *testing.T, d *db.DB, query string) string {
-	t.Helper()
-	var plan []string
-	err := d.Read(t.Context(), "explain", func(rx *db.Rx) error {
-		var steps []struct {
-			ID      int64  `db:"id"`
-			Parent  int64  `db:"parent"`
-			NotUsed int64  `db:"notused"`
-			Detail  string `db:"detail"`
-		}
-		args := make([]any, strings.Count(query, "?"))
-		for i := range args {
-			args[i] = 1
-		}
-		err := rx.Select(&steps, "EXPLAIN QUERY PLAN "+query, args...)
-		for _, s := range steps {
-			plan = append(plan, s.Detail)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(plan, "\n")
 }
