@@ -146,25 +146,18 @@ type pastRow struct {
 
 // pastClaim is what of a claim goes into the history.
 type pastClaim struct {
-	Scope         int64   `db:"scope"`
-	RunID         string  `db:"run_id"`
-	PausedStageID *string `db:"paused_stage_id"`
-	Prompt        *string `db:"prompt"`
-	CreatedAt     *int64  `db:"created_at"`
-	CreatedAtText *string `db:"created_at_text"`
-	SavedAt       int64   `db:"saved_at"`
-	Size          int64   `db:"size"`
-	ClaimedAt     int64   `db:"claimed_at"`
-	Epoch         *int64  `db:"epoch"`
-	OwnerPid      *int64  `db:"owner_pid"`
-	OwnerProgram  *string `db:"owner_program"`
+	Scope int64 `db:"scope"`
+	documents.Pause
+	ClaimedAt    int64   `db:"claimed_at"`
+	Epoch        *int64  `db:"epoch"`
+	OwnerPid     *int64  `db:"owner_pid"`
+	OwnerProgram *string `db:"owner_program"`
 }
 
 func (r *pastRow) past() Past {
-	paused := documents.Row{CreatedAt: r.CreatedAt, CreatedAtText: r.CreatedAtText}
 	return Past{
 		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending), Decision: Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
-		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: paused.Created(),
+		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.Created(),
 		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
 		Pid: int(deref(r.OwnerPid)), Program: deref(r.OwnerProgram),
 	}
@@ -190,25 +183,17 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 		return false, err
 	}
 	columns := []any{
-		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), value(c.PausedStageID), value(c.Prompt), value(c.CreatedAt),
-		value(c.CreatedAtText), c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), value(c.Epoch), value(c.OwnerPid), value(c.OwnerProgram),
+		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt, c.CreatedAt, c.CreatedAtText,
+		c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch, c.OwnerPid, c.OwnerProgram,
 	}
 	_, err = tx.Exec(sqlKeep, append(columns, db.Checksum(columns...))...)
 	return true, err
 }
 
 // said is NULL for what nobody said.
-func said(text string) any {
+func said(text string) *string {
 	if text == "" {
 		return nil
 	}
-	return text
-}
-
-// value is what a column holds.
-func value[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
+	return &text
 }

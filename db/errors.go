@@ -152,7 +152,7 @@ func wrap(op string, err error) error {
 }
 
 // About says in an error of a store which thing it is about, where it names none yet: an *Error gets the entity and the id,
-// and any other error becomes one, with the operation and what hint knows to do. An entity of "" names nothing. The error
+// and any other error becomes one, with the operation and what hint, if there is one, knows to do. An entity of "" names nothing. The error
 // may be the caller's own, so it is copied, not changed.
 func About(err error, op, entity, id string, hint func(error) string) error {
 	if err == nil {
@@ -162,7 +162,7 @@ func About(err error, op, entity, id string, hint func(error) string) error {
 	switch {
 	case !ok:
 		e = &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
-		if e.Hint == "" {
+		if e.Hint == "" && hint != nil {
 			e.Hint = hint(err)
 		}
 	case e != err || e.Entity != "" || entity == "": //nolint:errorlint // only the outermost is made again

@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 	"iter"
+	"math"
 )
 
 const (
@@ -12,6 +13,14 @@ const (
 	MaxLimit = 1000
 	// MaxPageBytes is where a page ends that has not reached its limit: it holds fewer bytes, or one item.
 	MaxPageBytes = 1 << 20
+)
+
+const (
+	// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
+	NoLimit = math.MaxInt32
+	// BoundLimit is where a statement has its limit as a parameter. Where it is a bare "?", SQLite looks at its value to plan the
+	// statement, and so prepares it anew each time that it is bound; it does not look into a sum.
+	BoundLimit = `(? + 0)`
 )
 
 // An At says which part of a list is wanted. The zero value is the first page.

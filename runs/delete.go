@@ -199,7 +199,7 @@ const (
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, removed_at = excluded.removed_at`
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
-    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + traces.BoundLimit + `)`
+    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.

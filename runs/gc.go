@@ -39,12 +39,12 @@ const (
 	removableColumns = `SELECT key, run_id, agent_id, ended_at, ended_at_text FROM `
 
 	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ? AND (? OR agent_id > ?)
-ORDER BY agent_id LIMIT ` + traces.BoundLimit
+ORDER BY agent_id LIMIT ` + db.BoundLimit
 	// The oldest of an agent: its list from the other end.
 	sqlOldestOfAgent = removableColumns + `(SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
-    ORDER BY started_at, run_id DESC LIMIT ` + traces.BoundLimit + `) AS runs WHERE ` + unpinned
+    ORDER BY started_at, run_id DESC LIMIT ` + db.BoundLimit + `) AS runs WHERE ` + unpinned
 	sqlEndedBefore = removableColumns + `runs WHERE scope = ? AND (ended_at, key) > (?, ?) AND ended_at < ? AND ` + endedRuns + ` AND ` + unpinned + `
-ORDER BY ended_at, key LIMIT ` + traces.BoundLimit
+ORDER BY ended_at, key LIMIT ` + db.BoundLimit
 	sqlEndedAt = removableColumns + `runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns + ` AND ` + unpinned
 )
 

@@ -124,7 +124,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 
 const (
 	sqlRunsFrom   = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ?`
-	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + traces.BoundLimit
+	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
 )
 
 // conditions are a filter as SQL.
@@ -277,13 +277,13 @@ func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
 func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary, error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if after == nil {
-		return from.summaries(rx, summaryOrder+` LIMIT `+traces.BoundLimit, limit)
+		return from.summaries(rx, summaryOrder+` LIMIT `+db.BoundLimit, limit)
 	}
 	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID, after.ref.AgentID)
 	older := from.and(` AND started_at < ?`, after.startedAt)
 	return func(yield func(RunSummary, error) bool) {
 		for _, part := range []conditions{tied, older} {
-			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+traces.BoundLimit, limit) {
+			for run, err := range part.summaries(rx, summaryOrder+` LIMIT `+db.BoundLimit, limit) {
 				if !yield(run, err) || err != nil {
 					return
 				}

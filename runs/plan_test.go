@@ -24,7 +24,7 @@ func TestPlans(t *testing.T) {
 		} else {
 			query += ` AND started_at < ?`
 		}
-		return query + summaryOrder + ` LIMIT ` + traces.BoundLimit
+		return query + summaryOrder + ` LIMIT ` + db.BoundLimit
 	}
 	for _, c := range []struct{ name, query, want string }{
 		{"the list of an agent", page(Filter{Agent: new("a")}, false), "SEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>? AND started_at<?)\n" + seek},

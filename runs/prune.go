@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	traces "selvedge/internal/runs"
 )
 
 // Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by agents. Runs that are
@@ -66,7 +65,7 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 const (
 	sqlCountEnded  = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
 	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
-ORDER BY ended_at DESC, key DESC LIMIT ` + traces.BoundLimit
+ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
 	sqlUnpinned = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`

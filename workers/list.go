@@ -143,7 +143,7 @@ func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int
 	if behind != nil {
 		query, args = query+` AND w.worker_id > ?`, append(args, *behind)
 	}
-	err = rx.Select(&rows, query+` ORDER BY w.worker_id LIMIT `+workers.BoundLimit, append(args, limit)...)
+	err = rx.Select(&rows, query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...)
 	return rows, err
 }
 
@@ -168,7 +168,7 @@ func (r *Runtime) Find(ctx context.Context, prefix string, limit int) (found []W
 
 const (
 	sqlIDsFrom = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ?`
-	sqlByID    = ` ORDER BY worker_id LIMIT ` + workers.BoundLimit
+	sqlByID    = ` ORDER BY worker_id LIMIT ` + db.BoundLimit
 )
 
 // FindTx is Find inside a transaction.

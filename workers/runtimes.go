@@ -177,7 +177,7 @@ func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) (found []
 
 const (
 	sqlRuntimeIDsFrom = `SELECT runtime_id FROM worker_runtimes WHERE scope = ? AND runtime_id >= ?`
-	sqlByRuntimeID    = ` ORDER BY runtime_id LIMIT ` + workers.BoundLimit
+	sqlByRuntimeID    = ` ORDER BY runtime_id LIMIT ` + db.BoundLimit
 )
 
 // FindTx is Find inside a transaction.

@@ -112,7 +112,7 @@ func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 // [Runtime.Page] and [Runtime.All].
 func (r *Runtime) ListWorkers(ctx context.Context) (list []WorkerSummary, err error) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
-		rows, err := r.list(rx, WorkerFilter{}, nil, workers.NoLimit)
+		rows, err := r.list(rx, WorkerFilter{}, nil, db.NoLimit)
 		list = make([]WorkerSummary, len(rows))
 		for i := range rows {
 			list[i] = r.summary(&rows[i])
@@ -282,7 +282,7 @@ func (r *Runtime) expired() error {
 // searchEvents goes by the ids of an imported log in which they repeat or go back: from the beginning, whatever is not below
 // the cursor's id.
 func (r *Runtime) searchEvents(rx *db.Rx, row *workers.RuntimeRow, batch RuntimeEventBatch, limit uint64) (RuntimeEventBatch, error) {
-	rows, err := row.Events(rx, 0, workers.NoLimit)
+	rows, err := row.Events(rx, 0, db.NoLimit)
 	if err != nil {
 		return batch, err
 	}

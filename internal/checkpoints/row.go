@@ -17,8 +17,15 @@ const (
 
 // A Row is a row of checkpoints, without what only a claim has.
 type Row struct {
-	ID            int64   `db:"id"`
-	State         string  `db:"state"`
+	ID    int64  `db:"id"`
+	State string `db:"state"`
+	Pause
+	Checksum int64   `db:"checksum"`
+	Problem  *string `db:"problem"`
+}
+
+// A Pause is what a row, and the history after it, say of a run that paused.
+type Pause struct {
 	RunID         string  `db:"run_id"`
 	PausedStageID *string `db:"paused_stage_id"`
 	Prompt        *string `db:"prompt"`
@@ -26,8 +33,6 @@ type Row struct {
 	CreatedAtText *string `db:"created_at_text"`
 	SavedAt       int64   `db:"saved_at"`
 	Size          int64   `db:"size"`
-	Checksum      int64   `db:"checksum"`
-	Problem       *string `db:"problem"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -36,7 +41,7 @@ func checksum(document []byte) int64 { return int64(crc32.Checksum(document, cas
 
 // RowOf reads what the columns hold out of a document. State and SavedAt are the caller's to set.
 func RowOf(runID string, document []byte) Row {
-	r := Row{RunID: runID, Size: int64(len(document)), Checksum: checksum(document)}
+	r := Row{Pause: Pause{RunID: runID, Size: int64(len(document))}, Checksum: checksum(document)}
 	_, reason := readDocument(document, true)
 	if reason != "" {
 		r.Problem = &reason
@@ -154,14 +159,14 @@ func (f Stored) Refusal() error {
 }
 
 // Created is when the run paused, by its document; the zero time where that can't be read.
-func (r Row) Created() time.Time {
-	if r.CreatedAtText != nil {
-		if at, _, err := chrono.Parse(*r.CreatedAtText); err == nil {
+func (p *Pause) Created() time.Time {
+	if p.CreatedAtText != nil {
+		if at, _, err := chrono.Parse(*p.CreatedAtText); err == nil {
 			return at
 		}
 	}
-	if r.CreatedAt == nil {
+	if p.CreatedAt == nil {
 		return time.Time{}
 	}
-	return db.Time(*r.CreatedAt)
+	return db.Time(*p.CreatedAt)
 }

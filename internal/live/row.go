@@ -16,13 +16,6 @@ const (
 	maxPlace  = uint64(1)<<placeBits - 1 // the lower half of an event's id
 )
 
-// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
-const NoLimit = math.MaxInt32
-
-// BoundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares it
-// anew each time that it is bound; it does not look into a sum.
-const BoundLimit = `(? + 0)`
-
 // A Row is a run's row. What the run says in words is in Texts: an event writes the one, and seldom the other.
 type Row struct {
 	Key             int64   `db:"key"`
@@ -176,17 +169,9 @@ func (w *Row) End() int64 { return (w.Key + 1) << placeBits }
 // columns are the values of a row's columns from scope to first_place.
 func (w *Row) columns() []any {
 	return []any{
-		w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, orNull(w.CreatedAtMs), w.UpdatedAt, orNull(w.UpdatedAtMs),
-		w.EventCount, orNull(w.EventCountExact), w.KeptEvents, w.KeptBytes, orNull(w.Places), w.FirstPlace,
+		w.Scope, w.RunID, w.SessionID, w.Status, w.CreatedAt, w.CreatedAtMs, w.UpdatedAt, w.UpdatedAtMs,
+		w.EventCount, w.EventCountExact, w.KeptEvents, w.KeptBytes, w.Places, w.FirstPlace,
 	}
-}
-
-// orNull is what a pointer points at as a column has it.
-func orNull[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
 }
 
 // bytesOrNull is a blob as a column has it.
@@ -228,7 +213,7 @@ func (w *Row) Move(tx *db.Tx) error {
 }
 
 func (t *Texts) columns(run int64) []any {
-	return []any{run, t.Prompt, orNull(t.ResultText), orNull(t.Error), bytesOrNull(t.Further)}
+	return []any{run, t.Prompt, t.ResultText, t.Error, bytesOrNull(t.Further)}
 }
 
 // SetTexts writes other texts.

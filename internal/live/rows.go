@@ -8,9 +8,9 @@ import (
 
 const (
 	sqlAddEvent   = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
-	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ` + BoundLimit
-	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
+	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ` + db.BoundLimit
+	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
 	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
 )
 
@@ -156,7 +156,7 @@ func (w *Row) EventsBehind(rx *db.Rx, after *uint64, limit int64) ([]EventRecord
 		return records(rows)
 	}
 	// The column has one number for all of them.
-	if err := rx.Select(&rows, sqlLater, w.First(), w.End(), int64(maxInt64-1), int64(NoLimit)); err != nil {
+	if err := rx.Select(&rows, sqlLater, w.First(), w.End(), int64(maxInt64-1), int64(db.NoLimit)); err != nil {
 		return nil, err
 	}
 	events, err := records(rows)
@@ -171,7 +171,7 @@ func (w *Row) EventsBehind(rx *db.Rx, after *uint64, limit int64) ([]EventRecord
 
 // Record reads the run with its events.
 func (w *WholeRow) Record(rx *db.Rx) (Record, error) {
-	events, err := w.Events(rx, 0, NoLimit)
+	events, err := w.Events(rx, 0, db.NoLimit)
 	return Record{Snapshot: w.Snapshot(), Events: events}, err
 }
 
@@ -229,12 +229,12 @@ func (w *Row) FindBatch(rx *db.Rx, batch int64) (first uint64, found bool, err e
 // Weight is about how many bytes the event takes.
 func (w *EventRow) Weight() int { return 64 + len(w.Event) + len(w.Raw) }
 
-const sqlLastPlaces = `SELECT min(last.id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ` + BoundLimit + `) AS last`
+const sqlLastPlaces = `SELECT min(last.id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `) AS last`
 
 // LastPlaces gives the place of the first of the last events that are kept; found is false where none is.
 func (w *Row) LastPlaces(rx *db.Rx, events int64) (place int64, found bool, err error) {
 	var first *int64
-	if err := rx.Get(&first, sqlLastPlaces, w.First(), w.End(), min(events, NoLimit)); err != nil || first == nil {
+	if err := rx.Get(&first, sqlLastPlaces, w.First(), w.End(), min(events, db.NoLimit)); err != nil || first == nil {
 		return 0, false, err
 	}
 	return *first - w.First(), true, nil

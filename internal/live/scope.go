@@ -59,7 +59,7 @@ func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error)
 
 const (
 	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
-	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + BoundLimit
+	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
 	sqlEndedRuns = `SELECT key, run_id, session_id, updated_at, kept_bytes FROM live_runs
 WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled')`
 	// From the end of the list, or from behind a run of it.

@@ -157,7 +157,7 @@ func (r *recordRow) lineKind() LineKind {
 	return LineRecord
 }
 
-const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + BoundLimit
+const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
 
 // Refs gives the names of all runs of the scope, in the order in which they were made, those that no list shows too.
 func (t Table) Refs(ctx context.Context, d *db.DB) iter.Seq2[Ref, error] {

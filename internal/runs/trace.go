@@ -6,11 +6,7 @@ import (
 	"selvedge/db"
 )
 
-const sqlRecords = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + BoundLimit
-
-// BoundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares
-// it anew each time that it is bound, which takes as long as reading a trace; it does not look into a sum.
-const BoundLimit = `(? + 0)`
+const sqlRecords = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
 
 // PlacedRow is a row with its place in the trace.
 type PlacedRow struct {

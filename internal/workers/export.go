@@ -113,7 +113,7 @@ func (s *RuntimeSnapshot) document(given []byte, touched bool) ([]byte, error) {
 }
 
 func (w *RuntimeRow) eventLines(rx *db.Rx) (lines [][]byte, err error) {
-	rows, err := w.Events(rx, 0, NoLimit)
+	rows, err := w.Events(rx, 0, db.NoLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 }
 
 func (w *WorkerRow) entryLines(rx *db.Rx, ref Ref) (lines [][]byte, err error) {
-	rows, err := w.Entries(rx, 0, NoLimit)
+	rows, err := w.Entries(rx, 0, db.NoLimit)
 	if err != nil {
 		return nil, err
 	}

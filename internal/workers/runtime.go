@@ -15,14 +15,6 @@ const (
 	MaxEntries  = 1<<EntryBits - 1
 )
 
-const (
-	// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
-	NoLimit = math.MaxInt32
-	// BoundLimit is a limit to be bound. SQLite looks at the value of a bare "?" there to plan the statement, and so prepares it
-	// anew each time that it is bound; it does not look into a sum.
-	BoundLimit = `(? + 0)`
-)
-
 // A RuntimeRow is a runtime's row. The counters are of 64 bits without sign.
 type RuntimeRow struct {
 	Key                int64   `db:"key"`
@@ -84,18 +76,10 @@ func (w *RuntimeRow) Ordered() bool { return w.InOrder != 0 }
 
 func (w *RuntimeRow) columns() []any {
 	return []any{
-		w.Scope, w.RuntimeID, orNull(w.DisplayName), w.Status, w.MaxTranscript, w.MaxEvents, w.NextWorkerSequence, w.NextEventID,
+		w.Scope, w.RuntimeID, w.DisplayName, w.Status, w.MaxTranscript, w.MaxEvents, w.NextWorkerSequence, w.NextEventID,
 		w.NextDiagnosticID, w.NextPosition, w.FirstPosition, w.InOrder, w.Running, w.Stopped, w.Cancelled, w.Diagnostics,
-		orNull(w.CreatedAt), orNull(w.StoppedAt),
+		w.CreatedAt, w.StoppedAt,
 	}
-}
-
-// orNull is what a pointer points at as a column has it.
-func orNull[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return *p
 }
 
 // checksum covers the columns but the two that every event moves, so that an input need not read them all: those are held
@@ -165,7 +149,7 @@ func (w *RuntimeRow) Push(tx *db.Tx, worker *int64, kind, message string) (id ui
 }
 
 func (w *RuntimeRow) putEvent(tx *db.Tx, position int64, e Event, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), orNull(worker), e.Kind, e.Message, at, raw}
+	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at, raw}
 	_, err := tx.Exec(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 	return err
 }
@@ -187,7 +171,7 @@ func (w *RuntimeRow) Diagnose(tx *db.Tx, worker *int64, severity, code, message 
 }
 
 func (w *RuntimeRow) putDiagnostic(tx *db.Tx, place int64, d Diagnostic, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, orNull(worker), at, raw}
+	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker, at, raw}
 	_, err := tx.Exec(sqlAddDiagnostic, append(columns, db.Checksum(columns...))...)
 	return err
 }
@@ -207,7 +191,7 @@ type EventRow struct {
 const (
 	sqlEvents = `SELECT e.id, e.event_id, w.worker_id, e.kind, e.message, e.recorded_at, e.raw
 FROM worker_events AS e LEFT JOIN workers AS w ON w.key = e.worker
-WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + BoundLimit
+WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + db.BoundLimit
 	sqlDiagnostics = `
 SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.recorded_at, d.raw
 FROM worker_diagnostics AS d LEFT JOIN workers AS w ON w.key = d.worker
@@ -274,7 +258,7 @@ func (e *EventRow) Diagnostic(runtimeID string) (Diagnostic, error) {
 }
 
 const (
-	sqlPrunePlace  = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ` + BoundLimit
+	sqlPrunePlace  = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ` + db.BoundLimit
 	sqlPruneEvents = `DELETE FROM worker_events WHERE id > ? AND id < ?`
 )
 
@@ -315,7 +299,7 @@ func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string
 	if status != "" {
 		query, args = query+` AND r.status = ?`, append(args, status)
 	}
-	err = rx.Select(&rows, query+` ORDER BY r.runtime_id LIMIT `+BoundLimit, append(args, limit)...)
+	err = rx.Select(&rows, query+` ORDER BY r.runtime_id LIMIT `+db.BoundLimit, append(args, limit)...)
 	return rows, err
 }
 
@@ -329,9 +313,9 @@ func RuntimesByKey(rx *db.Rx, scope, behind, last int64) (rows []RuntimeRow, err
 }
 
 const (
-	sqlSomeWorkers   = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.runtime = ? ORDER BY w.worker_id LIMIT ` + BoundLimit
-	sqlDropEntries   = `DELETE FROM worker_entries WHERE id IN (SELECT id FROM worker_entries WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + BoundLimit + `)`
-	sqlDropDiagnoses = `DELETE FROM worker_diagnostics WHERE id IN (SELECT id FROM worker_diagnostics WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + BoundLimit + `)`
+	sqlSomeWorkers   = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.runtime = ? ORDER BY w.worker_id LIMIT ` + db.BoundLimit
+	sqlDropEntries   = `DELETE FROM worker_entries WHERE id IN (SELECT id FROM worker_entries WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `)`
+	sqlDropDiagnoses = `DELETE FROM worker_diagnostics WHERE id IN (SELECT id FROM worker_diagnostics WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `)`
 )
 
 // Shrink takes things out of a runtime that is about to be removed, about most rows at once: its workers, then its events. more

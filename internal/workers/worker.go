@@ -90,7 +90,7 @@ func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *Wo
 func (w *WorkerRow) columns() []any {
 	return []any{
 		w.Runtime, w.WorkerID, w.Status, w.TranscriptLen, w.NextSequence, w.LastEventID,
-		orNull(w.CreatedAt), orNull(w.LastInputAt), orNull(w.EndedAt),
+		w.CreatedAt, w.LastInputAt, w.EndedAt,
 	}
 }
 
@@ -171,13 +171,13 @@ func (q *Request) add(tx *db.Tx, worker int64) error {
 		role = q.Intent.Role
 		fallthrough
 	default:
-		purpose = orNull(q.Intent.Purpose)
+		purpose = q.Intent.Purpose
 	}
 	if q.Profile.Kind != ProfileDefault {
 		value = q.Profile.Value
 	}
 	columns := []any{
-		worker, q.Intent.Kind, objective, role, purpose, q.Profile.Kind, value, orNull(q.ConfigBundle), int64(len(q.Capabilities)),
+		worker, q.Intent.Kind, objective, role, purpose, q.Profile.Kind, value, q.ConfigBundle, int64(len(q.Capabilities)),
 		listColumn(q.Capabilities, appendCapability), listColumn(q.Workspaces, appendNamed), listColumn(q.Mounts, appendNamed),
 	}
 	_, err := tx.Exec(sqlAddRequest, append(columns, db.Checksum(columns...))...)
@@ -254,7 +254,7 @@ func readList[T any](column []byte, decode func([]byte) (T, error)) ([]T, error)
 
 const (
 	sqlAddEntry  = `INSERT INTO worker_entries (id, sequence, role, content, event_id, recorded_at, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEntries   = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + BoundLimit
+	sqlEntries   = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + db.BoundLimit
 	sqlFindBatch = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? AND batch = ? ORDER BY id LIMIT 1`
 )
 

@@ -143,7 +143,7 @@ func runEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
 const sqlRunHeads = `SELECT r.key, r.run_id, r.status, coalesce(r.places, r.event_count) AS next, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
 
-const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ? AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + live.BoundLimit
+const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ? AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
 
 const sqlRunKeys = `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM live_runs WHERE key > ? ORDER BY key LIMIT ?) AS next`
 

@@ -135,7 +135,7 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []str
 
 const (
 	sqlIDsFrom = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ?`
-	sqlByID    = ` ORDER BY run_id LIMIT ` + live.BoundLimit
+	sqlByID    = ` ORDER BY run_id LIMIT ` + db.BoundLimit
 )
 
 // FindTx is Find inside a transaction.
@@ -184,7 +184,7 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, limit int64) (
 	return rows, nil
 }
 
-const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + live.BoundLimit
+const inOrder = ` AND (r.created_at, r.key) > (?, ?) ORDER BY r.created_at, r.key LIMIT ` + db.BoundLimit
 
 // conditions are a part of a statement, with its arguments.
 type conditions struct {

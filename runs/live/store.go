@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 
 	"selvedge/db"
 )
@@ -148,14 +147,5 @@ func (s *Store) readScope(ctx context.Context, why string, fn func(rx *db.Rx, sc
 
 // named says in an error which run it is about.
 func named(why, runID string, err error) error {
-	var e *db.Error
-	if err == nil || errors.As(err, &e) && e.Entity != "" {
-		return err
-	}
-	if e == nil {
-		return &db.Error{Op: why, Entity: "live run", ID: runID, Err: err}
-	}
-	about := *e
-	about.Entity, about.ID = "live run", runID
-	return &about
+	return db.About(err, why, "live run", runID, nil)
 }
