@@ -25,7 +25,7 @@ const opFollow = "follow agents"
 
 // stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
 var stream = db.Stream[string, Change]{
-	Op: opFollow, Name: "agent", Born: string(Active), Keys: sqlKeys, End: entryEnd, Read: readChange,
+	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd, Read: readChange,
 }
 
 // Follow tells how an agent stands, and then tells it anew whenever its entry was written, by whichever process: when it was
@@ -57,12 +57,13 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 	}
 	query := fmt.Sprintf(sqlHeads, where)
 	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q takes large integers for one rune
-	return db.FollowAll(ctx, r.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, r.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
 		scope, ok, err := rx.Scope(r.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
-		return entryHeads(rx, query, append(slices.Clip(args), behind, last, scope))
+		err = rx.Select(&heads, query, append(slices.Clip(args), behind, last, scope)...)
+		return heads, err
 	}})
 }
 
@@ -136,38 +137,15 @@ func errLeftRegistry() error { return db.CursorExpired("the agent left the regis
 
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
-	sqlEntryEnd = `SELECT id, session_id, status, changes, 0 AS out FROM agents WHERE id = ? AND put_aside_at IS NULL`
+	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
 	sqlByKey    = registry.SQLRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
-	sqlHeads    = `SELECT a.id, a.session_id, a.status, a.changes, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
-	sqlKeys = `SELECT coalesce(max(id), 0) AS last, count(*) AS keys FROM (SELECT id FROM agents WHERE id > ? ORDER BY id LIMIT ?) AS next`
 )
 
-// A headRow is what an overview sees of an agent.
-type headRow struct {
-	ID      int64  `db:"id"`
-	Session string `db:"session_id"`
-	Status  string `db:"status"`
-	Changes int64  `db:"changes"`
-	Out     int64  `db:"out"`
-}
-
-func (h *headRow) place() db.Place { return db.Place{Key: h.ID, Seen: h.Changes, Status: h.Status} }
-
-func entryEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
-	var row headRow
-	found, err := rx.Find(&row, sqlEntryEnd, key)
-	return row.place(), found, err
-}
-
-func entryHeads(rx *db.Rx, query string, args []any) ([]db.Head[string], error) {
-	var rows []headRow
-	err := rx.Select(&rows, query, args...)
-	heads := make([]db.Head[string], len(rows))
-	for i := range rows {
-		heads[i] = db.Head[string]{Of: rows[i].Session, Place: rows[i].place(), Out: rows[i].Out != 0}
-	}
-	return heads, err
+func entryEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+	found, err = rx.Find(&end, sqlEntryEnd, key)
+	return end, found, err
 }
 
 // readChange reads how an agent stands, where that was written behind the place.

@@ -101,17 +101,14 @@ func (r *Registry) FindTx(rx *db.Rx, prefix string, limit int) (ids []string, er
 	}
 	err = r.readTx(rx, opFind, "", func(scope int64) error {
 		fresh := staleBefore(rx.Now())
-		if end, bounded := db.AfterPrefix(prefix); bounded {
-			return rx.Select(&ids, sqlIDsFrom+` AND a.session_id < ?`+sqlByID, scope, fresh, prefix, end, room.Items)
-		}
-		return rx.Select(&ids, sqlIDsFrom+sqlByID, scope, fresh, prefix, room.Items)
+		return rx.Select(&ids, sqlFindIDs, scope, fresh, prefix, db.AfterPrefix(prefix), room.Items)
 	})
 	return ids, err
 }
 
 const (
-	sqlIDsFrom = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` AND a.session_id >= ?`
-	sqlByID    = ` ORDER BY a.session_id LIMIT ?`
+	sqlFindIDs = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	AND a.session_id >= ? AND a.session_id < ? ORDER BY a.session_id LIMIT ?`
 
 	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`

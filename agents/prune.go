@@ -2,20 +2,19 @@ package agents
 
 import (
 	"context"
-	"math"
 
 	"selvedge/db"
 )
 
 const (
-	sqlEnded = `SELECT a.id, a.session_id, a.thread, coalesce(a.completed_at, a.started_at) AS ended_at,
+	sqlEnded = `SELECT a.id AS key, a.session_id AS id, a.thread AS of, coalesce(a.completed_at, a.started_at) AS ended_at,
 	500 + coalesce(octet_length(a.document), 0) + (SELECT coalesce(sum(60 + octet_length(q.path)), 0) FROM agent_context_queries q WHERE q.agent_id = a.id) AS bytes
 FROM agents a WHERE a.scope = ? AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ? AND (coalesce(a.completed_at, a.started_at), a.id) < (?, ?)`
 	// Two lists, each in the order of its index.
 	sqlAllEnded = sqlEnded + ` AND a.put_aside_at IS NOT NULL
 UNION ALL
 ` + sqlEnded + ` AND a.put_aside_at IS NULL
-ORDER BY ended_at DESC, id DESC LIMIT ?`
+ORDER BY ended_at DESC, key DESC LIMIT ?`
 	sqlPrune = `DELETE FROM agents WHERE id = ? AND status <> 'active' AND coalesce(completed_at, started_at) = ?`
 )
 
@@ -34,21 +33,8 @@ const prunedAtOnce = 500
 
 func endedAgents(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
 	stale := staleBefore(rx.Now())
-	if after.Key == 0 {
-		after.At, after.Key = math.MaxInt64, math.MaxInt64
-	}
-	args := []any{scope, stale, after.At, after.Key}
-	for row, err := range rx.Query(sqlAllEnded, append(append(args, args...), limit)...) {
-		var a db.Ended
-		if err == nil {
-			err = row.Scan(&a.Key, &a.ID, &a.Of, &a.At, &a.Bytes)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, a)
-	}
-	return list, nil
+	err = rx.Select(&list, sqlAllEnded, scope, stale, after.At, after.Key, scope, stale, after.At, after.Key, limit)
+	return list, err
 }
 
 // removeEnded removes an entry that was not brought back meanwhile.

@@ -16,7 +16,7 @@ const opFollow = "follow checkpoints"
 
 // stream is how checkpoints are followed. Positions count the changes of a row, of which the last one is kept.
 var stream = db.Stream[string, Summary]{
-	Op: opFollow, Name: "checkpoint", Born: string(Paused), Keys: sqlKeys, End: rowEnd, Read: readChange,
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd, Read: readChange,
 }
 
 // Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or given back, by whichever
@@ -42,18 +42,14 @@ func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, err
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
 		scope, ok, err := rx.Scope(s.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
-		var rows []headRow
-		err = rx.Select(&rows, sqlHeads, behind, last, scope)
-		heads := make([]db.Head[string], len(rows))
-		for i := range rows {
-			heads[i] = db.Head[string]{
-				Of: rows[i].RunID, Place: rows[i].place(), Out: f.State != "" && f.State != State(rows[i].State),
-			}
+		err = rx.Select(&heads, sqlHeads, behind, last, scope)
+		for i := range heads {
+			heads[i].Out = f.State != "" && f.State != State(heads[i].Status)
 		}
 		return heads, err
 	}})
@@ -125,26 +121,14 @@ const (
 	sqlKeyOf        = `SELECT c.id FROM checkpoints AS c WHERE c.scope = ? AND c.run_id = ?`
 	sqlWaitingFirst = ` ORDER BY c.state DESC LIMIT 1`
 	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
-	sqlRowEnd       = `SELECT id, run_id, state, changes FROM checkpoints WHERE id = ?`
+	sqlRowEnd       = `SELECT id AS key, changes AS seen, state AS status FROM checkpoints WHERE id = ?`
 	sqlByKey        = sqlSummary + `WHERE c.id = ?`
-	sqlHeads        = `SELECT id, run_id, state, changes FROM checkpoints WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
-	sqlKeys         = `SELECT coalesce(max(id), 0) AS last, count(*) AS keys FROM (SELECT id FROM checkpoints WHERE id > ? ORDER BY id LIMIT ?) AS next`
+	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status FROM checkpoints WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 
-// A headRow is what an overview sees of a checkpoint.
-type headRow struct {
-	ID      int64  `db:"id"`
-	RunID   string `db:"run_id"`
-	State   string `db:"state"`
-	Changes int64  `db:"changes"`
-}
-
-func (h *headRow) place() db.Place { return db.Place{Key: h.ID, Seen: h.Changes, Status: h.State} }
-
-func rowEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
-	var row headRow
-	found, err := rx.Find(&row, sqlRowEnd, key)
-	return row.place(), found, err
+func rowEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+	found, err = rx.Find(&end, sqlRowEnd, key)
+	return end, found, err
 }
 
 // readChange reads how a checkpoint stands, where that changed behind the place.

@@ -150,11 +150,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err er
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
 		var runs []documents.Run
-		if end, bounded := db.AfterPrefix(prefix); bounded {
-			err = rx.Select(&runs, sqlRunsFrom+` AND run_id < ?`+sqlByRun, scope, prefix, end, room.Items)
-		} else {
-			err = rx.Select(&runs, sqlRunsFrom+sqlByRun, scope, prefix, room.Items)
-		}
+		err := rx.Select(&runs, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
 		for _, run := range runs {
 			found = append(found, Ref{run.RunID, State(run.State)})
 		}
@@ -163,10 +159,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err er
 	return found, err
 }
 
-const (
-	sqlRunsFrom = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ?`
-	sqlByRun    = ` ORDER BY run_id, state LIMIT ?`
-)
+const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, state LIMIT ?`
 
 const (
 	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,

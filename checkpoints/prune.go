@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	sqlEnded = `SELECT id, run_id, completed_at, 150 + octet_length(run_id) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(paused_stage_id), 0)
+	sqlEnded = `SELECT id AS key, run_id AS id, run_id AS of, completed_at AS ended_at, 150 + octet_length(run_id) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(paused_stage_id), 0)
     + coalesce(octet_length(decision), 0) + coalesce(octet_length(decided_by), 0) AS bytes
-FROM checkpoint_history WHERE scope = ?`
+FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?) ORDER BY completed_at DESC, h.id DESC LIMIT ?`
 	sqlPrune = `DELETE FROM checkpoint_history WHERE id = ?`
 )
 
@@ -26,22 +26,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 const prunedAtOnce = 1000
 
 func endedClaims(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
-	query, args := sqlEnded, []any{scope}
-	if after.Key != 0 {
-		query, args = query+sqlHistoryAfter, append(args, after.At, after.Key)
-	}
-	for row, err := range rx.Query(query+sqlHistoryOrder, append(args, limit)...) {
-		var c db.Ended
-		if err == nil {
-			err = row.Scan(&c.Key, &c.ID, &c.At, &c.Bytes)
-		}
-		if err != nil {
-			return nil, err
-		}
-		c.Of = c.ID
-		list = append(list, c)
-	}
-	return list, nil
+	err = rx.Select(&list, sqlEnded, scope, after.At, after.Key, limit)
+	return list, err
 }
 
 func removeEnded(tx *db.Tx, claim db.Ended, _ int64) (db.Removal, int64, error) {

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 )
 
@@ -32,9 +33,9 @@ type Followed[R, T any] struct {
 
 // A Place is where a reader stands in a stream: in the records of a run, the events of a runtime.
 type Place struct {
-	Key    int64  // number of the row that the stream belongs to; it is never used again
-	Seen   int64  // position of the last item that the reader has
-	Status string // the status that it knows
+	Key    int64  `db:"key"`    // number of the row that the stream belongs to; it is never used again
+	Seen   int64  `db:"seen"`   // position of the last item that the reader has
+	Status string `db:"status"` // the status that it knows
 }
 
 // A Stream is how a store tells its followers of one sort of thing. Its functions may be called more than once for one
@@ -44,9 +45,9 @@ type Stream[R comparable, T any] struct {
 	Name string // in cursors: "run"
 	// Born is the status of a thing that nobody has seen yet. One that has it still is not told.
 	Born string
-	// Keys is the statement that gives, as last and keys, the greatest and the number of the next keys behind one, at most so
-	// many: of all scopes, so that what one read looks at is bounded. Only FollowAll needs it.
-	Keys string
+	// Table is the table of the things, and Key its column that Place.Key is of. FollowAll goes through the keys of all scopes,
+	// so that what one read looks at is bounded.
+	Table, Key string
 	// End is the place behind everything that a stream has; false: it is not there. Every follower that waits is asked for
 	// at each commit, so it must be a seek.
 	End func(rx *Rx, key int64) (Place, bool, error)
@@ -211,10 +212,10 @@ func (s *Stream[R, T]) tell(rx *Rx, at Place, got Stretch[R, T]) (told []Followe
 
 // A Head is where the stream of one of many things ends.
 type Head[R comparable] struct {
-	Of R
+	Of R `db:"of"`
 	Place
 	// Out: the thing does not pass the follower's filter. It is followed from when it passes on.
-	Out bool
+	Out bool `db:"out"`
 }
 
 // Heads are how FollowAll looks at its streams.
@@ -251,14 +252,18 @@ func FollowAll[R comparable, T any](
 // headsAtATime is how many keys one read looks at.
 const headsAtATime = 1000
 
+// sqlNextKeys gives the greatest and the number of the next keys of a table behind one.
+const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
+
 // some gives the heads of the next keys, and the last of these.
 func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
+	keys := fmt.Sprintf(sqlNextKeys, s.Table, s.Key)
 	return func(rx *Rx, behind int64) (list []Head[R], last int64, more bool, err error) {
 		var next struct {
 			Last int64 `db:"last"`
 			Keys int64 `db:"keys"`
 		}
-		if err := rx.Get(&next, s.Keys, behind, headsAtATime); err != nil || next.Keys == 0 {
+		if err := rx.Get(&next, keys, behind, headsAtATime); err != nil || next.Keys == 0 {
 			return nil, behind, false, err
 		}
 		list, err = between(rx, behind, next.Last)

@@ -24,7 +24,7 @@ type told = db.Followed[string, int64]
 
 var ringing = db.Stream[string, int64]{
 	Op: "listen", Name: "bell", Born: "new",
-	Keys: `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM bells WHERE key > ? ORDER BY key LIMIT ?) AS next`,
+	Table: "bells", Key: "key",
 	End: func(rx *db.Rx, key int64) (db.Place, bool, error) {
 		var b bell
 		found, err := rx.Find(&b, `SELECT key, name, status, rings, kept FROM bells WHERE key = ?`, key)
@@ -310,13 +310,17 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 
 func TestWhatComesBehindAPrefix(t *testing.T) {
 	for prefix, want := range map[string]string{"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000", "é": "ê"} {
-		if got, bounded := db.AfterPrefix(prefix); !bounded || got != want {
-			t.Errorf("behind %q comes %q (%v), not %q", prefix, got, bounded, want)
+		if got := db.AfterPrefix(prefix); got != want {
+			t.Errorf("behind %q comes %q, not %q", prefix, got, want)
 		}
 	}
-	for _, prefix := range []string{"", "\U0010ffff"} {
-		if end, bounded := db.AfterPrefix(prefix); bounded {
-			t.Errorf("behind %q comes %q", prefix, end)
+	last := strings.Repeat("\U0010ffff", db.MaxID/len("\U0010ffff"))
+	if err := db.CheckID("last", last); err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"", "\U0010ffff", last} {
+		if end := db.AfterPrefix(prefix); end <= last {
+			t.Errorf("behind %q comes %q, before an id", prefix, end)
 		}
 	}
 }

@@ -1,10 +1,13 @@
 package db
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// AfterPrefix gives the first text behind all those that begin with prefix, compared byte by byte, so that finding them is a
-// range: from prefix on, before end. bounded is false where every text from prefix on begins with it, as for "".
-func AfterPrefix(prefix string) (end string, bounded bool) {
+// AfterPrefix gives a text behind all ids that begin with prefix, and before all others behind it, compared byte by byte, so that
+// finding them is a range: from prefix on, before that.
+func AfterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)
 		prefix = prefix[:len(prefix)-size]
@@ -14,7 +17,10 @@ func AfterPrefix(prefix string) (end string, bounded bool) {
 		case last+1 == 0xD800: // no text has a surrogate
 			last = 0xE000 - 1
 		}
-		return prefix + string(last+1), true
+		return prefix + string(last+1)
 	}
-	return "", false
+	return behindAll
 }
+
+// behindAll is longer than an id can be, of the greatest rune.
+var behindAll = strings.Repeat(string(utf8.MaxRune), MaxID/utf8.UTFMax+1)

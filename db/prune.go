@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 )
@@ -13,7 +14,8 @@ type Pruning struct {
 	Store string // see Stores
 	Scope string
 
-	// Ended gives at most limit of what has ended, from the newest on: behind after, or for a zero After.Key from the first.
+	// Ended gives at most limit of what has ended, from the newest on: what ended before after, or then and has a lower key. The
+	// first time after is behind all.
 	Ended func(rx *Rx, scope int64, after Ended, limit int) ([]Ended, error)
 	// Weigh gives the Bytes of a thing where Ended does not; nil: it does.
 	Weigh func(rx *Rx, thing Ended) (int64, error)
@@ -25,12 +27,12 @@ type Pruning struct {
 
 // An Ended is a thing that has ended, as retention sees it.
 type Ended struct {
-	Key   int64  // number of its row, from 1
-	ID    string // its id
-	Owner string // see Pinned
-	Of    string // of whom it is counted
-	At    int64  // Unix nanoseconds of its end
-	Bytes int64  // that it holds, about
+	Key   int64  `db:"key"`      // number of its row
+	ID    string `db:"id"`       // its id
+	Owner string `db:"owner"`    // see Pinned
+	Of    string `db:"of"`       // of whom it is counted
+	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
+	Bytes int64  `db:"bytes"`    // that it holds, about
 	Held  bool   // somebody holds it: it stays
 }
 
@@ -102,7 +104,7 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 	counts := map[string]int{}
 	var bytes int64
 	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed
-	for after, more := (Ended{}), true; more; {
+	for after, more := (Ended{Key: math.MaxInt64, At: math.MaxInt64}), true; more; {
 		var page []Ended
 		var pinned []bool
 		var now time.Time

@@ -25,7 +25,7 @@ const opFollow = "follow runs"
 
 // stream is how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = db.Stream[RunRef, TraceRecord]{
-	Op: opFollow, Name: "run", Born: string(StatusInProgress), Keys: sqlTraceKeys, End: traceEnd, Read: readStretch,
+	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd, Read: readStretch,
 }
 
 // Follow delivers the records of a run that stand behind a cursor, first those that are there and then each as it comes, by
@@ -62,13 +62,14 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return failedFollow(err)
 	}
-	key := [2]string{s.scope, where.key()}
-	return db.FollowAll(ctx, s.db, stream, key, db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[RunRef], error) {
+	key, query := [2]string{s.scope, where.key()}, fmt.Sprintf(sqlTraceHeads, where.text)
+	return db.FollowAll(ctx, s.db, stream, key, db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RunRef], err error) {
 		scope, ok, err := rx.Scope(s.scope)
 		if err != nil || !ok {
 			return nil, err
 		}
-		return traceHeads(rx, scope, where, behind, last)
+		err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
+		return heads, err
 	}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
 		scope, ok, err := rx.Scope(s.scope)
 		if err == nil && ok {
@@ -141,42 +142,16 @@ const (
 	// The row of an ended run says how long its trace is, that of an open one doesn't.
 	traceLast = `coalesce(turn_count + others,
     (SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0)`
-	sqlTraceEnd   = `SELECT key, status, ` + traceLast + ` AS last FROM runs WHERE key = ?`
+	sqlTraceEnd   = `SELECT key, status, ` + traceLast + ` AS seen FROM runs WHERE key = ?`
 	sqlRunOfKey   = `SELECT agent_id, run_id, status FROM runs WHERE key = ?`
-	sqlTraceHeads = `SELECT key, agent_id, run_id, status, ` + traceLast + ` AS last, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+	sqlTraceHeads = `SELECT key, agent_id AS "of.agent_id", run_id AS "of.run_id", status, ` + traceLast + ` AS seen, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL LIMIT ?`
-	sqlTraceKeys  = `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM runs WHERE key > ? ORDER BY key LIMIT ?) AS next`
 )
 
-func traceEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
-	var row struct {
-		Key    int64  `db:"key"`
-		Status string `db:"status"`
-		Last   int64  `db:"last"`
-	}
-	found, err := rx.Find(&row, sqlTraceEnd, key)
-	return db.Place{Key: key, Seen: row.Last, Status: row.Status}, found, err
-}
-
-// traceHeads looks at the runs of a scope with keys in a range, in the order of their keys.
-func traceHeads(rx *db.Rx, scope int64, where conditions, behind, last int64) ([]db.Head[RunRef], error) {
-	var rows []struct {
-		Key     int64  `db:"key"`
-		AgentID string `db:"agent_id"`
-		RunID   string `db:"run_id"`
-		Status  string `db:"status"`
-		Last    int64  `db:"last"`
-		Out     int64  `db:"out"`
-	}
-	err := rx.Select(&rows, fmt.Sprintf(sqlTraceHeads, where.text), append(slices.Clip(where.args), behind, last, scope)...)
-	heads := make([]db.Head[RunRef], len(rows))
-	for i, r := range rows {
-		heads[i] = db.Head[RunRef]{
-			Of: RunRef{AgentID: r.AgentID, RunID: r.RunID}, Place: db.Place{Key: r.Key, Seen: r.Last, Status: r.Status}, Out: r.Out != 0,
-		}
-	}
-	return heads, err
+func traceEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
+	found, err = rx.Find(&end, sqlTraceEnd, key)
+	return end, found, err
 }
 
 // readStretch reads what stands behind a place.

@@ -114,18 +114,11 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 	if err != nil || !ok {
 		return nil, err
 	}
-	if end, bounded := db.AfterPrefix(prefix); bounded {
-		err = rx.Select(&found, sqlRunsFrom+` AND run_id < ?`+sqlRunsByName, scope, prefix, end, room.Items)
-	} else {
-		err = rx.Select(&found, sqlRunsFrom+sqlRunsByName, scope, prefix, room.Items)
-	}
+	err = rx.Select(&found, sqlFindRuns, scope, prefix, db.AfterPrefix(prefix), room.Items)
 	return found, err
 }
 
-const (
-	sqlRunsFrom   = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ?`
-	sqlRunsByName = ` ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
-)
+const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
 
 // conditions are a filter as SQL.
 type conditions struct {

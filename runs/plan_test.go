@@ -33,7 +33,7 @@ func TestPlans(t *testing.T) {
 		{"open runs", page(Filter{Statuses: []RunStatus{StatusInProgress}}, false), "SEARCH runs USING INDEX runs_open (scope=? AND started_at>? AND started_at<?)\n" + seek},
 		{"one run", traces.SQLFindRun, "SEARCH runs USING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)"},
 		{"a run of any agent", sqlRunOfAny, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=?)"},
-		{"runs by prefix", sqlRunsFrom + ` AND run_id < ?` + sqlRunsByName, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
+		{"runs by prefix", sqlFindRuns, "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id>? AND run_id<?)"},
 		{"agents with too many runs", sqlFullAgents, "SEARCH run_agents USING PRIMARY KEY (scope=? AND agent_id>?)"},
 		{"runs that ended too long ago", sqlEndedBefore, "SEARCH runs USING INDEX runs_by_end (scope=? AND ended_at>? AND ended_at<?)\nCORRELATED SCALAR SUBQUERY 1\n" + pin},
 		{"the oldest runs of an agent", sqlOldestOfAgent, "CO-ROUTINE runs\nSEARCH runs USING INDEX runs_by_agent (scope=? AND agent_id=? AND started_at>?)\nSCAN runs\nCORRELATED SCALAR SUBQUERY 2\n" + pin},

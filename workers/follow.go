@@ -17,7 +17,7 @@ const opFollow = "follow runtimes"
 
 // stream is how runtimes are followed. Positions are places in the log.
 var stream = db.Stream[RuntimeID, RuntimeEvent]{
-	Op: opFollow, Name: "runtime", Born: workers.Running, Keys: workers.SQLRuntimeKeys, End: logEnd, Read: readStretch,
+	Op: opFollow, Name: "runtime", Born: workers.Running, Table: "worker_runtimes", Key: "key", End: logEnd, Read: readStretch,
 }
 
 // Follow delivers the events of the log that stand behind a cursor, first those that are there and then each as it comes, by

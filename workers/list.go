@@ -166,10 +166,7 @@ func (r *Runtime) Find(ctx context.Context, prefix string, limit int) (found []W
 	return found, err
 }
 
-const (
-	sqlIDsFrom = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ?`
-	sqlByID    = ` ORDER BY worker_id LIMIT ` + db.BoundLimit
-)
+const sqlFindIDs = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ? AND worker_id < ? ORDER BY worker_id LIMIT ` + db.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef, err error) {
@@ -181,11 +178,7 @@ func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef
 		return nil, &db.Error{Op: opFind, Hint: db.Hint(err), Err: err}
 	}
 	var ids []string
-	if end, bounded := db.AfterPrefix(prefix); bounded {
-		err = rx.Select(&ids, sqlIDsFrom+` AND worker_id < ?`+sqlByID, r.key, prefix, end, room.Items)
-	} else {
-		err = rx.Select(&ids, sqlIDsFrom+sqlByID, r.key, prefix, room.Items)
-	}
+	err = rx.Select(&ids, sqlFindIDs, r.key, prefix, db.AfterPrefix(prefix), room.Items)
 	for _, id := range ids {
 		found = append(found, NewWorkerRef(r.id, WorkerID(id)))
 	}

@@ -176,8 +176,9 @@ func (s *Runtimes) Find(ctx context.Context, prefix string, limit int) (found []
 }
 
 const (
-	sqlRuntimeIDsFrom = `SELECT runtime_id FROM worker_runtimes WHERE scope = ? AND runtime_id >= ?`
-	sqlByRuntimeID    = ` ORDER BY runtime_id LIMIT ` + db.BoundLimit
+	sqlFindRuntimes = `SELECT runtime_id FROM worker_runtimes WHERE scope = ? AND runtime_id >= ? AND runtime_id < ? ORDER BY runtime_id LIMIT ` + db.BoundLimit
+	sqlRuntimeHeads = `SELECT key, runtime_id AS of, next_event_position - 1 AS seen, status
+FROM worker_runtimes WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
 )
 
 // FindTx is Find inside a transaction.
@@ -193,11 +194,7 @@ func (s *Runtimes) FindTx(rx *db.Rx, prefix string, limit int) (found []RuntimeI
 	if err != nil || !ok {
 		return nil, err
 	}
-	if end, bounded := db.AfterPrefix(prefix); bounded {
-		err = rx.Select(&found, sqlRuntimeIDsFrom+` AND runtime_id < ?`+sqlByRuntimeID, scope, prefix, end, room.Items)
-	} else {
-		err = rx.Select(&found, sqlRuntimeIDsFrom+sqlByRuntimeID, scope, prefix, room.Items)
-	}
+	err = rx.Select(&found, sqlFindRuntimes, scope, prefix, db.AfterPrefix(prefix), room.Items)
 	return found, err
 }
 
@@ -209,18 +206,14 @@ func (s *Runtimes) FollowAll(ctx context.Context, filter RuntimeFilter) iter.Seq
 	if err := filter.check(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)}, db.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[RuntimeID], error) {
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(filter.Status)}, db.Heads[RuntimeID]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RuntimeID], err error) {
 		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {
 			return nil, err
 		}
-		rows, err := workers.RuntimesByKey(rx, scope, behind, last)
-		heads := make([]db.Head[RuntimeID], len(rows))
-		for i := range rows {
-			heads[i] = db.Head[RuntimeID]{
-				Of: RuntimeID(rows[i].RuntimeID), Place: db.Place{Key: rows[i].Key, Seen: rows[i].NextPosition - 1, Status: rows[i].Status},
-				Out: filter.Status != "" && RuntimeStatus(rows[i].Status) != filter.Status,
-			}
+		err = rx.Select(&heads, sqlRuntimeHeads, behind, last, scope)
+		for i := range heads {
+			heads[i].Out = filter.Status != "" && filter.Status != RuntimeStatus(heads[i].Status)
 		}
 		return heads, err
 	}})

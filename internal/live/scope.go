@@ -60,12 +60,9 @@ func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error)
 const (
 	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
 	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
-	sqlEndedRuns = `SELECT key, run_id, session_id, updated_at, kept_bytes FROM live_runs
-WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled')`
-	// From the end of the list, or from behind a run of it.
-	SQLEndedRuns      = sqlEndedRuns + endedOrder
-	SQLEndedRunsAfter = sqlEndedRuns + ` AND (updated_at, key) < (?, ?)` + endedOrder
-	endedOrder        = ` ORDER BY updated_at DESC, key DESC LIMIT ?`
+	// SQLEndedRuns gives the runs of a scope that ended before a time, or then and with a lower key, the newest first.
+	SQLEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes FROM live_runs
+WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?`
 )
 
 // Own notes whose the run is; nil: nobody's.
@@ -78,23 +75,4 @@ func (w *Row) Own(tx *db.Tx, owner *int64) error {
 func OwnedRuns(rx *db.Rx, scope, behind int64, limit int) (keys []int64, err error) {
 	err = rx.Select(&keys, sqlOwnedRuns, scope, behind, limit)
 	return keys, err
-}
-
-// EndedRuns gives the runs of a scope that have ended, the newest first, behind one of them or from the first.
-func EndedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
-	query, args := SQLEndedRuns, []any{scope}
-	if after.Key != 0 {
-		query, args = SQLEndedRunsAfter, append(args, after.At, after.Key)
-	}
-	for row, err := range rx.Query(query, append(args, limit)...) {
-		var run db.Ended
-		if err == nil {
-			err = row.Scan(&run.Key, &run.ID, &run.Of, &run.At, &run.Bytes)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, run)
-	}
-	return list, nil
 }

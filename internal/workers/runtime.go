@@ -286,7 +286,6 @@ func (w *RuntimeRow) Prune(tx *db.Tx, before, most int64) (removed int64, more b
 const (
 	sqlRuntimesFrom   = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id >= ?`
 	sqlRuntimesBehind = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id > ?`
-	sqlRuntimesByKey  = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
 )
 
 // RuntimesBehind gives at most limit runtimes of a scope in the order of their ids, from the beginning or behind an id; status
@@ -300,15 +299,6 @@ func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string
 		query, args = query+` AND r.status = ?`, append(args, status)
 	}
 	err = rx.Select(&rows, query+` ORDER BY r.runtime_id LIMIT `+db.BoundLimit, append(args, limit)...)
-	return rows, err
-}
-
-// SQLRuntimeKeys gives the greatest and the number of the next keys.
-const SQLRuntimeKeys = `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM worker_runtimes WHERE key > ? ORDER BY key LIMIT ?) AS next`
-
-// RuntimesByKey gives the runtimes of a scope with keys behind one and up to another, in the order of their keys.
-func RuntimesByKey(rx *db.Rx, scope, behind, last int64) (rows []RuntimeRow, err error) {
-	err = rx.Select(&rows, sqlRuntimesByKey, behind, last, scope)
 	return rows, err
 }
 

@@ -327,37 +327,21 @@ func (w *WorkerRow) Shorten(tx *db.Tx, entries int64) error {
 	return w.Save(tx)
 }
 
-// The workers of a scope that have ended, from the last end, or from behind one of them.
 const (
-	sqlEndedWorkers = `
-SELECT w.key, w.worker_id, r.runtime_id, coalesce(w.ended_at, 0)
+	// SQLEndedWorkers gives the workers of a scope that ended before a time, or then and with a lower key, the newest end first. One
+	// whose end is not known ended at 0.
+	SQLEndedWorkers = `
+SELECT w.key, w.worker_id AS id, r.runtime_id AS owner, r.runtime_id AS of, coalesce(w.ended_at, 0) AS ended_at
 FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime
-WHERE r.scope = ? AND w.status <> 'running'`
-	endedOrder           = ` ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`
-	SQLEndedWorkers      = sqlEndedWorkers + endedOrder
-	SQLEndedWorkersAfter = sqlEndedWorkers + ` AND (coalesce(w.ended_at, 0), w.key) < (?, ?)` + endedOrder
-	sqlWeighWorker       = `SELECT coalesce(sum(octet_length(content)), 0) FROM worker_entries WHERE id > ? AND id < ?`
+WHERE r.scope = ? AND w.status <> 'running' AND (coalesce(w.ended_at, 0), w.key) < (?, ?)
+ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`
+	sqlWeighWorker = `SELECT coalesce(sum(octet_length(content)), 0) FROM worker_entries WHERE id > ? AND id < ?`
 )
 
-// EndedWorkers gives the workers of a scope that have ended, the newest first, behind one of them or from the first. A worker
-// whose end is not known ended at 0.
+// EndedWorkers gives them.
 func EndedWorkers(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
-	query, args := SQLEndedWorkers, []any{scope}
-	if after.Key != 0 {
-		query, args = SQLEndedWorkersAfter, append(args, after.At, after.Key)
-	}
-	for row, err := range rx.Query(query, append(args, limit)...) {
-		var w db.Ended
-		if err == nil {
-			err = row.Scan(&w.Key, &w.ID, &w.Owner, &w.At)
-		}
-		if err != nil {
-			return nil, err
-		}
-		w.Of = w.Owner
-		list = append(list, w)
-	}
-	return list, nil
+	err = rx.Select(&list, SQLEndedWorkers, scope, after.At, after.Key, limit)
+	return list, err
 }
 
 // WeighWorker gives the bytes of a worker's transcript.

@@ -17,7 +17,7 @@ type Followed = db.Followed[string, RunEventRecord]
 const opFollow = "follow live runs"
 
 // stream is how live runs are followed. The position of an event is its place and 1: 0 is before all.
-var stream = db.Stream[string, RunEventRecord]{Op: opFollow, Name: "live run", Born: string(Created), Keys: sqlRunKeys, End: runEnd, Read: readStretch}
+var stream = db.Stream[string, RunEventRecord]{Op: opFollow, Name: "live run", Born: string(Created), Table: "live_runs", Key: "key", End: runEnd, Read: readStretch}
 
 // Follow delivers the events of a run that stand behind a cursor, first those that are there and then each as it comes, by
 // whichever process, in order, none twice and none left out without a gap, and each new status. The cursor is one of Follow,
@@ -53,13 +53,15 @@ func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
+	query := fmt.Sprintf(sqlRunHeads, where.text)
 	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)} // %q takes large integers for one rune
-	return db.FollowAll(ctx, s.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) ([]db.Head[string], error) {
+	return db.FollowAll(ctx, s.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
 		scope, ok, err := s.scopeIn(rx)
 		if err != nil || !ok {
 			return nil, err
 		}
-		return runHeads(rx, scope, where, behind, last)
+		err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
+		return heads, err
 	}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
 		scope, ok, err := s.scopeIn(rx)
 		if err == nil && ok {
@@ -140,29 +142,10 @@ func runEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
 	return db.Place{Key: key, Seen: row.NextPlace(), Status: row.Status}, true, nil
 }
 
-const sqlRunHeads = `SELECT r.key, r.run_id, r.status, coalesce(r.places, r.event_count) AS next, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
 
 const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ? AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
-
-const sqlRunKeys = `SELECT coalesce(max(key), 0) AS last, count(*) AS keys FROM (SELECT key FROM live_runs WHERE key > ? ORDER BY key LIMIT ?) AS next`
-
-// runHeads looks at the runs of a scope with keys in a range, in the order of their keys.
-func runHeads(rx *db.Rx, scope int64, where conditions, behind, last int64) ([]db.Head[string], error) {
-	var rows []struct {
-		Key    int64  `db:"key"`
-		RunID  string `db:"run_id"`
-		Status string `db:"status"`
-		Next   int64  `db:"next"`
-		Out    int64  `db:"out"`
-	}
-	err := rx.Select(&rows, fmt.Sprintf(sqlRunHeads, where.text), append(slices.Clip(where.args), behind, last, scope)...)
-	heads := make([]db.Head[string], len(rows))
-	for i, r := range rows {
-		heads[i] = db.Head[string]{Of: r.RunID, Place: db.Place{Key: r.Key, Seen: r.Next, Status: r.Status}, Out: r.Out != 0}
-	}
-	return heads, err
-}
 
 // readStretch reads what stands behind a place.
 func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, RunEventRecord], err error) {

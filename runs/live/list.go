@@ -133,10 +133,7 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []str
 	return found, err
 }
 
-const (
-	sqlIDsFrom = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ?`
-	sqlByID    = ` ORDER BY run_id LIMIT ` + db.BoundLimit
-)
+const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id LIMIT ` + db.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
@@ -145,10 +142,7 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err
 		return nil, err
 	}
 	err = s.look(rx, opFind, prefix, func(scope int64) error {
-		if end, bounded := db.AfterPrefix(prefix); bounded {
-			return rx.Select(&found, sqlIDsFrom+` AND run_id < ?`+sqlByID, scope, prefix, end, room.Items)
-		}
-		return rx.Select(&found, sqlIDsFrom+sqlByID, scope, prefix, room.Items)
+		return rx.Select(&found, sqlFindIDs, scope, prefix, db.AfterPrefix(prefix), room.Items)
 	})
 	return found, err
 }

@@ -16,8 +16,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) 
 	}, policy)
 }
 
-func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) ([]db.Ended, error) {
-	list, err := live.EndedRuns(rx, scope, after, limit)
+func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
+	err = rx.Select(&list, live.SQLEndedRuns, scope, after.At, after.Key, limit)
 	for i := range list {
 		if err == nil {
 			list[i].Held, err = held(rx, scope, list[i].Key)
