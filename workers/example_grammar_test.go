@@ -14,13 +14,13 @@ import (
 // Those of a Runtime are about its workers and its log, those of Runtimes about the runtimes of a scope.
 
 // building gives the runtime "build" with workers, and the runtimes of its file.
-func building(n int) (r *workers.Runtime, all *workers.Runtimes, done func()) {
+func building(n int) (*workers.Runtime, *workers.Runtimes, func()) {
 	ctx := context.Background()
 	d, err := db.Open(ctx, ":memory:", db.Options{}) // or the name of a file
 	if err != nil {
 		log.Fatal(err)
 	}
-	r, err = workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "build"})
+	r, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "build"})
 	if err != nil {
 		log.Fatal(err)
 	}
