@@ -13,6 +13,7 @@ import (
 	"selvedge/db"
 	files "selvedge/internal/live"
 	"selvedge/internal/replay"
+	"selvedge/legacy/internal/tree"
 	"selvedge/runs/live"
 )
 
@@ -77,7 +78,11 @@ func walkLive(dir string, visit func(path string) error) error {
 	if err != nil {
 		return err
 	}
-	return l.Walk(dir, visit, func(string, string) error { return nil })
+	f, err := tree.OpenFolder(dir, Options{})
+	if err != nil {
+		return err
+	}
+	return l.Walk(f, visit, func(string, string) error { return nil })
 }
 
 // laterFile is the file that a session has in later versions, or had.

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
 )
 
 // A Found is a tree that Recognise saw.
@@ -20,22 +23,30 @@ type Found struct {
 const recogniseDepth = 2
 
 // Recognise looks for trees in dir and, so that a home folder can be given, in the folders below it, two levels deep;
-// links are not followed there. Below a tree no other one of its kind is looked for. Folders below dir that can't be read
-// are passed over.
-func Recognise(dir string) ([]Found, error) {
-	return recognise(dir, Kinds(), 0)
+// links are not followed there. A tree is one in which a record can be read. Below a tree no other one of its kind is looked
+// for. What can't be read below dir is passed over.
+func Recognise(dir string, o Options) ([]Found, error) {
+	return recognise(dir, o, Kinds(), 0)
 }
 
-func recognise(dir string, kinds []Kind, depth int) (found []Found, err error) {
+func recognise(dir string, o Options, kinds []Kind, depth int) (found []Found, err error) {
+	folder, err := tree.OpenFolder(dir, o)
+	if err != nil {
+		if depth > 0 {
+			return nil, nil //nolint:nilerr // it is gone or can't be read
+		}
+		return nil, err
+	}
 	var rest []Kind
 	for _, k := range kinds {
 		l, err := k.layout()
 		if err != nil {
 			return nil, err
 		}
-		description, ok, err := l.Recognise(dir)
+		description, ok, err := l.Recognise(folder)
 		switch {
-		case err != nil && depth > 0 && errors.Is(err, fs.ErrPermission):
+		case err != nil && depth > 0, errors.Is(err, db.ErrInvalid): // a link leads out of dir
+			rest = append(rest, k)
 		case err != nil:
 			return nil, fmt.Errorf("look for %s in %s: %w", k, dir, err)
 		case ok:
@@ -58,7 +69,7 @@ func recognise(dir string, kinds []Kind, depth int) (found []Found, err error) {
 		if !e.IsDir() {
 			continue
 		}
-		below, err := recognise(filepath.Join(dir, e.Name()), rest, depth+1)
+		below, err := recognise(filepath.Join(dir, e.Name()), o, rest, depth+1)
 		if err != nil {
 			return nil, err
 		}

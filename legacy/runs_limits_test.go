@@ -48,7 +48,7 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	}
 	checkModes(t, out)
 
-	config(dir, "[runs]\nmax_per_agent = \"many\"\n") // the original goes back to its own limits
+	config(dir, "[other]\n") // the original goes back to its own limits
 	importInto(t, d, "", dir)
 	stored(runs.RetentionConfig{}, false)
 	if _, ok, err := StoredLimits(context.Background(), d, "of nobody"); ok || err != nil {

@@ -15,6 +15,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
+	"selvedge/legacy/internal/tree"
 )
 
 // Lines of a run, as the original writes them.
@@ -173,7 +174,11 @@ func recognised(k Kind, dir string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	return l.Recognise(dir)
+	f, err := tree.OpenFolder(dir, Options{})
+	if err != nil {
+		return "", false, err
+	}
+	return l.Recognise(f)
 }
 
 func TestKindsSayWhatTheySee(t *testing.T) {
@@ -195,7 +200,7 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 		if err := os.Rename(folder{"a/r.jsonl": startedLine("a", "r")}.make(t), filepath.Join(trees, name)); err != nil {
 			t.Fatal(err)
 		}
-		found, err := Recognise(trees)
+		found, err := Recognise(trees, Options{})
 		if err != nil || len(found) != 1 || found[0].Dir != filepath.Join(trees, name) {
 			t.Errorf("in a folder of trees: %+v, %v", found, err)
 		}

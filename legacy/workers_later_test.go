@@ -232,7 +232,7 @@ func TestAFolderThatIsTheRuntimeIsTaken(t *testing.T) {
 		"workers/2/.worker.json.tmp-1-1": "{",
 	}
 	files.below(t, dir)
-	found, err := Recognise(filepath.Dir(dir))
+	found, err := Recognise(filepath.Dir(dir), Options{})
 	if err != nil || len(found) != 1 || found[0].Kind != "workers" || found[0].Dir != dir {
 		t.Fatalf("auto sees %+v, %v", found, err)
 	}

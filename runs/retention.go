@@ -1,8 +1,11 @@
 package runs
 
 import (
+	"errors"
+	"io"
 	"os"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
@@ -26,48 +29,70 @@ func DefaultRetention() RetentionConfig {
 	return RetentionConfig{MaxPerAgent: DefaultMaxRunsPerAgent, MaxAgeDays: DefaultMaxAgeDays}
 }
 
-// FromCarDir reads the table [runs] of carDir/config.toml. A file that is missing, unreadable, no
-// TOML, or has a limit of another type gives both defaults; other tables and keys don't matter.
+// FromCarDir reads carDir/config.toml as [ParseRetention] does. A file that is missing or can't be read gives both defaults.
 func FromCarDir(carDir string) RetentionConfig {
-	limits := DefaultRetention()
 	text, err := readConfig(joinPath(carDir, "config.toml"))
-	if err != nil || !utf8.Valid(text) {
-		return limits
+	if err != nil {
+		return DefaultRetention()
+	}
+	limits, err := ParseRetention(text)
+	if err != nil {
+		return DefaultRetention()
+	}
+	return limits
+}
+
+// ParseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and what the table does not say is
+// the default. A text that is no TOML, or has a limit of another type, is an error.
+func ParseRetention(config []byte) (RetentionConfig, error) {
+	if !utf8.Valid(config) {
+		return RetentionConfig{}, errors.New("it is not UTF-8")
 	}
 	// Into a map: a struct would also take [Runs], which is another table.
 	var tables map[string]any
-	if err := toml.Unmarshal([]byte(strings.TrimPrefix(string(text), "\ufeff")), &tables); err != nil {
-		return limits
+	if err := toml.Unmarshal([]byte(strings.TrimPrefix(string(config), "\ufeff")), &tables); err != nil {
+		return RetentionConfig{}, err
 	}
 	value, there := tables["runs"]
 	if !there {
-		return limits
+		return DefaultRetention(), nil
 	}
 	table, ok := value.(map[string]any)
 	if !ok {
-		return limits
+		return RetentionConfig{}, errors.New("runs is no table")
 	}
 	perAgent, okPerAgent := wholeNumber(table, "max_per_agent", DefaultMaxRunsPerAgent)
 	days, okDays := wholeNumber(table, "max_age_days", DefaultMaxAgeDays)
 	if !okPerAgent || !okDays || perAgent < 0 {
-		return limits
+		return RetentionConfig{}, errors.New("a limit is no number that it can be")
 	}
-	return RetentionConfig{MaxPerAgent: uint64(perAgent), MaxAgeDays: days}
+	return RetentionConfig{MaxPerAgent: uint64(perAgent), MaxAgeDays: days}, nil
 }
 
 // configSize is more than any config.toml has.
 const configSize = 16 << 20
 
 // readConfig reads a file, and nothing else that may be at a path: a pipe would keep us waiting, a device never ends.
-func readConfig(path string) ([]byte, error) {
+func readConfig(path string) (text []byte, err error) {
 	info, err := os.Stat(path)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
+	if err == nil && !info.Mode().IsRegular() {
 		err = os.ErrInvalid
 	}
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if info, err = f.Stat(); err == nil && (!info.Mode().IsRegular() || info.Size() > configSize) {
+		err = os.ErrInvalid
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, info.Size()))
 }
 
 // wholeNumber is the integer of that name; ok is false when something else is there.

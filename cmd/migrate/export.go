@@ -32,7 +32,7 @@ func (a *app) export(ctx context.Context, kind, dir string) error {
 	if dir == "" {
 		return usage("the name of the folder is empty")
 	}
-	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, legacy.Export)
+	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, legacy.Options{}, legacy.Export)
 	if err != nil {
 		return err
 	}

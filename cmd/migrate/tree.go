@@ -37,6 +37,10 @@ type sawTree struct {
 // A treeWork is what a command does with a kind of tree: legacy.Import, legacy.Verify or legacy.Export.
 type treeWork func(ctx context.Context, d *db.DB, k legacy.Kind, dir string, o legacy.Options) (legacy.Report, error)
 
+func followLinksFlag(c *cobra.Command, follow *bool) {
+	c.Flags().BoolVar(follow, "follow-links", false, "follow links that lead out of the tree, which are only named without it")
+}
+
 func kindNames() string {
 	var names []string
 	for _, k := range legacy.Kinds() {
@@ -66,7 +70,7 @@ func kindByName(name string) (legacy.Kind, error) {
 }
 
 // sources are the trees that a command is about. The folder is looked at before the file is opened, let alone made.
-func sources(name, dir string) (trees []legacy.Found, saw []sawTree, err error) {
+func sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
@@ -78,7 +82,7 @@ func sources(name, dir string) (trees []legacy.Found, saw []sawTree, err error) 
 		k, err := kindByName(name)
 		return []legacy.Found{{Kind: k, Dir: dir}}, nil, err
 	}
-	if trees, err = legacy.Recognise(dir); err != nil {
+	if trees, err = legacy.Recognise(dir, legacy.Options{FollowLinks: follow}); err != nil {
 		return nil, nil, err
 	}
 	if len(trees) == 0 {
@@ -95,11 +99,12 @@ func sources(name, dir string) (trees []legacy.Found, saw []sawTree, err error) 
 
 // workTrees does the work for each tree and gives one answer for all those in dir. The answer says how far it came when
 // there is an error, too.
-func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, work treeWork) (treeAnswer, error) {
+func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, o legacy.Options, work treeWork) (treeAnswer, error) {
 	var reports []legacy.Report
 	for _, t := range trees {
 		bar := a.newProgress(string(t.Kind))
-		report, err := work(ctx, d, t.Kind, t.Dir, legacy.Options{Scope: a.scope, Progress: bar.update})
+		o.Scope, o.Progress = a.scope, bar.update
+		report, err := work(ctx, d, t.Kind, t.Dir, o)
 		bar.finish()
 		reports = append(reports, report)
 		if err != nil {
@@ -212,9 +217,9 @@ func stopped(answer treeAnswer, err error) error {
 }
 
 // readTrees opens the file for reading and works on a folder with it.
-func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, work treeWork) (answer treeAnswer, err error) {
+func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, o legacy.Options, work treeWork) (answer treeAnswer, err error) {
 	err = a.with(ctx, toRead, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(ctx, d, trees, dir, work)
+		answer, err = a.workTrees(ctx, d, trees, dir, o, work)
 		return err
 	})
 	return answer, err

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"selvedge/db"
@@ -29,7 +27,8 @@ type kind struct{}
 
 func (kind) Name() string { return "agents" }
 
-func (k kind) Recognise(dir string) (string, bool, error) {
+// Recognise takes a folder in which the original can read an entry.
+func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := k.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -37,30 +36,25 @@ func (k kind) Recognise(dir string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	files := 0
-	err = k.Walk(root, func(string) error {
+	files, readable := 0, false
+	err = k.Walk(root, func(path string) error {
 		files++
+		readable = readable || documents.ReadFile(k, root, path).Readable()
 		return nil
 	}, func(string, string) error { return nil })
-	return fmt.Sprintf("an agent registry: %d entries", files), err == nil && files > 0, err
+	return fmt.Sprintf("an agent registry: %d entries", files), err == nil && readable, err
 }
 
 // Root finds the folder agents/ from itself or from the folder that holds it.
-func (kind) Root(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
+func (kind) Root(dir tree.Folder) (tree.Folder, error) {
+	root, err := dir.Sub("agents")
+	if !errors.Is(err, fs.ErrNotExist) {
+		return root, err
 	}
-	for _, root := range []string{filepath.Join(abs, "agents"), abs} {
-		info, err := os.Stat(root)
-		if err == nil && info.IsDir() && filepath.Base(root) == "agents" {
-			return filepath.EvalSymlinks(root)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
+	if dir.Called("agents") {
+		return dir, nil
 	}
-	return "", &db.Error{Op: "open tree", Entity: "agent registry", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
+	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
 }
 
 const entryExtension = ".toml"
@@ -68,8 +62,8 @@ const entryExtension = ".toml"
 func (kind) Noun() string { return "agent" }
 
 // Walk does as the original: every name with the extension toml is an entry's.
-func (kind) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
-	return tree.EachName(root, func(name string) error {
+func (kind) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+	return root.Names(".", func(name string) error {
 		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
 			return file(name)
 		}

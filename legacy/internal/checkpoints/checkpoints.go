@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -31,7 +29,7 @@ func (kind) Name() string { return "checkpoints" }
 
 // Recognise takes the folder that holds the documents, or the one that holds workflow-runs/. A folder counts when the
 // original can read a document in it.
-func (k kind) Recognise(dir string) (string, bool, error) {
+func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := k.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -54,21 +52,12 @@ func (k kind) Recognise(dir string) (string, bool, error) {
 
 // Root finds the folder of the documents: dir itself, or workflow-runs/ in the home folder of the program that
 // kept them there.
-func (kind) Root(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
+func (kind) Root(dir tree.Folder) (tree.Folder, error) {
+	root, err := dir.Sub("workflow-runs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir, nil
 	}
-	for _, root := range []string{filepath.Join(abs, "workflow-runs"), abs} {
-		info, err := os.Stat(root)
-		if err == nil && info.IsDir() {
-			return filepath.EvalSymlinks(root)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", err
-		}
-	}
-	return "", &db.Error{Op: "open tree", Entity: "checkpoint store", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds the .json and .inflight files"}
+	return root, err
 }
 
 // checkpointExtensions says what state a document is in by its file's extension.
@@ -88,8 +77,8 @@ func (kind) Noun() string { return "checkpoint" }
 
 // Walk does as the original: the extension decides, and a name that is only an extension has none. The original reads
 // that file all the same for the run "", so it is taken when there is a document in it.
-func (k kind) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
-	return tree.EachName(root, func(name string) error {
+func (k kind) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+	return root.Names(".", func(name string) error {
 		e := checkpointAt(name)
 		switch {
 		case e.Group == "":

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"iter"
-	"os"
 
 	"selvedge/db"
 	"selvedge/legacy/internal/tree"
@@ -16,9 +15,9 @@ import (
 type Kind interface {
 	// Name, Recognise, Root and Walk are those of [tree.Layout].
 	Name() string
-	Recognise(dir string) (description string, ok bool, err error)
-	Root(dir string) (string, error)
-	Walk(root string, file func(path string) error, ignored func(path, reason string) error) error
+	Recognise(dir tree.Folder) (description string, ok bool, err error)
+	Root(dir tree.Folder) (tree.Folder, error)
+	Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error
 	// Noun is what the counts call a document.
 	Noun() string
 	// Decode decodes a document; reason says why it is none, "" if it is one. flaw says why the old program can't read one
@@ -72,12 +71,11 @@ type File struct {
 func (f *File) Readable() bool { return f.reason == "" && f.flaw == "" }
 
 // ReadFile reads a file of the tree. Nothing of what may be wrong with it is an error.
-func ReadFile(k Kind, root, path string) *File {
-	at := tree.Below(root, path)
+func ReadFile(k Kind, root tree.Folder, path string) *File {
 	f := &File{path: path}
-	text, err := tree.ReadFile(at, maxDocument)
+	text, err := root.Read(path, maxDocument)
 	if err != nil {
-		f.reason, f.unread = tree.Why(at, err), true
+		f.reason, f.unread = root.Why(path, err), true
 		return f
 	}
 	f.text, f.sum = text, sumOf(text)
@@ -107,7 +105,7 @@ type document struct {
 }
 
 func (l Layout) document(t *tree.Tree, path string) *document {
-	return &document{File: ReadFile(l.Kind, t.Root, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
+	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
 }
 
 // Read sends a document as one piece.
@@ -117,7 +115,7 @@ func (l Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tre
 
 // claimed tells whether the tree has a file at path.
 func (f *document) claimed(path string) bool {
-	_, err := os.Stat(tree.Below(f.tree.Root, path))
+	_, err := f.tree.Folder.Stat(path)
 	return err == nil
 }
 

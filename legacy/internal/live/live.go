@@ -16,9 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"selvedge/db"
@@ -32,8 +33,8 @@ type Layout struct{}
 // Name is "live".
 func (Layout) Name() string { return "live" }
 
-// Recognise takes the folder that was given to the old store.
-func (l Layout) Recognise(dir string) (string, bool, error) {
+// Recognise takes the folder that was given to the old store, if a run in it can be read.
+func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := l.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -41,48 +42,55 @@ func (l Layout) Recognise(dir string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	files := 0
-	err = l.Walk(root, func(string) error {
+	files, readable := 0, false
+	err = l.Walk(root, func(path string) error {
 		files++
+		readable = readable || holdsRun(root, path)
 		return nil
 	}, func(string, string) error { return nil })
-	return fmt.Sprintf("live runs: %d sessions", files), err == nil && files > 0, err
+	return fmt.Sprintf("live runs: %d sessions", files), err == nil && readable, err
 }
 
-// Root finds the folder from itself or from its runs/ or v1/.
-func (Layout) Root(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
+// holdsRun reports whether a run of a file can be read.
+func holdsRun(root tree.Folder, path string) bool {
+	text, err := root.Read(path, maxFile)
 	if err != nil {
-		return "", err
+		return false
 	}
+	elements, _ := records.ReadFile(text)
+	return slices.ContainsFunc(elements, func(e records.FileElement) bool { return e.Reason == "" })
+}
+
+// Root is the folder that holds runs/ or v1/.
+func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	for _, inside := range []string{"runs", "v1/sessions", "v1/runs"} {
-		if info, err := os.Stat(filepath.Join(abs, inside)); err == nil && info.IsDir() {
-			return filepath.EvalSymlinks(abs)
+		if _, err := dir.Sub(inside); !errors.Is(err, fs.ErrNotExist) {
+			return dir, err
 		}
 	}
-	return "", &db.Error{Op: "open tree", Entity: "live runs", ID: dir, Err: db.ErrNotFound, Hint: "name the folder that holds runs/ or v1/"}
+	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds runs/ or v1/"}
 }
 
 const sessionExtension = ".json"
 
 // Walk calls file for what should hold records: later layouts first, as the later versions read them, and files that are
 // called as the session in them is before copies of them.
-func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
-		if info, err := os.Stat(tree.Below(root, folder)); err != nil || !info.IsDir() {
+		if _, err := root.Sub(folder); err != nil {
 			continue
 		}
 		var copies []string
-		err := tree.EachName(tree.Below(root, folder), func(name string) error {
+		err := root.Names(folder, func(name string) error {
 			path := folder + "/" + name
 			if stem, named := sessionOf(path); named {
-				if folder == "runs" && !bears(tree.Below(root, path), stem) {
+				if folder == "runs" && !bears(root, path, stem) {
 					copies = append(copies, path)
 					return nil
 				}
 				return file(path)
 			}
-			if folder == "runs" && tree.IsFolder(tree.Below(root, path)) {
+			if folder == "runs" && root.IsFolder(path) {
 				return nil // another program's, such as run traces
 			}
 			return ignored(path, "the name is no session's")
@@ -96,7 +104,7 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 			return err
 		}
 	}
-	return tree.EachName(root, func(name string) error {
+	return root.Names(".", func(name string) error {
 		if strings.HasSuffix(name, sessionExtension) {
 			return ignored(name, "a session's own document: it holds no runs")
 		}
@@ -105,8 +113,8 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 }
 
 // bears reports whether a file is called as the session of its first run. One that does not say is.
-func bears(path, stem string) bool {
-	f, _, err := tree.OpenFile(path)
+func bears(root tree.Folder, path, stem string) bool {
+	f, _, err := root.Open(path)
 	if err != nil {
 		return true
 	}
@@ -152,10 +160,9 @@ const maxFile = 512 << 20
 
 func readFile(t *tree.Tree, path string) *file {
 	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: path}
-	at := tree.Below(t.Root, path)
-	text, err := tree.ReadFile(at, maxFile)
+	text, err := t.Folder.Read(path, maxFile)
 	if err != nil {
-		f.reason = tree.Why(at, err)
+		f.reason = t.Folder.Why(path, err)
 		return f
 	}
 	f.text, f.sum = text, sumOf(text)

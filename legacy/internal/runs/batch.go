@@ -468,7 +468,7 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 		err = t.DB.Write(ctx, "release what is gone", func(tx *db.Tx) error {
-			for _, path := range append(tree.GoneFrom(t.Root, paths), readableAgents(t.Root, paths)...) {
+			for _, path := range append(tree.GoneFrom(t.Root, paths), readableAgents(t.Folder, paths)...) {
 				if err := t.Source.ReleaseUnread(tx, string(path)); err != nil {
 					return err
 				}
@@ -483,10 +483,9 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 }
 
 // readableAgents gives those of the paths that are agents' folders whose files can be listed.
-func readableAgents(root string, paths [][]byte) (agents [][]byte) {
+func readableAgents(root tree.Folder, paths [][]byte) (agents [][]byte) {
 	for _, path := range paths {
-		at := tree.Below(root, string(path))
-		if !bytes.ContainsRune(path, '/') && tree.IsListed(at) {
+		if !bytes.ContainsRune(path, '/') && root.List(string(path)) == nil {
 			agents = append(agents, path)
 		}
 	}

@@ -55,26 +55,64 @@ func policyOf(limits runs.RetentionConfig) (p db.Policy) {
 	return p
 }
 
-// takeLimits stores what config.toml says, as the original reads it. The original's own limits are not stored.
+// takeLimits stores what config.toml says, as the original reads it. The original's own limits are not stored. Limits that were
+// stored stay when the file is gone or can't be read any more, and that is reported.
 func takeLimits(ctx context.Context, t *tree.Tree) error {
-	_, carDir, err := runsRoot(t.Dir)
+	limits, found, err := limitsOf(t.Dir)
 	if err != nil {
 		return err
 	}
-	limits := runs.FromCarDir(carDir)
-	return t.DB.Write(ctx, "store limits", func(tx *db.Tx) error {
+	kept := false
+	err = t.DB.Write(ctx, "store limits", func(tx *db.Tx) error {
+		kept = false
 		var source *int64
-		if ok, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope); err != nil || ok && (source == nil || *source != t.Source.ID) {
+		stored, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope)
+		switch {
+		case err != nil || stored && (source == nil || *source != t.Source.ID):
 			return err // another tree of the scope, or a person, has said what to keep
-		}
-		if limits == runs.DefaultRetention() {
+		case found.problem != "":
+			kept = stored
+			return nil
+		case limits == runs.DefaultRetention():
 			return tx.ResetRetention(t.Scope, db.StoreRuns)
 		}
 		return tx.SetRetention(t.Scope, db.StoreRuns, policyOf(limits), &t.Source.ID)
 	})
+	switch {
+	case kept:
+		t.Report.Differ(configFile, found.problem+": the limits of retention that were imported from it stay")
+	case found.unread:
+		t.Report.Differ(configFile, found.problem+": it is not known whether it sets limits of retention")
+	}
+	return err
+}
+
+// A config is what was found in place of config.toml.
+type config struct {
+	problem string // why it says nothing: the original takes its own limits then
+	unread  bool   // that is so since it could not be read
+}
+
+// limitsOf reads the limits beside a tree.
+func limitsOf(dir tree.Folder) (limits runs.RetentionConfig, found config, err error) {
+	_, carDir, err := runsRoot(dir)
+	if err != nil {
+		return limits, found, err
+	}
+	text, err := carDir.Read(configFile, maxConfig)
+	if err != nil {
+		return limits, config{problem: carDir.Why(configFile, err), unread: !carDir.Lacks(configFile)}, nil
+	}
+	if limits, err = runs.ParseRetention(text); err != nil {
+		return limits, config{problem: "can't be understood: " + err.Error()}, nil
+	}
+	return limits, found, nil
 }
 
 const configFile = "config.toml"
+
+// maxConfig is more than any config.toml has.
+const maxConfig = 16 << 20
 
 // giveLimits writes the stored limits into dir/config.toml, and names those that it can't say.
 func giveLimits(ctx context.Context, t *tree.Tree, dir string) error {

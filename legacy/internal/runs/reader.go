@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 
 	"selvedge/db"
@@ -27,17 +26,16 @@ func roomOf(t *tree.Tree) *room {
 func (Layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
 	r := roomOf(t)
 	file := &sourceFile{path: path}
-	at := tree.Below(t.Root, path)
-	f, size, err := tree.OpenFile(at)
+	f, size, err := t.Folder.Open(path)
 	if err != nil {
-		return send(&step{room: r, kind: stepUnread, file: file, reason: tree.Why(at, err), opens: true})
+		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, err), opens: true})
 	}
 	defer f.Close() //nolint:errcheck // only read
 	file.size = size
 	in := &fileReader{room: r, file: file, lines: r.linesOf(f, size), pass: send}
 	err = in.run(ctx)
 	if read, ok := errors.AsType[*readError](err); ok {
-		return send(&step{room: r, kind: stepUnread, file: file, reason: tree.Why(at, read.err), opens: !in.sent})
+		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err), opens: !in.sent})
 	}
 	return err
 }
@@ -140,7 +138,7 @@ func (in *fileReader) vanished(ctx context.Context, ids []tree.Entity) (was stri
 	if was == "" || err != nil {
 		return "", err
 	}
-	if _, err := os.Lstat(tree.Below(in.Root, was)); errors.Is(err, fs.ErrNotExist) {
+	if in.Folder.Lacks(was) {
 		return was, nil
 	}
 	return "", nil

@@ -15,8 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,8 +29,8 @@ type Layout struct{}
 // Name is "runs".
 func (Layout) Name() string { return "runs" }
 
-// Recognise takes the folder that holds runs/, or runs/ itself.
-func (l Layout) Recognise(dir string) (string, bool, error) {
+// Recognise takes the folder that holds runs/, or runs/ itself, if a record in it can be read.
+func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, _, err := runsRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -40,29 +38,19 @@ func (l Layout) Recognise(dir string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	var files, agents int
+	files, agents, readable := 0, map[string]bool{}, false
 	err = l.Walk(root, func(path string) error {
 		files++
+		agent, _, _ := strings.Cut(path, "/")
+		agents[agent] = true
+		readable = readable || holdsRecord(root, path) // other programs have a folder runs/ too
 		return nil
 	}, func(string, string) error { return nil })
-	if err != nil {
-		return "", false, err
-	}
-	err = tree.EachName(root, func(name string) error {
-		if info, err := os.Stat(tree.Below(root, name)); err == nil && info.IsDir() {
-			agents++
-		}
-		return nil
-	})
-	_, unmarked := os.Lstat(filepath.Join(root, nobackup))
-	if err != nil || files == 0 && unmarked != nil { // other programs have a folder runs/ too
-		return "", false, err
-	}
-	return fmt.Sprintf("run traces: %d files of %d agents", files, agents), true, nil
+	return fmt.Sprintf("run traces: %d files of %d agents", files, len(agents)), err == nil && readable, err
 }
 
 // Root is runs/, which dir is or holds.
-func (Layout) Root(dir string) (string, error) {
+func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	root, _, err := runsRoot(dir)
 	return root, err
 }
@@ -81,67 +69,54 @@ func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
 // nobackup marks a folder of run traces.
 const nobackup = ".nobackup"
 
-// runsRoot finds the folder runs/ from itself or from the folder that holds it, and gives its absolute path, links
-// resolved: whichever way a tree is named, it is the same source. carDir is the folder that holds it.
-func runsRoot(dir string) (root, carDir string, err error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", "", err
+// runsRoot finds the folder runs/ from itself or from the folder that holds it, the car folder.
+func runsRoot(dir tree.Folder) (root, carDir tree.Folder, err error) {
+	if itself, err := isRunsRoot(dir); err != nil {
+		return root, carDir, err
+	} else if itself {
+		carDir, err = dir.Parent()
+		return dir, carDir, err
 	}
-	info, err := os.Stat(abs)
+	root, err = dir.Sub(runsFolder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: db.ErrNotFound}
-	}
-	if err != nil {
-		return "", "", err
-	}
-	if !info.IsDir() {
-		return "", "", &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
-	}
-	root, err = pickRunsRoot(abs)
-	if err != nil || root == "" {
-		if err == nil {
-			err = &db.Error{
-				Op: "open tree", Entity: "run traces", ID: dir, Err: db.ErrNotFound,
-				Hint: "name the folder that holds runs/ and config.toml, or its runs/",
-			}
+		err = &db.Error{
+			Op: "open tree", Entity: "run traces", ID: dir.Path(), Err: db.ErrNotFound,
+			Hint: "name the folder that holds runs/ and config.toml, or its runs/",
 		}
-		return "", "", err
 	}
-	carDir = filepath.Dir(root)
-	root, err = filepath.EvalSymlinks(root)
-	return root, carDir, err
+	return root, dir, err
 }
 
-// pickRunsRoot is dir or dir/runs. An agent may be called "runs", so dir comes first where it bears the mark of such a
-// folder. Under any other name it must hold a record.
-func pickRunsRoot(dir string) (string, error) {
-	if _, err := os.Lstat(filepath.Join(dir, nobackup)); err == nil {
-		return dir, nil
+const runsFolder = "runs"
+
+// isRunsRoot reports whether dir is the folder runs/, and not the one that holds it: it bears the mark, or has no runs/ in
+// it and is called so or holds a record. An agent may be called "runs".
+func isRunsRoot(dir tree.Folder) (bool, error) {
+	if !dir.Lacks(nobackup) {
+		return true, nil
 	}
-	inner := filepath.Join(dir, "runs")
-	if info, err := os.Stat(inner); err == nil && info.IsDir() {
-		return inner, nil
+	if _, err := dir.Sub(runsFolder); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
-	if filepath.Base(dir) == "runs" {
-		return dir, nil
+	if dir.Called(runsFolder) {
+		return true, nil
 	}
 	found := errors.New("found")
 	err := Layout{}.Walk(dir, func(path string) error {
-		if holdsRecord(tree.Below(dir, path)) {
+		if holdsRecord(dir, path) {
 			return found
 		}
 		return nil
 	}, func(string, string) error { return nil })
 	if errors.Is(err, found) {
-		return dir, nil
+		return true, nil
 	}
-	return "", err
+	return false, err
 }
 
 // holdsRecord reports whether a record of a run is among the first lines of a file.
-func holdsRecord(path string) bool {
-	f, size, err := tree.OpenFile(path)
+func holdsRecord(root tree.Folder, path string) bool {
+	f, size, err := root.Open(path)
 	if err != nil {
 		return false
 	}
@@ -155,20 +130,22 @@ func holdsRecord(path string) bool {
 }
 
 // Walk does as the original: every folder below the root, links followed, is an agent's, and every name with the
-// extension jsonl in it is a run, whatever it is.
-func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
-	return tree.EachName(root, func(agent string) error {
-		at := tree.Below(root, agent)
-		info, err := os.Stat(at)
+// extension jsonl in it is a run, whatever it is. A folder that can't be listed, or that a link leads to which is not followed, is
+// reported as a file that can't be read.
+func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+	return root.Names(".", func(agent string) error {
+		info, err := root.Stat(agent)
 		switch {
+		case tree.Leaves(err):
+			return file(agent)
 		case err != nil:
-			return ignored(agent, tree.Why(at, err))
+			return ignored(agent, root.Why(agent, err))
 		case !info.IsDir() && agent == nobackup:
 			return nil
 		case !info.IsDir():
 			return ignored(agent, "is in no agent's folder")
 		}
-		err = tree.EachName(at, func(name string) error {
+		err = root.Names(agent, func(name string) error {
 			path := agent + "/" + name
 			if reason := notARun(name); reason != "" {
 				return ignored(path, reason)
@@ -176,8 +153,8 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 			return file(path)
 		})
 		var unreadable *fs.PathError
-		if errors.As(err, &unreadable) && unreadable.Path == at {
-			return file(agent) // reported there as what can't be read
+		if errors.As(err, &unreadable) && unreadable.Path == tree.Below(root.Path(), agent) {
+			return file(agent)
 		}
 		return err
 	})

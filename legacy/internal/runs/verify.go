@@ -15,8 +15,7 @@ func (Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
 	v := &verifier{roomOf(t)}
 	r := v.Report
 	r.Files.Found++
-	at := tree.Below(v.Root, path)
-	f, size, err := tree.OpenFile(at)
+	f, size, err := v.Folder.Open(path)
 	if err == nil {
 		defer f.Close() //nolint:errcheck // only read
 		in := &fileReader{room: v.room, file: &sourceFile{path: path, size: size}, lines: v.linesOf(f, size)}
@@ -31,7 +30,7 @@ func (Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
 	}
 	if err != nil {
 		r.Files.Unreadable++
-		r.Differ(path, tree.Why(at, err))
+		r.Differ(path, v.Folder.Why(path, err))
 	}
 	v.Advance(1, size)
 	if !v.Aside {

@@ -16,7 +16,7 @@ import (
 // Export writes the scope's things in the old layout into dir, which must be empty or not there. Nothing that is there is
 // ever overwritten.
 func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
-	t := &Tree{DB: d, Scope: o.Scope, Dir: dir, Root: dir, Options: o, layout: l}
+	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
 	abs, err := filepath.Abs(dir)
 	if err == nil {
 		t.Root = abs
@@ -49,7 +49,7 @@ func emptyFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	names, _, err := namesAfter(dir, "", 1)
+	names, _, err := Folder{path: dir}.namesAfter(".", "", 1)
 	if err == nil && len(names) > 0 {
 		err = &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder", Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
 	}

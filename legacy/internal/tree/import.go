@@ -149,7 +149,7 @@ const maxPieces = 512
 func (r *reader) run(ctx context.Context) error {
 	defer close(r.batches)
 	send := func(p Piece) error { return r.send(ctx, p) }
-	err := r.tree.layout.Walk(r.tree.Root, func(path string) error {
+	err := r.tree.layout.Walk(r.tree.Folder, func(path string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

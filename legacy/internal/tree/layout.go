@@ -15,14 +15,14 @@ import (
 type Layout interface {
 	// Name is the word on the command line and in the ledger.
 	Name() string
-	// Recognise says in a few words what of this kind lies under dir, and whether anything does.
-	Recognise(dir string) (description string, ok bool, err error)
-	// Root is the absolute path, links resolved, of the folder that the paths of a walk are below: whichever way a tree is
-	// named, it is the same source. db.ErrNotFound says that dir neither is nor holds one.
-	Root(dir string) (string, error)
+	// Recognise says in a few words what of this kind lies under dir, and whether anything does: a record that can be read.
+	Recognise(dir Folder) (description string, ok bool, err error)
+	// Root is the folder that the paths of a walk are below, which dir is or holds: whichever way a tree is named, it is the
+	// same source. db.ErrNotFound says that dir neither is nor holds one.
+	Root(dir Folder) (Folder, error)
 	// Walk calls file for every file below root that should hold records, by its path below root, always in the same
 	// order, and ignored for what the old program does not read.
-	Walk(root string, file func(path string) error, ignored func(path, reason string) error) error
+	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
 	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error; it is a piece, too.
 	// Read runs on a goroutine of its own, ahead of the pieces that are being taken.
 	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
@@ -40,7 +40,7 @@ type Finisher interface {
 
 // A Sizer is a Layout whose files are folders, and which counts what a walk will meet.
 type Sizer interface {
-	Size(root string) (files, bytes int64, err error)
+	Size(root Folder) (files, bytes int64, err error)
 }
 
 // A Piece is what is taken of a file in one transaction, with others: some of its lines, or all of it.
@@ -66,6 +66,8 @@ type Options struct {
 	Progress func(Progress)
 	// Program is what the journal calls the program that imports; "" is its name and the version that its build says.
 	Program string
+	// FollowLinks has links followed that lead out of the tree. Else they are reported, and what they lead to is left alone.
+	FollowLinks bool
 	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
 	BatchBytes int
 }
@@ -91,8 +93,9 @@ func (o Options) Batch() int {
 type Tree struct {
 	DB      *db.DB
 	Scope   string
-	Dir     string // as the caller named it
-	Root    string
+	Dir     Folder // as the caller named it; of an import or a verification
+	Folder  Folder // that the paths of a walk are below; of an import or a verification
+	Root    string // the path of that folder
 	Source  Source
 	Options Options
 	// Unread says that something of the source is in quarantine as a whole file, from an earlier import.
@@ -108,11 +111,16 @@ type Tree struct {
 }
 
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
-	root, err := l.Root(dir)
-	if err != nil {
-		root = dir
+	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
+	var err error
+	if t.Dir, err = OpenFolder(dir, o); err == nil {
+		t.Folder, err = l.Root(t.Dir)
 	}
-	return &Tree{DB: d, Scope: o.Scope, Dir: dir, Root: root, Options: o, Report: newPart(l.Name(), o.Scope, root), layout: l}, err
+	if err == nil {
+		t.Root = t.Folder.Path()
+	}
+	t.Report = newPart(l.Name(), o.Scope, t.Root)
+	return t, err
 }
 
 // measure counts what a walk will meet, for whoever watches.
@@ -122,11 +130,11 @@ func (t *Tree) measure() error {
 	}
 	var err error
 	if sizer, ok := t.layout.(Sizer); ok {
-		t.at.TotalFiles, t.at.TotalBytes, err = sizer.Size(t.Root)
+		t.at.TotalFiles, t.at.TotalBytes, err = sizer.Size(t.Folder)
 	} else {
-		err = t.layout.Walk(t.Root, func(path string) error {
+		err = t.layout.Walk(t.Folder, func(path string) error {
 			t.at.TotalFiles++
-			if info, err := os.Stat(Below(t.Root, path)); err == nil && info.Mode().IsRegular() {
+			if info, err := t.Folder.Stat(path); err == nil && info.Mode().IsRegular() {
 				t.at.TotalBytes += info.Size()
 			}
 			return nil
@@ -148,8 +156,8 @@ func (t *Tree) Advance(files, bytes int64) {
 }
 
 // SizeOf counts the regular files below a folder.
-func SizeOf(folder string) (files, bytes int64, err error) {
-	err = filepath.WalkDir(folder, func(_ string, entry os.DirEntry, err error) error {
+func SizeOf(folder Folder) (files, bytes int64, err error) {
+	err = filepath.WalkDir(folder.path, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil //nolint:nilerr // what can't be read is reported when it is read
 		}

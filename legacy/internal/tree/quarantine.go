@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"selvedge/db"
@@ -150,12 +151,12 @@ type Finding struct {
 	Reason string
 	Whose  *Entity // nil: not known
 	Raw    []byte
-	File   string // where the bytes are in place of raw: all that this file holds, however much
-	Taken  bool   // the bytes were taken as well
+	File   func() (*os.File, int64, error) // opens what the bytes are in, in place of raw: all that it holds, however much
+	Taken  bool                            // the bytes were taken as well
 }
 
 // Only reports whether the quarantine is the only place for bytes of the finding.
-func (f *Finding) Only() bool { return !f.Taken && len(f.Raw) > 0 || f.File != "" }
+func (f *Finding) Only() bool { return !f.Taken && len(f.Raw) > 0 || f.File != nil }
 
 // Quarantine adds the finding. One that is there already, the same file, place and sort, stays as it is.
 func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
@@ -199,17 +200,18 @@ func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (
 }
 
 // fillQuarantine puts what a file holds into a row.
-func fillQuarantine(tx *db.Tx, id int64, file string) error {
-	if file == "" {
+func fillQuarantine(tx *db.Tx, id int64, open func() (*os.File, int64, error)) error {
+	if open == nil {
 		return nil
 	}
-	f, _, err := OpenFile(file)
+	f, size, err := open()
 	if err != nil {
 		return err
 	}
+	held := io.LimitReader(f, size)
 	for buffer := make([]byte, PartBytes); err == nil; {
 		var n int
-		if n, err = io.ReadFull(f, buffer); n > 0 {
+		if n, err = io.ReadFull(held, buffer); n > 0 {
 			err = errors.Join(GrowQuarantine(tx, id, buffer[:n]), err)
 		}
 	}

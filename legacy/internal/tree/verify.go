@@ -29,7 +29,7 @@ func (t *Tree) compareAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = t.layout.Walk(t.Root, func(path string) error {
+	err = t.layout.Walk(t.Folder, func(path string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

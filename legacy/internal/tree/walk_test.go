@@ -23,7 +23,7 @@ func TestNamesComeInByteOrderWhateverTheWindow(t *testing.T) {
 	slices.Sort(want)
 	for _, window := range []int{1, 2, 7, 50, len(want), 1000} {
 		var got []string
-		err := eachNameIn(dir, window, func(name string) error {
+		err := Folder{path: dir}.namesIn(".", window, func(name string) error {
 			got = append(got, name)
 			return nil
 		})

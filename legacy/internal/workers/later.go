@@ -35,23 +35,19 @@ const alonePath = "."
 
 // isAlone reports whether dir is the folder of one runtime: it has a runtime.json, which tells the backend or has workers/
 // beside it.
-func isAlone(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, runtimeFile))
+func isAlone(dir tree.Folder) bool {
+	info, err := dir.Stat(runtimeFile)
 	if err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	info, err = os.Stat(filepath.Join(dir, workersFolder))
+	info, err = dir.Stat(workersFolder)
 	return err == nil && info.IsDir() || saysBackend(dir)
 }
 
 // saysBackend reports whether dir has a runtime.json that tells its backend, as all versions do: others may have files of
 // that name too.
-func saysBackend(dir string) bool {
-	path := filepath.Join(dir, runtimeFile)
-	if info, err := os.Stat(path); err != nil || info.Size() > maxRuntimeFile {
-		return false
-	}
-	text, err := os.ReadFile(path)
+func saysBackend(dir tree.Folder) bool {
+	text, err := dir.Read(runtimeFile, maxRuntimeFile)
 	var document struct {
 		Backend *string `json:"backend"`
 	}
@@ -60,14 +56,14 @@ func saysBackend(dir string) bool {
 
 // aloneID names a runtime that has its folder for itself: what its runtime.json says, if it says anything, else what the
 // folder is called.
-func aloneID(root string) string {
+func aloneID(root tree.Folder) string {
 	var document struct {
 		RuntimeID string `json:"runtime_id"`
 	}
-	if text, err := os.ReadFile(filepath.Join(root, runtimeFile)); err == nil {
+	if text, err := root.Read(runtimeFile, maxRuntimeFile); err == nil {
 		_ = json.Unmarshal(text, &document) // where it can't be read it says nothing
 	}
-	base := filepath.Base(root)
+	base := root.Base()
 	decoded, _ := nameID(base)
 	for _, id := range []string{document.RuntimeID, decoded, base} {
 		if id != "" && db.CheckID("runtime", id) == nil {
@@ -79,8 +75,8 @@ func aloneID(root string) string {
 
 // leftBehind is what the folder of one runtime still has in runtimes/: a later version that takes a folder over moves one
 // runtime up, and looks at the others never again.
-func leftBehind(root string) (f tree.Finding, ok bool) {
-	at := filepath.Join(root, runtimesFolder)
+func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
+	at := filepath.Join(root.Path(), runtimesFolder)
 	err := filepath.WalkDir(at, func(_ string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.Type().IsRegular() {
 			ok = true
@@ -152,17 +148,20 @@ func (r *runtimeReader) later() string {
 func (r *runtimeReader) aside(folder string, worker string) {
 	for _, name := range []string{observationsFile, metadataFile} {
 		path := folder + "/" + name
-		if info, err := os.Stat(tree.Below(r.root, path)); err != nil || info.Mode().IsRegular() && info.Size() == 0 {
+		if r.lacks(path) {
+			continue
+		}
+		if info, err := r.root.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			continue
 		}
 		whose := tree.Entity{Group: r.tree.imported.RuntimeID, ID: worker}
 		found := tree.Finding{Path: path, What: tree.WhatFile, Whose: &whose}
 		lines, err := r.pass(path)
 		if err != nil {
-			found.Reason = tree.Why(tree.Below(r.root, path), err)
+			found.Reason = r.root.Why(path, err)
 		} else {
 			found.Reason = "a file of a later version of the runtime, which nothing here corresponds to; it is kept whole"
-			found.File = tree.Below(r.root, path)
+			found.File = func() (*os.File, int64, error) { return r.root.Open(path) }
 			if name == observationsFile {
 				r.tree.aside["observation"] += lines
 			} else {
@@ -176,15 +175,16 @@ func (r *runtimeReader) aside(folder string, worker string) {
 
 // pass takes a file into the hash of the tree, however large it is, and counts its lines.
 func (r *runtimeReader) pass(path string) (lines int64, err error) {
-	f, size, err := tree.OpenFile(tree.Below(r.root, path))
+	f, size, err := r.root.Open(path)
 	if err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(r.hash, "%d %q %d ", len(path), path, size)
+	held := io.LimitReader(f, size)
 	buffer, last := make([]byte, tree.PartBytes), byte('\n')
 	for err == nil {
 		var n int
-		n, err = f.Read(buffer)
+		n, err = held.Read(buffer)
 		r.hash.Write(buffer[:n])
 		lines += int64(bytes.Count(buffer[:n], newline))
 		r.tree.bytes += int64(n)
@@ -205,13 +205,13 @@ func (r *runtimeReader) pass(path string) (lines int64, err error) {
 // others notes what lies in a folder besides the files of the runtime. The original and its later versions pass it over too,
 // or it belongs to another program.
 func (r *runtimeReader) others(folder string, known ...string) {
-	err := tree.EachName(tree.Below(r.root, folder), func(name string) error {
+	err := r.root.Names(folder, func(name string) error {
 		if !slices.Contains(known, name) {
 			r.tree.ignored = append(r.tree.ignored, folder+"/"+name)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.fault(nil, "folder", tree.Finding{Path: folder, What: tree.WhatFile, Reason: tree.Why(tree.Below(r.root, folder), err)})
+		r.fault(nil, "folder", tree.Finding{Path: folder, What: tree.WhatFile, Reason: r.root.Why(folder, err)})
 	}
 }

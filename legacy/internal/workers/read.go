@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ type content struct {
 
 // runtimeReader reads one runtime's folder. Nothing of what may be wrong with it is an error.
 type runtimeReader struct {
-	root string
+	root tree.Folder
 	tree *content
 	hash hash.Hash
 	ids  map[string]string // the folder that a worker came from
@@ -70,7 +69,7 @@ type runtimeReader struct {
 	setAside map[string]int // files in quarantine, by name
 }
 
-func readRuntime(root, name, id string) *content {
+func readRuntime(root tree.Folder, name, id string) *content {
 	alone := name == alonePath
 	r := &runtimeReader{
 		root: root, hash: sha256.New(), ids: map[string]string{}, setAside: map[string]int{}, eventful: true,
@@ -93,8 +92,7 @@ var newline = []byte{'\n'}
 
 // read gives a file of the runtime; reason says why it can't be read.
 func (r *runtimeReader) read(path string) (text []byte, reason string) {
-	at := tree.Below(r.root, path)
-	text, err := tree.ReadFile(at, maxRuntimeFile)
+	text, err := r.root.Read(path, maxRuntimeFile)
 	switch {
 	case err == nil:
 		r.tree.files++
@@ -102,7 +100,7 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 	case errors.Is(err, fs.ErrNotExist):
 		reason = "is missing"
 	default:
-		reason = tree.Why(at, err)
+		reason = r.root.Why(path, err)
 	}
 	fmt.Fprintf(r.hash, "%d %q %d %q ", len(path), path, len(text), reason)
 	r.hash.Write(text)
@@ -178,8 +176,7 @@ func (r *runtimeReader) events() {
 
 // lacks reports whether there is no file at path.
 func (r *runtimeReader) lacks(path string) bool {
-	_, err := os.Lstat(tree.Below(r.root, path))
-	return errors.Is(err, fs.ErrNotExist)
+	return r.root.Lacks(path)
 }
 
 // lines gives the lines of a log that can be read. look tells what is wrong with one: odd ones are kept, or not where drop
@@ -225,7 +222,7 @@ func (r *runtimeReader) lines(path string, worker *string, kind string, look fun
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
 	var named, others []string
-	err := tree.EachName(tree.Below(r.root, path), func(name string) error {
+	err := r.root.Names(path, func(name string) error {
 		fmt.Fprintf(r.hash, "%q ", name)
 		switch _, ok := nameID(name); {
 		case r.isOwn(path+"/"+name, name):
@@ -241,7 +238,7 @@ func (r *runtimeReader) workers() {
 		r.worker(path+"/"+name, name)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the original makes a missing folder
-		r.fault(nil, "workers", tree.Finding{Path: path, What: tree.WhatFile, Reason: tree.Why(tree.Below(r.root, path), err)})
+		r.fault(nil, "workers", tree.Finding{Path: path, What: tree.WhatFile, Reason: r.root.Why(path, err)})
 	}
 }
 
@@ -254,7 +251,7 @@ func (r *runtimeReader) isOwn(path, name string) bool {
 	if !named {
 		return false
 	}
-	text, err := tree.ReadFile(tree.Below(r.root, path+"/"+workerFile), maxRuntimeFile)
+	text, err := r.root.Read(path+"/"+workerFile, maxRuntimeFile)
 	if err != nil {
 		return false
 	}
@@ -272,10 +269,9 @@ func (r *runtimeReader) isOwn(path, name string) bool {
 }
 
 func (r *runtimeReader) worker(path, name string) {
-	at := tree.Below(r.root, path)
-	info, err := os.Stat(at)
+	info, err := r.root.Stat(path)
 	if err != nil {
-		r.fault(nil, "worker", tree.Finding{Path: path, What: tree.WhatFile, Reason: tree.Why(at, err)})
+		r.fault(nil, "worker", tree.Finding{Path: path, What: tree.WhatFile, Reason: r.root.Why(path, err)})
 		return
 	}
 	if !info.IsDir() {
@@ -391,7 +387,7 @@ func (r *runtimeReader) nobodys(path string) {
 
 // speaker is the worker that a transcript without a snapshot names, in a folder that names none.
 func (r *runtimeReader) speaker(folder string) string {
-	text, err := os.ReadFile(tree.Below(r.root, folder+"/"+transcriptFile))
+	text, err := r.root.Read(folder+"/"+transcriptFile, maxRuntimeFile)
 	if err != nil {
 		return ""
 	}

@@ -14,10 +14,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 
 	"selvedge/db"
+	pool "selvedge/internal/workers"
 	"selvedge/legacy/internal/tree"
 )
 
@@ -27,8 +27,9 @@ type Layout struct{}
 // Name is "workers".
 func (Layout) Name() string { return "workers" }
 
-// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime.
-func (l Layout) Recognise(dir string) (string, bool, error) {
+// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime, if a runtime.json can be
+// read.
+func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, alone, err := findRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
 		return "", false, nil
@@ -37,50 +38,56 @@ func (l Layout) Recognise(dir string) (string, bool, error) {
 		return "", false, err
 	}
 	if alone {
-		return "worker runtime in a folder of its own", saysBackend(root), nil
+		return "worker runtime in a folder of its own", isRuntime(root, runtimeFile, pool.Reader{Later: true, Alone: true}), nil
 	}
-	runtimes := 0
-	err = l.Walk(root, func(string) error {
+	runtimes, readable := 0, false
+	err = l.Walk(root, func(path string) error {
 		runtimes++
+		readable = readable || isRuntime(root, path+"/"+runtimeFile, pool.Reader{})
 		return nil
 	}, func(string, string) error { return nil })
-	return fmt.Sprintf("worker runtimes: %d", runtimes), err == nil && runtimes > 0, err
+	return fmt.Sprintf("worker runtimes: %d", runtimes), err == nil && readable, err
+}
+
+// isRuntime reports whether a runtime can be read from a file.
+func isRuntime(root tree.Folder, path string, form pool.Reader) bool {
+	text, err := root.Read(path, maxRuntimeFile)
+	if err != nil {
+		return false
+	}
+	_, _, odd, err := form.Runtime(text)
+	return err == nil && odd == ""
 }
 
 // Root is runtimes/, which dir is or holds, or a folder that is a runtime.
-func (Layout) Root(dir string) (string, error) {
+func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	root, _, err := findRoot(dir)
 	return root, err
 }
 
 // findRoot finds the folder runtimes/ from itself or from the folder that holds it, or one that is a runtime: alone.
-func findRoot(dir string) (root string, alone bool, err error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", false, err
+func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
+	if isAlone(dir) {
+		return dir, true, nil
 	}
-	if isAlone(abs) {
-		root, err = filepath.EvalSymlinks(abs)
-		return root, true, err
+	if root, err = dir.Sub(runtimesFolder); !errors.Is(err, fs.ErrNotExist) {
+		return root, false, err
 	}
-	for _, root := range []string{filepath.Join(abs, runtimesFolder), abs} {
-		if info, err := os.Stat(root); err == nil && info.IsDir() && filepath.Base(root) == runtimesFolder {
-			root, err = filepath.EvalSymlinks(root)
-			return root, false, err
-		}
+	if dir.Called(runtimesFolder) {
+		return dir, false, nil
 	}
-	return "", false, &db.Error{
-		Op: "open tree", Entity: "worker runtimes", ID: dir, Err: db.ErrNotFound,
+	return root, false, &db.Error{
+		Op: "open tree", Entity: "worker runtimes", ID: dir.Path(), Err: db.ErrNotFound,
 		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds runtime.json",
 	}
 }
 
 // Walk visits what lies where a runtime could be: the folder itself where it is one.
-func (Layout) Walk(root string, file func(path string) error, ignored func(path, reason string) error) error {
+func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
 	if isAlone(root) {
 		return file(alonePath)
 	}
-	return tree.EachName(root, func(name string) error {
+	return root.Names(".", func(name string) error {
 		if _, ok := nameID(name); ok {
 			return file(name)
 		}
@@ -89,7 +96,7 @@ func (Layout) Walk(root string, file func(path string) error, ignored func(path,
 }
 
 // Size counts the files of all runtimes.
-func (Layout) Size(root string) (files, bytes int64, err error) { return tree.SizeOf(root) }
+func (Layout) Size(root tree.Folder) (files, bytes int64, err error) { return tree.SizeOf(root) }
 
 // Read sends a runtime as one piece. What lies in a runtime's place and is none is a piece, too.
 func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
@@ -110,40 +117,36 @@ func (Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
 
 // each reads what lies at a path of a walk.
 func each(t *tree.Tree, path string, visit func(*runtime) error, odd func(*stray) error) error {
-	id := aloneID(t.Root)
+	id := aloneID(t.Folder)
 	if path != alonePath {
 		id, _ = nameID(path)
-	} else if f, left := leftBehind(t.Root); left {
+	} else if f, left := leftBehind(t.Folder); left {
 		if err := odd(&stray{t, f}); err != nil {
 			return err
 		}
 	}
-	if f, isStray := look(t.Root, path, id); isStray {
+	if f, isStray := look(t.Folder, path, id); isStray {
 		return odd(&stray{t, f})
 	}
-	return visit(&runtime{t, readRuntime(t.Root, path, id)})
+	return visit(&runtime{t, readRuntime(t.Folder, path, id)})
 }
 
 // look finds what lies in a runtime's place and is no folder, or can't be looked into.
-func look(root, name, id string) (f tree.Finding, isStray bool) {
-	at := tree.Below(root, name)
+func look(root tree.Folder, name, id string) (f tree.Finding, isStray bool) {
 	f = tree.Finding{Path: name, What: tree.WhatFile, Whose: &tree.Entity{Group: id}}
-	info, err := os.Stat(at)
+	info, err := root.Stat(name)
 	if err == nil && info.IsDir() {
-		var dir *os.File
-		if dir, err = os.Open(at); err == nil {
-			return f, dir.Close() != nil
+		if err = root.List(name); err == nil {
+			return f, false
 		}
 	}
 	if err != nil {
-		f.Reason = tree.Why(at, err)
+		f.Reason = root.Why(name, err)
 		return f, true
 	}
 	f.Reason = "runtime path exists but is not a directory"
-	if info.Mode().IsRegular() && info.Size() <= maxRuntimeFile {
-		if f.Raw, err = os.ReadFile(at); err != nil {
-			f.Reason += ", and " + tree.Why(at, err)
-		}
+	if f.Raw, err = root.Read(name, maxRuntimeFile); err != nil {
+		f.Reason += ", and " + root.Why(name, err)
 	}
 	return f, true
 }
