@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	traces "selvedge/legacy/internal/runs"
 	"selvedge/runs"
 )
 
@@ -187,7 +188,7 @@ func TestALinkOutOfATreeIsFollowedOnlyWhereThatIsAskedFor(t *testing.T) {
 		t.Errorf("links followed: %+v, %v", report, err)
 	}
 	wantNames(t, d, "", "a/r", "d/r", "a/t", "b/s", "d/t")
-	if limits, ok, err := StoredLimits(ctx, d, ""); err != nil || !ok || limits.MaxPerAgent != 7 {
+	if limits, ok, err := traces.StoredLimits(ctx, d, ""); err != nil || !ok || limits.MaxPerAgent != 7 {
 		t.Errorf("%+v, %v, %v", limits, ok, err)
 	}
 	if verified, err := Verify(ctx, d, Runs, dir, Options{FollowLinks: true}); err != nil || verified.Partial() {
@@ -255,7 +256,7 @@ func TestLimitsStayWhereTheirFileCanNoLongerBeRead(t *testing.T) {
 		if reason := reasonFor(&report, "config.toml"); !strings.HasPrefix(reason, trap.reason) || !strings.HasSuffix(reason, "stay") {
 			t.Errorf("%s: %q", trap.name, reason)
 		}
-		if limits, ok, err := StoredLimits(ctx, d, ""); err != nil || !ok || limits != want {
+		if limits, ok, err := traces.StoredLimits(ctx, d, ""); err != nil || !ok || limits != want {
 			t.Errorf("%s: stored is %+v, %v, %v", trap.name, limits, ok, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	traces "selvedge/legacy/internal/runs"
 	"selvedge/runs"
 )
 
@@ -23,7 +24,7 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	}
 	stored := func(want runs.RetentionConfig, wantOK bool) {
 		t.Helper()
-		limits, ok, err := StoredLimits(context.Background(), d, "")
+		limits, ok, err := traces.StoredLimits(context.Background(), d, "")
 		if err != nil || ok != wantOK || limits != want {
 			t.Errorf("stored is %+v, %v, %v", limits, ok, err)
 		}
@@ -51,7 +52,7 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	config(dir, "[other]\n") // the original goes back to its own limits
 	importInto(t, d, "", dir)
 	stored(runs.RetentionConfig{}, false)
-	if _, ok, err := StoredLimits(context.Background(), d, "of nobody"); ok || err != nil {
+	if _, ok, err := traces.StoredLimits(context.Background(), d, "of nobody"); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
 }

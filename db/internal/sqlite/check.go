@@ -11,7 +11,6 @@ import (
 
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
-	"selvedge/db/internal/lock"
 	"selvedge/migrations"
 )
 
@@ -164,16 +163,11 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 // mend makes again what can be made again of the schema: texts of which a bit is another, and views, triggers and indexes
 // that are missing or another's. It runs in this process's turn among the writers, and names what it did.
 func (e *Engine) mend(ctx context.Context) (done []string, err error) {
-	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	turns, err := e.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, turns.Close()) }()
-	if ok, err := turns.Lock(func() bool { return ctx.Err() == nil }); err != nil {
-		return nil, err
-	} else if !ok {
-		return nil, fmt.Errorf("%w: another process is writing: %w", engine.ErrBusy, context.Cause(ctx))
-	}
 	texts, err := e.mending(ctx, damage.OpenUnread, func(conn *sqlx.Conn, expected []damage.Object) ([]string, error) {
 		return damage.MendTexts(ctx, conn, expected)
 	})

@@ -216,22 +216,33 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 	return e.config.Ladder.arrived(have, target, where), nil
 }
 
+// takeTurn takes the turn to write, for what writes beside the writer. It is given back by closing.
+func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
+	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := turns.Lock(func() bool { return ctx.Err() == nil })
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: another call or process is migrating or writing: %w", engine.ErrBusy, context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, errors.Join(err, turns.Close())
+	}
+	return turns, nil
+}
+
 // arrived reports whether there is nothing to do.
 func (l *Ladder) arrived(have engine.Versions, target int64, where direction) bool {
 	return l.current(have, target) && (where == up || have.Schema <= target)
 }
 
 func (e *Engine) migrateInTurn(ctx context.Context, target int64, where direction) (err error) {
-	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	turns, err := e.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, turns.Close()) }()
-	if ok, err := turns.Lock(func() bool { return ctx.Err() == nil }); err != nil {
-		return err
-	} else if !ok {
-		return fmt.Errorf("%w: another process is migrating or writing: %w", engine.ErrBusy, context.Cause(ctx))
-	}
 	pool, err := openPool(e.path, roleMigration, 1)
 	if err != nil {
 		return err

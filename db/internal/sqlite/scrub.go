@@ -33,16 +33,11 @@ func (e *Engine) Scrub(ctx context.Context) error {
 }
 
 func (e *Engine) scrub(ctx context.Context) (err error) {
-	turns, err := lock.OpenTurns(e.path + queueSuffix)
+	turns, err := e.takeTurn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, turns.Close()) }()
-	if ok, err := turns.Lock(func() bool { return ctx.Err() == nil }); err != nil {
-		return err
-	} else if !ok {
-		return fmt.Errorf("%w: another call or process is writing: %w", engine.ErrBusy, context.Cause(ctx))
-	}
 	if err := e.inPlace(); err != nil {
 		return err
 	}

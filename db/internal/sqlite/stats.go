@@ -97,6 +97,8 @@ func sizeOf(path string) (int64, error) {
 	return info.Size(), nil
 }
 
+// The rest is for the tests of package db, which see no test files of this one.
+
 // Waiting is the number of callers in the writer's queue. The care of the file is none.
 func (e *Engine) Waiting() (callers int) {
 	e.writer.mu.Lock()

@@ -1,0 +1,107 @@
+package storetest
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
+)
+
+var ofCheckpoints = store{"checkpoints", slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary](listedCheckpoints).laws(),
+	streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"), keeps(valuesOfCheckpoints).laws()), heldCheckpoints}
+
+func pausedRun(id string) *checkpoints.PausedWorkflow {
+	return &checkpoints.PausedWorkflow{RunID: id, Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate"}
+}
+
+func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary] {
+	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+	return things[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary]{
+		lister: s,
+		add: func(ctx context.Context, n int) (checkpoints.Ref, error) {
+			return checkpoints.Ref{RunID: nth(n)}, s.Save(ctx, pausedRun(nth(n)))
+		},
+		addTx: func(tx *db.Tx, n int) (checkpoints.Ref, error) {
+			return checkpoints.Ref{RunID: nth(n)}, s.SaveTx(tx, pausedRun(nth(n)))
+		},
+		name:  func(ref checkpoints.Ref) string { return ref.RunID },
+		of:    func(c checkpoints.Summary) checkpoints.Ref { return checkpoints.Ref{RunID: c.RunID} },
+		began: func(c checkpoints.Summary) time.Time { return c.CreatedAt }, unit: time.Nanosecond,
+	}
+}
+
+func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, checkpoints.Summary] {
+	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+	ref := func(id string) checkpoints.Ref { return checkpoints.Ref{RunID: id} }
+	return followed[string, checkpoints.Summary]{
+		states: true,
+		add:    func(ctx context.Context, n int) (string, error) { return nth(n), s.Save(ctx, pausedRun(nth(n))) },
+		remove: func(ctx context.Context, id string) error { return s.Delete(ctx, ref(id)) },
+		end: func(ctx context.Context, id string) error {
+			_, _, err := s.Claim(ctx, id)
+			return err
+		}, ended: string(checkpoints.Claimed),
+		append: func(tx *db.Tx, id string, texts ...string) error {
+			p := pausedRun(id)
+			p.Prompt = texts[len(texts)-1]
+			return s.SaveTx(tx, p)
+		},
+		follow: func(ctx context.Context, id, cursor string) iter.Seq2[checkpoints.Followed, error] {
+			return s.Follow(ctx, ref(id), cursor)
+		},
+		followAll: func(ctx context.Context) iter.Seq2[checkpoints.Followed, error] {
+			return s.FollowAll(ctx, checkpoints.Filter{})
+		},
+		before: func(ctx context.Context, id string, n int64) (string, error) { return s.CursorBefore(ctx, ref(id), n) },
+		says:   func(_ context.Context, c checkpoints.Summary) string { return c.Prompt },
+	}
+}
+
+func heldCheckpoints(d *db.DB, scope string) holds {
+	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+	held := func(c *checkpoints.Claim, won bool, err error) (holding, bool, error) {
+		if err != nil || !won {
+			return holding{}, false, err
+		}
+		return holding{c.Epoch, c.HoldTx, c.Release}, true, nil
+	}
+	return holds{
+		add:    func(ctx context.Context, name string) error { return s.Save(ctx, pausedRun(name)) },
+		take:   func(ctx context.Context, name string) (holding, bool, error) { return held(s.Claim(ctx, name)) },
+		takeTx: func(tx *db.Tx, name string) (holding, bool, error) { return held(s.ClaimTx(tx, name)) },
+		reattach: func(ctx context.Context, name string, epoch int64) (holding, error) {
+			c, err := s.Reattach(ctx, name, epoch)
+			h, _, err := held(c, err == nil, err)
+			return h, err
+		},
+		remove:  func(ctx context.Context, name string) error { return s.Delete(ctx, checkpoints.Ref{RunID: name}) },
+		recover: s.Recover,
+	}
+}
+
+func valuesOfCheckpoints(t *testing.T, d *db.DB, scope string) []kept {
+	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
+	p := pausedRun("r")
+	p.CreatedAt = time.Date(2026, 5, 2, 10, 0, 0, 0, time.UTC)
+	document, err := p.Document()
+	must(t, err)
+	// A value stands where the state of the workflow is {} in this one.
+	head, tail, _ := strings.Cut(string(document), `"wf_state": {}`)
+	head += `"wf_state": `
+	return []kept{{
+		name: "document", json: true,
+		refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float", "no JSON"},
+		put: func(ctx context.Context, n int, value string) error {
+			return s.SaveDocument(ctx, nth(n), []byte(head+value+tail))
+		},
+		get: func(ctx context.Context, n int) (string, error) {
+			document, _, err := s.LoadDocument(ctx, nth(n))
+			return strings.TrimSuffix(strings.TrimPrefix(string(document), head), tail), err
+		},
+	}}
+}
