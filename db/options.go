@@ -129,7 +129,7 @@ func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
 	return sqlite.Config{
 		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
 		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout, Now: o.Now,
-		Ladder: o.ladder, Callbacks: callbacks,
+		Observed: o.Observe != nil, Ladder: o.ladder, Callbacks: callbacks,
 	}
 }
 

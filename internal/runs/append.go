@@ -128,7 +128,8 @@ func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
 		return err
 	}
 	if key != 0 {
-		tx.AfterCommit(func() { keys.keep(p.Ref, key) })
+		ref := p.Ref // all of p would be allocated for the function
+		tx.AfterCommit(func() { keys.keep(ref, key) })
 	}
 	return nil
 }
@@ -178,18 +179,21 @@ func (p *Prepared) stamp(tx *db.Tx) {
 // sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
 // provided that the run is open, belongs to this process already and has more than one line to go. Else the id is one that
 // is there already, or 0, which none may be, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
-// because it reads the table it writes to.)
+// because it reads the table it writes to.) Each parameter costs the driver a look at all of them, so what is the same in
+// every turn is none.
 const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
-    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)`
 
 const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error) {
-	args := p.rows[0].args(append(make([]any, 0, 24), key, owner)...)
-	args = append(args, key, key, p.rows[0].Size())
+	var run any = key
+	args := p.rows[0].args(make([]any, 0, 20)...)
+	args[0], args[1] = run, owner // where the kind is, and the column that no turn has
+	args = append(args, run, run, int64(p.rows[0].Size()))
 	written, err := tx.Exec(sqlAppendTurn, args...)
 	if err != nil || written == 0 {
 		return false, err

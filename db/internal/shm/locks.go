@@ -82,14 +82,15 @@ func mindedFcntl(tls *libc.TLS, fd, command int32, args uintptr) int32 {
 	list := args
 	at := libc.VaUintptr(&list)
 	lock := *(**sqlite3.Tflock)(unsafe.Pointer(&at))
-	bits := shmBits(lock.Fl_start, lock.Fl_len)
-	unlocks.forget(fd, bits)
+	if unlocks.any.Load() {
+		unlocks.forget(fd, shmBits(lock.Fl_start, lock.Fl_len))
+	}
 	for try := 1; ; try++ {
 		result := system.fcntl(tls, fd, command, args)
 		if result == 0 {
 			return 0
 		}
-		errno := lastErrno(tls)
+		errno, bits := lastErrno(tls), shmBits(lock.Fl_start, lock.Fl_len)
 		switch {
 		case errno == syscall.EAGAIN || errno == syscall.EACCES: // it is taken
 			return result

@@ -30,6 +30,7 @@ type Config struct {
 	AllowLinks     bool
 	LockTimeout    time.Duration
 	Now            func() time.Time
+	Observed       bool // somebody asks how long commits take
 	Ladder         *Ladder
 	Callbacks      *callback.Callbacks
 }

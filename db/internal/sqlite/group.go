@@ -126,21 +126,28 @@ func (w *writer) finish() {
 		w.answers = group
 		return
 	}
-	began := time.Now()
+	var began time.Time
+	if w.engine.config.Observed {
+		began = time.Now()
+	}
 	_, err := w.session.exec(sqlCommit)
 	if err != nil {
 		w.uncommitted(err)
 		return
 	}
-	w.count(group, time.Since(began))
+	w.count(group, began)
 	w.group = nil
 	w.boundWAL()
 	w.unlock()
 	w.answers, w.committed, w.caring = group, true, len(group) == 1 && group[0].care
 }
 
-// count keeps what a commit was for those who observe.
-func (w *writer) count(group []*request, took time.Duration) {
+// count keeps what a commit was for those who observe. began is zero where nobody does.
+func (w *writer) count(group []*request, began time.Time) {
+	var took time.Duration
+	if !began.IsZero() {
+		took = time.Since(began)
+	}
 	callers := 0
 	for _, r := range group {
 		if r.committed() {

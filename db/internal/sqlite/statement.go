@@ -163,14 +163,14 @@ func (s *session) execOnce(st *statement, args []any) (int64, error) {
 // database/sql's own part is a tenth.
 func (s *session) change(st *statement, args []any) (int64, error) {
 	for i, arg := range args {
-		value := driver.NamedValue{Ordinal: i + 1}
-		if named, ok := arg.(sql.NamedArg); ok {
-			value.Name, arg = named.Name, named.Value
-		}
-		var err error
-		if value.Value, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
-			s.args = s.args[:0]
-			return 0, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		value := driver.NamedValue{Ordinal: i + 1, Value: arg}
+		switch arg.(type) {
+		case nil, int64, string, []byte, float64: // the driver takes them as they are
+		default:
+			if err := convert(&value); err != nil {
+				s.args = s.args[:0]
+				return 0, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+			}
 		}
 		s.args = append(s.args, value)
 	}
@@ -179,6 +179,15 @@ func (s *session) change(st *statement, args []any) (int64, error) {
 	clear(s.args)
 	s.args, s.changing = s.args[:0], nil
 	return s.changed, err
+}
+
+// convert makes an argument one that the driver takes, as database/sql does.
+func convert(arg *driver.NamedValue) (err error) {
+	if named, ok := arg.Value.(sql.NamedArg); ok {
+		arg.Name, arg.Value = named.Name, named.Value
+	}
+	arg.Value, err = driver.DefaultParameterConverter.ConvertValue(arg.Value)
+	return err
 }
 
 // withDriver is what change has database/sql run while it keeps others from the connection.
