@@ -121,17 +121,7 @@ func (p *Past) weight() int { return 250 + len(p.RunID) + len(p.Prompt) + len(p.
 
 // past gives the entries of a query as they are read.
 func past(rx *db.Rx, query string, args ...any) iter.Seq2[Past, error] {
-	return func(yield func(Past, error) bool) {
-		for row, err := range rx.Query(query, args...) {
-			var r pastRow
-			if err == nil {
-				err = row.ScanStruct(&r)
-			}
-			if !yield(r.past(), err) || err != nil {
-				return
-			}
-		}
-	}
+	return db.Each(rx, func(r *pastRow) (Past, error) { return r.past(), nil }, query, args...)
 }
 
 // pastRow is a row of checkpoint_history.

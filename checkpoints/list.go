@@ -235,21 +235,7 @@ func (s *Summary) size() int {
 
 // summaries gives the checkpoints of a query as they are read.
 func summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
-	return func(yield func(Summary, error) bool) {
-		for row, err := range rx.Query(query, args...) {
-			var r summaryRow
-			var one Summary
-			if err == nil {
-				err = row.ScanStruct(&r)
-			}
-			if err == nil {
-				one, err = r.summary(rx)
-			}
-			if !yield(one, err) || err != nil {
-				return
-			}
-		}
-	}
+	return db.Each(rx, func(r *summaryRow) (Summary, error) { return r.summary(rx) }, query, args...)
 }
 
 func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {

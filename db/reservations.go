@@ -102,20 +102,7 @@ func (d *DB) AllReservations(ctx context.Context, f ReservationFilter) iter.Seq2
 }
 
 func (rx *Rx) reservations(scope, query string, args ...any) iter.Seq2[Reservation, error] {
-	return func(yield func(Reservation, error) bool) {
-		for row, err := range rx.Query(query, args...) {
-			var v Reservation
-			if err == nil {
-				var one reservationRow
-				if err = row.ScanStruct(&one); err == nil {
-					v, err = one.judged(rx, scope)
-				}
-			}
-			if !yield(v, err) || err != nil {
-				return
-			}
-		}
-	}
+	return Each(rx, func(r *reservationRow) (Reservation, error) { return r.judged(rx, scope) }, query, args...)
 }
 
 const sqlHeldFrom = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`

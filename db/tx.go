@@ -134,6 +134,25 @@ func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	}
 }
 
+// Each is Query for rows that are structs with db tags: it gives what one makes of each row. An error ends them.
+func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for row, err := range rx.Query(query, args...) {
+			var r R
+			var made T
+			if err == nil {
+				err = row.ScanStruct(&r)
+			}
+			if err == nil {
+				made, err = one(&r)
+			}
+			if !yield(made, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // QueryContext is Query for statements that people write: it is not kept prepared, it is interrupted when ctx ends, and
 // its columns can be asked for before the first row.
 func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {

@@ -157,16 +157,15 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[RuntimeID
 	if at.Seen < row.FirstPosition-1 {
 		got.Lost = "events that come next were pruned"
 	}
-	rows, err := row.Events(rx, at.Seen+1, int64(room.Items)+1)
-	if err != nil {
-		return got, err
-	}
-	for i := range rows {
-		if got.More = !room.Take(rows[i].Weight()); got.More {
+	for event, err := range row.EachEvent(rx, at.Seen+1, int64(room.Items)+1) {
+		if err != nil {
+			return got, err
+		}
+		if got.More = !room.Take(event.Weight()); got.More {
 			return got, nil
 		}
-		got.Seen = rows[i].Place()
-		e, err := rows[i].Event(row.RuntimeID)
+		got.Seen = event.Place()
+		e, err := event.Event(row.RuntimeID)
 		if err != nil {
 			return got, corrupted("read events", err)
 		}

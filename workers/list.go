@@ -102,14 +102,7 @@ func (r *Runtime) page(rx *db.Rx, filter WorkerFilter, at db.At) (page db.Page[W
 	if err != nil {
 		return page, err
 	}
-	items := func(yield func(WorkerSummary, error) bool) {
-		for i := range rows {
-			if !yield(r.summary(&rows[i]), nil) {
-				return
-			}
-		}
-	}
-	return db.FillPage(room, items, (*WorkerSummary).weight, func(w *WorkerSummary) string {
+	return db.FillPage(room, rows, (*WorkerSummary).weight, func(w *WorkerSummary) string {
 		return rx.Cursor(listName, []int64{r.key}, string(w.WorkerID))
 	})
 }
@@ -129,7 +122,7 @@ func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[Worker
 }
 
 // list gives at most limit workers behind an id.
-func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int64) (rows []workers.SummaryRow, err error) {
+func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int64) (iter.Seq2[WorkerSummary, error], error) {
 	query, args := workers.SelectSummaries, []any{r.key}
 	switch filter.Status {
 	case "":
@@ -143,17 +136,16 @@ func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int
 	if behind != nil {
 		query, args = query+` AND w.worker_id > ?`, append(args, *behind)
 	}
-	err = rx.Select(&rows, query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...)
-	return rows, err
+	return db.Each(rx, r.summary, query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...), nil
 }
 
-func (r *Runtime) summary(row *workers.SummaryRow) WorkerSummary {
+func (r *Runtime) summary(row *workers.SummaryRow) (WorkerSummary, error) {
 	id, request := WorkerID(row.WorkerID), row.Request()
 	return WorkerSummary{
 		WorkerRef: NewWorkerRef(r.id, id), RuntimeID: r.id, WorkerID: id, Status: WorkerStatus(row.Status),
 		Intent: intentOf(request.Intent), Profile: profileOf(request.Profile), RequestedCapabilityCount: row.Capabilities,
 		HasConfigBundle: row.ConfigBundle != nil, TranscriptLen: uint64(row.TranscriptLen), LastEventID: uint64(row.LastEventID),
-	}
+	}, nil
 }
 
 // Find gives the workers whose id begins with prefix, in the order of their ids; at most limit of them, with the rules of a

@@ -2,6 +2,7 @@ package workers_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -112,5 +113,31 @@ func TestTextsComeBackAsTheyWere(t *testing.T) {
 	}
 	if e := allEvents(t, r); e[len(e)-1].Message != odd {
 		t.Errorf("the reason is %q", e[len(e)-1].Message)
+	}
+}
+
+// A page of what is heavy must not take the whole list, or transcript, into memory first.
+func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	const heavy = 12
+	text := strings.Repeat("x", db.MaxPageBytes)
+	var w workers.WorkerRef
+	for range heavy {
+		w = must(r.CreateWorker(ctx, taskRequest(text)))(t).WorkerRef
+	}
+	for range heavy {
+		must(r.SendInput(ctx, w, workers.UserInput(text)))(t)
+	}
+	for name, read := range map[string]func() int{
+		"Page":           func() int { return len(must(r.Page(ctx, workers.WorkerFilter{}, db.At{}))(t).Items) },
+		"TranscriptPage": func() int { return len(must(r.TranscriptPage(ctx, w, db.At{}))(t).Items) },
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		items := read()
+		runtime.ReadMemStats(&after)
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; items != 1 || mib > heavy/2 {
+			t.Errorf("%s of %d things of 1 MiB gave %d of them and allocated %d MiB", name, heavy, items, mib)
+		}
 	}
 }

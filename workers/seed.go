@@ -113,11 +113,17 @@ func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 func (r *Runtime) ListWorkers(ctx context.Context) (list []WorkerSummary, err error) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
 		rows, err := r.list(rx, WorkerFilter{}, nil, db.NoLimit)
-		list = make([]WorkerSummary, len(rows))
-		for i := range rows {
-			list[i] = r.summary(&rows[i])
+		if err != nil {
+			return err
 		}
-		return err
+		list = []WorkerSummary{}
+		for worker, err := range rows {
+			if err != nil {
+				return err
+			}
+			list = append(list, worker)
+		}
+		return nil
 	})
 	return list, err
 }

@@ -51,17 +51,18 @@ func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page 
 	if at.After != "" && place[0] != w.Key {
 		return page, r.notOf(rx, place[0], at.After)
 	}
-	rows, err := w.Entries(rx, place[1], int64(room.Items)+1)
-	if err != nil {
-		return page, err
-	}
 	own := workers.Ref{RuntimeID: string(r.id), WorkerID: w.WorkerID}
-	for i := range rows {
-		if !room.Take(rows[i].Weight()) {
-			page.Next = rx.Cursor(transcriptName, []int64{w.Key, rows[i-1].Place()})
+	last := place[1]
+	for row, err := range w.EachEntry(rx, last, int64(room.Items)+1) {
+		if err != nil {
+			return db.Page[TranscriptEntry]{}, err
+		}
+		if !room.Take(row.Weight()) {
+			page.Next = rx.Cursor(transcriptName, []int64{w.Key, last})
 			break
 		}
-		page.Items = append(page.Items, entryOf(rows[i].Entry(own)))
+		last = row.Place()
+		page.Items = append(page.Items, entryOf(row.Entry(own)))
 	}
 	return page, nil
 }

@@ -41,20 +41,10 @@ func FindAll(rx *db.Rx, query string, args ...any) ([]Stored, error) {
 
 // Each gives the records of a query that begins with SQLRow one by one.
 func Each(rx *db.Rx, query string, args ...any) iter.Seq2[*Stored, error] {
-	return func(yield func(*Stored, error) bool) {
-		for row, err := range rx.Query(query, args...) {
-			var s Stored
-			if err == nil {
-				err = row.ScanStruct(&s.Row)
-			}
-			if err == nil {
-				err = s.complete(rx)
-			}
-			if !yield(&s, err) || err != nil {
-				return
-			}
-		}
-	}
+	return db.Each(rx, func(r *Row) (*Stored, error) {
+		s := &Stored{Row: *r}
+		return s, s.complete(rx)
+	}, query, args...)
 }
 
 // complete makes the record of the row, context queries included.

@@ -46,6 +46,17 @@ type Texts struct {
 	Further    []byte  `db:"further"`
 }
 
+// Weight is about how many bytes a run with these texts takes in a list.
+func (t *Texts) Weight() int {
+	n := 200 + len(t.Prompt) + len(t.Further)
+	for _, text := range []*string{t.ResultText, t.Error} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
+
 // A WholeRow is a run's row with its texts.
 type WholeRow struct {
 	Row

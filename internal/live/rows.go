@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"iter"
 
 	"selvedge/db"
 )
@@ -112,17 +113,11 @@ func (w *EventRow) Record() (e EventRecord, err error) {
 
 // Events gives at most limit events from a place on.
 func (w *Row) Events(rx *db.Rx, place int64, limit int64) ([]EventRecord, error) {
-	rows, err := w.EventRows(rx, place, limit)
-	if err != nil {
+	var rows []EventRow
+	if err := rx.Select(&rows, sqlEvents, w.First()+place, w.End(), limit); err != nil {
 		return nil, err
 	}
 	return records(rows)
-}
-
-// EventRows is Events without a look into the events.
-func (w *Row) EventRows(rx *db.Rx, place int64, limit int64) (rows []EventRow, err error) {
-	err = rx.Select(&rows, sqlEvents, w.First()+place, w.End(), limit)
-	return rows, err
 }
 
 func records(rows []EventRow) ([]EventRecord, error) {
@@ -240,16 +235,7 @@ func (w *Row) LastPlaces(rx *db.Rx, events int64) (place int64, found bool, err 
 	return *first - w.First(), true, nil
 }
 
-// EachEvent visits at most limit events from a place on, until visit has enough.
-func (w *Row) EachEvent(rx *db.Rx, place, limit int64, visit func(*EventRow) (on bool, err error)) error {
-	rows, err := w.EventRows(rx, place, limit)
-	if err != nil {
-		return err
-	}
-	for i := range rows {
-		if on, err := visit(&rows[i]); err != nil || !on {
-			return err
-		}
-	}
-	return nil
+// EachEvent gives at most limit events from a place on as they are read, without a look into them.
+func (w *Row) EachEvent(rx *db.Rx, place, limit int64) iter.Seq2[*EventRow, error] {
+	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents, w.First()+place, w.End(), limit)
 }

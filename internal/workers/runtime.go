@@ -2,6 +2,7 @@ package workers
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	"selvedge/db"
@@ -202,6 +203,11 @@ WHERE d.id > ? AND d.id < ? ORDER BY d.id`
 func (w *RuntimeRow) Events(rx *db.Rx, position, limit int64) (rows []EventRow, err error) {
 	err = rx.Select(&rows, sqlEvents, w.Key<<LogBits|position, (w.Key+1)<<LogBits, limit)
 	return rows, err
+}
+
+// EachEvent is Events as they are read.
+func (w *RuntimeRow) EachEvent(rx *db.Rx, position, limit int64) iter.Seq2[*EventRow, error] {
+	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents, w.Key<<LogBits|position, (w.Key+1)<<LogBits, limit)
 }
 
 // AllDiagnostics gives the rows of all diagnostics, oldest first.

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"fmt"
+	"iter"
 
 	"selvedge/db"
 )
@@ -292,6 +293,12 @@ func (w *WorkerRow) Entries(rx *db.Rx, behind, limit int64) (rows []EntryRow, er
 	base := w.Key << EntryBits
 	err = rx.Select(&rows, sqlEntries, base|behind, base|MaxEntries, limit)
 	return rows, err
+}
+
+// EachEntry is Entries as they are read.
+func (w *WorkerRow) EachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*EntryRow, error] {
+	base := w.Key << EntryBits
+	return db.Each(rx, func(row *EntryRow) (*EntryRow, error) { return row, nil }, sqlEntries, base|behind, base|MaxEntries, limit)
 }
 
 // FindBatch gives the entry that the call with this number wrote; found is false where none is. It looks at the whole

@@ -160,17 +160,20 @@ func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, R
 	if at.Seen < run.FirstPlace {
 		got.Lost = "events that come next were removed by a cap"
 	}
-	err = run.EachEvent(rx, at.Seen, int64(room.Items)+1, func(row *live.EventRow) (bool, error) {
+	for row, err := range run.EachEvent(rx, at.Seen, int64(room.Items)+1) {
+		if err != nil {
+			return got, err
+		}
 		if got.More = !room.Take(row.Weight()); got.More {
-			return false, nil
+			return got, nil
 		}
 		got.Seen = row.Place() + 1
 		record, err := row.Record()
+		if err != nil {
+			return got, err
+		}
 		got.Items = append(got.Items, db.Placed[RunEventRecord]{Position: got.Seen, Item: eventRecordOf(record)})
-		return err == nil, err
-	})
-	if !got.More {
-		got.Seen = max(at.Seen, run.NextPlace()) // restored events may end before it
 	}
-	return got, err
+	got.Seen = max(at.Seen, run.NextPlace()) // restored events may end before it
+	return got, nil
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -329,5 +331,47 @@ func TestFollowWaitsBehindRestoredEvents(t *testing.T) {
 	}
 	if n := reads.Load(); n > 5 {
 		t.Errorf("the run was read %d times", n)
+	}
+}
+
+// A page of what is heavy must not take the whole list, or stream, into memory first.
+func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
+	store := newStore(t, live.Options{})
+	const heavy = 12
+	text := strings.Repeat("x", db.MaxPageBytes)
+	var run live.RunSnapshot
+	for range heavy {
+		run = create(t, store, text)
+	}
+	for range heavy {
+		record(t, store, run.ID, live.TextDelta(text))
+	}
+	for name, read := range map[string]func() (items int, err error){
+		"Page": func() (int, error) {
+			page, err := store.Page(t.Context(), live.Filter{}, db.At{})
+			return len(page.Items), err
+		},
+		"Page of two statuses": func() (int, error) {
+			page, err := store.Page(t.Context(), live.Filter{Statuses: []live.RunStatus{live.Created, live.Executing}}, db.At{})
+			return len(page.Items), err
+		},
+		"EventsPage": func() (int, error) {
+			page, err := store.EventsPage(t.Context(), run.ID, db.At{})
+			return len(page.Items), err
+		},
+		"Follow": func() (items int, err error) {
+			for _, err = range store.Follow(t.Context(), run.ID, "") {
+				return 1, err
+			}
+			return 0, nil
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		items, err := read()
+		runtime.ReadMemStats(&after)
+		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; err != nil || items != 1 || mib > heavy/2 {
+			t.Errorf("%s of %d things of 1 MiB gave %d of them (%v) and allocated %d MiB", name, heavy, items, err, mib)
+		}
 	}
 }

@@ -92,30 +92,19 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 		}
 		after = listPlace{place[1], place[2]}
 	}
-	rows, err := list(rx, scope, filter, after, int64(room.Items)+1)
+	rows, err := list(rx, scope, filter, after, &room)
 	if err != nil {
 		return page, err
 	}
 	for i := range rows {
-		run := snapshotOf(rows[i].Snapshot())
-		if !room.Take(run.weight()) {
+		if !room.Take(rows[i].Weight()) {
 			last := &rows[i-1]
 			page.Next = rx.Cursor(listName, []int64{scope, last.CreatedAt, last.Key})
 			break
 		}
-		page.Items = append(page.Items, run)
+		page.Items = append(page.Items, snapshotOf(rows[i].Snapshot()))
 	}
 	return page, nil
-}
-
-func (s *RunSnapshot) weight() int {
-	n := 200 + len(s.Prompt) + len(s.Further)
-	for _, text := range []*string{s.ResultText, s.Error} {
-		if text != nil {
-			n += len(*text)
-		}
-	}
-	return n
 }
 
 // All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A run keeps its place in that
@@ -152,8 +141,9 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list gives at most limit runs behind a place. A scope where nothing was written has the number 0, and none.
-func list(rx *db.Rx, scope int64, filter Filter, after listPlace, limit int64) (rows []live.WholeRow, err error) {
+// list gives the runs behind a place: all of them, or those that have room and one more, where there is one. A scope where
+// nothing was written has the number 0, and none.
+func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []live.WholeRow, err error) {
 	wanted, err := filter.statements()
 	if err != nil {
 		return nil, err
@@ -161,19 +151,32 @@ func list(rx *db.Rx, scope int64, filter Filter, after listPlace, limit int64) (
 	if since := db.Nanos(filter.Since); !filter.Since.IsZero() && after.createdAt < since {
 		after = listPlace{since, -1}
 	}
+	limit := db.NoLimit
+	if room != nil {
+		limit = room.Items + 1
+	}
+	whole := func(row *live.WholeRow) (*live.WholeRow, error) { return row, nil }
 	for _, w := range wanted {
-		var part []live.WholeRow
-		all := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
-		if err := rx.Select(&part, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder, all...); err != nil {
-			return nil, err
+		var left db.Room // for the runs of this status alone: more of them are on no page
+		if room != nil {
+			left = *room
 		}
-		rows = append(rows, part...)
+		args := append(append([]any{scope}, w.args...), after.createdAt, after.key, limit)
+		for row, err := range db.Each(rx, whole, live.SelectWhole+`WHERE r.scope = ?`+w.text+inOrder, args...) {
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, *row)
+			if room != nil && !left.Take(row.Weight()) {
+				break
+			}
+		}
 	}
 	if len(wanted) > 1 {
 		slices.SortFunc(rows, func(a, b live.WholeRow) int {
 			return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Key, b.Key))
 		})
-		rows = rows[:min(int64(len(rows)), limit)]
+		rows = rows[:min(len(rows), limit)]
 	}
 	return rows, nil
 }

@@ -116,7 +116,7 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	var rows []live.WholeRow
 	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
-		rows, err = list(rx, scope, Filter{}, beginning, db.NoLimit)
+		rows, err = list(rx, scope, Filter{}, beginning, nil)
 		return err
 	})
 	runs := make([]RunSnapshot, len(rows))
@@ -130,7 +130,7 @@ func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 func (s *Store) Records(ctx context.Context) (records []RunRecord, err error) {
 	err = s.readScope(ctx, "read live records", func(rx *db.Rx, scope int64) error {
 		records = nil
-		rows, err := list(rx, scope, Filter{}, beginning, db.NoLimit)
+		rows, err := list(rx, scope, Filter{}, beginning, nil)
 		if err != nil {
 			return err
 		}
