@@ -7,6 +7,7 @@ import (
 	"selvedge/db"
 	registry "selvedge/internal/agents"
 	"selvedge/internal/chrono"
+	"selvedge/internal/usage"
 )
 
 // A Status is where an agent stands.
@@ -80,6 +81,12 @@ type UsageSummary struct {
 	ReasoningTokens *uint64
 	ToolCalls       *uint32
 	CostMicrosUSD   *uint64 // millionths of a US dollar
+}
+
+// Usage is UsageSummary with the agent's provider and model, in the words that all stores have. It sums the agent's runs up.
+func (e Entry) Usage() db.Usage {
+	u := e.UsageSummary
+	return usage.OfAgent(e.Provider, e.Model, u.InputTokens, u.OutputTokens, u.ReasoningTokens, u.CostMicrosUSD)
 }
 
 // A ContextQuery is one look of an agent at a piece of context.

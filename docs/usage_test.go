@@ -3,6 +3,8 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 
 // modelTurn is a record of a later version; members stand in its token_usage.
 func modelTurn(members string) runs.Record {
-	return runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn","token_usage":{` + members + `}}`)}
+	return modelTurnOf(`"token_usage":{` + members + `}`)
 }
 
 // turnLine is a turn that counts in members of its own.
@@ -207,4 +209,79 @@ func TestAnEndIsThatOfTheLastStartBeforeIt(t *testing.T) {
 	if got := n.ask(`SELECT substr(asked_at, 18, 2), state, decision, substr(answered_at, 18, 2) FROM v_approvals ORDER BY asked_at`); got != "02|superseded||\n04|answered|approved|05" {
 		t.Errorf("the confirmations are\n%s", got)
 	}
+}
+
+// spelled are records that count in every way that the programs know, without their kind.
+var spelled = []string{
+	`"token_usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10}`,
+	`"token_usage":{"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10}`,
+	`"usage":{"input_tokens":7,"output_tokens":0,"reasoning_tokens":3,"cache_write_tokens":2},"cost_usd":0.5,"provider":"acme","model_id":"large-2"`,
+	`"usage":{"input_tokens":null,"prompt_tokens":8,"reasoning_output_tokens":1,"cost_usd":2},"request_model":"large","response_model":"large-2"`,
+	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"cache_read_tokens":0,"cache_write_tokens":null},"meta":{"provider":"acme","request_model":"small","response_model":"small-1"}`,
+	`"token_usage":{"prompt_tokens":1e2,"cache_read_tokens":4,"cache_write_input_tokens":1},"usage":{"input_tokens":9}`,
+	`"cost_usd":0`,
+}
+
+func TestGoAndTheViewReadUseAlike(t *testing.T) {
+	n := newNight(t)
+	compare := func(record string, u db.Usage) {
+		t.Helper()
+		got := n.ask(`SELECT json_object('Provider', provider, 'RequestModel', request_model, 'ResponseModel', response_model,
+			'InputTokens', CAST(input_tokens AS INTEGER), 'CacheReadInputTokens', cache_read_input_tokens, 'CacheWriteInputTokens', cache_write_input_tokens,
+			'OutputTokens', output_tokens, 'ReasoningOutputTokens', reasoning_output_tokens, 'CostUSD', cost_usd, 'CostSource', coalesce(cost_source, ''))
+			FROM v_usage WHERE scope = '` + n.scope + `'`)
+		var seen db.Usage
+		n.must(json.Unmarshal([]byte(got), &seen))
+		if !u.Counted() || !reflect.DeepEqual(u, seen) {
+			said, err := json.Marshal(u)
+			t.Errorf("%s\nGo:   %s %v\nview: %s", record, said, err, got)
+		}
+	}
+	for i, members := range spelled {
+		n.in(fmt.Sprint("model_turn ", i))
+		record := modelTurnOf(members)
+		n.append(runs.Batch{AgentID: "a", RunID: "r"}, record)
+		compare(members, record.Usage())
+
+		n.in(fmt.Sprint("turn ", i))
+		n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, members))
+		for record, err := range n.runs.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+			n.must(err)
+			compare(members, record.Record.(runs.Turn).Usage())
+		}
+	}
+	events, err := os.ReadFile("../testdata/legacy/live/events.jsonl")
+	n.must(err)
+	for text := range strings.Lines(string(events)) {
+		event, err := live.NewEvent([]byte(text))
+		n.must(err)
+		if u := event.Usage(); u.Counted() {
+			n.in(text)
+			n.create("r", "s")
+			n.event("r", text)
+			compare(text, u)
+		} else if event.Type() == "turn_end" || event.Type() == "agent_end" {
+			t.Errorf("Go sees no use in %s", text)
+		}
+	}
+	n.in("agent")
+	n.agent("a", 9000, 5_000_000, time.Time{})
+	e, err := n.reg.Get(t.Context(), "a")
+	n.must(err)
+	compare("an agent", e.Usage())
+}
+
+func TestATurnThatIsNoLongerItsLineCountsNothing(t *testing.T) {
+	turn := turnLine(newNight(t), `"cost_usd":1`).(runs.Turn)
+	if !turn.Usage().Counted() {
+		t.Error("the turn of the line counts nothing")
+	}
+	turn.Index = 7
+	if u := turn.Usage(); u.Counted() {
+		t.Errorf("another turn counts %v", *u.CostUSD)
+	}
+}
+
+func modelTurnOf(members string) runs.Unknown {
+	return runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn",` + members + `}`)}
 }

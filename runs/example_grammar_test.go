@@ -12,7 +12,8 @@ import (
 	"selvedge/runs"
 )
 
-// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have. docs/runs.md shows them.
+// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have, and of what models used. docs/runs.md
+// shows them.
 
 // endedRuns gives a store over a file with ended runs of agent-a: run-1 from eight o'clock, run-2 an hour later, and so on.
 func endedRuns(n int) (traces *runs.Store, done func()) {
@@ -298,4 +299,27 @@ func ExampleStore_Reattach() {
 	// Output:
 	// <nil>
 	// an older epoch: true
+}
+
+// What each turn of a model cost. The view v_usage has the same for all records of the file, and no use twice.
+func ExampleUnknown_Usage() {
+	d := exampleFile()
+	defer d.Close() //nolint:errcheck // an example
+	traces := runs.NewStore(d, runs.Options{})
+	err := traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
+		runs.Unknown{Kind: "model_turn", Raw: []byte(`{"record":"model_turn","token_usage":{"prompt_tokens":100,"completion_tokens":20},"cost_usd":0.25}`)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for record, err := range traces.Trace(ctx, runs.RunRef{AgentID: "agent-a", RunID: "run-1"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if turn, ok := record.Record.(runs.Unknown); ok && turn.Usage().CostUSD != nil {
+			fmt.Println(*turn.Usage().InputTokens, *turn.Usage().OutputTokens, *turn.Usage().CostUSD)
+		}
+	}
+	// Output: 100 20 0.25
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"selvedge/db"
 	traces "selvedge/internal/runs"
+	"selvedge/internal/usage"
 )
 
 // A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other. The set is closed.
@@ -87,6 +89,24 @@ func (Ended) RecordKind() string { return "ended" }
 
 // RecordKind is the word that the record itself says.
 func (u Unknown) RecordKind() string { return u.Kind }
+
+// Usage is what the record says that a model used, as turns and the model_turn of later versions do. Who adds up the turns of a
+// run leaves those of kind turn out where there are model_turns, which count the same.
+func (t Turn) Usage() db.Usage {
+	line := t.from.Line // only a line that was decoded has such members
+	if line == nil || !traces.StillSays(t.stored(), line) {
+		return db.Usage{}
+	}
+	return usage.Of(line)
+}
+
+// Usage is that of a model_turn; other kinds count nothing.
+func (u Unknown) Usage() db.Usage {
+	if u.Kind != "model_turn" {
+		return db.Usage{}
+	}
+	return usage.Of(u.Raw)
+}
 
 // Termination says how a run ended. The zero value is an incomplete run: it stopped without an outcome, as a crashed or
 // adopted run does.

@@ -82,7 +82,8 @@ func (l Line) raw() []byte {
 	return l.given
 }
 
-func stillSays(r Record, line []byte) bool {
+// StillSays reports whether a record is what a line says that it came from.
+func StillSays(r Record, line []byte) bool {
 	read := ReadLine(line)
 	return read.Record != nil && SameLine(r, read.Record)
 }

@@ -127,7 +127,7 @@ func rowOf(r Record) (recordRow, error) {
 	row := newRow(r)
 	from := r.Source()
 	switch {
-	case from.Line != nil && stillSays(r, from.Line):
+	case from.Line != nil && StillSays(r, from.Line):
 		row.raw, row.exact = from.Line, true
 	case row.kind == kindTurn && columnsHold(r):
 		row.exact = from.Exact && oneLine(row.parameters) && oneLine(row.output)

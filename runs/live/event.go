@@ -7,6 +7,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/live"
 	"selvedge/internal/serdejson"
+	"selvedge/internal/usage"
 )
 
 // An Event is one event of an agent: a JSON object whose "type" says which, kept byte for byte. The zero value is no event.
@@ -30,6 +31,14 @@ func (e Event) Type() string { return e.stored.Kind }
 
 // JSON is the event as it was given. It must not be changed.
 func (e Event) JSON() []byte { return e.stored.Text }
+
+// Usage is what a turn_end or an agent_end says that models used; other events count nothing. An agent_end sums its turn_ends up.
+func (e Event) Usage() db.Usage {
+	if e.stored.Kind != "turn_end" && e.stored.Kind != "agent_end" {
+		return db.Usage{}
+	}
+	return usage.Of(e.stored.Text)
+}
 
 // MarshalJSON gives the event; json.Marshal compacts and escapes what it gets, JSON and AppendJSON don't.
 func (e Event) MarshalJSON() ([]byte, error) {

@@ -8,14 +8,14 @@ WITH said AS (
     SELECT r.scope AS scope, t.id AS id, coalesce(t.unknown_kind, 'turn') AS kind,
         coalesce(t.recorded_at, CAST(strftime('%s', json_extract(doc(t.raw), '$.recorded_at')) AS INTEGER) * 1000000000) AS at,
         coalesce(r.shown_agent_id, r.agent_id) AS agent_id, v.session_id AS session_id, coalesce(r.shown_run_id, r.run_id) AS run_id, r.run_id AS of_run,
-        r.key AS run, NULL AS live_run, doc(t.raw) AS j
+        r.key AS run, NULL AS live_run, t.id & 16777215 AS sequence, doc(t.raw) AS j
     FROM runs AS r
     LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
     CROSS JOIN run_records AS t
     WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.raw IS NOT NULL
       AND (t.unknown_kind = 'model_turn' OR +t.kind = 'turn' AND coalesce(json_type(doc(t.raw), '$.usage'), json_type(doc(t.raw), '$.token_usage'), json_type(doc(t.raw), '$.cost_usd')) IS NOT NULL)
     UNION ALL
-    SELECT r.scope, e.id, e.type, e.recorded_at, NULL, r.session_id, r.run_id, r.run_id, NULL, r.key, doc(e.event)
+    SELECT r.scope, e.id, e.type, e.recorded_at, NULL, r.session_id, r.run_id, r.run_id, NULL, r.key, coalesce(e.sequence, e.id & 4294967295), doc(e.event)
     FROM live_runs AS r
     CROSS JOIN live_events AS e
     WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32 AND (e.type = 'turn_end' OR e.type = 'agent_end')
@@ -24,7 +24,7 @@ WITH said AS (
                    WHEN json_type(j, '$.usage') = 'object' THEN json_extract(j, '$.usage') ELSE '{}' END AS u
     FROM said
 ), counted AS (
-    SELECT scope, id, kind, at, agent_id, session_id, run_id, of_run, run, live_run,
+    SELECT scope, id, kind, at, agent_id, session_id, run_id, of_run, run, live_run, sequence,
         coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) AS provider,
         coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) AS request_model,
         coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model')) AS response_model,
@@ -62,7 +62,7 @@ WITH said AS (
         max(CASE kind WHEN 'agent_end' THEN cost_usd END) OVER (PARTITION BY live_run) AS ends_cost_usd
     FROM whole
 ), fine AS (
-    SELECT scope, kind, at, agent_id, session_id, run_id, run, live_run,
+    SELECT scope, kind, at, agent_id, session_id, run_id, run, live_run, sequence,
         CASE WHEN run IS NULL THEN coalesce(provider, run_provider) ELSE provider END AS provider,
         CASE WHEN run IS NULL THEN coalesce(request_model, run_request_model) ELSE request_model END AS request_model,
         CASE WHEN run IS NULL THEN coalesce(response_model, run_response_model) ELSE response_model END AS response_model,
@@ -96,7 +96,7 @@ WITH said AS (
 ), uses AS (
     SELECT * FROM fine
     UNION ALL
-    SELECT scope, 'agent', at, name, name, NULL, NULL, NULL, provider, model, NULL,
+    SELECT scope, 'agent', at, name, name, NULL, NULL, NULL, NULL, provider, model, NULL,
         CASE WHEN fine_input_tokens IS NULL THEN own_input_tokens WHEN own_input_tokens > fine_input_tokens THEN own_input_tokens - fine_input_tokens END,
         CASE WHEN fine_cache_read_input_tokens IS NULL THEN own_cache_read_input_tokens WHEN own_cache_read_input_tokens > fine_cache_read_input_tokens THEN own_cache_read_input_tokens - fine_cache_read_input_tokens END,
         CASE WHEN fine_cache_write_input_tokens IS NULL THEN own_cache_write_input_tokens WHEN own_cache_write_input_tokens > fine_cache_write_input_tokens THEN own_cache_write_input_tokens - fine_cache_write_input_tokens END,
@@ -123,6 +123,7 @@ SELECT
     u.reasoning_output_tokens AS reasoning_output_tokens, -- of these, for reasoning
     u.cost_usd        AS cost_usd,        -- US dollars
     CASE WHEN u.cost_usd IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    u.sequence        AS sequence,        -- place of the record, as in v_turns or v_live_events; NULL: an agent's
     u.run             AS run,             -- number of the trace, as in v_runs; NULL: none
     u.live_run        AS live_run         -- number of the live run, which is the column run of v_live_runs; NULL: none
 FROM uses AS u

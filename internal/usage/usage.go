@@ -1,0 +1,113 @@
+// Package usage reads what records say of the use of models. The view v_usage reads the same (migrations/sqlite/views); a test
+// of docs/ holds the two to each other.
+package usage
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"selvedge/db"
+)
+
+// reported is the source of a cost that the record says itself.
+const reported = "reported"
+
+type object map[string]json.RawMessage
+
+// Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. They count in members of their
+// own, under the names of several versions.
+func Of(record []byte) (u db.Usage) {
+	var said object
+	if json.Unmarshal(record, &said) != nil {
+		return u
+	}
+	meta, counts := said.object("meta"), said.object("token_usage")
+	if counts == nil {
+		counts = said.object("usage")
+	}
+	u.Provider = either(said.text("provider"), meta.text("provider"))
+	u.RequestModel = either(said.text("request_model"), meta.text("request_model"))
+	u.ResponseModel = either(said.text("response_model"), said.text("model_id"), meta.text("response_model"))
+	u.InputTokens = either(counts.count("input_tokens"), counts.count("prompt_tokens"))
+	u.CacheReadInputTokens = either(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"))
+	u.CacheWriteInputTokens = either(counts.count("cache_write_input_tokens"), counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
+	u.OutputTokens = either(counts.count("output_tokens"), counts.count("completion_tokens"))
+	u.ReasoningOutputTokens = either(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"))
+	u.InputTokens = withCached(u, counts.count("total_tokens"))
+	if u.CostUSD = either(said.number("cost_usd"), counts.number("cost_usd")); u.CostUSD != nil {
+		u.CostSource = reported
+	}
+	return u
+}
+
+// OfAgent gives what the registry says of an agent, its cost in millionths of a dollar.
+func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) db.Usage {
+	u := db.Usage{Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output, ReasoningOutputTokens: reasoning}
+	if micros != nil {
+		dollars := float64(*micros) / 1e6
+		u.CostUSD, u.CostSource = &dollars, reported
+	}
+	return u
+}
+
+// withCached gives the tokens read with those of caches. Some records say these apart from the rest, and some within: the
+// total tells.
+func withCached(u db.Usage, total *uint64) *uint64 {
+	if u.InputTokens == nil || u.OutputTokens == nil || total == nil {
+		return u.InputTokens
+	}
+	var cached uint64
+	for _, n := range []*uint64{u.CacheReadInputTokens, u.CacheWriteInputTokens} {
+		if n != nil {
+			cached += *n
+		}
+	}
+	if *total-*u.InputTokens-*u.OutputTokens != cached {
+		return u.InputTokens
+	}
+	all := *u.InputTokens + cached
+	return &all
+}
+
+func either[T any](said ...*T) *T {
+	for _, one := range said {
+		if one != nil {
+			return one
+		}
+	}
+	return nil
+}
+
+func (o object) object(name string) (inner object) {
+	if json.Unmarshal(o[name], &inner) != nil {
+		return nil
+	}
+	return inner
+}
+
+func (o object) text(name string) (text *string) {
+	if json.Unmarshal(o[name], &text) != nil {
+		return nil
+	}
+	return text
+}
+
+func (o object) number(name string) *float64 {
+	if n, err := strconv.ParseFloat(string(o[name]), 64); err == nil {
+		return &n
+	}
+	return nil
+}
+
+// count reads a number that counts: whole, and not below 0.
+func (o object) count(name string) *uint64 {
+	if n, err := strconv.ParseUint(string(o[name]), 10, 64); err == nil {
+		return &n
+	}
+	if f := o.number(name); f != nil && *f >= 0 && *f < math.MaxInt64 && *f == math.Trunc(*f) {
+		n := uint64(*f)
+		return &n
+	}
+	return nil
+}
