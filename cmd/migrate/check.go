@@ -53,7 +53,11 @@ func (a *app) check(ctx context.Context, deep bool) error {
 		return err
 	}
 	answer := checkAnswer{Path: path, Problems: []checkProblem{}, Without: []checkCount{}}
-	err = a.with(ctx, toLook, func(d *db.DB) error {
+	how := toLook
+	if deep {
+		how = toRead // as the stores do
+	}
+	err = a.with(ctx, how, func(d *db.DB) error {
 		answer.Path = d.Path()
 		look := d.Examine
 		if deep {

@@ -60,7 +60,11 @@ func (a *app) openFault(err error) error {
 	case errors.Is(err, db.ErrInvalid) && stat == nil && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
 	case errors.Is(err, db.ErrInvalid):
-		return &fault{kind: kindFailed, hint: fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path)), err: err}
+		hint := fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path))
+		if a.op() == "import" {
+			hint += ", or add --up"
+		}
+		return &fault{kind: kindFailed, hint: hint, err: err}
 	case errors.Is(err, db.ErrNotADatabase) && stat == nil && info.Size() == 0:
 		return withHint(err, "finish it with: migrate --db %s up", shellWord(a.path))
 	case errors.Is(err, db.ErrUnsupported):
