@@ -59,15 +59,23 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 		return page, err
 	}
 	err = d.Read(ctx, op, func(rx *Rx) error {
+		page = Page[Reservation]{}
+		scope, ok, err := rx.Scope(f.Scope)
+		if err != nil {
+			return err
+		}
 		kind, name := f.Kind, ""
 		if at.After != "" {
-			if err := rx.ReadCursor(reservationsList, at.After, nil, &kind, &name); err != nil {
+			of := []int64{0}
+			if err := rx.ReadCursor(reservationsList, at.After, of, &kind, &name); err != nil {
 				return err
 			}
+			if of[0] != scope || f.Kind != "" && f.Kind != kind {
+				return NotThisCursor(at.After)
+			}
 		}
-		scope, ok, err := rx.Scope(f.Scope)
-		if err != nil || !ok {
-			return err
+		if !ok {
+			return nil
 		}
 		query := sqlReservations
 		if f.Kind != "" {
@@ -76,7 +84,7 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 		items := rx.reservations(f.Scope, query, scope, kind, name)
 		page, err = FillPage(room, items,
 			func(v *Reservation) int { return 200 + len(v.Name) + len(v.Note) },
-			func(v *Reservation) string { return rx.Cursor(reservationsList, nil, v.Kind, v.Name) })
+			func(v *Reservation) string { return rx.Cursor(reservationsList, []int64{scope}, v.Kind, v.Name) })
 		return err
 	})
 	return page, err

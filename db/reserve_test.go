@@ -310,6 +310,29 @@ func TestReservationsAreListedAndReleasedByAPerson(t *testing.T) {
 	}
 }
 
+func TestACursorOfReservationsBelongsToItsList(t *testing.T) {
+	d := newClocks().open(t)
+	for _, scope := range []string{"", "other"} {
+		for _, name := range []string{"a", "b", "c"} {
+			reserve(t, d, name, db.ReserveOptions{Scope: scope})
+		}
+	}
+	page, err := d.Reservations(t.Context(), db.ReservationFilter{Kind: "port"}, db.At{Limit: 2})
+	if err != nil || len(page.Items) != 2 || page.Next == "" {
+		t.Fatalf("it gave %+v, %v", page, err)
+	}
+	for _, f := range []db.ReservationFilter{{Kind: "port"}, {}} {
+		if rest, err := d.Reservations(t.Context(), f, db.At{After: page.Next}); err != nil || len(rest.Items) != 1 || rest.Items[0].Name != "c" {
+			t.Errorf("behind it lies %+v, %v", rest, err)
+		}
+	}
+	for _, f := range []db.ReservationFilter{{Scope: "other"}, {Scope: "none"}, {Kind: "path"}} {
+		if _, err := d.Reservations(t.Context(), f, db.At{After: page.Next}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("of %+v it gave %v", f, err)
+		}
+	}
+}
+
 func equal(a, b []string) bool {
 	if len(a) != len(b) {
 		return false

@@ -266,7 +266,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"live tail":            {{"--db", liveFile(t), "live", "tail", "run-"}},
 		"checkpoints list":     {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
 		"checkpoints show":     {{"--db", waiting, "checkpoints", "show", "claimed"}, {"--db", checkpointsOf(t, "awkward"), "checkpoints", "show", "torn"}},
-		"checkpoints recover":  {{"--db", checkpointsFile(t), "checkpoints", "recover"}}, // it takes the claim that show shows
+		"checkpoints recover":  {{"--db", checkpointsFile(t), "checkpoints", "recover", "--imported"}}, // it takes the claim that show shows
 		"reservations list":    {{"--db", reserved, "reservations", "list", "--limit", "1"}, {"--db", reserved, "reservations", "list"}},
 		"reservations release": {{"--db", reserved, "reservations", "release", "port", "8080"}},
 		"retention set":        {{"--db", kept, "retention", "set", "runs", "--max-age", "1h", "--keep", "2", "--max-bytes", "1MB"}},

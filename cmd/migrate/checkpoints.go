@@ -249,15 +249,22 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 }
 
 func (a *app) checkpointsRecoverCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "recover",
+	var imported bool
+	c := &cobra.Command{
+		Use:   "recover [--imported]",
 		Short: "Make claims that nobody works on claimable again",
-		Long: `recover frees the claims of processes that are gone, of imports, and those whose time is over. Claims of processes that
-still run, stopped ones too, stay with them.`,
+		Long: `recover frees the claims of processes that are gone, and those whose time is over. Claims of processes that still run,
+stopped ones too, stay with them. So do claims that an import brought, of which nobody knows whether the old program still works on
+them; once it is stopped, --imported frees these too.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), toWrite, func(d *db.DB) error {
-				n, err := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope}).RecoverOrphaned(c.Context())
+				store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
+				recover := store.Recover
+				if imported {
+					recover = store.RecoverOrphaned // this process has no claims of its own
+				}
+				n, err := recover(c.Context())
 				if err != nil {
 					return err
 				}
@@ -268,4 +275,6 @@ still run, stopped ones too, stay with them.`,
 			})
 		},
 	}
+	c.Flags().BoolVar(&imported, "imported", false, "free the claims that an import brought, too")
+	return c
 }

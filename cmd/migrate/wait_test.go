@@ -57,7 +57,7 @@ func TestWaitBoundsTheWaitForAWriterAndNamesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := checkpointsFile(t)
 			pid := hold(t, path)
-			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover")
+			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover", "--imported")
 			if exit != kindBusy.exit || !strings.Contains(stderr, `"kind":"busy"`) || !strings.Contains(stderr, fmt.Sprintf("process %d", pid)) {
 				t.Errorf("exit %d, %s; want 5 and process %d", exit, stderr, pid)
 			}
@@ -72,7 +72,7 @@ func TestWithoutWaitACommandSaysForWhomItWaitsAndWaitsUntilItIsInterrupted(t *te
 	}
 	path := checkpointsFile(t)
 	writer := stoppedWriter(t, path)
-	turn := waits(t, program, path, writer, "checkpoints", "recover")
+	turn := waits(t, program, path, writer, "checkpoints", "recover", "--imported")
 	other := dbtest.Path(t)
 	if exit, _, stderr := call(t, "--db", other, "up"); exit != 0 {
 		t.Fatal(stderr)
