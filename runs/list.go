@@ -31,7 +31,7 @@ const opList = "list runs"
 const listName = "runs"
 
 // Page gives a page of the runs that pass the filter, newest first; runs that started at the same nanosecond go by run id,
-// then by agent id. Its cost depends on the runs that it looks at, not on how many there are: the filter's agent and times are
+// then by agent id, and so do those from before 1678, and those from after 2261, which a column of times can't tell apart. Its cost depends on the runs that it looks at, not on how many there are: the filter's agent and times are
 // found in an index, as are open runs; other statuses, and outcomes, are picked out.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {

@@ -186,3 +186,40 @@ func TestASummaryOfOneRun(t *testing.T) {
 		t.Errorf("a run without a started record is %+v (%v)", got, err)
 	}
 }
+
+func TestRunsOutsideTheYearsOfAColumnAreFilteredByTheirTimes(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	in := func(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
+	for _, year := range []int{1500, 1600, 2026, 2300, 2400} {
+		must(t, s.WriteStarted(t.Context(), started(fmt.Sprint(year), "a", in(year))))
+	}
+	for _, test := range []struct {
+		filter runs.Filter
+		want   string
+	}{
+		{runs.Filter{}, "2300 2400 2026 1500 1600"}, // those outside tie, and go by id
+		{runs.Filter{Since: in(2301)}, "2400"},
+		{runs.Filter{Since: in(2300)}, "2300 2400"},
+		{runs.Filter{Until: in(2400)}, "2300 2026 1500 1600"},
+		{runs.Filter{Until: in(1600)}, "1500"},
+		{runs.Filter{Since: in(1501), Until: in(2301)}, "2300 2026 1600"},
+	} {
+		var got []string
+		for run, err := range s.All(t.Context(), test.filter) {
+			must(t, err)
+			got = append(got, run.Ref.RunID)
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("from %v to %v there are %v, not %s", test.filter.Since, test.filter.Until, got, test.want)
+		}
+	}
+	list, err := s.ListRuns(t.Context(), "a")
+	must(t, err)
+	var exact []string
+	for _, run := range list {
+		exact = append(exact, run.Ref.RunID)
+	}
+	if got := strings.Join(exact, " "); got != "2400 2300 2026 1600 1500" {
+		t.Errorf("the old store's list is %s", got)
+	}
+}

@@ -1,9 +1,12 @@
 package runs_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"selvedge/db"
+	"selvedge/internal/dbtest"
 	"selvedge/migrations"
 	"selvedge/runs"
 )
@@ -39,6 +42,39 @@ func TestARepeatDoesNothingWhereTheFirstTryWasKept(t *testing.T) {
 		}
 		must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeSuccess, start)))
 	}
+}
+
+func TestAKeyOutlivesItsRunForThirtyDays(t *testing.T) {
+	clock := dbtest.NewClock(start)
+	d := dbtest.Open(t, db.Options{Now: clock.Now, Synchronous: db.SyncNormal})
+	s := runs.NewStore(d, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}}
+	other := batch
+	other.Records = []runs.Record{turn(1, "q")}
+	must(t, s.Append(t.Context(), batch))
+	must(t, s.Delete(t.Context(), ref))
+	clock.Advance(30 * day)
+	must(t, s.Delete(t.Context(), endedRun(t, s, "old keys are forgotten where something is removed")))
+	must(t, s.Append(t.Context(), batch))
+	if _, err := s.Get(t.Context(), ref); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("the repeat made the removed run again: %v", err)
+	}
+	if err := s.Append(t.Context(), other); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("other records under the key gave %v", err)
+	}
+	clock.Advance(time.Nanosecond)
+	must(t, s.Delete(t.Context(), endedRun(t, s, "and again")))
+	must(t, s.Append(t.Context(), batch))
+	if got := len(kinds(t, s, "a", "r")); got != 2 {
+		t.Errorf("after 30 days the run has %d records", got)
+	}
+}
+
+func endedRun(t *testing.T, s *runs.Store, id string) runs.RunRef {
+	t.Helper()
+	must(t, s.AppendRecords(t.Context(), "a", id, []runs.Record{started(id, "a", start), ended(id, "a", runs.OutcomeSuccess, start)}))
+	return runs.RunRef{AgentID: "a", RunID: id}
 }
 
 // What is written in Go is what the declaration says, in every row of every kind, also after changes.
