@@ -97,20 +97,32 @@ func (e *Error) LogValue() slog.Value {
 // Unwrap gives errors.Is and errors.As the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint returns the hint of the outermost *Error in err's chain that has one.
+// Hint returns the hint of the outermost *Error in err's chain that has one, else that of what failed.
 func Hint(err error) string {
-	for err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			return ""
+	for at := err; at != nil; {
+		e, ok := errors.AsType[*Error](at)
+		if !ok {
+			break
 		}
 		if e.Hint != "" {
 			return e.Hint
 		}
-		err = e.Err
+		at = e.Err
 	}
-	return ""
+	return hintOf(err)
 }
+
+// Invalid is an ErrInvalid that says what is wrong, and to Hint what to do about it.
+func Invalid(hint, format string, args ...any) error {
+	return &refusal{hint, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)}
+}
+
+type refusal struct {
+	hint string
+	error
+}
+
+func (r *refusal) Unwrap() error { return r.error }
 
 // code is the database's own code in err's chain, or 0.
 func code(err error) int {
@@ -121,6 +133,9 @@ func code(err error) int {
 }
 
 func hintOf(err error) string {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.hint
+	}
 	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return f.Hint
 	}
@@ -136,9 +151,6 @@ func violated(err error) engine.Constraint {
 
 // IsConstraint reports whether err is a violated constraint: UNIQUE, PRIMARY KEY, CHECK, NOT NULL or FOREIGN KEY.
 func IsConstraint(err error) bool { return violated(err) != engine.NoConstraint }
-
-// IsUnique reports whether err is a violated UNIQUE or PRIMARY KEY constraint.
-func IsUnique(err error) bool { return violated(err) == engine.Unique }
 
 // wrap names what was being done. An error that is an *Error already passes as it is: it was wrapped where it arose.
 func wrap(op string, err error) error {

@@ -1,7 +1,6 @@
 package db
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
@@ -61,9 +60,9 @@ func (s LeaseState) Over() bool { return s == LeaseExpired || s == LeaseDead }
 func (tx *Tx) GrantLease(terms LeaseTerms) (LeaseColumns, error) {
 	switch {
 	case terms.TTL < 0:
-		return LeaseColumns{}, fmt.Errorf("%w: a lease can't last %v", ErrInvalid, terms.TTL)
+		return LeaseColumns{}, Invalid("use 0 for as long as the process lives", "a lease can't last %v", terms.TTL)
 	case terms.Detached && terms.TTL == 0:
-		return LeaseColumns{}, fmt.Errorf("%w: a lease without a process needs a time to live", ErrInvalid)
+		return LeaseColumns{}, Invalid("set LeaseTerms.TTL", "a lease without a process needs a time to live")
 	}
 	var l LeaseColumns
 	if terms.TTL > 0 {

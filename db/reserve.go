@@ -105,10 +105,10 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 
 func (l *Lease) check() error {
 	if l.kind == "" {
-		return fmt.Errorf("%w: the kind is empty", ErrInvalid)
+		return Invalid("say what sort of thing it is: port, path", "the kind is empty")
 	}
 	if l.name == "" {
-		return fmt.Errorf("%w: the name is empty", ErrInvalid)
+		return Invalid("say which one of its kind it is", "the name is empty")
 	}
 	if err := CheckID("kind", l.kind); err != nil {
 		return err

@@ -23,7 +23,7 @@ func CheckID(entity, id string) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: the %s id %s", ErrInvalid, entity, why)
+	return Invalid("an id is UTF-8 of at most 1 KiB without NUL", "the %s id %s", entity, why)
 }
 
 // defaultScope is the row that the first migration makes for the empty name.

@@ -96,7 +96,7 @@ func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (curs
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, run RunRef, lines int64) (string, error) {
 	if lines < 0 {
-		return "", run.failed(opFollow, fmt.Errorf("%w: %d lines", db.ErrInvalid, lines))
+		return "", run.failed(opFollow, db.Invalid("ask for 0 or more", "%d lines", lines))
 	}
 	at, err := s.placeIn(rx, run, "")
 	if err != nil {

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -19,11 +18,11 @@ const maxDays = (1<<63 - 1) / 1000 / 86400
 // cutoff is the time before which a run must have ended to be too old.
 func (c RetentionConfig) cutoff(now time.Time) (time.Time, error) {
 	if c.MaxAgeDays > maxDays || c.MaxAgeDays < -maxDays {
-		return now, fmt.Errorf("%w: a max age of %d days is out of range", db.ErrInvalid, c.MaxAgeDays)
+		return now, db.Invalid("set fewer days", "a max age of %d days is out of range", c.MaxAgeDays)
 	}
 	at := time.Unix(now.Unix()-c.MaxAgeDays*86400, int64(now.Nanosecond())).UTC()
 	if !chrono.InRange(at) {
-		return now, fmt.Errorf("%w: a max age of %d days leads out of the calendar", db.ErrInvalid, c.MaxAgeDays)
+		return now, db.Invalid("set fewer days", "a max age of %d days leads out of the calendar", c.MaxAgeDays)
 	}
 	return at, nil
 }

@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -131,7 +130,7 @@ func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int
 	case WorkerStopped, WorkerCancelled:
 		query, args = query+` AND w.status = ?`, append(args, string(filter.Status))
 	default:
-		return nil, fmt.Errorf("%w: %q is no status of a worker", db.ErrInvalid, filter.Status)
+		return nil, db.Invalid("use running, stopped or cancelled", "%q is no status of a worker", filter.Status)
 	}
 	if behind != nil {
 		query, args = query+` AND w.worker_id > ?`, append(args, *behind)

@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"unicode/utf8"
 
 	"selvedge/db"
@@ -71,7 +70,7 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
-		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id), Err: fmt.Errorf("%w: its name is not valid UTF-8", db.ErrInvalid)}
+		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id), Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8")}
 	}
 	return r, nil
 }

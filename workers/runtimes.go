@@ -2,7 +2,6 @@ package workers
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -29,7 +28,7 @@ func (f RuntimeFilter) check() error {
 	case "", RuntimeRunning, RuntimeStopped:
 		return nil
 	}
-	return fmt.Errorf("%w: %q is no status of a runtime", db.ErrInvalid, f.Status)
+	return db.Invalid("use running or stopped", "%q is no status of a runtime", f.Status)
 }
 
 // scopeIn gives the number of the scope in a transaction, which must be one of the same file; ok is false where nothing was ever

@@ -134,9 +134,9 @@ func (e *EventRecord) check() error {
 func (e Event) Check() error {
 	switch {
 	case e.Text == nil:
-		return fmt.Errorf("%w: there is no event", db.ErrInvalid)
+		return db.Invalid("make it with NewEvent, or with the function of its type", "there is no event")
 	case !utf8.ValidString(e.Field):
-		return fmt.Errorf("%w: the event is not valid UTF-8", db.ErrInvalid)
+		return db.Invalid("make its texts valid UTF-8", "the event is not valid UTF-8")
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (e Event) Check() error {
 // CheckText reports, as db.ErrInvalid, that a text is not UTF-8.
 func CheckText(what, text string) error {
 	if !utf8.ValidString(text) {
-		return fmt.Errorf("%w: the %s is not valid UTF-8", db.ErrInvalid, what)
+		return db.Invalid("make it valid UTF-8", "the %s is not valid UTF-8", what)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +29,11 @@ func (r Ref) Check() error {
 
 // Failed names the run in an error, and keeps the hint of one that has it.
 func (r Ref) Failed(op string, err error) error {
-	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: db.Hint(err), Err: err}
+	hint := db.Hint(err)
+	if hint == "" && errors.Is(err, db.ErrNotFound) {
+		hint = "look at the agent, at the scope, and at what there is: migrate runs list"
+	}
+	return &db.Error{Op: op, Entity: "run", ID: r.RunID, Hint: hint, Err: err}
 }
 
 const opAppend = "append records"
@@ -63,7 +68,7 @@ func Prepare(b Batch) (Prepared, error) {
 	if b.Parent != (Ref{}) {
 		err := b.Parent.Check()
 		if err == nil && b.Parent == b.Ref {
-			err = fmt.Errorf("%w: a run is not its own parent", db.ErrInvalid)
+			err = db.Invalid("name the run that started this one, or none", "a run is not its own parent")
 		}
 		if err != nil {
 			return p, p.Ref.Failed(opAppend, err)
@@ -73,7 +78,7 @@ func Prepare(b Batch) (Prepared, error) {
 	for i, r := range b.Records {
 		var err error
 		if p.rows[i], err = rowOf(r); err != nil {
-			return p, p.Ref.Failed(opAppend, fmt.Errorf("%w: record %d of %d: %w", db.ErrInvalid, i+1, len(b.Records), err))
+			return p, p.Ref.Failed(opAppend, db.Invalid("mend what it names: a record must be read back as it was given", "record %d of %d: %w", i+1, len(b.Records), err))
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
 		p.undated = p.undated || undated(r)

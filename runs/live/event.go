@@ -2,7 +2,6 @@ package live
 
 import (
 	"bytes"
-	"fmt"
 
 	"selvedge/db"
 	"selvedge/internal/live"
@@ -20,7 +19,7 @@ func NewEvent(text []byte) (Event, error) {
 	text = bytes.Trim(text, " \t\r\n")
 	e, reason := live.ReadEvent(text)
 	if reason != "" {
-		return Event{}, fmt.Errorf("%w: the event can't be read: %s", db.ErrInvalid, reason)
+		return Event{}, db.Invalid("an event is a JSON object with a type, and the members of that type", "the event can't be read: %s", reason)
 	}
 	e.Text = bytes.Clone(text)
 	return Event{e}, nil

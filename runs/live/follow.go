@@ -84,7 +84,7 @@ func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (c
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, error) {
 	if events < 0 {
-		return "", named(opFollow, runID, fmt.Errorf("%w: %d events", db.ErrInvalid, events))
+		return "", named(opFollow, runID, db.Invalid("ask for 0 or more", "%d events", events))
 	}
 	row, _, err := s.placeIn(rx, runID, "")
 	if err != nil {

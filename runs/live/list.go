@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -199,7 +198,7 @@ func (f Filter) statements() ([]conditions, error) {
 	var list []conditions
 	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
 		if !status.Known() {
-			return nil, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
+			return nil, unknownStatus(status)
 		}
 		is := " AND r.status = ?"
 		if f.Session != nil {
@@ -208,6 +207,10 @@ func (f Filter) statements() ([]conditions, error) {
 		list = append(list, conditions{where.text + is, append(slices.Clip(where.args), string(status))})
 	}
 	return list, nil
+}
+
+func unknownStatus(status RunStatus) error {
+	return db.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled", "the status %q is unknown", status)
 }
 
 func (f Filter) bounds() (where conditions) {
@@ -230,7 +233,7 @@ func (f Filter) passes() (where conditions, err error) {
 	}
 	for i, status := range f.Statuses {
 		if !status.Known() {
-			return where, fmt.Errorf("%w: the status %q is unknown", db.ErrInvalid, status)
+			return where, unknownStatus(status)
 		}
 		where.text += map[bool]string{true: " AND r.status IN (?", false: ", ?"}[i == 0]
 		where.args = append(where.args, string(status))

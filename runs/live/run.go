@@ -1,8 +1,6 @@
 package live
 
 import (
-	"fmt"
-
 	"selvedge/db"
 	"selvedge/internal/live"
 )
@@ -149,4 +147,4 @@ func (r *RunRecord) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func errLimit(limit int) error { return fmt.Errorf("%w: the limit is %d", db.ErrInvalid, limit) }
+func errLimit(limit int) error { return db.Invalid("ask for 1 or more", "the limit is %d", limit) }
