@@ -387,7 +387,7 @@ func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
 	}
 	verified, err := legacy.Verify(ctx, store.db, legacy.Checkpoints, dir, legacy.Options{})
 	check(t, err)
-	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) != int(verified.Files.Unreadable) {
+	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) > 0 || len(verified.Quarantined) < int(verified.Files.Unreadable) {
 		t.Errorf("verification finds %+v", verified)
 	}
 	out := filepath.Join(t.TempDir(), "out")

@@ -209,11 +209,10 @@ func TestVerifyFindsWhatDiffersAndWritesNothing(t *testing.T) {
 	if report.Counts["turn"] != (Count{Read: 3, Already: 1, Changed: 1, New: 1}) || report.Counts["started"] != (Count{Read: 3, Already: 2, New: 1}) {
 		t.Errorf("%+v", report.Counts)
 	}
-	offset := len(startedLine("a", "r"))
 	want := []Remark{
-		{File: "a/r.jsonl", Reason: fmt.Sprintf("1 lines differ, the first at byte %d", offset)},
-		{File: "a/r.jsonl", Reason: "the source has 1 lines more than what was imported"},
-		{File: "b/new.jsonl", Reason: "was not imported"},
+		{File: "a/r.jsonl", Reason: `the file has changed since it was imported as run "r" of agent "a": ` +
+			"1 line not as the file gives it, the first line 2 (prompt); 1 line of the file not here"},
+		{File: "b/new.jsonl", Reason: `was not imported: run "new" of agent "b"`},
 	}
 	if !slices.Equal(report.Differs, want) {
 		t.Errorf("%+v", report.Differs)

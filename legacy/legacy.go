@@ -69,6 +69,9 @@ type Report = tree.Report
 // Count is what became of the records of one kind, in a [Report].
 type Count = tree.Count
 
+// Proof is what a verification has shown, in its [Report].
+type Proof = tree.Proof
+
 // Files counts the files of a folder, in a [Report].
 type Files = tree.Files
 
@@ -86,15 +89,33 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return tree.Import(ctx, d, l, dir, o)
 }
 
-// Verify reads the tree under dir again and compares it with the file, record by record. Nothing is written. Errors are those
-// of [Import].
+// Verify imports the tree under dir once more, into a file of its own in memory or beside d's, which is removed again, and
+// compares every row that this gives with what is here, both ways: ids, columns, order, limits and what is in quarantine. The
+// Proof of the report says whether dir can go. Nothing is written to d. Errors are those of [Import].
 func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
-	l, err := kind.layout()
-	if err != nil {
-		return Report{}, err
-	}
-	return tree.Verify(ctx, d, l, dir, o)
+	total, _, err := VerifyAll(ctx, d, dir, []Found{{Kind: kind, Dir: dir}}, o)
+	return total, err
 }
+
+// VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of dir another one may. total is
+// the sum of the reports.
+func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report, reports []Report, err error) {
+	var given []tree.Given
+	for _, f := range found {
+		l, err := f.Kind.layout()
+		if err != nil {
+			return Report{}, nil, err
+		}
+		given = append(given, tree.Given{Layout: l, Dir: f.Dir, Options: o})
+	}
+	return tree.Verify(ctx, d, dir, Auto, given)
+}
+
+// Auto is the kind of a report on several trees.
+const Auto = "auto"
+
+// Sum adds the reports on several trees in dir up.
+func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
 
 // Export writes the scope's records in the old layout into dir, which must be empty or not there; else the error is
 // db.ErrInvalid.

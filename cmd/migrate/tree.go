@@ -17,7 +17,7 @@ import (
 )
 
 // autoKind is the KIND that has the program look for itself.
-const autoKind = "auto"
+const autoKind = legacy.Auto
 
 // treeAnswer is what import, verify and export end with.
 type treeAnswer struct {
@@ -118,7 +118,7 @@ func answerOf(dir string, reports []legacy.Report) treeAnswer {
 	if len(reports) == 1 {
 		return treeAnswer{Report: reports[0]}
 	}
-	return treeAnswer{Report: sum(dir, reports), Parts: reports}
+	return treeAnswer{Report: legacy.Sum(dir, reports), Parts: reports}
 }
 
 // finishTrees writes the answer. Something that was quarantined, left out or differs ends the command with exit code 3.
@@ -174,13 +174,17 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 		{"left out", answer.LeftOut},
 		{"kept apart", answer.Apart},
 		{"ignored", answer.Ignored},
+		{"in no store", answer.Unknown},
 	} {
 		if err := a.printRemarks(list.title, list.remarks); err != nil {
 			return err
 		}
 	}
 	f := answer.Files
-	return a.print("%s: %s of %s, in %s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source))
+	if err := a.print("%s: %s of %s, in %s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source)); err != nil || answer.Proof == nil {
+		return err
+	}
+	return a.print("%s\n", printable(answer.Proof.Line))
 }
 
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
@@ -223,32 +227,4 @@ func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, o
 		return err
 	})
 	return answer, err
-}
-
-// sum adds the reports of several trees below dir up.
-func sum(dir string, reports []legacy.Report) legacy.Report {
-	total := reports[0]
-	total.Source = dir
-	total.Kind, total.Counts = autoKind, map[string]legacy.Count{}
-	total.Files, total.Truncated = legacy.Files{}, 0
-	total.Quarantined, total.Differs, total.LeftOut, total.Ignored = []legacy.Quarantined{}, []legacy.Remark{}, []legacy.Remark{}, []legacy.Remark{}
-	total.Apart = []legacy.Remark{}
-	for _, r := range reports {
-		for name, c := range r.Counts {
-			t := total.Counts[name]
-			t.Read, t.New, t.Already = t.Read+c.Read, t.New+c.New, t.Already+c.Already
-			t.Changed, t.Quarantined = t.Changed+c.Changed, t.Quarantined+c.Quarantined
-			total.Counts[name] = t
-		}
-		t, f := &total.Files, r.Files
-		t.Found, t.New, t.Grown, t.Already, t.Changed = t.Found+f.Found, t.New+f.New, t.Grown+f.Grown, t.Already+f.Already, t.Changed+f.Changed
-		t.Refused, t.Unreadable, t.Ignored, t.Gone, t.Bytes = t.Refused+f.Refused, t.Unreadable+f.Unreadable, t.Ignored+f.Ignored, t.Gone+f.Gone, t.Bytes+f.Bytes
-		total.Quarantined = append(total.Quarantined, r.Quarantined...)
-		total.Differs = append(total.Differs, r.Differs...)
-		total.LeftOut = append(total.LeftOut, r.LeftOut...)
-		total.Apart = append(total.Apart, r.Apart...)
-		total.Ignored = append(total.Ignored, r.Ignored...)
-		total.Truncated += r.Truncated
-	}
-	return total
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selvedge/db"
 	"selvedge/legacy"
 )
 
@@ -12,9 +13,15 @@ func (a *app) verifyCommand() *cobra.Command {
 	var followLinks bool
 	c := &cobra.Command{
 		Use:   "verify KIND DIR [--follow-links]",
-		Short: "Compare an old tree with what was imported from it",
-		Long: `verify reads the tree under DIR again and compares it with the file, record by record. Nothing is written. KIND is
-` + kindNames() + `, or auto. The exit code is 3 when something differs, is not in the file, or lies in quarantine.`,
+		Short: "Prove that all of an old tree is in the file",
+		Long: `verify imports the tree under DIR once more, into a file of its own (in memory, or where the tree has more than 16 MiB in
+a folder beside the file), which it removes again. Every row that this gives is compared with the file, both ways: ids,
+columns, order, limits, and what is in quarantine. Nothing is written to the file. KIND is ` + kindNames() + `, or auto.
+
+It ends with one line: what was read, the SHA-256 of it, and whether DIR can go. It can when nothing differs, nothing lies in
+quarantine, and nothing is in DIR that no store has; a script asks for proof.whole. The SHA-256 is that of a list with a line
+for each file that was read, sorted by path: its SHA-256 in hex, its size in bytes and its path below source, with a space
+between each. The exit code is 3 when something differs, is not in the file, or lies in quarantine.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -30,7 +37,16 @@ func (a *app) verify(ctx context.Context, kind, dir string, followLinks bool) er
 	if err != nil {
 		return err
 	}
-	answer, err := a.readTrees(ctx, trees, dir, legacy.Options{FollowLinks: followLinks}, legacy.Verify)
+	var answer treeAnswer
+	err = a.with(ctx, toRead, func(d *db.DB) error {
+		bar := a.newProgress(kind)
+		total, reports, err := legacy.VerifyAll(ctx, d, dir, trees, legacy.Options{Scope: a.scope, Progress: bar.update, FollowLinks: followLinks})
+		bar.finish()
+		if answer.Report = total; len(reports) > 1 {
+			answer.Parts = reports
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}

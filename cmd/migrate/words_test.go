@@ -100,7 +100,7 @@ func TestReportsOfSeveralKindsAddUp(t *testing.T) {
 		Source: "/home/u", Kind: "agents", Counts: map[string]legacy.Count{"turn": {Read: 1, Changed: 1}, "entry": {Read: 2, New: 2}},
 		Files: legacy.Files{Found: 2, Grown: 1, Bytes: 5}, Differs: remark, Truncated: 4,
 	}
-	got := sum("/home/u", []legacy.Report{one, two})
+	got := legacy.Sum("/home/u", []legacy.Report{one, two})
 	if got.Kind != autoKind || got.Source != "/home/u" || got.Counts["turn"] != (legacy.Count{Read: 4, New: 1, Already: 1, Changed: 1, Quarantined: 1}) ||
 		got.Counts["entry"].New != 2 || got.Files != (legacy.Files{Found: 3, New: 1, Grown: 1, Bytes: 15}) ||
 		len(got.Quarantined) != 1 || len(got.Differs) != 1 || len(got.Ignored) != 1 || len(got.LeftOut) != 0 || got.Truncated != 4 {

@@ -204,6 +204,24 @@ func (Table) ScopeOfFile(rx *db.Rx, source int64, path []byte) (scope string, ok
 	return scope, ok, err
 }
 
+// An ImportedRun is one that a file of a tree holds.
+type ImportedRun struct {
+	Key   int64  `db:"key"`
+	Scope string `db:"scope"`
+	RunID string `db:"run_id"`
+}
+
+const sqlRunsOfFile = `
+SELECT r.key, s.name AS scope, r.run_id FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope
+WHERE r.key IN (SELECT run FROM live_imports WHERE source = ?1 AND path = ?2 UNION ALL SELECT run FROM live_copies WHERE source = ?1 AND path = ?2)
+ORDER BY r.key`
+
+// RunsOfFile gives the runs that came from a file, and those that it holds a copy of.
+func RunsOfFile(rx *db.Rx, source int64, path []byte) (list []ImportedRun, err error) {
+	err = rx.Select(&list, sqlRunsOfFile, source, path)
+	return list, err
+}
+
 // stamp stands for everything that a call on the run can change.
 func (w *WholeRow) stamp() []byte {
 	text := w.Snapshot().AppendJSON(nil)

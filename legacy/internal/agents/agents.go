@@ -57,7 +57,10 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
 }
 
-const entryExtension = ".toml"
+const (
+	entryExtension = ".toml"
+	lockFile       = ".lock"
+)
 
 func (kind) Noun() string { return "agent" }
 
@@ -67,7 +70,7 @@ func (kind) Walk(root tree.Folder, file func(path string) error, ignored func(pa
 		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
 			return file(name)
 		}
-		if name == ".lock" {
+		if name == lockFile {
 			return nil
 		}
 		return ignored(name, "the name has no .toml extension")

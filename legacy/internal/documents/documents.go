@@ -32,6 +32,8 @@ type Kind interface {
 	Path(e tree.Entity) (path, problem string)
 	// Title names a thing to people.
 	Title(e tree.Entity) string
+	// Tables are those of [tree.Layout].
+	Tables() []tree.Table
 	// Folder is the folder below that of an export that the paths are below; "" for none.
 	Folder() string
 	Store(d *db.DB, scope string) Store

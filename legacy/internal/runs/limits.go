@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"selvedge/db"
 	"selvedge/legacy/internal/tree"
 	"selvedge/runs"
@@ -113,6 +115,31 @@ const configFile = "config.toml"
 
 // maxConfig is more than any config.toml has.
 const maxConfig = 16 << 20
+
+// Beside gives config.toml, of which the limits alone are kept, and the mark of the folder.
+func (Layout) Beside(t *tree.Tree) ([]tree.Kept, error) {
+	_, carDir, err := runsRoot(t.Dir)
+	config := tree.Kept{Folder: carDir, Path: configFile}
+	if text, err := carDir.Read(configFile, maxConfig); err == nil {
+		config.More = furtherSettings(text)
+	}
+	return []tree.Kept{{Folder: t.Folder, Path: nobackup}, config}, err
+}
+
+// furtherSettings says what of a config.toml is not kept: all but the limits of runs.
+func furtherSettings(text []byte) string {
+	var tables map[string]any
+	if err := toml.Unmarshal(text, &tables); err != nil {
+		return "can't be understood: " + err.Error()
+	}
+	limits, ok := tables["runs"].(map[string]any)
+	delete(limits, "max_per_agent")
+	delete(limits, "max_age_days")
+	if len(tables) > 1 || len(tables) == 1 && !ok || len(limits) > 0 {
+		return "it says more than the limits of runs, which alone are kept"
+	}
+	return ""
+}
 
 // giveLimits writes the stored limits into dir/config.toml, and names those that it can't say.
 func giveLimits(ctx context.Context, t *tree.Tree, dir string) error {

@@ -26,9 +26,14 @@ type Layout interface {
 	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error; it is a piece, too.
 	// Read runs on a goroutine of its own, ahead of the pieces that are being taken.
 	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
-	// Compare compares a file with what is here, and says in the report of t what it saw, and what of the file is in
-	// quarantine. Nothing is written.
-	Compare(ctx context.Context, t *Tree, path string) error
+	// Tables are those that the rows of a thing are in, the first of them with one row for the thing itself.
+	Tables() []Table
+	// Things are what a file became, as the ledger's row says.
+	Things(rx *db.Rx, s Source, row *Row) ([]Thing, error)
+	// Find looks for a thing in the store; the ids say where, and scope in which scope else.
+	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
+	// Title names a thing to people.
+	Title(e Entity) string
 	// Export writes the things of t's scope below t.Root, which is an empty folder.
 	Export(ctx context.Context, t *Tree) error
 }

@@ -20,8 +20,12 @@ type Report struct {
 	Apart []Remark `json:"apart"`
 	// Ignored names files of the folder that the old program does not read either.
 	Ignored []Remark `json:"ignored"`
-	// Truncated is the number of further entries of the five lists: each holds at most 1,000.
+	// Unknown names, of a verification, what lies in the folder and is in no store.
+	Unknown []Remark `json:"unknown"`
+	// Truncated is the number of further entries of the six lists: each holds at most 1,000.
 	Truncated int64 `json:"truncated"`
+	// Proof is set by a verification.
+	Proof *Proof `json:"proof,omitempty"`
 }
 
 // Count is what became of the records of one kind.
@@ -69,6 +73,7 @@ func newPart(kind, scope, source string) *Part {
 	return &Part{Report{
 		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
 		Quarantined: []Quarantined{}, Differs: []Remark{}, LeftOut: []Remark{}, Apart: []Remark{}, Ignored: []Remark{},
+		Unknown: []Remark{},
 	}}
 }
 
@@ -161,17 +166,30 @@ func (p *Part) add(part *Part) {
 	for _, q := range part.Quarantined {
 		p.Aside(q)
 	}
-	join := func(into *[]Remark, more []Remark) {
-		room := maxRemarks - len(*into)
-		if len(more) > room {
-			p.Truncated += int64(len(more) - room)
-			more = more[:room]
-		}
-		*into = append(*into, more...)
-	}
-	join(&p.Differs, part.Differs)
-	join(&p.LeftOut, part.LeftOut)
-	join(&p.Apart, part.Apart)
-	join(&p.Report.Ignored, part.Ignored)
+	p.join(&p.Differs, part.Differs)
+	p.join(&p.LeftOut, part.LeftOut)
+	p.join(&p.Apart, part.Apart)
+	p.join(&p.Report.Ignored, part.Ignored)
+	p.join(&p.Unknown, part.Unknown)
 	p.Truncated += part.Truncated
+}
+
+// join puts remarks behind those of a list, as far as there is room.
+func (p *Part) join(into *[]Remark, more []Remark) {
+	room := maxRemarks - len(*into)
+	if len(more) > room {
+		p.Truncated += int64(len(more) - room)
+		more = more[:room]
+	}
+	*into = append(*into, more...)
+}
+
+// Sum adds the reports of several trees below dir up.
+func Sum(dir, kind string, reports []Report) Report {
+	total := newPart(kind, "", dir)
+	for i := range reports {
+		total.Scope = reports[i].Scope
+		total.add(&Part{reports[i]})
+	}
+	return total.Report
 }

@@ -1,42 +1,409 @@
 package tree
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"selvedge/db"
 )
 
-// Verify reads the tree under dir again and compares it with what is here, record by record. Nothing is written.
-func Verify(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
-	t, err := openTree(d, l, dir, o)
-	if err == nil {
-		err = t.compareAll(ctx)
-	}
-	return t.Report.Report, interrupted(ctx, "verify", err)
+// A verification compares one tree.
+type verification struct {
+	*Tree
+	ctx     context.Context
+	derived *Derived
+	theirs  Source // the tree in the derived file
+	tables  []Table
+	columns map[string][]string
+	telling bool // rows are counted for the sentence at the end
 }
 
-func (t *Tree) compareAll(ctx context.Context) error {
-	if err := t.measure(); err != nil {
-		return err
-	}
-	err := t.DB.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
+// Compare compares what was derived with d, table by table and row by row, both ways. Nothing is written.
+func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
+	t := *x.tree
+	t.DB, t.Report = d, x.begin()
+	x.said = map[string]int64{}
+	v := &verification{Tree: &t, ctx: ctx, derived: x, theirs: t.Source, tables: t.layout.Tables(), columns: map[string][]string{}}
+	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root) // never imported: then its things may be here from elsewhere
-		if err == nil && t.Source.ID != 0 {
-			t.Unread, t.Aside, err = t.Source.inQuarantine(rx)
+		return err
+	})
+	for _, step := range []func() error{v.files, v.aside, v.stale, v.settings} {
+		if err == nil {
+			err = step()
 		}
+	}
+	if err == nil && t.Source.ID != 0 {
+		t.Report.Files.Gone, err = t.Source.gone(ctx, d, t.Root)
+	}
+	return t.Report.Report, err
+}
+
+// begin is the report of a tree all of which is here.
+func (x *Derived) begin() *Part {
+	r := newPart(x.tree.layout.Name(), x.tree.Scope, x.tree.Root)
+	from := x.tree.Report
+	for kind, c := range from.Counts {
+		r.Counts[kind] = Count{Read: c.Read, Already: c.Read - c.Quarantined, Quarantined: c.Quarantined}
+	}
+	f := from.Files
+	r.Files = Files{
+		Found: f.Found, Already: f.New + f.Grown + f.Already + f.Changed, Refused: f.Refused, Unreadable: f.Unreadable,
+		Ignored: f.Ignored, Bytes: f.Bytes,
+	}
+	r.Report.Ignored, r.Truncated = append(r.Report.Ignored, from.Report.Ignored...), from.Truncated
+	r.Apart, r.Differs = append(r.Apart, from.Apart...), append(r.Differs, from.Differs...)
+	return r
+}
+
+const (
+	ledgerPage    = 500 // rows of a ledger, or of a quarantine, that are read at once
+	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+	sqlAsideAfter = quarantineColumns + `WHERE q.source = ? AND q.id > ? ORDER BY q.id LIMIT ?`
+)
+
+// files compares what the files became, one by one.
+func (v *verification) files() error {
+	for after := []byte{}; ; {
+		var rows []Row
+		err := v.derived.db.Read(v.ctx, "read the ledger", func(rx *db.Rx) error {
+			rows = nil
+			return rx.Select(&rows, sqlFilesAfter, v.theirs.ID, after, ledgerPage)
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for i := range rows {
+			f := &file{verification: v, path: string(rows[i].Path), theirs: &rows[i]}
+			if err := f.compare(); err != nil {
+				return fmt.Errorf("%s: %w", Shown(f.path), err)
+			}
+		}
+		after = rows[len(rows)-1].Path
+	}
+}
+
+// A file is one of the tree, with its rows in both ledgers.
+type file struct {
+	*verification
+	path   string
+	theirs *Row
+	ours   *Row    // nil: it was not imported
+	have   []Thing // what it is here, by our ledger
+	where  func(*Files) *int64
+}
+
+func (f *file) compare() error {
+	var wanted []Thing
+	err := f.both(func(derived, here *db.Rx) (err error) {
+		if wanted, err = f.layout.Things(derived, f.verification.theirs, f.theirs); err != nil || f.Source.ID == 0 {
+			return err
+		}
+		if f.ours, err = f.Source.File(here, f.path); err != nil || f.ours == nil {
+			return err
+		}
+		f.have, err = f.layout.Things(here, f.Source, f.ours)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = t.layout.Walk(t.Folder, func(path string) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	f.telling = f.theirs.State == StateTaken
+	for _, w := range wanted {
+		if err := f.compareThing(w, len(wanted) == 1); err != nil {
+			return err
 		}
-		return t.layout.Compare(ctx, t, path)
-	}, t.Report.Ignore)
-	if err == nil && t.Source.ID != 0 {
-		t.Report.Files.Gone, err = t.Source.gone(ctx, t.DB, t.Root)
+	}
+	switch {
+	case f.where != nil:
+		f.moveFile()
+	case f.ours != nil:
+		f.compareLedger()
+	case f.Source.ID != 0 && len(wanted) > 0:
+		f.Report.Differ(f.path, "all that it holds is here, but the ledger does not know it: import it again")
+	}
+	return nil
+}
+
+// compareThing compares one of the things that the file became.
+func (f *file) compareThing(w Thing, only bool) error {
+	mine, alike, refused, err := f.counterpart(w, only)
+	if err != nil {
+		return err
+	}
+	if refused {
+		f.where = refusedFiles
+		_, err := f.compareRows(w.Row, 0, false, Quarantine)
+		return err
+	}
+	d, err := f.compareRows(w.Row, mine.Row, alike, New)
+	if err != nil {
+		return err
+	}
+	title := f.layout.Title(w.Entity)
+	switch {
+	case d.none() && mine.Entity != w.Entity:
+		f.where = changedFiles
+		f.Report.Differ(f.path, fmt.Sprintf("is here as %s, and is %s", f.layout.Title(mine.Entity), title))
+		return nil
+	case d.none():
+		return nil
+	case d.headless && f.ours == nil:
+		f.where = newFiles
+		f.Report.Differ(f.path, "was not imported: "+title)
+		return nil
+	case d.headless:
+		f.where = changedFiles
+		f.Report.Differ(f.path, title+" was removed here since it was imported")
+		return nil
+	case d.grown(f.tables[0].Noun):
+		f.where = grownFiles
+	default:
+		f.where = changedFiles
+	}
+	reason := title + " is not as it was imported, and nobody wrote to it"
+	switch {
+	case d.touched:
+		reason = title + " was written to here since it was imported"
+	case f.ours == nil || alike:
+		reason = title + " is here from elsewhere, and is another one"
+	case !f.asImported():
+		reason = "the file has changed since it was imported as " + title
+	}
+	f.Report.Differ(f.path, reason+": "+d.String())
+	return nil
+}
+
+// counterpart finds what w is here. alike says that it came from elsewhere, refused that it was not taken and lies in
+// quarantine. A thing without a row is not here.
+func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool, err error) {
+	if f.ours != nil && f.ours.State == StateRefused {
+		return mine, false, true, nil
+	}
+	for _, t := range f.have {
+		if t.Entity == w.Entity || only && len(f.have) == 1 {
+			return t, f.ours.State == StateShared && f.theirs.State == StateTaken, false, nil
+		}
+	}
+	err = f.DB.Read(f.ctx, "look for what a file holds", func(rx *db.Rx) (err error) {
+		if f.ours != nil {
+			if err := rx.Get(&refused, sqlIsRefused, f.Source.ID, f.theirs.Path, w.ID); err != nil || refused {
+				return err
+			}
+		}
+		t, ok, err := f.layout.Find(rx, f.Scope, w.Entity)
+		if ok {
+			mine = t
+		}
+		return err
+	})
+	return mine, true, refused, err
+}
+
+const sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND path = ? AND what = 'conflict' AND entity_id = ?)`
+
+// asImported reports whether the file is still what the ledger says that was imported.
+func (f *file) asImported() bool {
+	return f.ours.Consumed == f.theirs.Consumed && bytes.Equal(f.ours.PrefixSHA256, f.theirs.PrefixSHA256)
+}
+
+// compareLedger compares the books of a file whose things are as they should be.
+func (f *file) compareLedger() {
+	a, b := f.theirs, f.ours
+	elsewhere := a.State == StateTaken && b.State == StateShared
+	var columns []string
+	for _, c := range []struct {
+		name string
+		same bool
+	}{
+		{"state", a.State == b.State || elsewhere},
+		{"entity_group", a.EntityGroup == b.EntityGroup},
+		{"entity_id", a.EntityID == b.EntityID},
+		{"last_sequence", a.LastSequence == b.LastSequence || elsewhere},
+		{"size", a.Size == b.Size},
+		{"consumed", a.Consumed == b.Consumed},
+		{"prefix_sha256", bytes.Equal(a.PrefixSHA256, b.PrefixSHA256)},
+		{"open_line", a.OpenLine == b.OpenLine},
+		{"records", a.Records == b.Records},
+		{"tail", bytes.Equal(a.Tail, b.Tail)},
+	} {
+		if !c.same {
+			columns = append(columns, c.name)
+		}
+	}
+	if len(columns) > 0 {
+		f.Report.Differ(f.path, "the ledger says something else of the file: "+strings.Join(columns, ", "))
+	}
+}
+
+// Where a file is counted.
+func newFiles(c *Files) *int64     { return &c.New }
+func grownFiles(c *Files) *int64   { return &c.Grown }
+func changedFiles(c *Files) *int64 { return &c.Changed }
+func refusedFiles(c *Files) *int64 { return &c.Refused }
+
+// moveFile counts a file, or the files of a folder, in another place than among those that are as they were.
+func (f *file) moveFile() {
+	n := int64(1)
+	if sub, err := f.Folder.Sub(f.path); err == nil {
+		n, _, _ = SizeOf(sub)
+	}
+	n = min(n, f.Report.Files.Already)
+	f.Report.Files.Already -= n
+	*f.where(&f.Report.Files) += n
+}
+
+// aside sees that what could not be taken is in quarantine, as a derivation puts it there.
+func (v *verification) aside() error {
+	return v.eachAside(v.derived.db, v.theirs, func(theirs *quarantineRow) error {
+		path := string(theirs.Path)
+		var ours quarantineRow
+		var found bool
+		var columns []string
+		err := v.both(func(derived, here *db.Rx) error {
+			row, err := v.Source.File(here, path)
+			if err != nil || row != nil && row.State != StateTaken {
+				found = true // with all that it holds in quarantine, or here from elsewhere
+				return err
+			}
+			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset, theirs.What); err != nil || !found {
+				return err
+			}
+			for name, same := range map[string]bool{
+				"reason": theirs.Reason == ours.Reason, "entity_group": equal(theirs.EntityGroup, ours.EntityGroup),
+				"entity_id": equal(theirs.EntityID, ours.EntityID), "bytes": theirs.Bytes == ours.Bytes,
+			} {
+				if !same {
+					columns = append(columns, name)
+				}
+			}
+			d := newDifference()
+			if err := v.table(&partsTable, derived, here, theirs.ID, ours.ID, false, New, d, false); err != nil || d.none() {
+				return err
+			}
+			columns = append(columns, "bytes")
+			return nil
+		})
+		switch {
+		case err != nil:
+		case !found:
+			v.Report.Differ(path, theirs.Reason+"; and it is not in quarantine")
+		case len(columns) > 0:
+			slices.Sort(columns)
+			v.Report.Differ(path, fmt.Sprintf("what is in quarantine of it (%d) is not what the file gives: %s", ours.ID, strings.Join(slices.Compact(columns), ", ")))
+		}
+		return err
+	})
+}
+
+var partsTable = Table{Name: "quarantine_parts", Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"}, Numbers: []string{"quarantine", "checksum"}}
+
+func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// stale names all that is in quarantine here, and sees that the source still gives it.
+func (v *verification) stale() error {
+	return v.eachAside(v.DB, v.Source, func(ours *quarantineRow) error {
+		v.Report.Aside(ours.public())
+		path := string(ours.Path)
+		var derived bool
+		err := v.derived.db.Read(v.ctx, "look into the quarantine", func(rx *db.Rx) (err error) {
+			_, derived, err = v.theirs.Quarantined(rx, path, ours.ByteOffset, ours.What)
+			return err
+		})
+		if err != nil || derived || len(GoneFrom(v.Root, [][]byte{ours.Path})) > 0 {
+			return err
+		}
+		if ours.What != WhatConflict { // with what is here from elsewhere
+			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: import it again", ours.ID))
+			return nil
+		}
+		same, err := v.inFile(ours)
+		if err == nil && !same {
+			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and the file holds other bytes", ours.ID))
+		}
+		return err
+	})
+}
+
+// inFile reports whether the bytes that are kept of a row are those of its file.
+func (v *verification) inFile(q *quarantineRow) (bool, error) {
+	if q.Bytes == 0 {
+		return true, nil // its folder keeps them
+	}
+	f, _, err := v.Folder.Open(string(q.Path))
+	if err != nil {
+		return false, nil //nolint:nilerr // then it holds other bytes
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := &sameBytes{from: io.NewSectionReader(f, q.ByteOffset, q.Bytes)}
+	err = QuarantineRaw(v.ctx, v.DB, q.ID, in)
+	return err == nil && !in.differ, err
+}
+
+// sameBytes compares what is written to it with what it reads.
+type sameBytes struct {
+	from   io.Reader
+	differ bool
+}
+
+func (s *sameBytes) Write(text []byte) (int, error) {
+	have := make([]byte, len(text))
+	n, _ := io.ReadFull(s.from, have)
+	s.differ = s.differ || !bytes.Equal(have[:n], text)
+	return len(text), nil
+}
+
+// eachAside goes through what is in quarantine of a source.
+func (v *verification) eachAside(d *db.DB, s Source, visit func(*quarantineRow) error) error {
+	for after := int64(0); ; {
+		var rows []quarantineRow
+		err := d.Read(v.ctx, "list quarantine", func(rx *db.Rx) error {
+			rows = nil
+			return rx.Select(&rows, sqlAsideAfter, s.ID, after, ledgerPage)
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for i := range rows {
+			if err := visit(&rows[i]); err != nil {
+				return err
+			}
+		}
+		after = rows[len(rows)-1].ID
+	}
+}
+
+// A Settler is a Layout that takes more of a tree than the things in its files.
+type Settler interface {
+	// Settings are the tables of it, whose rows belong to the source with the number ?1, and of what file they are, which
+	// may be gone.
+	Settings(t *Tree) (tables []Table, file string, there bool, err error)
+}
+
+func (v *verification) settings() error {
+	l, ok := v.layout.(Settler)
+	if !ok {
+		return nil
+	}
+	tables, path, there, err := l.Settings(v.Tree)
+	if err != nil {
+		return err
+	}
+	d := newDifference()
+	err = v.both(func(derived, here *db.Rx) error {
+		for i := range tables {
+			if err := v.table(&tables[i], derived, here, v.theirs.ID, v.Source.ID, false, New, d, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && !d.none() && there {
+		v.Report.Differ(path, "what it says is not what is kept here: "+d.String())
 	}
 	return err
 }

@@ -2,9 +2,7 @@ package workers
 
 import (
 	"bytes"
-	"fmt"
 
-	"selvedge/db"
 	pool "selvedge/internal/workers"
 	"selvedge/legacy/internal/tree"
 )
@@ -117,66 +115,4 @@ func compareRuntime(t *content, ours *pool.Exported) *difference {
 	}
 	d.extra += int64(len(known))
 	return d
-}
-
-// found names what could not be taken, and whether it is in quarantine.
-func found(rx *db.Rx, t *tree.Tree, f *tree.Finding) error {
-	q, ok, err := t.Source.Quarantined(rx, f.Path, f.Offset, f.What)
-	switch {
-	case err != nil:
-	case ok:
-		t.Report.Aside(q)
-	case !f.Taken:
-		t.Report.Differ(f.Path, f.Reason+"; and it is not in quarantine")
-	}
-	return err
-}
-
-// verify compares one runtime. It runs once: a read is never repeated.
-func (t *runtime) verify(rx *db.Rx, r *tree.Part) error {
-	t.countTree(r)
-	differs := func(reason string) { r.Differ(t.path, reason) }
-	for i := range t.findings {
-		if err := found(rx, t.Tree, &t.findings[i]); err != nil {
-			return err
-		}
-	}
-	row, err := t.Source.File(rx, t.path)
-	if err != nil {
-		return err
-	}
-	key, _, _, there, err := pool.RowOf(rx, t.Scope, t.imported.RuntimeID)
-	switch {
-	case err != nil:
-		return err
-	case row != nil && row.State == tree.StateRefused:
-		r.Files.Refused += t.files
-		t.all(r, tree.Quarantine)
-		differs("is in quarantine")
-		return nil
-	case !there && row == nil:
-		r.Files.New += t.files
-		t.all(r, tree.New)
-		differs("was not imported")
-		return nil
-	case !there:
-		r.Files.Changed += t.files
-		t.all(r, tree.Changed)
-		differs(fmt.Sprintf("runtime %q was removed here", t.imported.RuntimeID))
-		return nil
-	}
-	ours, err := pool.ExportRuntime(rx, key)
-	if err != nil {
-		return err
-	}
-	d := compareRuntime(t.content, &ours)
-	d.count(r)
-	switch {
-	case d.same():
-	case d.extra > 0:
-		differs(fmt.Sprintf("runtime %q was written to here since it was imported", t.imported.RuntimeID))
-	default:
-		differs("the folder has changed since it was imported")
-	}
-	return nil
 }

@@ -103,18 +103,6 @@ func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.
 	return each(t, path, func(r *runtime) error { return send(r) }, func(s *stray) error { return send(s) })
 }
 
-// Compare compares a runtime.
-func (Layout) Compare(ctx context.Context, t *tree.Tree, path string) error {
-	return each(t, path, func(r *runtime) error {
-		err := t.DB.Read(ctx, "verify workers", func(rx *db.Rx) error { return r.verify(rx, t.Report) })
-		t.Advance(r.Progress())
-		return err
-	}, func(s *stray) error {
-		t.Report.Files.Unreadable++
-		return t.DB.Read(ctx, "verify workers", func(rx *db.Rx) error { return found(rx, t, &s.finding) })
-	})
-}
-
 // each reads what lies at a path of a walk.
 func each(t *tree.Tree, path string, visit func(*runtime) error, odd func(*stray) error) error {
 	id := aloneID(t.Folder)

@@ -1,0 +1,70 @@
+package runs
+
+import (
+	"selvedge/db"
+	traces "selvedge/internal/runs"
+	"selvedge/legacy/internal/tree"
+)
+
+// Title names a run to people.
+func (Layout) Title(e tree.Entity) string { return title(e) }
+
+// Things is the run that a file became.
+func (Layout) Things(_ *db.Rx, _ tree.Source, row *tree.Row) ([]tree.Thing, error) {
+	return tree.OneThing(row), nil
+}
+
+// Find looks a run up.
+func (Layout) Find(rx *db.Rx, scope string, e tree.Entity) (tree.Thing, bool, error) {
+	at, ok, err := traces.Table{Scope: scope}.Standing(rx, ref(e))
+	return tree.Thing{Entity: e, Row: at.Row}, ok, err
+}
+
+// Tables are those of a run.
+func (Layout) Tables() []tree.Table {
+	return []tree.Table{
+		{
+			Name: "runs", Noun: "run", Said: "run",
+			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM runs AS r WHERE r.key = ?1`,
+			Numbers: []string{"key", "scope", "checksum"},
+			Marks:   []string{"owner_id", "parent"},
+		},
+		{
+			Name: "run_records", Noun: "line", Said: "turn",
+			Query:   `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r WHERE r.id > ?1 << 24 AND r.id < (?1 + 1) << 24 ORDER BY r.id`,
+			Key:     []string{"sequence"},
+			Numbers: []string{"id", "checksum"},
+			Marks:   []string{"batch", "recorded_at"},
+			Forms:   []string{"raw"},
+			Explains: func(column string, _, ours map[string]any, alike bool) bool {
+				return alike && column == "exact" || column == "bytes" && ours["bytes"] == nil // from before it was kept
+			},
+			Kind: func(row map[string]any) string {
+				raw, _ := row["raw"].([]byte)
+				switch kind, _ := row["kind"].(string); {
+				case kind != "opaque":
+					return kind
+				case traces.ReadLine(raw).Kind == traces.LineBlank:
+					return tree.Blank
+				}
+				return tree.Undecodable
+			},
+		},
+		{
+			Name: "run_append_keys", Noun: "key", Query: `SELECT * FROM run_append_keys WHERE run = ?1 ORDER BY append_key`,
+			Key: []string{"append_key"}, Numbers: []string{"run", "checksum"}, Own: true,
+		},
+	}
+}
+
+// Settings are the limits that config.toml says.
+func (Layout) Settings(t *tree.Tree) (tables []tree.Table, file string, there bool, err error) {
+	_, carDir, err := runsRoot(t.Dir)
+	return []tree.Table{{
+		Name: "retention", Noun: "limit",
+		Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r WHERE r.source = ?1 ORDER BY r.store`,
+		Key:     []string{"store"},
+		Numbers: []string{"scope", "source", "checksum"},
+		Clocks:  []string{"set_at"},
+	}}, configFile, err == nil && !carDir.Lacks(configFile), err
+}

@@ -1,0 +1,77 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"selvedge/db"
+)
+
+// Derived is what importing a tree into an empty file gives.
+type Derived struct {
+	tree    *Tree
+	db      *db.DB
+	folder  string // that holds the file; "" where it is in memory
+	covered Coverage
+	said    map[string]int64
+}
+
+// derivedInMemory is how many bytes of a tree are derived in memory: more goes into a file.
+const derivedInMemory = 16 << 20
+
+// Derive imports the tree under dir, with the very code of [Import], into a file of its own: in memory, or for a large tree in a
+// folder beside the file at path, which Close removes.
+func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (*Derived, error) {
+	t, err := openTree(nil, l, dir, o)
+	x := &Derived{tree: t}
+	if err == nil {
+		x.covered, err = t.cover(ctx)
+	}
+	if err == nil {
+		err = x.open(ctx, path)
+	}
+	if err == nil {
+		t.DB = x.db
+		err = t.importAll(ctx)
+	}
+	if err == nil {
+		for _, path := range x.covered.settle(t.Report) {
+			t.Report.Differ(path, "was written to while it was verified: verify it again")
+		}
+	}
+	if err != nil {
+		err = errors.Join(err, x.Close())
+	}
+	return x, err
+}
+
+func (x *Derived) open(ctx context.Context, path string) (err error) {
+	place := ":memory:"
+	if x.covered.bytes > derivedInMemory {
+		if x.folder, err = os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"-verify-"); err != nil { // a folder that can't be written to
+			x.folder, err = os.MkdirTemp("", "selvedge-verify-")
+		}
+		place = filepath.Join(x.folder, "derived.db")
+	}
+	if err == nil {
+		x.db, err = db.Open(ctx, place, db.Options{Synchronous: db.SyncNormal})
+	}
+	if err != nil {
+		err = fmt.Errorf("make a file for what the tree gives: %w", err)
+	}
+	return err
+}
+
+// Close removes the file.
+func (x *Derived) Close() (err error) {
+	if x.db != nil {
+		err = x.db.Close()
+	}
+	if x.folder != "" {
+		err = errors.Join(err, os.RemoveAll(x.folder))
+	}
+	return err
+}

@@ -1,0 +1,137 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"selvedge/db"
+)
+
+// Proof is what a verification has shown.
+type Proof struct {
+	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in hex, its size in bytes
+	// and its path, with a space between each.
+	SHA256 string `json:"sha256"`
+	Files  int64  `json:"files"` // in that list
+	Bytes  int64  `json:"bytes"` // of those files
+	// Whole says that all of the folder is here: nothing differs, nothing is in quarantine, and nothing is in no store.
+	Whole bool   `json:"whole"`
+	Line  string `json:"line"` // the same in a sentence
+}
+
+// A Given tree is one that is named by its folder.
+type Given struct {
+	Layout  Layout
+	Dir     string
+	Options Options
+}
+
+// Verify imports each of the trees into a file of its own, which is removed again, and compares all that this gives with what
+// is here; see [Derived]. What lies in the folder of one, or in dir, and is read by none is unknown. The report of dir is
+// the sum of theirs. Nothing is written to d.
+func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report, err error) {
+	var covers []*Coverage
+	var told []string
+	for _, g := range trees {
+		x, err := Derive(ctx, g.Layout, g.Dir, g.Options, d.Path())
+		report := x.tree.Report.Report
+		if err == nil {
+			report, err = x.Compare(ctx, d)
+			err = errors.Join(err, x.Close())
+		}
+		reports = append(reports, report)
+		if err != nil {
+			return Sum(dir, sum, reports), reports, interrupted(ctx, "verify", err)
+		}
+		covers = append(covers, &x.covered)
+		told = append(told, tell(g.Layout, x.said))
+	}
+	for i := range reports {
+		if err := conclude(&reports[i], trees[i].Dir, d.Path(), covers[i:i+1], covers, told[i]); err != nil {
+			return total, reports, err
+		}
+	}
+	if len(reports) == 1 {
+		return reports[0], reports, nil
+	}
+	total = Sum(dir, sum, reports)
+	total.Unknown = total.Unknown[:0] // what one does not read another may
+	return total, reports, conclude(&total, dir, d.Path(), covers, covers, strings.Join(told, ", "))
+}
+
+// conclude says what is unknown of a folder, and whether it can go.
+func conclude(r *Report, dir, file string, of, all []*Coverage, told string) error {
+	unknown, err := Unknown(dir, all)
+	if err != nil {
+		return err
+	}
+	part := Part{*r}
+	part.join(&part.Unknown, unknown)
+	*r = part.Report
+	root := dir
+	if len(of) == 1 {
+		root = of[0].root
+	}
+	p := Proof{Whole: !r.Partial() && len(r.Unknown) == 0 && r.Truncated == 0}
+	p.SHA256, p.Files, p.Bytes = sumOf(root, of)
+	shown, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	shown = Shown(shown)
+	p.Line = fmt.Sprintf("%s, sha256 %s: ", told, p.SHA256)
+	if p.Whole {
+		p.Line += fmt.Sprintf("everything in %s is in %s; %s can go", shown, file, shown)
+	} else {
+		p.Line += strings.Join(r.missing(), ", ") + "; " + shown + " has to stay"
+	}
+	r.Proof = &p
+	return nil
+}
+
+// missing says what keeps a folder from being needed no more.
+func (r *Report) missing() (list []string) {
+	for _, of := range []struct {
+		n    int
+		text string
+	}{
+		{len(r.Differs), "differ"},
+		{len(r.Quarantined), "in quarantine"},
+		{len(r.Unknown), "in no store"},
+	} {
+		if of.n > 0 {
+			list = append(list, humanize.Comma(int64(of.n))+" "+of.text)
+		}
+	}
+	if r.Truncated > 0 {
+		list = append(list, humanize.Comma(r.Truncated)+" more of these")
+	}
+	return list
+}
+
+// tell counts what was read in words.
+func tell(l Layout, said map[string]int64) string {
+	var list []string
+	for _, t := range l.Tables() {
+		if t.Said != "" {
+			list = append(list, plural(said[t.Said], t.Said))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// plural is a number of things.
+func plural(n int64, noun string) string {
+	switch {
+	case n == 1:
+		return "1 " + noun
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ie"
+	}
+	return humanize.Comma(n) + " " + noun + "s"
+}
