@@ -130,7 +130,7 @@ func workersFile(t *testing.T, tree string) string {
 	if out, err := exec.Command("tar", "-xzf", packed, "-C", dir).CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, out)
 	}
-	if exit, _, stderr := call(t, "--db", path, "import", "auto", dir); exit != 0 && exit != kindPartial.exit {
+	if exit, _, stderr := call(t, "--db", path, "import", "auto", dir, "--yes"); exit != 0 && exit != kindPartial.exit {
 		t.Fatalf("import: exit %d: %s", exit, stderr)
 	}
 	return path
@@ -235,7 +235,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"restore":              {{"--db", dbtest.Path(t), "restore", waiting}},
 		"status":               {{"--db", file, "status"}},
 		"version":              {{"version"}},
-		"import":               {{"--db", dbtest.Path(t), "import", "auto", odd}},
+		"import":               {{"--db", dbtest.Path(t), "import", "auto", odd, "--yes"}},
 		"verify":               {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
 		"export":               {{"--db", file, "export", "runs", export}},
 		"imports list":         {{"--db", file, "imports", "list"}},
