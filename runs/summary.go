@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"time"
 
+	"selvedge/db"
 	"selvedge/internal/chrono"
 	traces "selvedge/internal/runs"
 )
@@ -48,6 +51,62 @@ type RunSummary struct {
 
 	startedAtText string // the exact times, where a time.Time can't hold them
 	endedAtText   string
+}
+
+// sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended one is kept.
+var sqlSummary = `SELECT agent_id, run_id, ` + traces.StateColumns + `,
+    coalesce(turn_count, coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215, 0) - others)
+FROM runs WHERE 1 = 1`
+
+// summaries gives the runs for which the conditions hold, as they are read.
+func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[RunSummary, error] {
+	return func(yield func(RunSummary, error) bool) {
+		var s RunSummary
+		var state traces.State
+		targets := slices.Concat([]any{&s.Ref.AgentID, &s.Ref.RunID}, state.Targets(), []any{&s.TurnCount}) // one set for all rows
+		for row, err := range rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...) {
+			s = RunSummary{}
+			if err == nil {
+				err = row.Scan(targets...)
+			}
+			if err == nil {
+				err = s.fill(state)
+			}
+			if !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *RunSummary) fill(state traces.State) (err error) {
+	s.AgentID, s.RunID, s.Status = s.Ref.AgentID, s.Ref.RunID, RunStatus(state.Status)
+	if state.ShownAgentID != nil {
+		s.AgentID = *state.ShownAgentID
+	}
+	if state.ShownRunID != nil {
+		s.RunID = *state.ShownRunID
+	}
+	if state.Intent != nil {
+		s.Intent = *state.Intent
+	}
+	if state.Summary != nil {
+		s.Summary = *state.Summary
+	}
+	if state.Outcome != nil {
+		s.Outcome = OutcomeStatus(*state.Outcome)
+	}
+	if s.Unstarted = state.StartedAt == nil; !s.Unstarted {
+		if s.StartedAt, s.startedAtText, err = traces.TimeOf(*state.StartedAt, state.StartedAtText); err != nil {
+			return err
+		}
+	}
+	if state.EndedAt == nil {
+		return nil
+	}
+	ended, exact, err := traces.TimeOf(*state.EndedAt, state.EndedAtText)
+	s.EndedAt, s.endedAtText = &ended, exact
+	return err
 }
 
 // MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is open), status and turn_count.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -257,15 +258,16 @@ type RunRow struct {
 	State
 }
 
+var (
+	SQLFindRun   = `SELECT key, owner_id, ` + StateColumns + ` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlAddRun    = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` + runMarks + `) RETURNING key`
+	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
+
+	runColumns = StateColumns + `, owner_id, checksum`
+	runMarks   = `?` + strings.Repeat(`, ?`, strings.Count(runColumns, `,`))
+)
+
 const (
-	SQLFindRun = `SELECT key, owner_id, shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
-    ended_at, ended_at_text, turn_count, others, summary
-FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
-	sqlAddRun = `INSERT INTO runs (shown_agent_id, shown_run_id, intent, started_at, started_at_text, status, outcome,
-    ended_at, ended_at_text, turn_count, others, summary, owner_id, checksum, scope, agent_id, run_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
-	sqlChangeRun = `UPDATE runs SET shown_agent_id = ?, shown_run_id = ?, intent = ?, started_at = ?, started_at_text = ?,
-    status = ?, outcome = ?, ended_at = ?, ended_at_text = ?, turn_count = ?, others = ?, summary = ?, owner_id = ?, checksum = ? WHERE key = ?`
 	sqlLastRecord = `SELECT id, bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1`
 	sqlSetParent  = `UPDATE runs SET parent = ? WHERE key = ?`
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
@@ -330,9 +332,9 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 			owner = run.OwnerID
 		}
 	}
+	name, columns := run.State.args(scope, p.Ref, owner)
 	if !found {
-		args := append(run.State.args(scope, p.Ref, owner), scope, p.Ref.AgentID, p.Ref.RunID)
-		if err := tx.Get(&run.Key, sqlAddRun, args...); err != nil {
+		if err := tx.Get(&run.Key, sqlAddRun, slices.Concat(name, columns)...); err != nil {
 			return 0, err
 		}
 	}
@@ -343,7 +345,7 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		return 0, err
 	}
 	if found && (!before.same(run.State) || !same(run.OwnerID, owner)) {
-		if _, err := tx.Exec(sqlChangeRun, append(run.State.args(scope, p.Ref, owner), run.Key)...); err != nil {
+		if _, err := tx.Exec(sqlChangeRun, append(columns, run.Key)...); err != nil {
 			return 0, err
 		}
 	}
@@ -400,22 +402,11 @@ func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
 	return last, err
 }
 
-// args are the values of the state's columns, the owner and the checksum.
-func (s *State) args(scope int64, ref Ref, owner *int64) []any {
-	all := []any{
-		scope, ref.AgentID, ref.RunID,
-		text(s.ShownAgentID), text(s.ShownRunID), text(s.Intent), integer(s.StartedAt), text(s.StartedAtText), s.Status,
-		text(s.Outcome), integer(s.EndedAt), text(s.EndedAtText), integer(s.TurnCount), s.Others, text(s.Summary),
-	}
-	sum := db.Checksum(all...)
-	return append(all[3:], integer(owner), sum)
-}
-
-func (s *State) same(other State) bool {
-	return same(s.ShownAgentID, other.ShownAgentID) && same(s.ShownRunID, other.ShownRunID) && same(s.Intent, other.Intent) &&
-		same(s.StartedAt, other.StartedAt) && same(s.StartedAtText, other.StartedAtText) && s.Status == other.Status &&
-		same(s.Outcome, other.Outcome) && same(s.EndedAt, other.EndedAt) && same(s.EndedAtText, other.EndedAtText) &&
-		same(s.TurnCount, other.TurnCount) && s.Others == other.Others && same(s.Summary, other.Summary)
+// args are the name of the run, and the values of its state's columns, the owner and the checksum.
+func (s *State) args(scope int64, ref Ref, owner *int64) (name, rest []any) {
+	name = []any{scope, ref.AgentID, ref.RunID}
+	rest = s.values()
+	return name, append(rest, owner, db.Checksum(slices.Concat(name, rest)...))
 }
 
 // same compares what two pointers, or neither of them, point at.

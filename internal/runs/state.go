@@ -2,6 +2,8 @@ package traces
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -17,7 +19,8 @@ const (
 	StatusCancellationPending = "cancellation_pending"
 )
 
-// State is what a row of runs holds of the trace: the fold of its records, kept up with each append.
+// State is what a row of runs holds of the trace: the fold of its records, kept up with each append. What reads, writes and
+// compares a row takes its columns from here, in this order, and so does its checksum.
 type State struct {
 	ShownAgentID  *string `db:"shown_agent_id"`
 	ShownRunID    *string `db:"shown_run_id"`
@@ -32,6 +35,33 @@ type State struct {
 	Others        int64   `db:"others"`
 	Summary       *string `db:"summary"`
 }
+
+// StateColumns names the columns of a State.
+var StateColumns = func() string {
+	var names []string
+	for field := range reflect.TypeFor[State]().Fields() {
+		names = append(names, field.Tag.Get("db"))
+	}
+	return strings.Join(names, ", ")
+}()
+
+// Targets are what a row of StateColumns is scanned into.
+func (s *State) Targets() (all []any) {
+	for _, v := range reflect.ValueOf(s).Elem().Fields() {
+		all = append(all, v.Addr().Interface())
+	}
+	return all
+}
+
+// values are those of StateColumns.
+func (s *State) values() (all []any) {
+	for _, v := range reflect.ValueOf(s).Elem().Fields() {
+		all = append(all, v.Interface())
+	}
+	return all
+}
+
+func (s *State) same(other State) bool { return reflect.DeepEqual(*s, other) }
 
 func NewState() State { return State{Status: StatusInProgress} }
 

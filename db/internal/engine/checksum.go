@@ -17,15 +17,22 @@ var checksumSpace = sync.Pool{New: func() any { return new([256]byte) }}
 // Checksum is what db.Checksum says.
 func Checksum(values ...any) int64 {
 	var sum uint32
+	var nulls int // that something may come behind
 	space := checksumSpace.Get().(*[256]byte)
 	defer checksumSpace.Put(space)
 	buf := space[:0]
-	number := func(kind byte, n uint64) {
+	put := func(kind byte, n uint64) {
 		if len(buf)+9 > cap(buf) {
 			sum = crc32.Update(sum, castagnoli, buf)
 			buf = buf[:0]
 		}
 		buf = binary.LittleEndian.AppendUint64(append(buf, kind), n)
+	}
+	number := func(kind byte, n uint64) {
+		for ; nulls > 0; nulls-- {
+			put('0', 0)
+		}
+		put(kind, n)
 	}
 	bytes := func(kind byte, b []byte) {
 		number(kind, uint64(len(b)))
@@ -39,32 +46,32 @@ func Checksum(values ...any) int64 {
 	for _, v := range values {
 		switch v := v.(type) {
 		case nil:
-			number('0', 0)
+			nulls++
 		case int64:
 			number('i', uint64(v))
 		case int:
 			number('i', uint64(v))
 		case *int64:
 			if v == nil {
-				number('0', 0)
+				nulls++
 			} else {
 				number('i', uint64(*v))
 			}
 		case *string:
 			if v == nil {
-				number('0', 0)
+				nulls++
 			} else {
 				bytes('t', unsafe.Slice(unsafe.StringData(*v), len(*v)))
 			}
 		case *uint32:
 			if v == nil {
-				number('0', 0)
+				nulls++
 			} else {
 				number('i', uint64(*v))
 			}
 		case *float64:
 			if v == nil {
-				number('0', 0)
+				nulls++
 			} else {
 				number('f', math.Float64bits(*v))
 			}
