@@ -118,7 +118,10 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 	}
 	defer tail.leave()
 	var at Place
+	var lag lag
+	defer d.lookouts.caughtUp(&lag)
 	for known := false; ; known = true {
+		d.lookouts.behind(&lag)
 		since := tail.looks()
 		var told []Followed[R, T]
 		var next Place
@@ -146,6 +149,7 @@ func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place
 			continue
 		}
 		waiting := at
+		d.lookouts.caughtUp(&lag)
 		err = tail.wait(ctx, since, func(rx *Rx) (bool, error) {
 			end, found, err := s.End(rx, waiting.Key)
 			return !found || end != waiting, err
@@ -275,11 +279,15 @@ func (s *Stream[R, T]) followAll(
 	ctx context.Context, d *DB, overview *overview[R], now sight[R], yield func(Followed[R, T], error) bool,
 ) error {
 	followed := now.heads // where this follower stands; Out until it first passes
+	var lag lag
+	defer d.lookouts.caughtUp(&lag)
 	for {
 		var err error
+		d.lookouts.caughtUp(&lag)
 		if now, err = overview.wait(ctx, now); err != nil {
 			return err
 		}
+		d.lookouts.behind(&lag)
 		before := followed
 		followed = make([]Head[R], 0, len(now.heads))
 		for _, head := range now.heads {

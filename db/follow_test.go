@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -164,6 +165,42 @@ func TestFollowersOfIdleStreamsReadNothing(t *testing.T) {
 	if reads.Load()-first >= 300 {
 		t.Errorf("%d idle followers read %d times", idle, reads.Load()-first)
 	}
+}
+
+func TestWorkSaysHowFarFollowersLag(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, rings) VALUES ('b', 1)`)
+	many := listenAll(t.Context(), d)
+	write(t, d, `UPDATE bells SET rings = 2`)
+	if w := d.Work(); w.Followers != 1 || w.CatchingUp != 0 || w.LongestBehind != 0 {
+		t.Errorf("before a loop begins: %+v", w)
+	}
+	for range many { // has an item, and is not done with it
+		for range listen(t.Context(), d, 1, "") {
+			if w := d.Work(); w.Followers != 2 || w.CatchingUp != 2 || w.LongestBehind <= 0 {
+				t.Errorf("of two in their loops: %+v", w)
+			}
+			break
+		}
+		break
+	}
+	if w := d.Work(); w.Followers != 0 || w.CatchingUp != 0 || w.LongestBehind != 0 {
+		t.Errorf("of those that left: %+v", w)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	over.Go(func() {
+		for range listen(ctx, d, 1, "") {
+			continue
+		}
+	})
+	for w := d.Work(); w.Followers == 0 || w.CatchingUp > 0; w = d.Work() { // until it has had everything
+		runtime.Gosched()
+	}
+	cancel()
+	over.Wait()
 }
 
 func TestAFollowerHearsItemsGapsAndStatuses(t *testing.T) {

@@ -38,9 +38,11 @@ type Work struct {
 	OldestRead    string        // why of the read that has been going on for longest; "" when there is none
 	OldestReadFor time.Duration // how long
 
-	Followers   int   // streams that are followed
-	CatchingUp  int   // of the followers of one thing, those who have not read everything that is there
-	PrunedBytes int64 // that Prune of live, agents, checkpoints and workers removed, about; runs prune and collect for themselves
+	Followers     int           // streams that are followed, and lists of them
+	CatchingUp    int           // of the followers, those in their loops who have not had everything that is there
+	LongestBehind time.Duration // for how long the one of these that is furthest behind has not; 0 where all have
+
+	PrunedBytes int64 // that Prune of all stores removed, about; GC of runs weighs nothing, and counts nothing
 }
 
 // CallersPerCommit is how many calls shared a commit on average; 0 before the first.
@@ -67,9 +69,12 @@ func (d *DB) Work() Work {
 		OldestRead: e.LongestRead, OldestReadFor: e.LongestReadFor,
 		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()), PrunedBytes: d.work.pruned.Load(),
 	}
-	w.Followers, w.CatchingUp = d.lookouts.count()
+	w.Followers, w.CatchingUp, w.LongestBehind = d.lookouts.count()
 	return w
 }
+
+// CountPruned adds to [Work.PrunedBytes] what a store removed by a Prune of its own.
+func (d *DB) CountPruned(bytes int64) { d.work.pruned.Add(bytes) }
 
 // work is what db itself counts.
 type work struct{ wait, longest, pruned atomic.Int64 }

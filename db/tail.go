@@ -23,21 +23,52 @@ type lookouts struct {
 	mu        sync.Mutex
 	tail      *tail
 	overviews map[overviewKey]any // *overview[R]
+
+	lagging sync.Mutex
+	lags    map[*lag]struct{}
 }
 
-// count tells how many follow something, and how many of those who follow one thing are reading.
-func (l *lookouts) count() (followers, reading int) {
+// count tells how many follow something, how many of those in their loops have not had everything that is there, and for how
+// long the one of these that is furthest behind.
+func (l *lookouts) count() (followers, catchingUp int, longest time.Duration) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if t := l.tail; t != nil {
-		t.mu.Lock()
-		followers, reading = t.users, max(0, t.users-len(t.waiting))
-		t.mu.Unlock()
+		followers = t.users
 	}
 	for _, o := range l.overviews {
 		followers += o.(interface{ following() int }).following()
 	}
-	return followers, reading
+	l.mu.Unlock()
+	l.lagging.Lock()
+	defer l.lagging.Unlock()
+	for lag := range l.lags {
+		longest = max(longest, time.Since(lag.since))
+	}
+	return followers, len(l.lags), longest
+}
+
+// A lag is since when a follower has not had everything that is there.
+type lag struct{ since time.Time }
+
+// behind is called when a follower may have something to read, and again as often as one likes.
+func (l *lookouts) behind(f *lag) {
+	l.lagging.Lock()
+	defer l.lagging.Unlock()
+	if _, already := l.lags[f]; already {
+		return
+	}
+	if l.lags == nil {
+		l.lags = map[*lag]struct{}{}
+	}
+	f.since = time.Now()
+	l.lags[f] = struct{}{}
+}
+
+// caughtUp is called when a follower has had everything, and when it leaves.
+func (l *lookouts) caughtUp(f *lag) {
+	l.lagging.Lock()
+	defer l.lagging.Unlock()
+	delete(l.lags, f)
 }
 
 // following is how many use a lookout; under lookouts.mu.

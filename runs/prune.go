@@ -47,6 +47,9 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	r.gone = func(run removable) {
 		done.Removed++
 		done.Bytes += run.bytes
+		if !policy.DryRun {
+			s.db.CountPruned(run.bytes)
+		}
 		if policy.Each != nil {
 			policy.Each(db.Gone{Of: run.AgentID, ID: run.RunID, Bytes: run.bytes})
 		}

@@ -524,8 +524,12 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
 		{"no time", db.Policy{Age: time.Nanosecond}, db.Pruned{Removed: 1}, 1},
 	} {
+		counted := at.d.Work().PrunedBytes
 		done, err := s.prune(t.Context(), step.policy)
 		must(t, err)
+		if counted = at.d.Work().PrunedBytes - counted; counted != done.Bytes && !step.policy.DryRun || counted != 0 && step.policy.DryRun {
+			t.Errorf("%s: %d bytes went, and %d are counted", step.name, done.Bytes, counted)
+		}
 		if done.Bytes = 0; done != step.pruned {
 			t.Errorf("%s: %+v, not %+v", step.name, done, step.pruned)
 		}
