@@ -48,6 +48,14 @@ long: ## race for checkpoints 60,000 times, and judge 150 histories of killed an
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
 	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance
 
+# More flags for `make mutants`; `make mutants MUTANTSFLAGS=-help` lists them.
+MUTANTSFLAGS ?=
+
+.PHONY: mutants
+mutants: ## change the code of leases, claims, adoption, cursors and caps a line at a time: nine in ten must fail a test
+	go build $(BUILD) -o bin/mutants ./internal/mutants
+	bin/mutants $(MUTANTSFLAGS)
+
 .PHONY: datasette
 datasette: ## install Datasette into bin/datasette, and ask it for pages of a file
 	python3 -m venv bin/datasette

@@ -115,6 +115,7 @@ func TestWorkUnderAClaimIsOneTransactionWithIt(t *testing.T) {
 
 func TestAClaimIsTakenUpAgain(t *testing.T) {
 	store, _, boot := claimsUnder(t, minute)
+	save(t, store, "another run, whose document comes first")
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")
 	again, err := store.Reattach(ctx, "r", claim.Epoch)
@@ -199,6 +200,46 @@ func TestRecoverTakesWhatTheDeadHeldAndNothingElse(t *testing.T) {
 	living.Signal(syscall.SIGCONT)
 	living.Wait()
 	wantRecovered(t, store, 3) // mine, the imported one, and that of the one who left
+}
+
+func TestRecoveryPassesByWhatLivesOnEveryPage(t *testing.T) {
+	checkpoints.InSmallTurns(t)
+	store, _, boot := claimsUnder(t, minute)
+	var living []*checkpoints.Claim
+	for _, id := range []string{"", "a", "b", "c", "d", "e"} {
+		save(t, store, id)
+		if id == "b" || id == "e" {
+			continue
+		}
+		living = append(living, mustClaim(t, store, id))
+	}
+	boot.Since += 40 * time.Second
+	mustClaim(t, store, "b")
+	mustClaim(t, store, "e")
+	boot.Since += 40 * time.Second // those two are held still
+	if n, err := store.Recover(ctx); n != len(living) || err != nil {
+		t.Errorf("recovered %d, %v; want %d", n, err, len(living))
+	}
+	wantList(t, store, "", "a", "c", "d")
+	for _, c := range living {
+		wantClaimLost(t, c)
+	}
+	boot.Since += 20 * time.Second
+	if n, err := store.Recover(ctx); n != 2 || err != nil {
+		t.Errorf("then %d, %v; want the other two", n, err)
+	}
+}
+
+func TestARecoveredClaimThatNobodyCanMakeAgainIsNotCounted(t *testing.T) {
+	store, d, _ := claimsUnder(t, checkpoints.Options{})
+	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
+		_, err := documents.Table{}.Put(tx, documents.Claimed, "r", []byte("torn"))
+		return err
+	}))
+	wantRecovered(t, store, 0)
+	if got := contents(t, store); got != "r:paused " {
+		t.Errorf("there is %s", got)
+	}
 }
 
 func TestRecoveringManyLetsOtherWritersIn(t *testing.T) {

@@ -3,8 +3,11 @@ package db_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,6 +131,7 @@ func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
 			t.Error(err)
 		}
 		c.boot.Boot += "+" // a restart: the wall clock decides
+		c.pass(24 * time.Hour)
 		wantTaken(t, d, "80")
 		if err := l.Release(t.Context()); err != nil {
 			t.Error(err)
@@ -253,6 +257,111 @@ func TestAClosedFileGivesUpWhatItsProcessHeldForEver(t *testing.T) {
 	reserve(t, d, "80", db.ReserveOptions{})
 }
 
+func TestALeaseOfAnotherProcessIsNotOursUnlessItIsDetached(t *testing.T) {
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	other, refused := startCrew(t, nil, path)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	for name, detached := range map[string]bool{"theirs": false, "anybody's": true} {
+		made := other.must(order{Op: "reserve", Name: name, TTL: time.Hour, Detached: detached})
+		l, err := d.Reattach(t.Context(), "", "port", name, made.Epoch)
+		if detached && err != nil || !detached && !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("taking up %s gave %v", name, err)
+		}
+		if detached {
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestALeaseOfNobodyIsUnknown(t *testing.T) {
+	d := newClocks().open(t)
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		state, err := rx.LeaseState(db.LeaseColumns{})
+		if state != db.LeaseUnknown || state.Over() {
+			t.Errorf("no lease at all is %s", state)
+		}
+		if holds, err := rx.HoldsLease(db.LeaseColumns{}); holds || err != nil {
+			t.Errorf("it is held: %v, %v", holds, err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARenewalIsOfOneReservation(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	a, b := reserve(t, d, "a", minutes(1, false)), reserve(t, d, "b", minutes(1, false))
+	c.pass(time.Second)
+	if err := b.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Minute - time.Second)
+	wantLost(t, a)
+	if err := b.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, ok, err := d.Reservation(t.Context(), "", "port", "a"); !ok || err != nil {
+		t.Errorf("the release of b took a: %v, %v", ok, err)
+	}
+	if _, ok, err := d.Reservation(t.Context(), "", "port", "b"); ok || err != nil {
+		t.Errorf("b is still there: %v, %v", ok, err)
+	}
+	if _, ok, err := d.Reservation(t.Context(), "none", "port", "a"); ok || err != nil {
+		t.Errorf("a scope that is not there has it: %v, %v", ok, err)
+	}
+}
+
+func TestWorkUnderALeaseIsDoneWithIt(t *testing.T) {
+	d := newClocks().open(t)
+	l := reserve(t, d, "80", minutes(1, false))
+	err := l.Hold(t.Context(), "work", func(tx *db.Tx) error {
+		_, err := d.ReserveTx(tx, "port", "81", db.ReserveOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTaken(t, d, "81")
+	mine := errors.New("mine")
+	if err := l.Hold(t.Context(), "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) {
+		t.Errorf("it gave %v", err)
+	}
+}
+
+func TestWhoHoldsItIsSaid(t *testing.T) {
+	d := newClocks().open(t)
+	reserve(t, d, "80", minutes(1, false))
+	reserve(t, d, "81", minutes(1, true))
+	for name, want := range map[string]string{"80": fmt.Sprintf("process %d (", os.Getpid()), "81": "a holder without a process"} {
+		_, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var e *db.Error
+	err := d.Write(t.Context(), "mine", func(tx *db.Tx) error {
+		l, err := d.ReserveTx(tx, "port", "82", db.ReserveOptions{})
+		if err == nil {
+			err = l.ReleaseTx(tx)
+		}
+		if err == nil {
+			err = l.RenewTx(tx)
+		}
+		return err
+	})
+	if !errors.As(err, &e) || e.Op != "hold reservation" || e.Entity != "port" || e.ID != "82" || !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestATransactionOfAnotherFileHoldsNothing(t *testing.T) {
 	d, other := newClocks().open(t), newClocks().open(t)
 	l := reserve(t, d, "80", db.ReserveOptions{})
@@ -346,18 +455,23 @@ func equal(a, b []string) bool {
 }
 
 func TestKeepRenewsUntilTheLeaseIsLost(t *testing.T) {
+	const ttl = 1500 * time.Millisecond
 	renewed := make(chan struct{}, 100)
-	path := dbtest.Path(t)
-	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
-		if o.Why == "renew reservation" && o.Err == nil {
-			renewed <- struct{}{}
-		}
-	}})
-	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: 150 * time.Millisecond}})
+	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
+	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{
+		BootTime: func() db.BootTime { return db.BootTime{Boot: "first", Since: time.Hour + time.Duration(passed.Load())} },
+		Observe: func(o db.Observation) {
+			if o.Why == "renew reservation" && o.Err == nil {
+				renewed <- struct{}{}
+			}
+		},
+	})
+	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: ttl}})
 	ctx, stop := l.Keep(t.Context())
 	defer stop()
-	for range 8 { // more than its TTL
+	for range 3 { // more than its TTL
 		<-renewed
+		passed.Add(int64(ttl / 2))
 	}
 	if ctx.Err() != nil {
 		t.Fatalf("it ended: %v", context.Cause(ctx))
