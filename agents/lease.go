@@ -125,7 +125,6 @@ WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 func (l *Lease) held(rx *db.Rx, why string) (w registry.Row, err error) {
 	holds := false
 	err = l.registry.readTx(rx, why, l.id, func(scope int64) error {
-		w = registry.Row{}
 		ok, err := rx.Find(&w, sqlHeld, scope, l.thread)
 		if err != nil || !ok || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil {
 			return err

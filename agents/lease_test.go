@@ -168,6 +168,9 @@ func TestAHolderUpdatesItsEntryAndGivesTheThreadBack(t *testing.T) {
 	if err != nil || !ok || held.Holder.SessionID != lease.SessionID() || held.Epoch != lease.Epoch() || !held.Leased || held.Live != agents.Alive {
 		t.Errorf("the reservation is %+v, %v, %v", held, ok, err)
 	}
+	if err := lease.Release(ctx, agents.Active); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+		t.Errorf("a release that ends nothing: %v", err)
+	}
 	if err := lease.Release(ctx, agents.Complete); err != nil {
 		t.Fatal(err)
 	}
@@ -224,6 +227,26 @@ func TestADetachedLeaseFollowsTheProcessOfItsEntry(t *testing.T) {
 	}
 	if got := f.owner(t, "main"); got != "" {
 		t.Errorf("handed to one that does not, the owner is %q", got)
+	}
+}
+
+func TestADetachedLeaseMayGetItsProcessLater(t *testing.T) {
+	f := newFixture(t)
+	lease, _, err := f.TryLeaseThread(ctx, "main", detached, func(id string) (agents.Entry, error) {
+		e, err := onThread("main", 0)(id)
+		e.PID = nil
+		return e, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []*uint32{nil, p(uint32(os.Getpid()))} {
+		if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = pid }); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.owner(t, "main"); got != lease.SessionID() {
+			t.Errorf("the owner is %q", got)
+		}
 	}
 }
 

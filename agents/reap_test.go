@@ -112,21 +112,59 @@ func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
 }
 
 func TestReapingForgetsTheProcessesThatAreGone(t *testing.T) {
-	other := startRacers(t, 1)
-	d := dbtest.OpenAt(t, other.path, db.Options{})
-	r := agents.NewRegistry(d, agents.Options{})
-	if answer := other.tell(0, "lease agent-a main"); answer != "won agent-a" {
-		t.Fatalf("it said %q", answer)
+	inTransaction := func(r *agents.Registry) (n int, err error) {
+		err = agents.FileOf(r).Write(ctx, "recover", func(tx *db.Tx) error { n, err = r.RecoverTx(tx); return err })
+		return n, err
 	}
-	if n, err := r.Recover(ctx); n != 0 || err != nil {
-		t.Errorf("while it lives: %d, %v", n, err)
+	for name, recover := range map[string]func(*agents.Registry) (int, error){
+		"by itself":        func(r *agents.Registry) (int, error) { return r.Recover(ctx) },
+		"in a transaction": inTransaction,
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := startRacers(t, 1)
+			d := dbtest.OpenAt(t, other.path, db.Options{})
+			r := agents.NewRegistry(d, agents.Options{})
+			if answer := other.tell(0, "lease agent-a main"); answer != "won agent-a" {
+				t.Fatalf("it said %q", answer)
+			}
+			if n, err := recover(r); n != 0 || err != nil {
+				t.Errorf("while it lives: %d, %v", n, err)
+			}
+			other.all[0].Kill()
+			if n, err := recover(r); n != 1 || err != nil {
+				t.Errorf("recovered %d, %v", n, err)
+			}
+			owners := -1
+			if err := d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }); err != nil || owners != 0 {
+				t.Errorf("%d processes are registered, %v", owners, err)
+			}
+		})
 	}
-	other.all[0].Kill()
-	if n, err := r.Recover(ctx); n != 1 || err != nil {
-		t.Errorf("recovered %d, %v", n, err)
+}
+
+func TestReapingGoesOnAmongAgentsThatBeganTogether(t *testing.T) {
+	agents.InSmallTurns(t)
+	r := newRegistry(t)
+	began := time.Now()
+	for i := range 7 {
+		e := entry(fmt.Sprint("agent-", i), agents.Active)
+		e.StartedAt, e.PID = began, p(gone)
+		if i == 2 || i == 3 { // a page whose end lives
+			e.PID = p(uint32(os.Getpid()))
+		}
+		save(t, r, e)
 	}
-	owners := -1
-	if err := d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }); err != nil || owners != 0 {
-		t.Errorf("%d processes are registered, %v", owners, err)
+	if n, err := r.ReapDead(ctx); n != 5 || err != nil {
+		t.Errorf("reaped %d of 5, %v", n, err)
+	}
+}
+
+func TestAPIDThatNoProcessCanHaveIsDead(t *testing.T) {
+	for pid, want := range map[uint32]agents.Liveness{0: agents.Dead, 1 << 31: agents.Dead, gone: agents.Dead, uint32(os.Getpid()): agents.Alive} {
+		e := entry("agent-a", agents.Active)
+		e.PID = &pid
+		if got := agents.LivenessFor(e); got != want {
+			t.Errorf("pid %d is %s", pid, got)
+		}
 	}
 }

@@ -3,8 +3,6 @@ package main
 // equal says why a mutant changes nothing that anybody could see. It doesn't count.
 type equal struct{ file, was, became, why string }
 
-const oneWriter = "the look and the change are one transaction, and there is one writer; another engine needs it"
-
 var equals = []equal{}
 
 func (e equal) is(m *mutant) bool {

@@ -180,7 +180,7 @@ func (r *run) look(ctx context.Context, suite, name string, i int) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.say("%v\n", err)
 	}
-	for _, word := range strings.Fields(string(text)) {
+	for word := range strings.FieldsSeq(string(text)) {
 		if n, err := strconv.Atoi(word); err == nil {
 			t.reached[n] = true
 		}
