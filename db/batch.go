@@ -19,6 +19,8 @@ var batches = func() *atomic.Int64 {
 // Batch is a number that no other Write has, the same each time that its function asks and each time that it runs. Stores
 // write it into the rows that they append, so that a call whose outcome is unknown can be repeated: see BatchOf.
 func (tx *Tx) Batch() int64 {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
 	if tx.call.number == 0 {
 		tx.call.number = batches.Add(1)
 	}

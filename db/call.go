@@ -58,8 +58,8 @@ func (d *DB) call(ctx context.Context, why string, writes bool) *call {
 
 // runWrite is what the engine runs, perhaps more than once.
 func (c *call) runWrite(x engine.Tx) error {
-	c.begin(x, true)
 	c.tx.engine = x
+	c.begin(x, true)
 	defer c.tx.end()
 	return c.write(&c.tx)
 }
@@ -74,7 +74,7 @@ func (c *call) begin(x engine.Rx, writes bool) {
 	if c.began = time.Now(); writes {
 		c.db.work.waited(c.began.Sub(c.queued))
 	}
-	c.tx.Rx = Rx{db: c.db, call: c, engine: x, now: c.db.now(), writes: writes}
+	c.tx.begin(c, x, writes)
 }
 
 // end tells the observer, and ends the calling goroutine the way the callback ended: a panic reaches the caller's defers,

@@ -8,6 +8,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -504,5 +506,79 @@ func TestCheckStatsAndBackupEndWithTheirContext(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
+	}
+}
+
+// A user who knows sql.Tx has goroutines share a transaction: each statement must get its own arguments and answer.
+func TestGoroutinesMayShareATransaction(t *testing.T) {
+	d := openCounted(t, 3)
+	const goroutines, each = 4, 40
+	share := func(rx *db.Rx, change func(n int) error) error {
+		errs := make(chan error)
+		for g := range goroutines {
+			go func() {
+				for i := range each {
+					n := 1000*g + i
+					if err := change(n); err != nil {
+						errs <- err
+						return
+					}
+					var got int
+					err := rx.Get(&got, "SELECT ?", n)
+					first, err2 := scanned(rx.Query("SELECT ? UNION ALL SELECT ?", n, n))
+					if err := errors.Join(err, err2); err != nil || got != n || !slices.Equal(first, []int{n, n}) {
+						errs <- fmt.Errorf("asked for %d and got %d and %v: %w", n, got, first, err)
+						return
+					}
+				}
+				errs <- nil
+			}()
+		}
+		var err error
+		for range goroutines {
+			err = errors.Join(err, <-errs)
+		}
+		return err
+	}
+	if err := d.Read(t.Context(), "share", func(rx *db.Rx) error { return share(rx, func(int) error { return nil }) }); err != nil {
+		t.Error(err)
+	}
+	err := d.Write(t.Context(), "share", func(tx *db.Tx) error { return share(&tx.Rx, func(n int) error { return insert("n", n)(tx) }) })
+	if rows := count(t, d, "1"); err != nil || rows != 3+goroutines*each {
+		t.Errorf("%v; %d rows", err, rows)
+	}
+}
+
+// What a goroutine does with the transaction of a function that has returned is done in no transaction of anybody's.
+func TestAGoroutineThatIsLeftBehindHarmsNobody(t *testing.T) {
+	d := openCounted(t, 0)
+	var behind sync.WaitGroup
+	var done atomic.Int64
+	for i := range 20 {
+		err := d.Write(t.Context(), "leave behind", func(tx *db.Tx) error {
+			begun := make(chan struct{})
+			behind.Go(func() {
+				for begun := sync.OnceFunc(func() { close(begun) }); ; {
+					err := insert("n", 1000+i)(tx)
+					begun()
+					if err != nil {
+						if _, owner := tx.Owner(); !errors.Is(err, db.ErrInvalid) || !errors.Is(owner, db.ErrInvalid) {
+							t.Errorf("an insert behind the function: %v; Owner: %v", err, owner)
+						}
+						return
+					}
+					done.Add(1)
+				}
+			})
+			<-begun
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	behind.Wait()
+	if rows := count(t, d, "1"); int64(rows) != done.Load() {
+		t.Errorf("%d rows, and %d were said to be written", rows, done.Load())
 	}
 }

@@ -8,20 +8,24 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"sync"
 	"time"
 
 	"selvedge/db/internal/engine"
 )
 
-// Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it.
+// Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it: what goroutines ask that it
+// left behind is ErrInvalid. Goroutines may share it while the function runs; their statements run one at a time.
 type Rx struct {
 	db     *DB
 	call   *call
-	engine engine.Rx
 	now    time.Time
-	boot   BootTime // read at its first use
-	ended  bool
 	writes bool
+
+	mu     sync.Mutex // held while the engine is in use: its transactions are for one goroutine
+	engine engine.Rx
+	boot   BootTime // read at its first use
+	open   bool
 }
 
 // Tx is a write transaction. Everything done through it is committed together, or not at all.
@@ -33,24 +37,48 @@ type Tx struct {
 // errEnded is what a transaction answers that is used after its function returned.
 var errEnded = fmt.Errorf("%w: the transaction has ended", ErrInvalid)
 
-func (rx *Rx) end() { rx.ended = true }
+func (rx *Rx) begin(c *call, x engine.Rx, writes bool) {
+	now := c.db.now()
+	rx.mu.Lock()
+	defer rx.mu.Unlock()
+	rx.db, rx.call, rx.now, rx.writes = c.db, c, now, writes
+	rx.engine, rx.boot, rx.open = x, BootTime{}, true
+}
+
+// end waits for a statement under way, and lets no other through: the connection is somebody else's from here on.
+func (rx *Rx) end() {
+	rx.mu.Lock()
+	defer rx.mu.Unlock()
+	rx.open = false
+}
+
+// enter takes the engine for one statement, until leave.
+func (rx *Rx) enter() error {
+	rx.mu.Lock()
+	if !rx.open {
+		rx.mu.Unlock()
+		return errEnded
+	}
+	return nil
+}
+
+func (rx *Rx) leave() { rx.mu.Unlock() }
 
 // Now is the time of this transaction, in UTC, the same at every call.
 func (rx *Rx) Now() time.Time { return rx.now }
 
 // BootTime is the time of this transaction on the clock that leases run on, the same at every call.
 func (rx *Rx) BootTime() BootTime {
+	rx.mu.Lock()
+	defer rx.mu.Unlock()
 	if rx.boot == (BootTime{}) {
 		rx.boot = rx.db.options.BootTime()
 	}
 	return rx.boot
 }
 
-// usable reports why a statement can't be run.
-func (rx *Rx) usable(args []any) error {
-	if rx.ended {
-		return errEnded
-	}
+// run is enter for a statement with arguments.
+func (rx *Rx) run(args []any) error {
 	for i, arg := range args {
 		switch arg.(type) {
 		case nil, int64, string, []byte, int, bool, float64: // the usual ones
@@ -60,7 +88,7 @@ func (rx *Rx) usable(args []any) error {
 			}
 		}
 	}
-	return nil
+	return rx.enter()
 }
 
 // isTime looks where a driver would look for a value. Drivers write a time as a text of their own, which no list sorts.
@@ -94,9 +122,10 @@ func isTime(arg any) bool {
 
 // Get reads one row into dest, a struct with db tags or a scalar. No row is ErrNotFound.
 func (rx *Rx) Get(dest any, query string, args ...any) error {
-	if err := rx.usable(args); err != nil {
+	if err := rx.run(args); err != nil {
 		return err
 	}
+	defer rx.leave()
 	return rx.engine.Get(dest, query, args)
 }
 
@@ -111,9 +140,10 @@ func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 
 // Select reads all rows into dest, a pointer to a slice of structs with db tags or of scalars.
 func (rx *Rx) Select(dest any, query string, args ...any) error {
-	if err := rx.usable(args); err != nil {
+	if err := rx.run(args); err != nil {
 		return err
 	}
+	defer rx.leave()
 	return rx.engine.Select(dest, query, args)
 }
 
@@ -121,11 +151,7 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 // next one comes. An error ends them.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
-		if err := rx.usable(args); err != nil {
-			yield(nil, err)
-			return
-		}
-		rows, err := rx.engine.Query(query, args)
+		rows, err := rx.query(query, args)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -156,82 +182,157 @@ func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) 
 // QueryContext is Query for statements that people write: it is not kept prepared, it is interrupted when ctx ends, and
 // its columns can be asked for before the first row.
 func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {
-	if err := rx.usable(args); err != nil {
+	if err := rx.run(args); err != nil {
 		return nil, err
 	}
+	defer rx.leave()
 	rows, err := rx.engine.QueryContext(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
-	return &Rows{rows: rows}, nil
+	return &Rows{rx, rows}, nil
+}
+
+func (rx *Rx) query(query string, args []any) (*Rows, error) {
+	if err := rx.run(args); err != nil {
+		return nil, err
+	}
+	defer rx.leave()
+	rows, err := rx.engine.Query(query, args)
+	return &Rows{rx, rows}, err
 }
 
 // Rows are the rows of QueryContext. They are closed at the end of All, or else with the transaction.
-type Rows struct{ rows engine.Rows }
+type Rows struct {
+	rx   *Rx
+	rows engine.Rows
+}
 
 // Columns are the names of the columns.
-func (r *Rows) Columns() ([]string, error) { return r.rows.Columns() }
+func (r *Rows) Columns() ([]string, error) {
+	if err := r.rx.enter(); err != nil {
+		return nil, err
+	}
+	defer r.rx.leave()
+	return r.rows.Columns()
+}
 
 // All reads the rows once, one by one, as Query does.
 func (r *Rows) All() iter.Seq2[*Row, error] {
-	return func(yield func(*Row, error) bool) { each(r.rows, yield) }
+	return func(yield func(*Row, error) bool) { each(r, yield) }
 }
 
-func each(rows engine.Rows, yield func(*Row, error) bool) {
-	defer rows.Close() //nolint:errcheck // what went wrong is in Err
-	row := &Row{rows: rows}
-	for rows.Next() {
-		if !yield(row, nil) {
+func each(r *Rows, yield func(*Row, error) bool) {
+	defer r.close()
+	row := (*Row)(r)
+	for {
+		there, err := r.next()
+		switch {
+		case err != nil:
+			yield(nil, err)
+			return
+		case !there || !yield(row, nil):
 			return
 		}
 	}
-	if err := rows.Err(); err != nil {
-		yield(nil, err)
+}
+
+// next reports whether there is one more row, and where there is none, why.
+func (r *Rows) next() (bool, error) {
+	if err := r.rx.enter(); err != nil {
+		return false, err
+	}
+	defer r.rx.leave()
+	if r.rows.Next() {
+		return true, nil
+	}
+	return false, r.rows.Err()
+}
+
+func (r *Rows) close() {
+	if r.rx.enter() == nil { // the engine closes what is open at the end
+		defer r.rx.leave()
+		_ = r.rows.Close() // what went wrong is in Err
 	}
 }
 
 // A Row is one row of a query, valid until the next one comes.
-type Row struct{ rows engine.Rows }
+type Row Rows
 
 // Scan reads the row's columns in their order.
-func (r *Row) Scan(dest ...any) error { return r.rows.Scan(dest...) }
+func (r *Row) Scan(dest ...any) error {
+	if err := r.rx.enter(); err != nil {
+		return err
+	}
+	defer r.rx.leave()
+	return r.rows.Scan(dest...)
+}
 
 // ScanStruct reads the row into a struct with db tags.
-func (r *Row) ScanStruct(dest any) error { return r.rows.ScanStruct(dest) }
+func (r *Row) ScanStruct(dest any) error {
+	if err := r.rx.enter(); err != nil {
+		return err
+	}
+	defer r.rx.leave()
+	return r.rows.ScanStruct(dest)
+}
 
 // Exec changes rows and gives their number.
 func (tx *Tx) Exec(query string, args ...any) (int64, error) {
-	if err := tx.usable(args); err != nil {
+	if err := tx.run(args); err != nil {
 		return 0, err
 	}
+	defer tx.leave()
 	return tx.engine.Exec(query, args)
 }
 
 // Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the transaction did before it stays.
 // It returns fn's error.
 func (tx *Tx) Savepoint(fn func() error) error {
-	if tx.ended {
-		return errEnded
+	if err := tx.enter(); err != nil {
+		return err
 	}
-	return tx.engine.Savepoint(fn)
+	defer tx.leave()
+	return tx.engine.Savepoint(func() error {
+		tx.leave()
+		defer tx.mu.Lock()
+		return fn()
+	})
 }
 
 // AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
 // and must not use the database (an error at once). When fn panics or leaves by runtime.Goexit, so does this Write, and no
 // other: the commit stays done, the other functions given here still run, and the *Panic says Committed.
-func (tx *Tx) AfterCommit(fn func()) { tx.engine.OnCommit(fn) }
+func (tx *Tx) AfterCommit(fn func()) {
+	if tx.enter() == nil { // what has ended has nothing more to commit
+		defer tx.leave()
+		tx.engine.OnCommit(fn)
+	}
+}
 
 // Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
 // call.
-func (tx *Tx) Owner() (int64, error) { return tx.engine.Owner() }
+func (tx *Tx) Owner() (int64, error) {
+	if err := tx.enter(); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.Owner()
+}
 
 // Owns reports whether id is this process.
-func (rx *Rx) Owns(id int64) (bool, error) { return rx.engine.Owns(id) }
+func (rx *Rx) Owns(id int64) (bool, error) {
+	if err := rx.enter(); err != nil {
+		return false, err
+	}
+	defer rx.leave()
+	return rx.engine.Owns(id)
+}
 
 // OwnerAlive reports whether the process with this number still runs, or may: a stopped process is alive, and so is one that
 // can't be asked. OwnerLife tells them apart.
 func (rx *Rx) OwnerAlive(id int64) (bool, error) {
-	life, err := rx.engine.Life(id)
+	life, err := rx.OwnerLife(id)
 	return life != LifeDead, err
 }
 
@@ -246,7 +347,19 @@ const (
 )
 
 // OwnerLife says whether the process with this number still runs.
-func (rx *Rx) OwnerLife(id int64) (Life, error) { return rx.engine.Life(id) }
+func (rx *Rx) OwnerLife(id int64) (Life, error) {
+	if err := rx.enter(); err != nil {
+		return LifeUnknown, err
+	}
+	defer rx.leave()
+	return rx.engine.Life(id)
+}
 
 // ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
-func (tx *Tx) ForgetDeadOwners() error { return tx.engine.ForgetDeadOwners() }
+func (tx *Tx) ForgetDeadOwners() error {
+	if err := tx.enter(); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.ForgetDeadOwners()
+}
