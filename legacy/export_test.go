@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,9 +124,15 @@ func TestAnExportNeedsAnEmptyFolder(t *testing.T) {
 		t.Errorf("the folder holds %v", got)
 	}
 	empty := filepath.Join(dir, "new", "folder")
-	report, err := Export(context.Background(), d, Runs, empty, Options{Scope: "of nobody"})
+	if _, err := Export(context.Background(), d, Runs, empty, Options{Scope: "of nobody"}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("a scope that is not there: %v", err)
+	}
+	if _, err := os.Stat(empty); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("for a scope that is not there: %v", err)
+	}
+	report, err := Export(context.Background(), d, Live, empty, Options{})
 	if err != nil || report.Files.Found != 0 {
-		t.Errorf("an empty scope: %+v, %v", report, err)
+		t.Errorf("a store with nothing in it: %+v, %v", report, err)
 	}
 	checkModes(t, empty)
 }

@@ -75,6 +75,9 @@ type Proof = tree.Proof
 // Files counts the files of a folder, in a [Report].
 type Files = tree.Files
 
+// Readability says whether the old program can read a file of an export, in a [Report].
+type Readability = tree.Readability
+
 // Remark is a remark on a file, in a [Report].
 type Remark = tree.Remark
 
@@ -118,7 +121,8 @@ const Auto = "auto"
 func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
 
 // Export writes the scope's records in the old layout into dir, which must be empty or not there; else the error is
-// db.ErrInvalid.
+// db.ErrInvalid. A scope that is not there is db.ErrNotFound. When it returns without an error every file is on the disk and was
+// read again by the old program's rules, with what came of it in Report.Readable; with one, dir holds nothing that it wrote.
 func Export(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {

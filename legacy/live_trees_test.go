@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -151,7 +152,13 @@ func roundTrip(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := exported.Counts["run"].New+int64(len(exported.LeftOut)), report.Counts["run"].New+report.Counts["run"].Already; got != want {
+	apart := int64(0)
+	for _, r := range exported.LeftOut {
+		if strings.HasPrefix(r.Reason, "a run of session") {
+			apart++
+		}
+	}
+	if got, want := exported.Counts["run"].New+apart, report.Counts["run"].New+report.Counts["run"].Already; got != want {
 		t.Errorf("%d records are here, %d exported or left out: %v", want, got, exported.LeftOut)
 	}
 	compareBytes(t, dir, out)
@@ -181,6 +188,9 @@ func compareBytes(t *testing.T, dir, out string) {
 			return err
 		}
 		elements, damage := files.ReadFile(text)
+		if given, err := os.ReadFile(filepath.Join(dir, path)); err == nil && bytes.Equal(given, text) {
+			return nil // also a file that nothing could be read of
+		}
 		if damage != nil {
 			t.Errorf("the export has damage in %q: %s", path, damage)
 		}

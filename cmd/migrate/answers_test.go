@@ -302,7 +302,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 				t.Errorf("%s prints %s, which is not documented", name, path)
 			}
 		}
-		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|apart\[\]|quarantined\[\]|ignored\[\]|unknown\[\]|saw|proof)`)
+		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|apart\[\]|quarantined\[\]|ignored\[\]|unknown\[\]|saw|readable|proof)`)
 		for _, path := range slices.Sorted(maps.Keys(documented)) {
 			inTree := reflect.TypeOf(answer) == reflect.TypeFor[treeAnswer]() && optional.MatchString(path) && (name != "verify" || !strings.HasPrefix(path, "proof"))
 			wholeAgain := name == "salvage" && strings.HasPrefix(path, "problems[]") // what it makes is whole

@@ -140,7 +140,7 @@ func (a *app) finishTrees(answer treeAnswer, done string) error {
 	}
 	add(len(answer.Quarantined), "quarantined piece")
 	add(len(answer.Differs), "difference")
-	add(len(answer.LeftOut), "record or file left out")
+	add(len(answer.LeftOut), "left-out remark")
 	hint := ""
 	if len(answer.Quarantined) > 0 {
 		hint = "see what lies in quarantine: migrate quarantine list"
@@ -180,11 +180,32 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 			return err
 		}
 	}
+	if err := a.printReadable(answer.Readable); err != nil {
+		return err
+	}
 	f := answer.Files
 	if err := a.print("%s: %s of %s, in %s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source)); err != nil || answer.Proof == nil {
 		return err
 	}
 	return a.print("%s\n", printable(answer.Proof.Line))
+}
+
+// printReadable counts the files of an export that the old program can read. The others are named among what is left out.
+func (a *app) printReadable(files []legacy.Readability) error {
+	if len(files) == 0 {
+		return nil
+	}
+	no := 0
+	for _, f := range files {
+		if !f.Readable {
+			no++
+		}
+	}
+	also := ""
+	if no > 0 {
+		also = "; no, " + count(no, "file")
+	}
+	return a.print("readable by the old program: yes, %s%s\n", count(len(files)-no, "file"), also)
 }
 
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {

@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -64,6 +65,36 @@ func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
 		return fail(at, "has something behind its array of run records")
 	}
 	return elements, nil
+}
+
+// Unreadable says why the original reads nothing of a file, and from which byte on; "" if it reads it.
+func Unreadable(text []byte) (offset int, reason string) {
+	elements, damage := ReadFile(text)
+	for i := range elements {
+		e := &elements[i]
+		if e.Reason != "" {
+			return e.Offset, e.Reason
+		}
+		for j := range e.Record.Events {
+			event := &e.Record.Events[j].Event
+			if _, known := eventTypes[event.Kind]; !known {
+				return e.Offset + typeAt(e.Text, event.Kind), fmt.Sprintf("unknown variant `%s`: an event of a later version", event.Kind)
+			}
+		}
+	}
+	if damage != nil {
+		return damage.Offset, damage.Reason
+	}
+	return 0, ""
+}
+
+// typeAt is where a record says that an event is of that type; 0, its beginning, where it says so in other letters.
+func typeAt(record []byte, kind string) int {
+	at := regexp.MustCompile(`"type"\s*:\s*"` + regexp.QuoteMeta(kind) + `"`).FindIndex(record)
+	if at == nil {
+		return 0
+	}
+	return at[0]
 }
 
 // runRecords finds the array of records in a session's document.

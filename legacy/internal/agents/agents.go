@@ -118,6 +118,8 @@ func (kind) Path(e tree.Entity) (path, problem string) {
 
 func (kind) Title(e tree.Entity) string { return fmt.Sprintf("agent %q", e.ID) }
 
+func (kind) Unlisted(string) string { return "" }
+
 func (kind) Folder() string { return "agents" }
 
 func (kind) Store(d *db.DB, scope string) documents.Store {

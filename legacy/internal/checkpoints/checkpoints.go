@@ -119,6 +119,13 @@ func (kind) Title(e tree.Entity) string {
 	return fmt.Sprintf("the %s checkpoint of run %q", e.Group, e.ID)
 }
 
+func (kind) Unlisted(path string) string {
+	if checkpointAt(path).ID == "" {
+		return "the name is nothing but an extension, and stands in no list"
+	}
+	return ""
+}
+
 func (kind) Folder() string { return "" }
 
 func (kind) Store(d *db.DB, scope string) documents.Store {

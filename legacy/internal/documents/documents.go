@@ -34,6 +34,8 @@ type Kind interface {
 	Title(e tree.Entity) string
 	// Tables are those of [tree.Layout].
 	Tables() []tree.Table
+	// Unlisted says why the old program never comes to the document at path, though it could read it; "" if it does.
+	Unlisted(path string) string
 	// Folder is the folder below that of an export that the paths are below; "" for none.
 	Folder() string
 	Store(d *db.DB, scope string) Store

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -27,6 +28,17 @@ func (l Layout) Export(ctx context.Context, t *tree.Tree) error {
 	}
 	return nil
 }
+
+// ReadBack decodes a document.
+func (l Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
+	f := ReadFile(l.Kind, root, path)
+	reason := cmp.Or(f.reason, f.flaw, l.Unlisted(path))
+	say(path, tree.LineIn(reason), reason)
+	return nil
+}
+
+// GivesBack is so for every document.
+func (Layout) GivesBack(string) bool { return true }
 
 func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree.Entity) error {
 	var path, problem string

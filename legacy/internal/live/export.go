@@ -2,8 +2,8 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,11 +111,19 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 		x.Report.LeaveOut(t.path, fmt.Sprintf("session %q: %s", t.session, problem))
 		return nil
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	size, err := x.writeRuns(ctx, out, t.runs)
+	return x.Finish(out, size, err)
+}
+
+func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.Placed) (size int64, err error) {
 	var w records.FileWriter
 	var text []byte
-	size := int64(0)
-	for _, p := range t.runs {
+	write := func(more []byte) error {
+		n, err := out.Write(more)
+		size += int64(n)
+		return err
+	}
+	for _, p := range runs {
 		var record []byte
 		var verbatim, found bool
 		err := x.DB.Read(ctx, "export live run", func(rx *db.Rx) (err error) {
@@ -123,19 +131,35 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 			return err
 		})
 		if err != nil {
-			return err
+			return size, err
 		}
 		if !found {
 			continue // removed meanwhile
 		}
 		text = w.Record(text[:0], record, verbatim)
-		if _, err := out.Write(text); err != nil {
-			return err
+		if err := write(text); err != nil {
+			return size, err
 		}
-		size += int64(len(text))
 		x.Report.CountAll(tree.Tally{kindRun: 1}, tree.New)
 	}
-	x.Wrote(size)
-	_, err = out.Write(w.End(nil))
-	return err
+	return size, write(w.End(nil))
 }
+
+// ReadBack reads a session's file as the original does, which takes all of its records or none.
+func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
+	text, err := root.Read(path, maxFile)
+	if err != nil {
+		say(path, 0, root.Why(path, err))
+		return nil
+	}
+	at, reason := records.Unreadable(text)
+	line := 0
+	if reason != "" {
+		line = tree.LineAt(text, at)
+	}
+	say(path, line, reason)
+	return nil
+}
+
+// GivesBack is so for every file.
+func (Layout) GivesBack(string) bool { return true }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"selvedge/db"
 	"selvedge/legacy/internal/tree"
@@ -28,7 +30,7 @@ func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 	t.Root = filepath.Join(dir, "runs")
 	err := os.MkdirAll(t.Root, 0o700)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(t.Root, nobackup), []byte(nobackupText), 0o600)
+		err = tree.WriteMark(filepath.Join(t.Root, nobackup), []byte(nobackupText))
 	}
 	if err == nil {
 		err = (&exporter{roomOf(t)}).all(ctx)
@@ -143,9 +145,33 @@ func (x *exporter) copy(ctx context.Context, f *os.File, e tree.Entity) (first [
 		offset += int64(n)
 		return err
 	})
-	if err = errors.Join(err, out.Flush(), f.Close()); err != nil {
-		return nil, err
+	if err == nil {
+		err = out.Flush()
 	}
-	x.Wrote(offset)
-	return first, nil
+	return first, x.Finish(f, offset, err)
+}
+
+// ReadBack reads a trace as the original does, which passes over lines that it can't read, and stops at one that is not UTF-8.
+func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
+	f, _, err := root.Open(path)
+	if err != nil {
+		say(path, 0, root.Why(path, err))
+		return nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := bufio.NewReaderSize(f, 256<<10)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if !utf8.Valid(line) {
+			say(path, n, "the line is not UTF-8, and nothing is read from it on")
+			return nil
+		}
+		if errors.Is(err, io.EOF) {
+			say(path, 0, "")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -158,5 +157,5 @@ func giveLimits(ctx context.Context, t *tree.Tree, dir string) error {
 		t.Report.LeaveOut(configFile, "the limit of bytes: the old program has none")
 	}
 	text := fmt.Sprintf("[runs]\nmax_per_agent = %d\nmax_age_days = %d\n", limits.MaxPerAgent, limits.MaxAgeDays)
-	return os.WriteFile(filepath.Join(dir, configFile), []byte(text), 0o600)
+	return tree.WriteMark(filepath.Join(dir, configFile), []byte(text))
 }

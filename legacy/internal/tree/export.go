@@ -14,7 +14,8 @@ import (
 )
 
 // Export writes the scope's things in the old layout into dir, which must be empty or not there. Nothing that is there is
-// ever overwritten.
+// ever overwritten. What is written lies in a folder of its own inside dir until it is on the disk and was read again; where
+// that fails nothing of it is left.
 func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
 	abs, err := filepath.Abs(dir)
@@ -23,24 +24,90 @@ func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Rep
 	}
 	t.Report = newPart(l.Name(), o.Scope, t.Root)
 	if err == nil {
+		err = t.findScope(ctx)
+	}
+	if err == nil {
 		err = emptyFolder(t.Root)
 	}
 	if err == nil {
-		err = t.exportAll(ctx)
+		err = t.exportAll(ctx, t.Root)
 	}
 	return t.Report.Report, interrupted(ctx, "export", err)
 }
 
-func (t *Tree) exportAll(ctx context.Context) error {
-	err := t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
+// findScope is about a scope that was misspelt: an export of nothing would look like one that is done.
+func (t *Tree) findScope(ctx context.Context) error {
+	return t.DB.Read(ctx, "begin export", func(rx *db.Rx) (err error) {
+		var found bool
 		t.Source.kind = t.layout.Name()
-		t.Source.Scope, _, err = rx.Scope(t.Scope)
+		t.Source.Scope, found, err = rx.Scope(t.Scope)
+		if err == nil && !found && t.Scope != "" {
+			err = &db.Error{Op: "export", Entity: "scope", ID: t.Scope, Hint: "see which there are: migrate scopes list", Err: db.ErrNotFound}
+		}
 		return err
 	})
+}
+
+// unfinished is where an export lies until it is done.
+const unfinished = ".unfinished-export"
+
+func (t *Tree) exportAll(ctx context.Context, dir string) error {
+	part := Below(dir, unfinished)
+	err := os.Mkdir(part, 0o700)
 	if err != nil {
 		return err
 	}
-	return t.layout.Export(ctx, t)
+	t.Root = part
+	err = t.layout.Export(ctx, t)
+	if err == nil {
+		err = t.giveBack(ctx)
+	}
+	if err == nil {
+		err = t.readAgain(ctx)
+	}
+	if err == nil {
+		err = syncFolders(part)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(part))
+	}
+	return moveUp(part, dir)
+}
+
+// moveUp has what lies in part lie in dir. Where that fails part is still there, and says that dir is not whole.
+func moveUp(part, dir string) error {
+	err := Folder{path: part}.Names(".", func(name string) error { return os.Rename(Below(part, name), Below(dir, name)) })
+	if err == nil {
+		err = syncFolder(dir)
+	}
+	if err == nil {
+		err = os.Remove(part)
+	}
+	if err == nil {
+		err = syncFolder(dir)
+	}
+	return err
+}
+
+// syncFolders waits until the names in a folder, and in those below it, are on the disk. Their files are.
+func syncFolders(folder string) error {
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // emptyFolder makes dir, or sees that nothing is in it.
@@ -49,11 +116,17 @@ func emptyFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	names, _, err := Folder{path: dir}.namesAfter(".", "", 1)
-	if err == nil && len(names) > 0 {
-		err = &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder", Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
+	names, more, err := Folder{path: dir}.namesAfter(".", "", 1)
+	switch {
+	case err != nil || len(names) == 0:
+		return err
+	case names[0] == unfinished && !more:
+		return &db.Error{
+			Op: "export", Entity: "folder", ID: dir, Hint: "remove " + Below(dir, unfinished),
+			Err: fmt.Errorf("%w: it holds a part of an export that did not end", db.ErrInvalid),
+		}
 	}
-	return err
+	return &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder", Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
 }
 
 // Create makes the file at path, which must not be there, and its folder. problem says why the layout can't have it.
@@ -69,7 +142,7 @@ func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 		f, err = os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	switch {
-	case errors.Is(err, fs.ErrExist):
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR):
 		return nil, "its file name is taken by another", nil
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return nil, "its file name is too long", nil
@@ -79,6 +152,21 @@ func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	return f, "", err
 }
 
+// Finish closes a file that Create made, once what was written into it is on the disk, and counts it. err is that of writing it.
+func (t *Tree) Finish(f *os.File, bytes int64, err error) error {
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	t.Report.Files.Found++
+	t.Report.Files.New++
+	t.Report.Files.Bytes += bytes
+	t.Advance(1, bytes)
+	return nil
+}
+
 // Write makes the file at path, as Create does, with that text.
 func (t *Tree) Write(path string, text []byte) (problem string, err error) {
 	f, problem, err := t.Create(path)
@@ -86,17 +174,21 @@ func (t *Tree) Write(path string, text []byte) (problem string, err error) {
 		return problem, err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = t.Finish(f, int64(len(text)), err); err != nil {
 		return "", fmt.Errorf("export %s: %w", path, err)
 	}
-	t.Wrote(int64(len(text)))
 	return "", nil
 }
 
-// Wrote counts a file that was written.
-func (t *Tree) Wrote(bytes int64) {
-	t.Report.Files.Found++
-	t.Report.Files.New++
-	t.Report.Files.Bytes += bytes
-	t.Advance(1, bytes)
+// WriteMark makes a file beside those of records, which is not counted.
+func WriteMark(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }

@@ -28,8 +28,6 @@ func interrupted(ctx context.Context, op string, err error) error {
 	switch op {
 	case "import":
 		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
-	case "export":
-		return &db.Error{Op: op, Hint: "the folder holds a part; remove it before you try again", Err: context.Cause(ctx)}
 	}
 	return &db.Error{Op: op, Err: context.Cause(ctx)}
 }

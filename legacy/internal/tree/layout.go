@@ -34,8 +34,18 @@ type Layout interface {
 	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
 	// Title names a thing to people.
 	Title(e Entity) string
-	// Export writes the things of t's scope below t.Root, which is an empty folder.
+	// Export writes the things of t's scope below t.Root, which is an empty folder. It leaves t.Root at the folder that the paths
+	// of a walk are below.
 	Export(ctx context.Context, t *Tree) error
+	// ReadBack reads a file of a walk as the old program does, and says of each file that it is made of why that program can't
+	// read it, from which line on; "" if it can.
+	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
+}
+
+// WholeFiles is a Layout whose files in quarantine, whole, go back where they were.
+type WholeFiles interface {
+	// GivesBack reports whether the old program would look at such a file, or pass it over, and go on as before.
+	GivesBack(path string) bool
 }
 
 // A Finisher is a Layout that has something to do once every file was taken.

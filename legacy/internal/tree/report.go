@@ -22,7 +22,9 @@ type Report struct {
 	Ignored []Remark `json:"ignored"`
 	// Unknown names, of a verification, what lies in the folder and is in no store.
 	Unknown []Remark `json:"unknown"`
-	// Truncated is the number of further entries of the six lists: each holds at most 1,000.
+	// Readable says of every file of an export whether the old program can read it; LeftOut names those that it can't.
+	Readable []Readability `json:"readable,omitempty"`
+	// Truncated is the number of further entries of the lists: each holds at most 1,000.
 	Truncated int64 `json:"truncated"`
 	// Proof is set by a verification.
 	Proof *Proof `json:"proof,omitempty"`

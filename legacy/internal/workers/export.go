@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -28,6 +29,90 @@ func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 		}
 	}
 	return nil
+}
+
+// ReadBack reads a runtime as the original does, which takes all of it or nothing.
+func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
+	b := &backReader{root, say}
+	id, _ := nameID(path)
+	b.document(path+"/"+runtimeFile, func(text []byte) string {
+		s, odd, err := pool.ReadRuntimeSnapshot(text)
+		if err == nil && odd == "" && s.RuntimeID != id {
+			odd = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
+		}
+		return reasonOf(odd, err)
+	})
+	b.lines(path+"/"+eventsFile, func(line []byte) string {
+		_, odd, err := pool.ReadEventLine(line)
+		return reasonOf(odd, err)
+	})
+	return root.Names(path+"/"+workersFolder, func(name string) error {
+		b.worker(path+"/"+workersFolder+"/"+name, id)
+		return nil
+	})
+}
+
+// A backReader reads the files of a runtime, as strict as the original.
+type backReader struct {
+	root tree.Folder
+	say  func(file string, line int, reason string)
+}
+
+func (b *backReader) worker(folder, runtime string) {
+	var own pool.Ref
+	b.document(folder+"/"+workerFile, func(text []byte) string {
+		s, odd, err := pool.ReadWorkerSnapshot(text)
+		own = s.Worker
+		if err == nil && odd == "" && own.RuntimeID != runtime {
+			odd = fmt.Sprintf("worker belongs to runtime %s, expected %s", own.RuntimeID, runtime)
+		}
+		return reasonOf(odd, err)
+	})
+	b.lines(folder+"/"+transcriptFile, func(line []byte) string {
+		e, err := pool.ReadEntryLine(line)
+		if err == nil && e.Worker != own {
+			return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.Worker.WorkerID, own.WorkerID)
+		}
+		return reasonOf("", err)
+	})
+}
+
+func (b *backReader) document(path string, read func(text []byte) string) {
+	text, err := b.root.Read(path, maxRuntimeFile)
+	if err != nil {
+		b.say(path, 0, b.root.Why(path, err))
+		return
+	}
+	reason := read(text)
+	b.say(path, tree.LineIn(reason), reason)
+}
+
+func (b *backReader) lines(path string, read func(line []byte) string) {
+	text, err := b.root.Read(path, maxRuntimeFile)
+	if err != nil {
+		b.say(path, 0, b.root.Why(path, err))
+		return
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		line = bytes.TrimSuffix(line, newline)
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if reason := read(line); reason != "" {
+			b.say(path, n, reason)
+			return
+		}
+	}
+	b.say(path, 0, "")
+}
+
+func reasonOf(odd string, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return odd
 }
 
 // An exporter writes the runtimes of a scope.

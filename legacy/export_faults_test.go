@@ -1,0 +1,222 @@
+package legacy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// reasonLeftOut is what an export says of a file.
+func reasonLeftOut(r *Report, file string) string {
+	for _, remark := range r.LeftOut {
+		if remark.File == file {
+			return remark.Reason
+		}
+	}
+	return ""
+}
+
+func TestAnExportNamesASessionThatTheOldProgramRefuses(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	store := live.NewStore(d, live.Options{})
+	event, err := live.NewEvent([]byte(`{"type":"from_the_future","x":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range []string{"s1", "s2"} {
+		_, err := store.CreateRunWithID(ctx, "of "+session, session, "p")
+		if err == nil && session == "s2" {
+			_, _, err = store.RecordEvent(ctx, "of s2", event)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	report, err := Export(ctx, d, Live, out, Options{})
+	if err != nil || !report.Partial() || len(report.Readable) != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "runs/s2.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := bytes.Count(text[:bytes.Index(text, []byte(`"from_the_future"`))], []byte("\n")) + 1
+	for _, r := range report.Readable {
+		if yes := r.File == "runs/s1.json"; r.Readable != yes || !yes && r.Line != line {
+			t.Errorf("%+v, in line %d of\n%s", r, line, text)
+		}
+	}
+	if reason := reasonLeftOut(&report, "runs/s2.json"); !strings.Contains(reason, "unknown variant `from_the_future`") {
+		t.Errorf("%q", reason)
+	}
+}
+
+func TestAnExportNamesARuntimeThatTheOldProgramRefuses(t *testing.T) {
+	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
+	at := "runtimes/" + idName("r") + "/"
+	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent +
+		`{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` + "\n"}.below(t, dir)
+	if _, err := Import(ctx, d, Workers, dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "other"}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Export(ctx, d, Workers, filepath.Join(t.TempDir(), "out"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Readable {
+		if bad := r.File == idName("r")+"/events.jsonl"; r.Readable == bad || bad && r.Line != 2 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if reason := reasonLeftOut(&report, idName("r")+"/events.jsonl"); !strings.Contains(reason, "line 2: unknown variant `worker_deleted`") {
+		t.Errorf("%q of %+v", reason, report.LeftOut)
+	}
+}
+
+func TestAFileInQuarantineGoesBackUnderItsNameOrIsNamed(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	dir := t.TempDir()
+	files := folder{"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ", "agents/empty.toml": ""}
+	files.below(t, dir)
+	if err := syscall.Mkfifo(filepath.Join(dir, "agents/pipe.toml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := t.TempDir() // a second tree, whose broken file has a name that is taken then
+	folder{"agents/broken.toml": "thread = "}.below(t, second)
+	for _, dir := range []string{dir, second} {
+		if _, err := Import(ctx, d, Agents, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	report, err := Export(ctx, d, Agents, out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range files {
+		if got, err := os.ReadFile(filepath.Join(out, path)); string(got) != text && text != "" {
+			t.Errorf("%s left as %q, %v", path, got, err)
+		}
+	}
+	taken := 0
+	for _, r := range report.LeftOut {
+		if r.File == "broken.toml" && strings.HasSuffix(r.Reason, "its file name is taken by another") {
+			taken++
+		}
+	}
+	if taken != 1 || !strings.Contains(reasonLeftOut(&report, "pipe.toml"), "is a pipe") || reasonLeftOut(&report, "empty.toml") == "" {
+		t.Errorf("%+v", report.LeftOut)
+	}
+}
+
+// manyRuns is a file with runs of some size.
+func manyRuns(t *testing.T) *db.DB {
+	t.Helper()
+	d := emptyFile(t)
+	for i := range 8 {
+		id := fmt.Sprint("r", i)
+		write(t, d, "a", id, start("a", id), runs.Turn{Parameters: []byte(`"` + strings.Repeat("x", 100_000) + `"`)})
+	}
+	return d
+}
+
+func TestAnExportThatFindsNoRoomLeavesNothing(t *testing.T) {
+	d, disk := manyRuns(t), t.TempDir()
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=500k"); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+	defer unix.Unmount(disk, 0) //nolint:errcheck // of a test
+	for range 2 {
+		if _, err := Export(context.Background(), d, Runs, filepath.Join(disk, "out"), Options{}); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("the error is %v", err)
+		}
+		if left := namesIn(t, filepath.Join(disk, "out")); len(left) > 0 {
+			t.Errorf("left is %q", left)
+		}
+	}
+}
+
+func TestAnExportWhoseDiskFailsLeavesNothing(t *testing.T) {
+	d := manyRuns(t)
+	path := d.Path()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	p := dbtest.Start(t, "export on a failing disk", path, out)
+	p.Expect("input/output error, left is []")
+	p.Wait()
+}
+
+// failingExport exports the runs of the file args[0] into args[1] in a process where no fsync(2) succeeds.
+func failingExport(args []string) error {
+	ctx := context.Background()
+	d, err := db.Open(ctx, args[0], db.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FSYNC, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EIO)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return errno
+	}
+	_, err = Export(ctx, d, Runs, args[1], Options{})
+	names, listing := os.ReadDir(args[1])
+	if errors.Is(err, unix.EIO) {
+		err = unix.EIO
+	}
+	fmt.Printf("%v, left is %v\n", err, names)
+	return errors.Join(listing, d.Close())
+}
+
+func TestAnExportThatWasKilledIsNotTakenForOneThatEnded(t *testing.T) {
+	d, out := manyRuns(t), t.TempDir()
+	if err := os.Mkdir(filepath.Join(out, ".unfinished-export"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Export(context.Background(), d, Runs, out, Options{})
+	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) != "remove "+filepath.Join(out, ".unfinished-export") {
+		t.Errorf("%v (%s)", err, db.Hint(err))
+	}
+}
+
+func TestAnExportThatIsStoppedLeavesNothing(t *testing.T) {
+	d, out := manyRuns(t), filepath.Join(t.TempDir(), "out")
+	ctx, stop := context.WithCancelCause(context.Background())
+	why := errors.New("stopped by the test")
+	_, err := Export(ctx, d, Runs, out, Options{Progress: func(p Progress) {
+		if p.Files == 3 {
+			stop(why)
+		}
+	}})
+	if !errors.Is(err, why) || len(namesIn(t, out)) > 0 {
+		t.Errorf("%v; left is %q", err, namesIn(t, out))
+	}
+}
