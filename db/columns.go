@@ -3,6 +3,8 @@ package db
 import (
 	"math"
 	"time"
+
+	"selvedge/db/internal/engine"
 )
 
 // The range of a time in a table: what an int64 of Unix nanoseconds holds, 1677-09-21 to 2262-04-11.
@@ -25,3 +27,10 @@ func Nanos(t time.Time) int64 {
 
 // Time is the UTC time of a time column.
 func Time(nanos int64) time.Time { return time.Unix(0, nanos).UTC() }
+
+// Checksum is the CRC-32C of the values of a row's columns, each with its type and, where it has one, its length, so that
+// nothing can move from one column to the next unnoticed. The values are as they come out of a table: nil, int64, float64,
+// string, []byte; a pointer counts as what it points at; an int, or a bool, counts as the integer that it is kept as. NULLs at the
+// end don't count, so that a row stays right when its table gets another column. Which columns a table's checksums cover is said in
+// migrations.Checksums.
+func Checksum(values ...any) int64 { return engine.Checksum(values...) }
