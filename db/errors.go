@@ -38,7 +38,7 @@ var (
 	ErrNotADatabase = engine.ErrNotADatabase
 	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely.
 	ErrUnsupported = engine.ErrUnsupported
-	// ErrReplaced: the file was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
+	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
 	// handle finds the same, until the file is back.
 	ErrReplaced = engine.ErrReplaced
 	// ErrClosed: the handle was closed.

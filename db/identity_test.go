@@ -136,6 +136,42 @@ func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
 	}
 }
 
+func TestWithoutTheWALThatItOpenedAHandleDoesNotWrite(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		t.Run(suffix, func(t *testing.T) {
+			path := dbtest.Path(t)
+			d, err := db.Open(t.Context(), path, db.Options{})
+			must(t, err)
+			insertScope(t, d, "before")
+			must(t, os.Remove(path+suffix))
+			wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+			must(t, os.WriteFile(path+suffix, nil, 0o600))
+			wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+			must(t, d.Close())
+			d = dbtest.OpenAt(t, path, db.Options{})
+			for name, want := range map[string]bool{"before": true, "after": false} {
+				err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+					_, there, err := rx.Scope(name)
+					if there != want {
+						t.Errorf("the scope %q is there: %t", name, there)
+					}
+					return err
+				})
+				must(t, err)
+			}
+		})
+	}
+}
+
+func TestAFolderThatWasRemovedIsSaidToBe(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "folder")
+	d, err := db.Open(t.Context(), filepath.Join(folder, "x.db"), db.Options{})
+	must(t, err)
+	must(t, os.RemoveAll(folder))
+	wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+	must(t, d.Close())
+}
+
 func TestLockFilesThatWereDeletedAreMadeAgain(t *testing.T) {
 	path, d := openTable(t, numbers)
 	other := dbtest.Start(t, "stepper", path, "other")

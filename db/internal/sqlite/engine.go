@@ -54,7 +54,8 @@ type Engine struct {
 	writer  *writer     // nil when read-only
 	readers *readers    // nil in memory
 	file    *sharedFile // nil in memory
-	token   uuid.UUID   // of this process among the owners
+	beside  folder
+	token   uuid.UUID // of this process among the owners
 
 	watch  watch
 	reads  reads

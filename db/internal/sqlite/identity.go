@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -128,8 +130,67 @@ func (e *Engine) inPlace() error {
 		return replaced("replaced by another file")
 	case stat.Nlink > 1 && !e.config.AllowLinks:
 		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
-	case e.hold.Removed():
-		return e.retake()
+	}
+	return e.besideInPlace()
+}
+
+// A folder is what lies beside the file as long as it is open for writing: SQLite removes its own two with the last
+// connection, and not before.
+type folder struct {
+	mu    sync.Mutex
+	files map[string]fileKey // the -wal and the -shm
+	seen  unix.Timespec      // when the folder had last changed as all of it was in its place
+}
+
+// settled is how old a folder's last change is before it stands for all changes until then: file systems tell the time in
+// ticks of a few milliseconds, and two changes may have one.
+const settled = 100 * time.Millisecond
+
+// remember is called when the WAL and its index are open.
+func (b *folder) remember(path string) error {
+	b.files = map[string]fileKey{}
+	for _, suffix := range []string{"-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			return err
+		}
+		b.files[suffix] = keyOf(info)
+	}
+	return nil
+}
+
+// besideInPlace looks for what lies beside the file, where anything came or went in the folder since the last look. Commits
+// to a WAL that somebody removed are in no file that the next program finds.
+func (e *Engine) besideInPlace() error {
+	b := &e.beside
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var stat unix.Stat_t
+	if err := unix.Stat(filepath.Dir(e.path), &stat); err != nil {
+		return fmt.Errorf("look whether the folder has changed: %w", err)
+	}
+	if stat.Mtim == b.seen {
+		return nil
+	}
+	for suffix, key := range b.files {
+		info, err := os.Stat(e.path + suffix)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && keyOf(info) != key {
+			return &engine.Failure{
+				Kind: engine.ErrReplaced, Hint: "close the handle, which writes what was committed into the file, and open it again; never remove what lies beside an open file",
+				Err: fmt.Errorf("%s was removed or replaced while the file was open", e.path+suffix),
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("look whether what lies beside the file is in its place: %w", err)
+		}
+	}
+	if e.hold.Removed() {
+		if err := e.retake(); err != nil {
+			return err
+		}
+	}
+	if time.Since(time.Unix(stat.Mtim.Unix())) > settled {
+		b.seen = stat.Mtim
 	}
 	return nil
 }

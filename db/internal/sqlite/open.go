@@ -138,6 +138,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err = e.mayPromise(s); err != nil {
 		return err
 	}
+	if err = e.beside.remember(e.path); err != nil {
+		return err
+	}
 	if err = e.openReaders(ctx); err != nil {
 		return err
 	}

@@ -316,7 +316,11 @@ func (w *writer) lock(again bool) bool {
 	if w.turns != nil {
 		if ok, err := w.turns.Lock(stay); !ok || err != nil {
 			if err != nil {
-				w.refuse(fmt.Errorf("get a turn among the writing processes: %w", err))
+				err = fmt.Errorf("get a turn among the writing processes: %w", err)
+				if gone := w.engine.inPlace(); gone != nil { // the folder with it
+					err = gone
+				}
+				w.refuse(err)
 			}
 			return false
 		}
