@@ -1,0 +1,162 @@
+package legacy
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+func verified(t *testing.T, d *db.DB, kind Kind, dir string) Report {
+	t.Helper()
+	report, err := Verify(context.Background(), d, kind, dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestAVerificationSaysWhatItRead(t *testing.T) {
+	files := folder{"runs/a/r.jsonl": startedLine("a", "r") + turnLine(0) + turnLine(1) + endedLine("a", "r"), "config.toml": "[runs]\nmax_per_agent = 7\n"}
+	dir := t.TempDir()
+	files.below(t, dir)
+	d := emptyFile(t)
+	importInto(t, d, "", dir)
+	sum := sha256.New()
+	for _, path := range []string{"../config.toml", "a/r.jsonl"} {
+		text := files[filepath.Join("runs", path)]
+		fmt.Fprintf(sum, "%x %d %s\n", sha256.Sum256([]byte(text)), len(text), path)
+	}
+	report := verified(t, d, Runs, dir)
+	want := fmt.Sprintf("1 run, 2 turns, sha256 %x: everything in %s is in %s; %s can go", sum.Sum(nil), dir, d.Path(), dir)
+	if p := report.Proof; !p.Whole || p.Line != want || p.Files != 2 || report.Partial() {
+		t.Errorf("%+v\n%s", p, want)
+	}
+}
+
+func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
+	record := "[" + liveRecord("run-1", "web-1", "p") + "]"
+	whole := map[Kind]folder{
+		Runs:        {"runs/a/r.jsonl": startedLine("a", "r"), "config.toml": "[runs]\nmax_age_days = 9\n", "runs/.nobackup": "mark"},
+		Checkpoints: {"r-1.json": `{"run_id":"r-1"}`},
+		Live:        {"runs/web-1.json": record},
+	}
+	for kind, more := range map[Kind]folder{
+		Runs:        {"config.toml": "[runs]\nmax_age_days = 9\n[server]\nport = 1\n", "journals/2026/05.log": "x", "runs/a/notes.txt": "x"},
+		Checkpoints: {"notes.txt": "x"},
+		Live:        {"web-1.json": "{}", "traces/web-1/1.json": "{}"},
+	} {
+		dir := t.TempDir()
+		whole[kind].below(t, dir)
+		more.below(t, dir)
+		d := emptyFile(t)
+		if _, err := Import(context.Background(), d, kind, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		report := verified(t, d, kind, dir)
+		var unknown []string
+		for _, r := range report.Unknown {
+			unknown = append(unknown, r.File)
+		}
+		var want []string
+		for path := range more {
+			if top, _, ok := strings.Cut(path, "/"); ok && top != "runs" {
+				path = top + "/"
+			}
+			want = append(want, path)
+		}
+		slices.Sort(want)
+		slices.Sort(unknown)
+		if !slices.Equal(unknown, want) || report.Proof.Whole || !strings.HasSuffix(report.Proof.Line, " in no store; "+dir+" has to stay") {
+			t.Errorf("%s: unknown are %q, want %q: %s", kind, unknown, want, report.Proof.Line)
+		}
+	}
+}
+
+func TestWhatOneTreeDoesNotReadAnotherMay(t *testing.T) {
+	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
+	folder{"runs/a/r.jsonl": startedLine("a", "r")}.below(t, dir)
+	damaged()[Workers].below(t, dir)
+	var found []Found
+	for _, kind := range []Kind{Runs, Workers} {
+		if _, err := Import(ctx, d, kind, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, Found{Kind: kind, Dir: dir})
+	}
+	total, parts, err := VerifyAll(ctx, d, dir, found, Options{})
+	if err != nil || len(parts) != 2 || len(total.Unknown)+len(parts[0].Unknown)+len(parts[1].Unknown) > 0 {
+		t.Errorf("%+v, %v", total, err)
+	}
+	if !parts[0].Proof.Whole || parts[1].Proof.Whole || total.Proof.Whole || total.Proof.Files != parts[0].Proof.Files+parts[1].Proof.Files {
+		t.Errorf("%+v\n%+v\n%+v", total.Proof, parts[0].Proof, parts[1].Proof)
+	}
+}
+
+func TestWhatWasWrittenHereSinceIsNamedSo(t *testing.T) {
+	ctx := context.Background()
+	dir := folder{"a/r.jsonl": startedLine("a", "r"), "a/s.jsonl": startedLine("a", "s")}.make(t)
+	d := emptyFile(t)
+	importInto(t, d, "", dir)
+	if err := runs.NewStore(d, runs.Options{}).AppendTurns(ctx, "a", "r", []runs.Turn{{Index: 0}}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Write(ctx, "change by hand", func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE runs SET intent = 'other', checksum = NULL WHERE run_id = 's'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := verified(t, d, Runs, dir)
+	if len(report.Differs) != 2 || !strings.Contains(report.Differs[0].Reason, "was written to here since") ||
+		!strings.Contains(report.Differs[1].Reason, "nobody wrote to it") || !strings.Contains(report.Differs[1].Reason, "(intent)") {
+		t.Errorf("%+v", report.Differs)
+	}
+}
+
+// A pipe below the folder is never opened.
+func TestAPipeInAFolderIsUnknown(t *testing.T) {
+	dir := folder{"a/r.jsonl": startedLine("a", "r")}.make(t)
+	d := emptyFile(t)
+	importInto(t, d, "", dir)
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report := verified(t, d, Runs, dir); len(report.Unknown) != 1 || report.Unknown[0].File != "pipe" {
+		t.Errorf("%+v", report.Unknown)
+	}
+}
+
+func TestALargeTreeIsDerivedInAFileThatIsRemoved(t *testing.T) {
+	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
+	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
+	d := emptyFile(t)
+	importInto(t, d, "", dir)
+	before, err := os.ReadDir(filepath.Dir(d.Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := 0
+	report, err := Verify(context.Background(), d, Runs, dir, Options{Progress: func(Progress) {
+		list, err := filepath.Glob(d.Path() + "-verify-*")
+		if err != nil {
+			t.Error(err)
+		}
+		beside = max(beside, len(list))
+	}})
+	if err != nil || !report.Proof.Whole || beside != 1 {
+		t.Errorf("%+v, %v, %d folders beside the file", report.Proof, err, beside)
+	}
+	if after, err := os.ReadDir(filepath.Dir(d.Path())); err != nil || len(after) != len(before) {
+		t.Errorf("it left %d names where there were %d, %v", len(after), len(before), err)
+	}
+}
