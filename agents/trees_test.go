@@ -210,20 +210,26 @@ func (p *treePlayer) inventory() error {
 	return nil
 }
 
-// lossless: an export is the tree, byte for byte, without what can't be read; importing either again changes nothing.
+// leavesWhole reports whether an export leaves nothing out but what an import could not read either.
+func leavesWhole(report *legacy.Report) bool {
+	return !slices.ContainsFunc(report.LeftOut, func(r legacy.Remark) bool {
+		return !strings.HasPrefix(r.Reason, "is in quarantine, row ") && !strings.HasPrefix(r.Reason, "is written, but the old program can't read it: ")
+	})
+}
+
+// lossless: an export is the tree, byte for byte, what can't be read too; importing either again changes nothing.
 func (p *treePlayer) lossless() error {
 	_, d, _ := p.imported()
 	out := filepath.Join(p.t.TempDir(), "out")
-	if report, err := legacy.Export(ctx, d, legacy.Agents, out, legacy.Options{}); err != nil || report.Partial() {
+	if report, err := legacy.Export(ctx, d, legacy.Agents, out, legacy.Options{}); err != nil || !leavesWhole(&report) {
 		return fmt.Errorf("export: %+v, %w", report, err)
 	}
 	for name, f := range p.want.Inventory.Files {
 		got, errGot := os.ReadFile(filepath.Join(out, "agents", name))
 		if f.Entry.SessionID == nil || p.collides(name) {
-			if !errors.Is(errGot, os.ErrNotExist) {
-				return fmt.Errorf("the export has %s: %w", name, errGot)
+			if errors.Is(errGot, os.ErrNotExist) {
+				continue
 			}
-			continue
 		}
 		source, err := os.ReadFile(filepath.Join(p.dir, "agents", name))
 		if err != nil || errGot != nil || !bytes.Equal(got, source) {
