@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -17,8 +18,13 @@ func (a *app) newProgress(what string) *progress {
 	if a.quiet || !isTerminal(a.stderr) {
 		return &progress{}
 	}
+	return newBar(a.stderr, what)
+}
+
+// newBar draws what is done, how fast, for how long and for how long still.
+func newBar(to io.Writer, what string) *progress {
 	return &progress{bar: progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetWriter(to),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
@@ -36,6 +42,8 @@ func (p *progress) update(at legacy.Progress) {
 	}
 	if at.TotalBytes > 0 && p.bar.GetMax64() != at.TotalBytes {
 		p.bar.ChangeMax64(at.TotalBytes)
+		p.bar.RenderBlank() //nolint:errcheck // see above
+		return              // its clock begins here: a rate that was reckoned now would be that of an instant
 	}
 	p.bar.Set64(at.Bytes) //nolint:errcheck // see above
 }
