@@ -148,7 +148,11 @@ func (a *app) pasteable(hint string) string {
 	for i := 1; i < len(parts); i++ {
 		word, _, _ := strings.Cut(strings.TrimRight(parts[i], ".,;)"), " ")
 		if slices.Contains(commands, word) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
-			parts[i] = strings.TrimPrefix(a.commandLine()+" ", program) + parts[i]
+			in := *a
+			if strings.Contains(parts[i], " --scope ") { // it names the scope that it is about
+				in.scope = ""
+			}
+			parts[i] = strings.TrimPrefix(in.commandLine()+" ", program) + parts[i]
 		}
 	}
 	return strings.Join(parts, program)

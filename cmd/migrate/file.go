@@ -46,9 +46,18 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if !o.ReadOnly {
+		defer func() { err = a.fullDisk(err) }()
 		defer a.watchWaits(ctx, d)()
 	}
 	return fn(d)
+}
+
+// fullDisk says which command makes room on the disk of the file, where one that writes to it found none.
+func (a *app) fullDisk(err error) error {
+	if !errors.Is(err, db.ErrFull) || a.op() == "gc" {
+		return err
+	}
+	return withHint(err, "%s; what retention does not keep goes with: migrate gc --apply", db.Hint(err))
 }
 
 // openFault says what can be done about a file that can't be opened, in the words of the command line.

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -80,28 +77,29 @@ func (a *app) importsShow(ctx context.Context, id int64) error {
 		if a.json {
 			return a.printJSON(e)
 		}
-		var counts []string
-		for _, kind := range slices.Sorted(maps.Keys(e.Counts)) {
-			c := e.Counts[kind]
-			counts = append(counts, fmt.Sprintf("%s: %d read, %d new, %d already, %d changed, %d quarantined", kind, c.Read, c.New, c.Already, c.Changed, c.Quarantined))
-		}
 		facts := [][2]string{
 			{"id", strconv.FormatInt(e.ID, 10)},
 			{"scope", e.Scope},
 			{"kind", e.Kind},
 			{"folder", e.Source},
 			{"outcome", string(e.Outcome)},
-			{"began", instant(e.BeganAt)},
+			{"began", a.when(e.BeganAt)},
 		}
 		if e.EndedAt != nil {
-			facts = append(facts, [2]string{"ended", instant(*e.EndedAt)})
+			facts = append(facts, [2]string{"ended", a.when(*e.EndedAt)})
 		}
 		facts = append(facts, [][2]string{
-			{"by", fmt.Sprintf("%s, process %d, %s", e.User, e.PID, e.Program)}, {"files", fmt.Sprint(e.Files.Found)}, {"records", strings.Join(counts, "; ")},
+			{"by", fmt.Sprintf("%s, process %d, %s", e.User, e.PID, e.Program)}, {"files", fmt.Sprint(e.Files.Found)},
 		}...)
 		if e.Error != "" {
 			facts = append(facts, [2]string{"error", e.Error})
 		}
-		return a.printFacts(facts...)
+		if err := a.printFacts(facts...); err != nil || len(e.Counts) == 0 {
+			return err
+		}
+		if err := a.print("\n"); err != nil {
+			return err
+		}
+		return a.printCounts(e.Counts)
 	})
 }

@@ -110,6 +110,7 @@ func TestAHintIsALineToPaste(t *testing.T) {
 		"open it (migrate up does)":               "open it (migrate --db 'my file.db' --scope s up does)",
 		"rename what you made, and migrate again": "rename what you made, and migrate again",
 		"make it with: migrate --db x up":         "make it with: migrate --db x up",
+		"see: migrate gc --apply --scope ''":      "see: migrate --db 'my file.db' gc --apply --scope ''",
 	} {
 		if got := a.pasteable(hint); got != want {
 			t.Errorf("%q: %q, want %q", hint, got, want)

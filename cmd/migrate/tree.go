@@ -157,12 +157,7 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 			return err
 		}
 	}
-	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"}, right: []int{1, 2, 3, 4, 5}}
-	for _, name := range slices.Sorted(maps.Keys(answer.Counts)) {
-		c := answer.Counts[name]
-		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already), humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
-	}
-	if err := a.printGrid(g); err != nil {
+	if err := a.printCounts(answer.Counts); err != nil {
 		return err
 	}
 	for _, list := range []struct {
@@ -206,6 +201,15 @@ func (a *app) printReadable(files []legacy.Readability) error {
 		also = "; no, " + count(no, "file")
 	}
 	return a.print("readable by the old program: yes, %s%s\n", count(len(files)-no, "file"), also)
+}
+
+func (a *app) printCounts(counts map[string]legacy.Count) error {
+	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"}, right: []int{1, 2, 3, 4, 5}}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		c := counts[name]
+		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already), humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
+	}
+	return a.printGrid(g)
 }
 
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {

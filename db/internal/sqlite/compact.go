@@ -29,13 +29,19 @@ const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
 	left, err := s.freePages(s.ctx)
+	most := int64(mostStep)
 	for pages, before := int64(leastStep), int64(-1); err == nil && left > 0 && left != before; {
-		before = left
+		if before = left; most < mostStep {
+			s.cut.Store(true) // what a step gave back is the disk's when the WAL is in the file
+		}
 		began := time.Now()
 		left, err = s.giveBack(ctx, pages)
 		switch took := time.Since(began); {
+		case errors.Is(err, engine.ErrFull) && (pages > leastStep || s.release()): // no room for the WAL of so large a step
+			most = max(pages/4, leastStep)
+			pages, left, before, err = leastStep, before, -1, nil
 		case took < backStep/2:
-			pages = min(2*pages, mostStep)
+			pages = min(2*pages, most)
 		case took > backStep:
 			pages = max(pages/2, leastStep)
 		}
@@ -45,6 +51,9 @@ func (s *space) giveFreeBack(ctx context.Context) error {
 	}
 	s.cut.Store(true)
 	_, err = s.giveBack(ctx, 1) // the cut comes with a commit
+	if s.released.Load() {
+		s.lookAtDisk()
+	}
 	return err
 }
 

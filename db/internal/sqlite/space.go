@@ -170,7 +170,7 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 		}
 		return session.Get(&left, "PRAGMA freelist_count")
 	}})
-	return left, out.Err
+	return left, failure(out.Err)
 }
 
 func (s *space) lookAtDisk() {

@@ -246,7 +246,7 @@ func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
 	var r entryRow
 	ok, err := rx.Find(&r, sqlEntry, id)
 	if err == nil && !ok {
-		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound, Hint: "imports list shows the numbers"}
+		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound, Hint: "see the numbers: migrate imports list"}
 	}
 	if err != nil {
 		return f, err

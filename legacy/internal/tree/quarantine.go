@@ -116,7 +116,7 @@ func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err
 		if err == nil && !ok {
 			err = &db.Error{
 				Op: "show quarantine", Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
-				Hint: "quarantine list shows the ids",
+				Hint: "see the ids: migrate quarantine list",
 			}
 		}
 		q = row.public()

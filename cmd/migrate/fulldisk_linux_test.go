@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"selvedge/db"
+	"selvedge/runs"
+)
+
+// As whoever's disk is full does it: a command fails, its hint is pasted, and the command works again.
+func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
+	folder := t.TempDir()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=24m"); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(folder, "agents.db")
+	// Runs that ended long ago, until the disk is full, in a file that had its reserve before.
+	output := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
+	fill := func(from, to int) (err error) {
+		d, err := db.Open(t.Context(), file, db.Options{})
+		if err != nil {
+			return err
+		}
+		traces := runs.NewStore(d, runs.Options{})
+		for i := from; err == nil && i < to; i++ {
+			id, at := fmt.Sprint("run-", i), time.Date(2020, 1, 1, 0, i, 0, 0, time.UTC)
+			err = traces.AppendRecords(t.Context(), "agent-a", id, []runs.Record{
+				runs.Started{RunID: id, AgentID: "agent-a", StartedAt: at}, runs.Turn{Output: output}, runs.Ended{RunID: id, AgentID: "agent-a", EndedAt: at},
+			})
+		}
+		return errors.Join(err, d.Close())
+	}
+	if err := fill(0, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(100, 1000); !errors.Is(err, db.ErrFull) {
+		t.Fatal(err)
+	}
+	full, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	tree := filepath.Join(t.TempDir(), "typical")
+	if err := os.Rename(unpackTree(t, "typical"), tree); err != nil {
+		t.Fatal(err)
+	}
+	exit, _, stderr := call(t, "--db", file, "import", "runs", tree)
+	_, hint, found := strings.Cut(stderr, "goes with: ")
+	if exit != kindFailed.exit || !found {
+		t.Fatalf("an import into a full disk: exit %d\n%s", exit, stderr)
+	}
+	words := shellWords(hint)
+	exit, stdout, stderr := call(t, words[1:]...)
+	if exit != 0 {
+		t.Fatalf("%s: exit %d\n%s", hint, exit, stderr)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() > full.Size()/2 {
+		t.Errorf("the file takes %d bytes of %d, %v\n%s", info.Size(), full.Size(), err, stdout)
+	}
+	if exit, _, stderr := call(t, "--db", file, "import", "runs", unpackTree(t, "small")); exit != 0 {
+		t.Errorf("an import after that: exit %d\n%s", exit, stderr)
+	}
+}
