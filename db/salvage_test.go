@@ -1,9 +1,11 @@
 package db_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"selvedge/db"
@@ -154,5 +156,18 @@ func TestSalvageBringsSuspectRowsWhereItIsAskedTo(t *testing.T) {
 	}
 	if n := one[int](t, got, "SELECT count(*) FROM runs WHERE intent = 'bend' AND checksum IS NULL"); n != 1 {
 		t.Errorf("%d rows came without a checksum", n)
+	}
+}
+
+func TestSalvageRefusesWhatIsNoFile(t *testing.T) {
+	folder := t.TempDir()
+	pipe := filepath.Join(folder, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{pipe, folder} {
+		if _, err := db.Salvage(t.Context(), from, filepath.Join(folder, "new.db"), db.SalvageOptions{}); !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("%s: %v", from, err)
+		}
 	}
 }

@@ -103,8 +103,8 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, false, fmt.Errorf("%w: it is a %s, not a file", engine.ErrInvalid, kindOf(info))
+	if err := checkRegular(info); err != nil {
+		return nil, false, err
 	}
 	if err := mayWriteFile(path, info, o); err != nil {
 		return nil, false, err
@@ -178,11 +178,16 @@ func (f *sharedFile) last() bool {
 	return f.handles == 1
 }
 
-func kindOf(info fs.FileInfo) string {
-	if info.IsDir() {
-		return "folder"
+// checkRegular refuses what is no file: opening a pipe would wait for its other end.
+func checkRegular(info fs.FileInfo) error {
+	kind := "special file (" + info.Mode().Type().String() + ")"
+	switch {
+	case info.Mode().IsRegular():
+		return nil
+	case info.IsDir():
+		kind = "folder"
 	}
-	return "special file (" + info.Mode().Type().String() + ")"
+	return fmt.Errorf("%w: it is a %s, not a file", engine.ErrInvalid, kind)
 }
 
 // The database header: sqlite.org/fileformat.html, section 1.3.

@@ -70,6 +70,9 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 		}
 		return nil, err
 	}
+	if err := checkRegular(info); err != nil {
+		return nil, err
+	}
 	sharedFiles.Lock()
 	mine := sharedFiles.byKey[keyOf(info)] != nil
 	sharedFiles.Unlock()

@@ -170,8 +170,10 @@ func (f Folder) reach(path string, do func(r *os.Root, path string) error) error
 	if err != nil {
 		return err
 	}
-	defer r.Close() //nolint:errcheck // only read
-	err = do(r, path)
+	defer r.Close()                                         //nolint:errcheck // only read
+	for err = do(r, path); errors.Is(err, syscall.EINTR); { // os.Root doesn't try again as the rest of os does
+		err = do(r, path)
+	}
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
 		return err
