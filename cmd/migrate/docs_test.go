@@ -98,6 +98,50 @@ func TestEveryCommandInTheREADMEWorks(t *testing.T) {
 	}
 }
 
+// TestEveryCommandOfThePageOnMovingWorks runs them in the page's order, in a home folder with a tree of each of the five old programs.
+func TestEveryCommandOfThePageOnMovingWorks(t *testing.T) {
+	_, blocks := page(t, "docs/moving.md")
+	dir := inTerms(t, "small")
+	for tree, at := range map[string]string{
+		"checkpoints": ".car/workflow-runs", "agents": "project", "workers": ".", "live": ".",
+	} {
+		packed, err := filepath.Abs(filepath.Join("..", "..", "testdata", "legacy", tree, "small.tar.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := sh(dir, "mkdir -p "+at+" && tar -xzf "+packed+" -C "+at); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, "small"), filepath.Join(dir, "sessions")); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, b := range only(blocks, "sh") {
+		for line := range strings.Lines(b.text) {
+			out, err := sh(dir, line)
+			if err != nil {
+				t.Errorf("docs/moving.md, %s: %v\n%s", strings.TrimSpace(line), err, out)
+			}
+			for _, k := range []string{"runs", "agents", "checkpoints", "workers", "live"} {
+				for _, command := range []string{"import", "verify", "export"} {
+					if strings.Contains(line, command+" "+k+" ") {
+						kinds[k]++
+					}
+				}
+			}
+		}
+	}
+	for k, n := range kinds {
+		if n < 3 {
+			t.Errorf("the page has %d commands about %s", n, k)
+		}
+	}
+	if len(kinds) != 5 {
+		t.Errorf("the page is about %v", kinds)
+	}
+}
+
 func TestTheMakeTargetsOfTheREADMEAreThere(t *testing.T) {
 	text, _ := page(t, "README.md")
 	makefile, _ := page(t, "Makefile")
