@@ -99,7 +99,8 @@ format: ## rewrite the Go files in the project's format
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
-generate: ## make docs/SCHEMA.md and docs/CLI.md anew
+generate: ## make the script of a new file, docs/SCHEMA.md and docs/CLI.md anew
+	go test -count=1 -run TestANewFileIsWhatTheStepsMakeOfIt ./db/internal/sqlite -update
 	go run ./internal/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update

@@ -4,12 +4,7 @@ package dbtest
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"os"
 	"path/filepath"
-	"reflect"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,49 +19,11 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// Open gives an open file, which is closed and checked when the test has ended. It was not made for this test: all steps of the
-// schema take a tenth of a second, and ten times that with the race detector, so they are taken once a process, and the file
-// is a copy with a generation of its own.
+// Open gives an open file, which is closed and checked when the test has ended.
 func Open(t testing.TB, options db.Options) *db.DB {
 	t.Helper()
-	path := Path(t)
-	if reflect.ValueOf(options).FieldByName("ladder").IsNil() && options.SchemaVersion == 0 {
-		text, err := newFile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		pool, err := sql.Open("sqlite", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = pool.ExecContext(t.Context(), "UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1")
-		if err := errors.Join(err, pool.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return OpenAt(t, path, options)
+	return OpenAt(t, Path(t), options)
 }
-
-// newFile is a file of the program's schema with nothing in it.
-var newFile = sync.OnceValues(func() (text []byte, err error) {
-	dir, err := os.MkdirTemp("", "dbtest")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	path := filepath.Join(dir, "new.db")
-	d, err := db.Open(context.Background(), path, db.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 // OpenAt opens the file at path and closes it when the test has ended.
 func OpenAt(t testing.TB, path string, options db.Options) *db.DB {

@@ -24,12 +24,13 @@ type Ladder struct {
 	Files fs.FS
 	Steps []migrations.Step
 	Views string
+	Whole string // what all steps together make in an empty file; "": they are taken one by one
 
 	schemas sync.Map // of []damage.Object by engine.Versions
 }
 
 // programLadder is one for all files, so that a schema is made in memory once.
-var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views()}
+var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(), Whole: migrations.Whole()}
 
 // ProgramLadder is the one of this program.
 func ProgramLadder() *Ladder {
@@ -112,6 +113,11 @@ func (l *Ladder) tooOld(have engine.Versions) error {
 func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
 	to := l.step(target)
 	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader || to.MinWriter > have.MinWriter)
+}
+
+// atOnce reports whether a script makes in an empty file what the steps between the versions make.
+func (l *Ladder) atOnce(from, to int64) bool {
+	return l.Whole != "" && from == 0 && to == l.Last().Version
 }
 
 // provider is goose on these files.
@@ -208,7 +214,11 @@ func (l *Ladder) inMemory(ctx context.Context, version int64, fn func(*sqlx.DB) 
 		return err
 	}
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	if version > 0 {
+	if l.atOnce(0, version) {
+		if _, err := pool.ExecContext(ctx, l.Whole); err != nil {
+			return fmt.Errorf("make schema %d in memory: %w", version, err)
+		}
+	} else if version > 0 {
 		provider, err := l.provider(&nestedPool{DB: pool.DB})
 		if err != nil {
 			return err

@@ -273,6 +273,7 @@ type migration struct {
 
 	session *session
 	have    engine.Versions
+	empty   bool // there is nothing in the file
 }
 
 // run migrates through pool, which has one connection.
@@ -352,6 +353,7 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 		return false, err
 	}
 	if len(there) == 0 { // nothing to look after
+		m.empty = true
 		return true, m.climb(ctx, nil)
 	}
 	ours, err := l.objects(ctx, m.From)
@@ -417,7 +419,12 @@ func dropViews(s *session, names []string) error {
 // climb runs the steps, makes the views and what users had, and writes down which versions the file has now.
 func (m *migration) climb(ctx context.Context, own *guests) error {
 	s, l := m.session, m.ladder
-	err := s.nested(ctx, func(pool *nestedPool) error { return l.run(background, pool, m.To, m.where) })
+	var err error
+	if m.empty && l.atOnce(m.From, m.To) {
+		_, err = s.conn.ExecContext(ctx, l.Whole)
+	} else {
+		err = s.nested(ctx, func(pool *nestedPool) error { return l.run(background, pool, m.To, m.where) })
+	}
 	if err != nil {
 		return fmt.Errorf("migrate from schema %d to %d: %w", m.From, m.To, err)
 	}
