@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
+	"selvedge/db/internal/sqlite"
 	"selvedge/internal/dbtest"
 )
 
@@ -191,6 +192,25 @@ func TestAnOwnersRowGoesWhenNothingRefersToIt(t *testing.T) {
 	write(t, d, "DELETE FROM claims")
 	if forget() != 0 {
 		t.Error("a dead process without claims is still there")
+	}
+}
+
+// Each call looks at some, so that the writer is not kept by all of a file's dead.
+func TestOwnersAreForgottenAFewAtATime(t *testing.T) {
+	_, d := openTable(t, claims)
+	before := sqlite.OwnersAtOnce
+	sqlite.OwnersAtOnce = 2
+	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
+	for i := range 5 {
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+i, fmt.Appendf(nil, "%016d", i))
+	}
+	for _, want := range []int{3, 1, 0} {
+		must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }))
+		var left int
+		must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
+		if left != want {
+			t.Errorf("%d owners are left, not %d", left, want)
+		}
 	}
 }
 

@@ -355,7 +355,8 @@ func (rx *Rx) OwnerLife(id int64) (Life, error) {
 	return rx.engine.Life(id)
 }
 
-// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
+// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more. A call looks at 256 rows
+// at most, so that it does not keep the writer, and the next one goes on behind them.
 func (tx *Tx) ForgetDeadOwners() error {
 	if err := tx.enter(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"selvedge/db"
@@ -17,13 +18,16 @@ const opDelete = "delete run"
 // records that could not be dropped any more, because ctx ended or the disk failed, nobody sees, and the next removal drops
 // them.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
-	err := s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error {
-		key, err := s.deletable(tx, run)
-		if err == nil {
-			err = named(run, detach(tx, key))
-		}
-		return err
-	})
+	var err error
+	for more := true; more && err == nil; {
+		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error {
+			key, err := s.deletable(tx, run)
+			if err == nil {
+				more, err = detach(tx, key)
+			}
+			return named(run, err)
+		})
+	}
 	if err == nil {
 		_ = s.dropLeavings(ctx) // an error would say that the run is there
 	}
@@ -169,26 +173,34 @@ func (r *removal) removeSome(tx *db.Tx) (done int, gone []removable, err error) 
 		} else if !over { // somebody else removed it, wrote to it, or pinned it
 			continue
 		}
-		if err := detach(tx, run.Key); db.IsConstraint(err) {
+		if more, err := detach(tx, run.Key); db.IsConstraint(err) {
 			return done, gone, &referred{at: i, run: RunRef{RunID: run.RunID}, err: err}
-		} else if err != nil {
-			return done, gone, err
+		} else if err != nil || more {
+			return i, gone, err
 		}
 		gone = append(gone, run)
 	}
 	return done, gone, nil
 }
 
-// detach removes the row of a run and leaves its records to dropLeavings.
-func detach(tx *db.Tx, key int64) error {
-	if err := spendKeys(tx, key); err != nil {
-		return err
+// keysAtOnce is how many of a run's keys one transaction takes from it.
+var keysAtOnce int64 = 500 // a variable for tests
+
+// detach removes the row of a run and leaves its records to dropLeavings. Of a run with many keys it first spends some: then
+// there is more to do, in another transaction.
+func detach(tx *db.Tx, key int64) (more bool, err error) {
+	spent, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, keysAtOnce)
+	if err == nil && spent > 0 {
+		_, err = tx.Exec(sqlDropKeys, key, key, keysAtOnce)
+	}
+	if err != nil || spent == keysAtOnce {
+		return true, err
 	}
 	if _, err := tx.Exec(sqlLeave, key); err != nil {
-		return err
+		return false, err
 	}
-	_, err := tx.Exec(sqlRemoveRun, key)
-	return err
+	_, err = tx.Exec(sqlRemoveRun, key)
+	return false, err
 }
 
 // keysKept is how long the keys of a run's appends are known after the run was removed.
@@ -197,14 +209,17 @@ const keysKept = 30 * 24 * time.Hour
 const (
 	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, removed_at)
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
+ORDER BY k.append_key LIMIT ` + db.BoundLimit + `
 ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, removed_at = excluded.removed_at`
+	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
+    SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
     SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
 func spendKeys(tx *db.Tx, key int64) error {
-	_, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key)
+	_, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, math.MaxInt64)
 	return err
 }
 
@@ -227,37 +242,30 @@ func (e *referred) named() error {
 
 // dropLeavings removes the records of runs that are gone, those that somebody else left too.
 func (s *Store) dropLeavings(ctx context.Context) error {
-	lines := int64(64)
 	for more := true; more; {
-		var took time.Duration
 		err := s.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
-			began := time.Now()
-			if more, err = dropLines(tx, lines); err == nil && !more {
+			if more, err = dropLines(tx); err == nil && !more {
 				const most = 1000
 				n := int64(0)
 				n, err = tx.Exec(sqlForgetKeys, db.Nanos(tx.Now().Add(-keysKept)), most)
 				more = n == most
 			}
-			took = time.Since(began)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		switch { // a record may be of any size
-		case took < writerHeld/2:
-			lines = min(2*lines, 1<<12)
-		case took > writerHeld:
-			lines = max(lines/2, 1)
-		}
 	}
 	return nil
 }
 
-// dropLines removes at most so many records of runs that are gone; more says that some may be left.
-func dropLines(tx *db.Tx, lines int64) (more bool, err error) {
-	for lines > 0 {
+// dropLines removes records of runs that are gone until its time is over; more says that some may be left. A record may be of
+// any size, and a statement can't be ended early, so the first takes one.
+func dropLines(tx *db.Tx) (more bool, err error) {
+	lines := int64(1)
+	for began := time.Now(); time.Since(began) < writerHeld; {
 		var run, first int64
+		at := time.Now()
 		if more, err = tx.Find(&run, sqlLeft); err != nil || !more {
 			return false, err
 		}
@@ -265,16 +273,20 @@ func dropLines(tx *db.Tx, lines int64) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		n := int64(1)
 		if found {
-			n, err = tx.Exec(sqlDropLines, first, min(first+lines, (run+1)<<24))
+			_, err = tx.Exec(sqlDropLines, first, min(first+lines, (run+1)<<24))
 		} else {
 			_, err = tx.Exec(sqlNothing, run)
 		}
 		if err != nil {
 			return false, err
 		}
-		lines -= n
+		switch took := time.Since(at); {
+		case took < writerHeld/8:
+			lines = min(2*lines, 1<<12)
+		case took > writerHeld/4:
+			lines = max(lines/2, 1)
+		}
 	}
 	return true, nil
 }

@@ -289,27 +289,23 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 			return run.Key, err
 		}
 	}
-	if found && p.Key != "" {
+	if p.Key != "" {
 		var digest []byte
-		repeated, err := tx.Find(&digest, sqlFindKey, run.Key, p.Key)
+		var known bool
+		if found {
+			known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key)
+		}
+		if err == nil && !known { // the keys of a run that is being removed go before it does
+			known, err = tx.Find(&digest, sqlFindSpent, scope, p.Ref.RunID, p.Ref.AgentID, p.Key)
+		}
 		if err != nil {
 			return 0, err
 		}
-		if repeated {
+		if known {
 			return run.Key, p.repeated(digest)
 		}
 	}
 	if !found {
-		if p.Key != "" {
-			var digest []byte
-			spent, err := tx.Find(&digest, sqlFindSpent, scope, p.Ref.RunID, p.Ref.AgentID, p.Key)
-			if err != nil {
-				return 0, err
-			}
-			if spent {
-				return 0, p.repeated(digest)
-			}
-		}
 		run.State = NewState()
 	}
 	before := run.State

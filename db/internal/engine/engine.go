@@ -75,7 +75,8 @@ type Tx interface {
 
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
-	// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to.
+	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some, and the next call
+	// goes on behind them.
 	ForgetDeadOwners() error
 }
 

@@ -92,7 +92,7 @@ const (
 	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
 	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
 	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlAllOwners  = `SELECT id FROM owners`
+	sqlSomeOwners = `SELECT id FROM owners WHERE id > ? ORDER BY id LIMIT ?`
 	sqlDropOwner  = `DELETE FROM owners WHERE id = ?`
 )
 
@@ -151,11 +151,20 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
-// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
+// OwnersAtOnce is how many owners one transaction looks at. The next goes on behind them. A variable so that a test need not
+// make as many.
+var OwnersAtOnce = 256
+
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
 func (t *tx) ForgetDeadOwners() error {
 	var ids []int64
-	if err := t.Select(&ids, sqlAllOwners, nil); err != nil {
+	if err := t.Select(&ids, sqlSomeOwners, []any{t.engine.ownersLookedAt.Load(), OwnersAtOnce}); err != nil {
 		return err
+	}
+	if len(ids) < OwnersAtOnce {
+		t.engine.ownersLookedAt.Store(0)
+	} else {
+		t.engine.ownersLookedAt.Store(ids[len(ids)-1])
 	}
 	for _, id := range ids {
 		if life, err := t.Life(id); err != nil {
