@@ -582,3 +582,28 @@ func TestAGoroutineThatIsLeftBehindHarmsNobody(t *testing.T) {
 		t.Errorf("%d rows, and %d were said to be written", rows, done.Load())
 	}
 }
+
+func TestAMissingRowLeavesAStructZero(t *testing.T) {
+	_, d := openTable(t, numbers)
+	type row struct {
+		Name *string `db:"name"`
+		N    *int64  `db:"n"`
+	}
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		for _, before := range []row{{}, {Name: new("x"), N: new(int64(7))}} {
+			got := before
+			found, err := rx.Find(&got, "SELECT name, n FROM numbers WHERE name = 'none'")
+			if found || err != nil || got != (row{}) {
+				t.Errorf("found %v, %v: %+v", found, err, got)
+			}
+		}
+		n := 7
+		if found, err := rx.Find(&n, "SELECT n FROM numbers WHERE name = 'none'"); found || err != nil || n != 7 {
+			t.Errorf("found %v, %v: %d", found, err, n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -129,7 +129,7 @@ func (rx *Rx) Get(dest any, query string, args ...any) error {
 	return rx.engine.Get(dest, query, args)
 }
 
-// Find is Get for a row that may be missing: it reports whether there was one.
+// Find is Get for a row that may be missing: it reports whether there was one. Where there was none, a struct is zero.
 func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 	err := rx.Get(dest, query, args...)
 	if errors.Is(err, ErrNotFound) {

@@ -91,6 +91,9 @@ func TestARunKeepsItsParentAsLongAsBothAreHere(t *testing.T) {
 	if got := row(t, d, parentOf); got != "p" {
 		t.Errorf("the parent is %s", got)
 	}
+	if got := row(t, d, `SELECT count(*) FROM runs WHERE parent IS NOT NULL`); got != "1" {
+		t.Errorf("%s runs have a parent", got)
+	}
 	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "c", Records: []runs.Record{turn(0, "p"), ended("c", "a", runs.OutcomeSuccess, start)}}))
 	if got := row(t, d, parentOf); got != "p" {
 		t.Errorf("after its end the parent is %s", got)

@@ -19,8 +19,8 @@ func TestARunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
 	first, err := s.Begin(t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, first.Append(t.Context(), turn(0, "p"), turn(1, "q")))
-	if _, err := other.Begin(t.Context(), started("r", "a", start)); !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
-		t.Errorf("a second beginning gave %v", err)
+	if r, err := other.Begin(t.Context(), started("r", "a", start)); r != nil || !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
+		t.Errorf("a second beginning gave %v, %v", r, err)
 	}
 	if _, err := other.Resume(t.Context(), ref); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("a held run was taken up: %v", err)
@@ -56,6 +56,26 @@ func TestARunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
 	}
 	if _, err := s.Resume(t.Context(), runs.RunRef{RunID: "none"}); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of no run: %v", err)
+	}
+}
+
+func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	var held [3]*runs.Run
+	for i, agent := range []string{"a", "b", "c"} {
+		var err error
+		held[i], err = s.Begin(t.Context(), started("r", agent, start))
+		must(t, err)
+	}
+	must(t, held[0].Release(t.Context()))
+	must(t, held[1].End(t.Context(), runs.Termination{}))
+	var owned []string
+	leases := 0
+	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return errors.Join(rx.Select(&owned, `SELECT agent_id FROM runs WHERE owner_id IS NOT NULL`), rx.Get(&leases, `SELECT count(*) FROM leases`))
+	}))
+	if !slices.Equal(owned, []string{"c"}) || leases != 1 {
+		t.Errorf("the runs of %q have an owner, and there are %d leases", owned, leases)
 	}
 }
 

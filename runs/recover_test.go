@@ -121,12 +121,21 @@ func TestAdoptionPassesBy(t *testing.T) {
 
 func TestAdoptionOfManyRunsGivesAllTheSameTime(t *testing.T) {
 	clock := dbtest.NewClock(start)
-	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now, Observe: func(db.Observation) { clock.Advance(1) }})
+	turns := 0
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now, Observe: func(o db.Observation) {
+		clock.Advance(1)
+		if o.Write && o.Why == "adopt orphans" {
+			turns++
+		}
+	}})
 	s := runs.NewStore(d, runs.Options{})
 	for i := range 450 {
 		must(t, s.WriteStarted(t.Context(), started(fmt.Sprint(i), "a", start)))
 	}
 	adopt(t, s, 450)
+	if turns != 9 {
+		t.Errorf("it took %d turns of the writer, of 50 runs each", turns)
+	}
 	times := map[string]bool{}
 	for _, run := range list(t, s, "a") {
 		times[traces.FormatTime(*run.EndedAt)] = true

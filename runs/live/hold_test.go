@@ -79,6 +79,22 @@ func TestALiveRunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
 	}
 }
 
+func TestADetachedHoldIsNoProcesss(t *testing.T) {
+	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
+	tied := live.NewStore(d, live.Options{})
+	detached := live.NewStore(d, live.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}})
+	for id, s := range map[string]*live.Store{"tied": tied, "detached": detached} {
+		if _, err := s.Begin(ctx, live.Start{ID: id, SessionID: "s", Prompt: "p"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var owned []string
+	err := d.Read(ctx, "look", func(rx *db.Rx) error { return rx.Select(&owned, `SELECT run_id FROM live_runs WHERE owner_id IS NOT NULL`) })
+	if err != nil || !slices.Equal(owned, []string{"tied"}) {
+		t.Errorf("%q have an owner, %v", owned, err)
+	}
+}
+
 // Of one process that lives, one that is dead, and nobody at all.
 func TestRecoverFailsOnlyWhatTheDeadHeld(t *testing.T) {
 	ctx, path := t.Context(), dbtest.Path(t)

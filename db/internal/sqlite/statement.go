@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
@@ -214,12 +215,24 @@ func (s *session) getOnce(st *statement, dest any, args []any) error {
 		err = rows.GetContext(background, dest, args...)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
+		clearStruct(dest)
 		err = engine.ErrNotFound
 	}
 	if back := s.putBack(st); err == nil {
 		err = back
 	}
 	return err
+}
+
+// clearStruct zeroes a struct for which there was no row: sqlx has made its pointers point to zeros by then, which would be
+// taken for what stands in the file.
+func clearStruct(dest any) {
+	if _, scans := dest.(sql.Scanner); scans {
+		return
+	}
+	if v := reflect.ValueOf(dest); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
+		v.Elem().SetZero()
+	}
 }
 
 func (s *session) selectOnce(st *statement, dest any, args []any) error {
