@@ -222,6 +222,30 @@ func TestAFollowerHearsItemsGapsAndStatuses(t *testing.T) {
 	}
 }
 
+func TestBehindAGapComesWhatIsLeft(t *testing.T) {
+	_, d := openTable(t, bells, `INSERT INTO bells (key, name, rings, kept) VALUES (1, 'a', 7, 5), (2, 'b', 7, 8)`)
+	gap, cursor := hear(t, listen(t.Context(), d, 1, ""), 1)
+	same(t, "first", gap, []string{"a lost old rings"})
+	rest, _ := hear(t, listen(t.Context(), d, 1, cursor), 3)
+	same(t, "behind the gap", rest, []string{"a 5", "a 6", "a 7"})
+	gap, cursor = hear(t, listen(t.Context(), d, 2, ""), 1)
+	same(t, "where nothing is left", gap, []string{"b lost old rings"})
+	meanwhile(t, d, `UPDATE bells SET rings = 8 WHERE key = 2`)
+	rest, _ = hear(t, listen(t.Context(), d, 2, cursor), 1)
+	same(t, "behind that", rest, []string{"b 8"})
+}
+
+func TestAStatusComesBehindAllThatWasWrittenBefore(t *testing.T) {
+	_, d := openTable(t, bells, `INSERT INTO bells (key, name, rings, status) VALUES (1, 'a', 300, 'old')`)
+	got, cursor := hear(t, listen(t.Context(), d, 1, ""), 301)
+	if len(got) != 301 || got[299] != "a 300" || got[300] != "a is old" {
+		t.Errorf("the last of %d are %q", len(got), got[max(0, len(got)-3):])
+	}
+	meanwhile(t, d, `UPDATE bells SET rings = 301 WHERE key = 1`)
+	got, _ = hear(t, listen(t.Context(), d, 1, cursor), 1)
+	same(t, "behind it", got, []string{"a 301"})
+}
+
 func TestAFollowerOfManyHearsWhatComesToEach(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, bells)
@@ -241,6 +265,11 @@ func TestAFollowerOfManyHearsWhatComesToEach(t *testing.T) {
 	go meanwhile(t, d, `DELETE FROM bells WHERE name = 'a'`, `INSERT INTO bells (name, rings, status) VALUES ('c', 1, 'cracked')`)
 	got, _ = hear(t, all, 3)
 	same(t, "of one that goes and one that comes", got, []string{"a gone", "c 1", "c is cracked"})
+
+	all = listenAll(t.Context(), d)
+	go meanwhile(t, d, `DELETE FROM bells`)
+	got, _ = hear(t, all, 1) // the loop is left at the first that is gone
+	same(t, "of all that go", got, []string{"b gone"})
 }
 
 func TestFollowersEndWithTheirContextAndWithTheFile(t *testing.T) {

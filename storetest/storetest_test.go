@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"os"
 	"testing"
 
@@ -51,43 +52,56 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 	second := func(_ any, err error) error { return err }
 	third := func(_, _ any, err error) error { return err }
 	for what, err := range map[string]error{
-		"a run's id":            traces.WriteStarted(ctx, runs.Started{RunID: nul, AgentID: "a"}),
-		"a turn's parameters":   traces.AppendTurns(ctx, "a", "r", []runs.Turn{{Parameters: []byte(`{bad`)}}),
-		"a run's end":           traces.WriteEnded(ctx, runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Status: "success"}}),
-		"a run's parent":        traces.Append(ctx, runs.Batch{AgentID: "a", RunID: "r", Parent: runs.RunRef{AgentID: "a", RunID: "r"}, Records: []runs.Record{runs.Started{}}}),
-		"a run's status":        second(traces.Page(ctx, runs.Filter{Statuses: []runs.RunStatus{"x"}}, db.At{})),
-		"the beginning of runs": second(traces.Find(ctx, nul, 0)),
-		"a missing run":         second(traces.Get(ctx, runs.RunRef{AgentID: "a", RunID: "none"})),
-		"a run to resume":       second(traces.Resume(ctx, runs.RunRef{AgentID: "a", RunID: "none"})),
-		"a run to delete":       traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "none"}),
-		"a run's lines":         second(traces.CursorBefore(ctx, runs.RunRef{AgentID: "a", RunID: "none"}, -1)),
-		"a live run's id":       second(lives.CreateRunWithID(ctx, nul, "s", "p")),
-		"a live run's status":   second(lives.Page(ctx, live.Filter{Statuses: []live.RunStatus{"x"}}, db.At{})),
-		"a live run's event":    second(lives.Append(ctx, "none", live.Batch{Events: make([]live.Event, 1)})),
-		"a live run's key":      second(lives.Append(ctx, "none", live.Batch{Key: nul})),
-		"a live run's events":   second(lives.CursorBefore(ctx, "none", -1)),
-		"a missing live run":    second(lives.Append(ctx, "none", live.Batch{})),
-		"an event":              second(live.NewEvent([]byte("{bad"))),
-		"an agent's id":         registry.Save(ctx, agents.Entry{SessionID: nul, Thread: "t", Status: agents.Active}),
-		"an agent's status":     second(registry.Page(ctx, agents.Filter{Statuses: []agents.Status{"x"}}, db.At{})),
-		"a lease of a thread":   third(registry.TryLeaseThread(ctx, "t", agents.LeaseOptions{}, nil)),
-		"a checkpoint's id":     third(paused.Claim(ctx, nul)),
-		"a document":            paused.SaveDocument(ctx, "r", []byte("{bad")),
-		"a checkpoint's state":  second(paused.Page(ctx, checkpoints.Filter{State: "x"}, db.At{})),
-		"a missing checkpoint":  second(paused.Get(ctx, checkpoints.Ref{RunID: "none"})),
-		"a runtime's status":    second(runtimes.Page(ctx, workers.RuntimeFilter{Status: "x"}, db.At{})),
-		"a missing runtime":     second(runtimes.Get(ctx, "none")),
-		"a kind":                second(d.Reserve(ctx, "", "x", db.ReserveOptions{})),
-		"a name":                second(d.Reserve(ctx, "port", "", db.ReserveOptions{})),
-		"a time to live":        second(d.Reserve(ctx, "port", "x", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: -1}})),
-		"a detached lease":      second(d.Reserve(ctx, "port", "x", db.ReserveOptions{LeaseTerms: db.LeaseTerms{Detached: true}})),
-		"a limit":               second(d.Reservations(ctx, db.ReservationFilter{}, db.At{Limit: -1})),
-		"a cursor":              second(d.Reservations(ctx, db.ReservationFilter{}, db.At{After: "x"})),
-		"a store":               d.SetRetention(ctx, "", "nope", db.Policy{}),
-		"a policy":              d.SetRetention(ctx, "", db.StoreRuns, db.Policy{Age: -2}),
+		"a run's id":                    traces.WriteStarted(ctx, runs.Started{RunID: nul, AgentID: "a"}),
+		"a turn's parameters":           traces.AppendTurns(ctx, "a", "r", []runs.Turn{{Parameters: []byte(`{bad`)}}),
+		"a run's end":                   traces.WriteEnded(ctx, runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Status: "success"}}),
+		"a run's parent":                traces.Append(ctx, runs.Batch{AgentID: "a", RunID: "r", Parent: runs.RunRef{AgentID: "a", RunID: "r"}, Records: []runs.Record{runs.Started{}}}),
+		"a run's status":                second(traces.Page(ctx, runs.Filter{Statuses: []runs.RunStatus{"x"}}, db.At{})),
+		"the beginning of runs":         second(traces.Find(ctx, nul, 0)),
+		"a missing run":                 second(traces.Get(ctx, runs.RunRef{AgentID: "a", RunID: "none"})),
+		"a run to resume":               second(traces.Resume(ctx, runs.RunRef{AgentID: "a", RunID: "none"})),
+		"a run to delete":               traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "none"}),
+		"a run's lines":                 second(traces.CursorBefore(ctx, runs.RunRef{AgentID: "a", RunID: "none"}, -1)),
+		"a live run's id":               second(lives.CreateRunWithID(ctx, nul, "s", "p")),
+		"a live run's status":           second(lives.Page(ctx, live.Filter{Statuses: []live.RunStatus{"x"}}, db.At{})),
+		"a live run's event":            second(lives.Append(ctx, "none", live.Batch{Events: make([]live.Event, 1)})),
+		"a live run's key":              second(lives.Append(ctx, "none", live.Batch{Key: nul})),
+		"a live run's events":           second(lives.CursorBefore(ctx, "none", -1)),
+		"a missing live run":            second(lives.Append(ctx, "none", live.Batch{})),
+		"an event":                      second(live.NewEvent([]byte("{bad"))),
+		"an agent's id":                 registry.Save(ctx, agents.Entry{SessionID: nul, Thread: "t", Status: agents.Active}),
+		"an agent's status":             second(registry.Page(ctx, agents.Filter{Statuses: []agents.Status{"x"}}, db.At{})),
+		"a lease of a thread":           third(registry.TryLeaseThread(ctx, "t", agents.LeaseOptions{}, nil)),
+		"a checkpoint's id":             third(paused.Claim(ctx, nul)),
+		"a document":                    paused.SaveDocument(ctx, "r", []byte("{bad")),
+		"a checkpoint's state":          second(paused.Page(ctx, checkpoints.Filter{State: "x"}, db.At{})),
+		"a missing checkpoint":          second(paused.Get(ctx, checkpoints.Ref{RunID: "none"})),
+		"a runtime's status":            second(runtimes.Page(ctx, workers.RuntimeFilter{Status: "x"}, db.At{})),
+		"a missing runtime":             second(runtimes.Get(ctx, "none")),
+		"a kind":                        second(d.Reserve(ctx, "", "x", db.ReserveOptions{})),
+		"a name":                        second(d.Reserve(ctx, "port", "", db.ReserveOptions{})),
+		"a time to live":                second(d.Reserve(ctx, "port", "x", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: -1}})),
+		"a detached lease":              second(d.Reserve(ctx, "port", "x", db.ReserveOptions{LeaseTerms: db.LeaseTerms{Detached: true}})),
+		"a limit":                       second(d.Reservations(ctx, db.ReservationFilter{}, db.At{Limit: -1})),
+		"a cursor":                      second(d.Reservations(ctx, db.ReservationFilter{}, db.At{After: "x"})),
+		"whom of runs to follow":        told(traces.FollowAll(ctx, runs.Filter{Statuses: []runs.RunStatus{"x"}})),
+		"whom of live runs to follow":   told(lives.FollowAll(ctx, live.Filter{Statuses: []live.RunStatus{"x"}})),
+		"whom of agents to follow":      told(registry.FollowAll(ctx, agents.Filter{Statuses: []agents.Status{"x"}})),
+		"whom of checkpoints to follow": told(paused.FollowAll(ctx, checkpoints.Filter{State: "x"})),
+		"whom of runtimes to follow":    told(runtimes.FollowAll(ctx, workers.RuntimeFilter{Status: "x"})),
+		"a store":                       d.SetRetention(ctx, "", "nope", db.Policy{}),
+		"a policy":                      d.SetRetention(ctx, "", db.StoreRuns, db.Policy{Age: -2}),
 	} {
 		if !errors.Is(err, db.ErrInvalid) && !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 			t.Errorf("%s: %v; the hint is %q", what, err, db.Hint(err))
 		}
 	}
+}
+
+// told is the error that a follower is told at once.
+func told[T any](items iter.Seq2[T, error]) error {
+	for _, err := range items {
+		return err
+	}
+	return nil
 }
