@@ -89,7 +89,9 @@ func TestADetachedHoldIsNoProcesss(t *testing.T) {
 		}
 	}
 	var owned []string
-	err := d.Read(ctx, "look", func(rx *db.Rx) error { return rx.Select(&owned, `SELECT run_id FROM live_runs WHERE owner_id IS NOT NULL`) })
+	err := d.Read(ctx, "look", func(rx *db.Rx) error {
+		return rx.Select(&owned, `SELECT run_id FROM live_runs WHERE owner_id IS NOT NULL`)
+	})
 	if err != nil || !slices.Equal(owned, []string{"tied"}) {
 		t.Errorf("%q have an owner, %v", owned, err)
 	}
