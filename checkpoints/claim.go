@@ -41,7 +41,9 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // such run, or somebody else was faster. Of any number of calls, in any number of processes, one gets it. An older claim
 // on the run, of a time before it paused again, ends with that.
 //
-// A run whose document can't be read is ErrCorrupt, each time, and stays where it is.
+// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does one that was imported, and that the
+// old program went on with after something was done to it here: that is ErrConflict until somebody decides with
+// migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	err = s.db.Write(ctx, opClaim, func(tx *db.Tx) error {
 		claim, ok, err = s.ClaimTx(tx, runID)
@@ -64,7 +66,8 @@ const (
 
 const (
 	sqlFindPaused = `SELECT c.id, c.checksum, c.problem, d.document,
-    (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older
+    (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
+    (SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL) AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.
@@ -76,7 +79,8 @@ WHERE id = ? AND state = 'paused' RETURNING epoch`
 // paused is a waiting run as Claim needs it.
 type paused struct {
 	documents.Stored
-	Older *int64 `db:"older"` // row of the claim that ends with this one
+	Older     *int64  `db:"older"`     // row of the claim that ends with this one
+	Contested *string `db:"contested"` // what the old program did to the run since it was imported
 }
 
 // ClaimTx is Claim inside a transaction. The claim holds once that is committed.
@@ -97,6 +101,9 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 	if err := found.Refusal(); err != nil {
 		return nil, corrupt(err)
 	}
+	if found.Contested != nil {
+		return nil, contested(runID, *found.Contested)
+	}
 	lease, err := tx.GrantLease(db.LeaseTerms{TTL: s.ttl})
 	if err != nil {
 		return nil, err
@@ -110,6 +117,14 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 	c.remember(&tx.Rx, lease)
 	args := append([]any{db.Nanos(c.ClaimedAt)}, lease.Values()...)
 	return c, tx.Get(&c.Epoch, sqlClaim, append(args, found.ID)...)
+}
+
+// contested is the error of a claim on a run over which there is a conflict with the old program.
+func contested(runID, reason string) error {
+	return &db.Error{
+		Op: opClaim, Entity: "checkpoint", ID: runID, Err: fmt.Errorf("%w: %s", db.ErrConflict, reason),
+		Hint: "decide whose version counts: migrate imports resolve, with --take old or --take ours",
+	}
 }
 
 // remember keeps what Keep needs.

@@ -25,6 +25,9 @@ var Checksums = []Checksum{
 	{Table: "imports", Column: "checksum", Covered: []string{
 		"source", "began_at", "ended_at", "pid", "user", "program", "outcome", "counts", "files", "error",
 	}},
+	{Table: "import_conflicts", Column: "checksum", Covered: []string{
+		"scope", "kind", "entity_id", "source", "path", "import", "reason", "found_at", "decided_at", "taken", "pid", "user", "program",
+	}},
 	{Table: "live_copies", Column: "checksum", Covered: []string{"run", "source", "path", "position"}},
 	{Table: "quarantine", Column: "checksum", Covered: []string{
 		"scope", "source", "path", "byte_offset", "what", "reason", "entity_group", "entity_id", "found_at",

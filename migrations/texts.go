@@ -114,6 +114,10 @@ var TextColumns = []Texts{
 		Words: []string{"program", "outcome", "counts", "files"},
 	},
 	{
+		Table: "import_conflicts", Key: []string{"id"}, Plain: []string{"reason"}, Names: []string{"path", "entity_id", "user"},
+		Words: []string{"kind", "taken", "program"},
+	},
+	{
 		Table: "import_files", Key: []string{"source", "path"}, JSON: []string{"tail"}, Names: []string{"path", "entity_group", "entity_id"},
 		Words: []string{"state", "prefix_sha256", "records"},
 		Run:   `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_id = ?`,

@@ -21,7 +21,12 @@ is missing; a file with an older schema is migrated only with --up. KIND is ` + 
 
 DIR is never changed. Of what lies in it only regular files are read, and links out of it are followed only with --follow-links. An import can be stopped and run again at any point; run twice it adds nothing, and a tree that has
 grown is picked up where it was. What can't be read goes into quarantine with its file, offset, reason and bytes; then, or
-when something differs from what is in the file and was left as it is, the exit code is 3.`,
+when something differs from what is in the file and was left as it is, the exit code is 3.
+
+What the old program did since an import is done here, too: an agent or a checkpoint that it has changed, claimed, finished or
+removed, and that was not touched here, is changed, claimed or gone here. One that was touched here is named, and stays as it is
+until somebody decides with imports resolve; a checkpoint can't be claimed before that. So once a move is over, don't import
+a folder again whose files you have removed.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
 		RunE:              func(c *cobra.Command, args []string) error { return a.importTrees(c.Context(), args[0], args[1], f) },

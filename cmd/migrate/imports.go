@@ -12,7 +12,14 @@ import (
 )
 
 func (a *app) importsCommand() *cobra.Command {
-	return group("imports", "See which trees were imported, by whom, and what came of it", a.importsListCommand(), a.importsShowCommand())
+	return group("imports", "See which trees were imported, by whom, and what came of it; decide conflicts with the old program",
+		a.importsListCommand(), a.importsShowCommand(), a.importsConflictsCommand(), a.importsResolveCommand())
+}
+
+// importAnswer is the shape of imports show --json.
+type importAnswer struct {
+	legacy.Entry
+	Conflicts []legacy.Conflict `json:"conflicts" doc:"that this import was the first to find, decided ones included; at most 1,000"`
 }
 
 func (a *app) importsListCommand() *cobra.Command {
@@ -74,8 +81,12 @@ func (a *app) importsShow(ctx context.Context, id int64) error {
 		if err != nil {
 			return err
 		}
+		conflicts, err := legacy.ConflictsOf(ctx, d, id)
+		if err != nil {
+			return err
+		}
 		if a.json {
-			return a.printJSON(e)
+			return a.printJSON(importAnswer{Entry: e, Conflicts: append([]legacy.Conflict{}, conflicts...)})
 		}
 		facts := [][2]string{
 			{"id", strconv.FormatInt(e.ID, 10)},
@@ -93,6 +104,9 @@ func (a *app) importsShow(ctx context.Context, id int64) error {
 		}...)
 		if e.Error != "" {
 			facts = append(facts, [2]string{"error", e.Error})
+		}
+		for _, c := range conflicts {
+			facts = append(facts, [2]string{"conflict", conflictLine(c)})
 		}
 		if err := a.printFacts(facts...); err != nil || len(e.Counts) == 0 {
 			return err

@@ -166,6 +166,7 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 	}{
 		{"in quarantine", quarantineRemarks(answer.Quarantined)},
 		{"differs", answer.Differs},
+		{"followed", answer.Followed},
 		{"left out", answer.LeftOut},
 		{"kept apart", answer.Apart},
 		{"ignored", answer.Ignored},

@@ -33,6 +33,7 @@ func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
 const (
 	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	sqlByRow     = SQLRow + `WHERE a.scope = ? AND a.id = ?`
+	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.scope = ? AND a.id = ?`
 	sqlRemoveRow = `DELETE FROM agents WHERE scope = ? AND id = ?`
 	sqlIDsAfter  = `SELECT session_id FROM agents WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
 )
@@ -58,6 +59,16 @@ func (t Table) TOML(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	return s.TOML(), true, nil
+}
+
+// Untouched reports whether a record is there, put aside or not, and was never written since it was added, nor made the holder
+// of a thread.
+func (t Table) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err == nil && ok {
+		_, err = rx.Find(&untouched, sqlUntouched, scope, row)
+	}
+	return untouched, err
 }
 
 // Remove takes a record out with all that belongs to it.

@@ -34,6 +34,7 @@ func (n Number) parts() (id int64, state string) {
 const (
 	sqlFindRow   = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
 	sqlDocument  = `SELECT d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
+	sqlUntouched = `SELECT changes = 1 AND epoch IS NULL FROM checkpoints WHERE id = ? AND state = ?` // the epoch: of a claim before changes were counted
 	sqlRemoveRow = `DELETE FROM checkpoints WHERE id = ? AND state = ?`
 	sqlRunsAfter = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND (run_id, state) > (?, ?) ORDER BY run_id, state LIMIT ?`
 )
@@ -79,6 +80,14 @@ func (t Table) Put(tx *db.Tx, state, runID string, document []byte) (Number, err
 	r.State, r.SavedAt = state, db.Nanos(tx.Now())
 	id, err := r.Put(tx, scope, document)
 	return numberOf(id, state), err
+}
+
+// Untouched reports whether a document is there in the state in which it was added, and was never saved, claimed or given back
+// since.
+func (t Table) Untouched(rx *db.Rx, n Number) (untouched bool, err error) {
+	id, state := n.parts()
+	_, err = rx.Find(&untouched, sqlUntouched, id, state)
+	return untouched, err
 }
 
 // Remove takes a document out.

@@ -44,7 +44,37 @@ CREATE TABLE imports (
 -- The foreign key, and the list of a tree.
 CREATE INDEX imports_by_source ON imports (source, id);
 
+-- What the old program and this one both went on with, and a person decides about: what is not decided is not claimable. Those
+-- that are decided stay, and say by whom.
+-- +goose StatementBegin
+CREATE TABLE import_conflicts (
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,                        -- number of the conflict
+    scope      INTEGER NOT NULL REFERENCES scopes (id),                           -- the scope of the tree
+    kind       TEXT    NOT NULL CHECK (kind IN ('agents', 'checkpoints')),        -- the kind of the tree
+    entity_id  TEXT    NOT NULL,                                                  -- the agent, or the run that paused
+    source     INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
+    path       BLOB    NOT NULL CHECK (length(path) > 0),                         -- its file, or one of them, below the tree's root, in the bytes of the file system
+    import     INTEGER NOT NULL REFERENCES imports (id) ON DELETE CASCADE,        -- the import that found it first
+    reason     TEXT    NOT NULL,                                                  -- what the old program did, for people
+    found_at   INTEGER NOT NULL,                                                  -- Unix nanoseconds
+    decided_at INTEGER,                                                           -- Unix nanoseconds; NULL: not decided
+    taken      TEXT CHECK (taken IN ('old', 'ours')),                              -- whose was taken; NULL: not decided
+    pid        INTEGER,                                                           -- process that decided; NULL: not decided
+    user       TEXT,                                                              -- name or number of the user whose process it was; NULL: not decided
+    program    TEXT,                                                              -- name and version of the program; NULL: not decided
+    checksum   INTEGER,                                                           -- CRC-32C of the columns before it but id; NULL: changed by hand
+    CHECK ((decided_at IS NULL) = (taken IS NULL) AND (taken IS NULL) = (pid IS NULL) AND (pid IS NULL) = (user IS NULL) AND (user IS NULL) = (program IS NULL))
+) STRICT;
+-- +goose StatementEnd
+-- What a claim asks, and the list of what is open.
+CREATE UNIQUE INDEX import_conflicts_open ON import_conflicts (scope, kind, entity_id, source) WHERE decided_at IS NULL;
+-- The foreign key, and the conflicts of a tree.
+CREATE INDEX import_conflicts_by_source ON import_conflicts (source, id);
+-- The foreign key, and the conflicts that an import found.
+CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
+
 -- +goose Down
+DROP TABLE import_conflicts;
 DROP TABLE imports;
 DROP TABLE live_copies;
 ALTER TABLE live_append_keys DROP COLUMN checksum;

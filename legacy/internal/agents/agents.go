@@ -108,6 +108,11 @@ func isAgentID(id string) bool {
 	return id != "" && len(id) <= db.MaxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
+// Forms is the one file that an entry has.
+func (kind) Forms(path string) []string { return []string{path} }
+
+func (kind) Once() bool { return false }
+
 func (kind) Path(e tree.Entity) (path, problem string) {
 	path = e.ID + entryExtension
 	if len(path) > tree.MaxName {
@@ -155,3 +160,5 @@ func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
 		}
 	}
 }
+
+func (s store) Untouched(rx *db.Rx, row int64) (bool, error) { return s.table.Untouched(rx, row) }

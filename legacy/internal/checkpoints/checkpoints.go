@@ -104,6 +104,21 @@ func (kind) Identities(path string, _ any, _ func(path string) bool) []tree.Enti
 
 func (kind) Own(path string, _ any) tree.Entity { return checkpointAt(path) }
 
+// Forms are the two files of a run. Those of the run "" need not be checkpoints, and each is for itself.
+func (kind) Forms(path string) []string {
+	run := checkpointAt(path).ID
+	if run == "" {
+		return []string{path}
+	}
+	claimed, waiting := run+checkpointExtensions[paused.Claimed], run+checkpointExtensions[paused.Paused]
+	if len(claimed) > tree.MaxName {
+		return []string{waiting} // which the old program can't claim
+	}
+	return []string{claimed, waiting}
+}
+
+func (kind) Once() bool { return true }
+
 func (kind) Path(e tree.Entity) (path, problem string) {
 	path = e.ID + checkpointExtensions[e.Group]
 	switch {
@@ -164,4 +179,8 @@ func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
 			}
 		}
 	}
+}
+
+func (s store) Untouched(rx *db.Rx, row int64) (bool, error) {
+	return s.table.Untouched(rx, paused.Number(row))
 }

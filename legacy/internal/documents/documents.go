@@ -28,6 +28,11 @@ type Kind interface {
 	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
 	// Own is the thing that the document at path says it is.
 	Own(path string, value any) tree.Entity
+	// Forms are the paths, that of a file among them, at which the old program keeps one thing in turn, one a state.
+	Forms(path string) []string
+	// Once reports whether a thing is to be worked on once: then what both programs went on with is for a person to decide,
+	// also where it is gone from both.
+	Once() bool
 	// Path is where a thing that came from no file belongs, and why it can't be there ("" if it can).
 	Path(e tree.Entity) (path, problem string)
 	// Title names a thing to people.
@@ -50,6 +55,8 @@ type Store interface {
 	// Put adds a thing; db.ErrInvalid says that it can't be taken.
 	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
 	Remove(tx *db.Tx, row int64) error
+	// Untouched reports whether a row is there and nothing was done to it but to add it; what its text is says Text.
+	Untouched(rx *db.Rx, row int64) (bool, error)
 	// All gives the things of the scope for an export.
 	All(ctx context.Context) iter.Seq2[tree.Entity, error]
 }
@@ -68,6 +75,7 @@ type File struct {
 	value  any
 	reason string // why it is no document, or can't be read
 	unread bool   // it can't even be read
+	gone   bool   // there is no such file; then it can't be read either
 	flaw   string // why the old program can't read it
 }
 
@@ -79,7 +87,7 @@ func ReadFile(k Kind, root tree.Folder, path string) *File {
 	f := &File{path: path}
 	text, err := root.Read(path, maxDocument)
 	if err != nil {
-		f.reason, f.unread = root.Why(path, err), true
+		f.reason, f.unread, f.gone = root.Why(path, err), true, root.Lacks(path)
 		return f
 	}
 	f.text, f.sum = text, sumOf(text)
@@ -110,11 +118,6 @@ type document struct {
 
 func (l Layout) document(t *tree.Tree, path string) *document {
 	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
-}
-
-// Read sends a document as one piece.
-func (l Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
-	return send(l.document(t, path))
 }
 
 // claimed tells whether the tree has a file at path.

@@ -12,27 +12,8 @@ import (
 // whole marks a thing that is one document in the ledger, where a trace has the sequence of its last line.
 const whole = 0
 
-// Path is where the document lies in its tree.
-func (f *document) Path() string { return f.path }
-
-// Held is how much memory the document takes.
-func (f *document) Held() int { return len(f.text) }
-
 // Progress is one file.
 func (f *document) Progress() (files, bytes int64) { return 1, int64(len(f.text)) }
-
-// Known counts a file that is as it was and was taken.
-func (f *document) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	if f.reason != "" || f.tree.Unread {
-		return false, nil
-	}
-	row, err := f.tree.Source.File(rx, f.path)
-	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, f.sum) {
-		return false, err
-	}
-	f.countFile(part)
-	return true, f.same(rx, row, part)
-}
 
 // same counts a file that is as it was, and names again what is in quarantine of it.
 func (f *document) same(rx *db.Rx, row *tree.Row, part *tree.Part) error {
@@ -51,103 +32,128 @@ func (f *document) same(rx *db.Rx, row *tree.Row, part *tree.Part) error {
 	return f.tree.NameAside(rx, f.path, part)
 }
 
-// Take takes the file.
-func (f *document) Take(tx *db.Tx, part *tree.Part) error {
-	f.countFile(part)
-	b := &taking{document: f, source: f.tree.Source, tx: tx, part: part}
-	row, err := b.source.File(&tx.Rx, f.path)
-	switch {
-	case err != nil:
-		return err
-	case f.reason != "":
-		return b.undecodable(f.reason, row)
-	case row != nil && bytes.Equal(row.PrefixSHA256, f.sum):
-		if err := b.source.Release(tx, f.path, 0, tree.WhatFile); err != nil { // it could not be read meanwhile
-			return err
-		}
-		return b.same(&tx.Rx, row, part)
-	case row == nil:
-		return b.take(false)
-	}
-	return b.changed(row)
-}
-
-// A taking is one document in one transaction.
+// A taking is one thing in one transaction.
 type taking struct {
-	*document
+	*thing
 	source tree.Source
 	tx     *db.Tx
 	part   *tree.Part
 }
 
-func (b *taking) add(column func(*tree.Count) *int64) { b.document.add(b.part, column) }
+// Take takes the thing.
+func (th *thing) Take(tx *db.Tx, part *tree.Part) error {
+	b := &taking{thing: th, source: th.tree.Source, tx: tx, part: part}
+	rows, err := th.rows(&tx.Rx)
+	if err != nil {
+		return err
+	}
+	for form, f := range th.files {
+		if f.gone {
+			continue
+		}
+		f.countFile(part)
+		if f.reason != "" {
+			if err := b.undecodable(f, f.reason, rows[form]); err != nil {
+				return err
+			}
+		}
+	}
+	was := imported(rows)
+	switch {
+	case !th.anyMoved(rows):
+		err = b.same(rows)
+	case was != nil && (was.State == tree.StateTaken || th.kind.Once()):
+		err = b.follow(rows)
+	default:
+		err = b.begin(rows)
+	}
+	if err != nil {
+		return err
+	}
+	return th.nameConflict(&tx.Rx, rows, part) // of what was: a conflict that is settled isn't open
+}
+
+// same counts the files of a thing that is as it was.
+func (b *taking) same(rows []*tree.Row) error {
+	for form, f := range b.files {
+		if f.reason != "" {
+			continue
+		}
+		if err := b.source.Release(b.tx, f.path, 0, tree.WhatFile); err != nil { // it could not be read meanwhile
+			return err
+		}
+		if err := f.same(&b.tx.Rx, rows[form], b.part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin takes a thing of which nothing is here that came from this folder.
+func (b *taking) begin(rows []*tree.Row) error {
+	for form, f := range b.files {
+		row := rows[form]
+		switch {
+		case f.gone && row != nil && (row.State == tree.StateShared || !b.isGone()):
+			if err := errors.Join(b.source.ReleaseFile(b.tx, f.path), b.source.Forget(b.tx, f.path)); err != nil {
+				return err
+			}
+		case f.reason != "":
+		case row != nil && !b.moved(form, rows):
+			if err := f.same(&b.tx.Rx, row, b.part); err != nil {
+				return err
+			}
+		default:
+			if err := errors.Join(b.source.Forget(b.tx, f.path), b.take(f, false)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // undecodable puts a file that is no document into quarantine, with its bytes. What was taken from it earlier stays: a
 // damaged source is no reason to lose it.
-func (b *taking) undecodable(reason string, row *tree.Row) error {
-	if b.unread {
+func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
+	if f.unread {
 		b.part.Files.Unreadable++
 	} else {
 		b.part.CountAll(tree.Tally{tree.Undecodable: 1}, tree.Quarantine)
 	}
 	if row != nil {
-		b.part.Differ(b.path, "the file was a document when it was imported, which stays: "+reason)
+		b.part.Differ(f.path, "the file was a document when it was imported, which stays: "+reason)
 	}
-	q, there, err := b.source.Quarantined(&b.tx.Rx, b.path, 0, tree.WhatFile)
-	if err == nil && there && (q.Reason != reason || q.Bytes != int64(len(b.text))) {
-		there, err = false, b.source.Release(b.tx, b.path, 0, tree.WhatFile)
+	q, there, err := b.source.Quarantined(&b.tx.Rx, f.path, 0, tree.WhatFile)
+	if err == nil && there && (q.Reason != reason || q.Bytes != int64(len(f.text))) {
+		there, err = false, b.source.Release(b.tx, f.path, 0, tree.WhatFile)
 	}
 	if err == nil && !there {
-		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: b.path, What: tree.WhatFile, Reason: reason, Raw: b.text})
+		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: f.path, What: tree.WhatFile, Reason: reason, Raw: f.text})
 	}
 	b.part.Aside(q)
 	return err
 }
 
-// changed takes a file that differs from what was imported, unless ours was touched since.
-func (b *taking) changed(row *tree.Row) error {
-	known := row.State == tree.StateTaken
-	if known {
-		untouched, err := b.untouched(row)
-		if err != nil {
-			return err
-		}
-		if !untouched {
-			b.part.Files.Changed++
-			b.add(tree.Changed)
-			b.part.Differ(b.path, fmt.Sprintf(
-				"the file has changed, and %s was written to or removed here since it was imported: ours stays", b.kind.Title(row.Entity())))
-			return nil
-		}
-		if err := b.store.Remove(b.tx, *row.EntityRow); err != nil {
-			return err
-		}
-	}
-	if err := b.source.Forget(b.tx, b.path); err != nil {
-		return err
-	}
-	return b.take(known)
-}
-
-// untouched reports whether what the file became is still what was imported.
-func (b *taking) untouched(row *tree.Row) (bool, error) {
-	text, ok, err := b.store.Text(&b.tx.Rx, *row.EntityRow)
-	return ok && bytes.Equal(sumOf(text), row.PrefixSHA256), err
-}
-
 // take finds out what the file is, and adds it. An id that another file of the tree holds is passed over; one that is here
 // from elsewhere is never joined: with the same text the file is here already, with other text it is refused.
-func (b *taking) take(known bool) error {
-	if err := b.source.ReleaseFile(b.tx, b.path); err != nil {
+func (b *taking) take(f *document, known bool) error {
+	if err := b.source.ReleaseFile(b.tx, f.path); err != nil {
 		return err
 	}
-	for _, e := range b.kind.Identities(b.path, b.value, b.claimed) {
+	for _, e := range b.kind.Identities(f.path, f.value, f.claimed) {
 		row, taken, err := b.store.Row(&b.tx.Rx, e)
 		if err != nil {
 			return err
 		}
 		if !taken {
-			return b.put(e, known)
+			elsewhere, err := b.fromElsewhere(f)
+			if err != nil {
+				return err
+			}
+			if elsewhere {
+				return b.refuse(f, e, fromElsewhere)
+			}
+			return b.put(f, e, known)
 		}
 		held, ok, err := b.source.Holder(&b.tx.Rx, e, row)
 		if err != nil {
@@ -160,20 +166,43 @@ func (b *taking) take(known bool) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(text, b.text) {
+		if bytes.Equal(text, f.text) {
 			b.part.Files.Already++
-			b.add(tree.Already)
-			return b.note(e, tree.StateShared, &row)
+			f.add(b.part, tree.Already)
+			return b.note(f, e, tree.StateShared, &row)
 		}
-		return b.refuse(e, "is here already, from elsewhere and with other contents; import this tree into a scope of its own")
+		return b.refuse(f, e, fromElsewhere)
 	}
-	return b.refuse(b.kind.Own(b.path, b.value), "is what another file of the tree became")
+	return b.refuse(f, b.kind.Own(f.path, f.value), "is what another file of the tree became")
 }
 
-func (b *taking) put(e tree.Entity, known bool) error {
-	row, err := b.store.Put(b.tx, e, b.value, b.text)
+const fromElsewhere = "is here already, from elsewhere and with other contents; import this tree into a scope of its own"
+
+// fromElsewhere reports whether the thing is here in another of its states, and did not come from this folder.
+func (b *taking) fromElsewhere(f *document) (bool, error) {
+	for _, other := range b.files {
+		if other == f {
+			continue
+		}
+		e := b.kind.Own(other.path, other.value)
+		row, there, err := b.store.Row(&b.tx.Rx, e)
+		if err != nil {
+			return false, err
+		}
+		if !there {
+			continue
+		}
+		if held, ok, err := b.source.Holder(&b.tx.Rx, e, row); err != nil || !ok || held.Source != b.source.ID {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+func (b *taking) put(f *document, e tree.Entity, known bool) error {
+	row, err := b.store.Put(b.tx, e, f.value, f.text)
 	if errors.Is(err, db.ErrInvalid) {
-		return b.undecodable(err.Error(), nil)
+		return b.undecodable(f, err.Error(), nil)
 	}
 	if err != nil {
 		return err
@@ -185,42 +214,42 @@ func (b *taking) put(e tree.Entity, known bool) error {
 	} else {
 		b.part.Files.New++
 	}
-	if b.flaw != "" {
+	if f.flaw != "" {
 		column = tree.Quarantine
-		if err := b.source.PutAside(b.tx, b.part, tree.Finding{Path: b.path, What: tree.WhatLine, Reason: b.flaw, Whose: &e, Raw: b.text}); err != nil {
+		if err := b.source.PutAside(b.tx, b.part, tree.Finding{Path: f.path, What: tree.WhatLine, Reason: f.flaw, Whose: &e, Raw: f.text}); err != nil {
 			return err
 		}
 	}
-	b.add(column)
-	if own := b.kind.Own(b.path, b.value); own != e {
+	f.add(b.part, column)
+	if own := b.kind.Own(f.path, f.value); own != e {
 		err := b.source.PutAside(b.tx, b.part, tree.Finding{
-			Path: b.path, What: tree.WhatName, Whose: &own,
+			Path: f.path, What: tree.WhatName, Whose: &own,
 			Reason: fmt.Sprintf("it says that it is %s, which belongs into another file; kept as %s", b.kind.Title(own), b.kind.Title(e)),
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return b.note(e, tree.StateTaken, &row)
+	return b.note(f, e, tree.StateTaken, &row)
 }
 
 // refuse puts a document that can't be taken under any id into quarantine, with its bytes.
-func (b *taking) refuse(e tree.Entity, reason string) error {
+func (b *taking) refuse(f *document, e tree.Entity, reason string) error {
 	b.part.Files.Refused++
-	b.add(tree.Quarantine)
+	f.add(b.part, tree.Quarantine)
 	err := b.source.PutAside(b.tx, b.part, tree.Finding{
-		Path: b.path, What: tree.WhatConflict, Reason: b.kind.Title(e) + " " + reason, Whose: &e, Raw: b.text,
+		Path: f.path, What: tree.WhatConflict, Reason: b.kind.Title(e) + " " + reason, Whose: &e, Raw: f.text,
 	})
 	if err != nil {
 		return err
 	}
-	return b.note(e, tree.StateRefused, nil)
+	return b.note(f, e, tree.StateRefused, nil)
 }
 
 // note writes the file's row of the ledger.
-func (b *taking) note(e tree.Entity, state string, row *int64) error {
+func (b *taking) note(f *document, e tree.Entity, state string, row *int64) error {
 	return b.source.Put(b.tx, &tree.Row{
-		Path: []byte(b.path), State: state, EntityGroup: e.Group, EntityID: e.ID, EntityRow: row, LastSequence: whole,
-		Size: int64(len(b.text)), Consumed: int64(len(b.text)), PrefixSHA256: b.sum, Records: tree.Tally{b.noun(b.kind): 1}.String(),
+		Path: []byte(f.path), State: state, EntityGroup: e.Group, EntityID: e.ID, EntityRow: row, LastSequence: whole,
+		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: tree.Tally{f.noun(b.kind): 1}.String(),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -45,14 +46,17 @@ func (t *Tree) importAll(ctx context.Context) error {
 
 // bringIn takes the files and all that belongs to the tree as a whole.
 func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
-	err := t.measure()
+	var err error
+	if t.folder, err = os.Stat(t.Root); err == nil {
+		err = t.measure()
+	}
 	if err == nil {
 		err = t.takeAll(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if t.Report.Files.Gone, err = t.Source.gone(ctx, t.DB, t.Root); err != nil {
+	if err := t.takeGone(ctx); err != nil {
 		return err
 	}
 	if l, ok := t.layout.(Finisher); ok {
@@ -82,11 +86,7 @@ func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
 		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
 			return err
 		}
-		lease, err = t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
-		if held, ok := errors.AsType[*db.ReservedError](err); ok {
-			return t.busy(held.Holder)
-		}
-		if err != nil {
+		if lease, err = t.reserve(tx); err != nil {
 			return err
 		}
 		if t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx); err != nil {
@@ -97,12 +97,72 @@ func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
 	return lease, err
 }
 
+// reserve takes the lease of the source.
+func (t *Tree) reserve(tx *db.Tx) (*db.Lease, error) {
+	lease, err := t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
+	if held, ok := errors.AsType[*db.ReservedError](err); ok {
+		err = t.busy(held.Holder)
+	}
+	return lease, err
+}
+
 // busy says who imports the folder.
 func (t *Tree) busy(holder db.Reservation) error {
 	return &db.Error{
 		Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID}, Hint: "wait until that import has ended",
 		Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program, holder.ReservedAt.Format(time.RFC3339)),
 	}
+}
+
+// A Follower is a Layout whose things go here when they are gone in the folder.
+type Follower interface {
+	// Gone is the piece of a file that was imported and is not in the folder any more; nil if nothing is to be done.
+	Gone(t *Tree, path string) Piece
+}
+
+// takeGone goes through the files that were imported once and are gone.
+func (t *Tree) takeGone(ctx context.Context) error {
+	follower, follows := t.layout.(Follower)
+	for after := []byte{}; ; {
+		var paths [][]byte
+		err := t.DB.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
+			paths = nil
+			return rx.Select(&paths, sqlPathsAfter, t.Source.ID, after, maxPieces)
+		})
+		if err != nil || len(paths) == 0 {
+			return err
+		}
+		gone := GoneFrom(t.Root, paths)
+		t.Report.Files.Gone += int64(len(gone))
+		var batch []Piece
+		for _, path := range gone {
+			if !follows {
+				break
+			}
+			if p := follower.Gone(t, string(path)); p != nil {
+				batch = append(batch, p)
+			}
+		}
+		if err := t.stillThere(); err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			if err := t.commit(ctx, batch); err != nil {
+				return err
+			}
+		}
+		after = paths[len(paths)-1]
+	}
+}
+
+// stillThere says in an error that the folder itself is gone, or another one came into its place, a file system that was
+// unmounted for one: then nothing can be said of its files.
+func (t *Tree) stillThere() error {
+	now, err := os.Stat(t.Root)
+	if err == nil && !os.SameFile(t.folder, now) {
+		err = fmt.Errorf("%s is not the folder any more that it was when the import began", Shown(t.Root))
+	}
+	return err
 }
 
 // takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's writes the one before it.

@@ -117,16 +117,19 @@ type Tree struct {
 	Unread bool
 	// Aside says that anything of the source is in quarantine from an earlier import.
 	Aside bool
+	// Sent are the files that were sent with another, and are still to be met. It is the reader's.
+	Sent map[string]struct{}
 	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.
 	Report *Part
 
 	layout Layout
+	folder os.FileInfo // that of the root when an import began
 	at     Progress
 	entry  entry // of the journal
 }
 
 func openTree(d *db.DB, l Layout, dir string, o Options) (*Tree, error) {
-	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
+	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, Sent: map[string]struct{}{}, layout: l}
 	var err error
 	if t.Dir, err = OpenFolder(dir, o); err == nil {
 		t.Folder, err = l.Root(t.Dir)

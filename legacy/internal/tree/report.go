@@ -1,6 +1,9 @@
 package tree
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
 type Report struct {
@@ -14,6 +17,8 @@ type Report struct {
 	Quarantined []Quarantined `json:"quarantined"`
 	// Differs names what differs between folder and file and was left as it is.
 	Differs []Remark `json:"differs"`
+	// Followed names what the old program has claimed, finished or removed since it was imported, and so is here now.
+	Followed []Remark `json:"followed"`
 	// LeftOut names what an export could not write, or wrote without being able to say all of it.
 	LeftOut []Remark `json:"left_out"`
 	// Apart names files whose records went into a scope of their own, since the tree has other records under their ids.
@@ -49,7 +54,7 @@ type Files struct {
 	Refused    int64 `json:"refused"`    // their id is there from elsewhere with other content: in quarantine
 	Unreadable int64 `json:"unreadable"` // could not be read, or not to the end
 	Ignored    int64 `json:"ignored"`    // not read by the old program either
-	Gone       int64 `json:"gone"`       // imported before and no longer in the folder; what was imported stays
+	Gone       int64 `json:"gone"`       // imported before and no longer in the folder; what was imported of runs, workers and live runs stays
 	Bytes      int64 `json:"bytes"`      // of the files read
 }
 
@@ -74,7 +79,7 @@ type Part struct{ Report }
 func newPart(kind, scope, source string) *Part {
 	return &Part{Report{
 		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
-		Quarantined: []Quarantined{}, Differs: []Remark{}, LeftOut: []Remark{}, Apart: []Remark{}, Ignored: []Remark{},
+		Quarantined: []Quarantined{}, Differs: []Remark{}, Followed: []Remark{}, LeftOut: []Remark{}, Apart: []Remark{}, Ignored: []Remark{},
 		Unknown: []Remark{},
 	}}
 }
@@ -110,6 +115,22 @@ func Quarantine(c *Count) *int64 { return &c.Quarantined }
 
 // Differ names a file that differs.
 func (p *Part) Differ(file, reason string) { p.remark(&p.Differs, file, reason) }
+
+// Contested names a file over whose thing there is a conflict.
+func (p *Part) Contested(file, id, reason string) {
+	p.Differ(file, fmt.Sprintf("%s; ours stays until somebody decides: migrate imports resolve %s --take old, or ours", reason, quoted(id)))
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Follow names a file whose thing is here now as the old program has it.
+func (p *Part) Follow(file, reason string) { p.remark(&p.Followed, file, reason) }
 
 // LeaveOut names what an export could not write.
 func (p *Part) LeaveOut(file, reason string) { p.remark(&p.LeftOut, file, reason) }
@@ -169,6 +190,7 @@ func (p *Part) add(part *Part) {
 		p.Aside(q)
 	}
 	p.join(&p.Differs, part.Differs)
+	p.join(&p.Followed, part.Followed)
 	p.join(&p.LeftOut, part.LeftOut)
 	p.join(&p.Apart, part.Apart)
 	p.join(&p.Report.Ignored, part.Ignored)

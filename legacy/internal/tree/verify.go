@@ -32,7 +32,7 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root) // never imported: then its things may be here from elsewhere
 		return err
 	})
-	for _, step := range []func() error{v.files, v.aside, v.stale, v.settings} {
+	for _, step := range []func() error{v.files, v.left, v.contested, v.aside, v.stale, v.settings} {
 		if err == nil {
 			err = step()
 		}
@@ -85,6 +85,50 @@ func (v *verification) files() error {
 		}
 		after = rows[len(rows)-1].Path
 	}
+}
+
+// left names what the old program has done away with since it was imported, and is still here.
+func (v *verification) left() error {
+	if _, follows := v.layout.(Follower); !follows || v.Source.ID == 0 {
+		return nil
+	}
+	for after := []byte{}; ; {
+		var rows []Row
+		err := v.DB.Read(v.ctx, "look for files that are gone", func(rx *db.Rx) error {
+			rows = nil
+			return rx.Select(&rows, sqlFilesAfter, v.Source.ID, after, ledgerPage)
+		})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for i := range rows {
+			path := string(rows[i].Path)
+			if rows[i].State != StateRefused && v.Folder.Lacks(path) {
+				v.Report.Differ(path, v.layout.Title(rows[i].Entity())+" was imported, and the file is gone: import the folder again")
+			}
+		}
+		after = rows[len(rows)-1].Path
+	}
+}
+
+// contested names the conflicts that nobody has decided.
+func (v *verification) contested() error {
+	for after, more := int64(0), true; more; {
+		var rows []conflictRow
+		err := v.DB.Read(v.ctx, "look for conflicts", func(rx *db.Rx) error {
+			rows = nil
+			return rx.Select(&rows, sqlOpenOfSource, v.Source.ID, after, ledgerPage)
+		})
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			v.Report.Contested(string(rows[i].Path), rows[i].EntityID, rows[i].Reason)
+			after = rows[i].ID
+		}
+		more = len(rows) == ledgerPage
+	}
+	return nil
 }
 
 // A file is one of the tree, with its rows in both ledgers.

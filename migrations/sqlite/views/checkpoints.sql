@@ -20,6 +20,8 @@ SELECT
     c.saved_at        AS saved_at_ns,     -- Unix nanoseconds
     c.size            AS bytes,           -- of the document
     c.problem         AS problem,         -- why the document can't be read; NULL: it can
+    (SELECT max(x.reason) FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
+                      AS contested,       -- what the old program did to the run since it was imported: can't be claimed until migrate imports resolve; NULL: nothing
     (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id) AS run, -- number of the trace with its id, for joins with v_runs; NULL: there is none
     c.id              AS checkpoint       -- the row's number, for joins with v_checkpoint_documents
 FROM checkpoints AS c

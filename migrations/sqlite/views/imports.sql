@@ -36,3 +36,25 @@ SELECT
 FROM quarantine q
 JOIN import_sources s ON s.id = q.source
 JOIN scopes sc ON sc.id = q.scope;
+
+-- What the old program and this one both went on with since it was imported, and what was decided.
+CREATE VIEW v_import_conflicts AS
+SELECT
+    c.id                         AS id,             -- number of the conflict
+    sc.name                      AS scope,          -- the scope of the import
+    c.kind                       AS kind,           -- agents or checkpoints
+    c.entity_id                  AS entity_id,      -- the agent, or the run that paused; for: migrate imports resolve
+    CAST(s.root AS TEXT)         AS source,         -- the folder
+    CAST(c.path AS TEXT)         AS file,           -- file below it
+    c.import                     AS import,         -- number of the import that found it first, for: migrate imports show
+    c.reason                     AS reason,         -- what the old program did
+    utc(c.found_at)              AS found_at,       -- UTC
+    c.found_at                   AS found_at_ns,    -- Unix nanoseconds
+    c.taken                      AS taken,          -- whose version: old or ours; NULL: not decided, as in the four below
+    utc(c.decided_at)            AS decided_at,     -- UTC
+    c.decided_at                 AS decided_at_ns,  -- Unix nanoseconds
+    c.pid                        AS pid,            -- process that decided
+    c.user                       AS user            -- whose process it was
+FROM import_conflicts c
+JOIN import_sources s ON s.id = c.source
+JOIN scopes sc ON sc.id = c.scope;

@@ -20,6 +20,7 @@ FROM (
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     WHERE c.state = 'paused' AND c.problem IS NULL
+      AND NOT EXISTS (SELECT 1 FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
     UNION ALL
     SELECT s.name, 'confirmation', r.run_id, r.session_id, json_extract(doc(e.event), '$.args'), NULL,
         json_extract(doc(e.event), '$.tool_name'), json_extract(doc(e.event), '$.tool_id'), e.recorded_at, r.key, NULL

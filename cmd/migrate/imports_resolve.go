@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/legacy"
+)
+
+func (a *app) importsConflictsCommand() *cobra.Command {
+	var f pageFlags
+	c := &cobra.Command{
+		Use:   "conflicts [--limit N] [--after CURSOR] [--all]",
+		Short: "List what both programs went on with and nobody has decided yet, oldest first",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.importsConflicts(c.Context(), f)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (a *app) importsConflicts(ctx context.Context, f pageFlags) error {
+	return a.with(ctx, toRead, func(d *db.DB) error {
+		return printList(ctx, a, f, listing[legacy.Conflict]{
+			page: func(ctx context.Context, after string, limit int) ([]legacy.Conflict, string, error) {
+				page, err := legacy.Conflicts(ctx, d, a.scope, db.At{After: after, Limit: limit})
+				return page.Items, page.Next, err
+			},
+			grid: grid{
+				header: []string{"id", "kind", "of", "file", "found", "what"}, right: []int{0},
+				times: []int{4}, ids: []int{2}, texts: []int{3, 5}, least: []int{0, 4, 3},
+			},
+			row: func(c legacy.Conflict) []string {
+				return []string{strconv.FormatInt(c.ID, 10), c.Kind, c.EntityID, c.File, instant(c.FoundAt), c.Reason}
+			},
+		})
+	})
+}
+
+func conflictLine(c legacy.Conflict) string {
+	line := fmt.Sprintf("%d: %s: %s: ", c.ID, c.File, c.Reason)
+	if c.Decision == nil {
+		return line + "not decided"
+	}
+	return line + fmt.Sprintf("%s taken by %s, process %d, %s", c.Decision.Take, c.Decision.User, c.Decision.PID, instant(c.Decision.At))
+}
+
+var takes = []legacy.Take{legacy.TakeOld, legacy.TakeOurs}
+
+func (a *app) importsResolveCommand() *cobra.Command {
+	var take string
+	c := &cobra.Command{
+		Use:   "resolve ID --take WHOSE",
+		Short: "Decide whose version counts of what both programs went on with",
+		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has changed, claimed, finished or
+removed since, and that was written to here, too. Until then every import and verify names it (exit 3), it stays here as it is,
+and a checkpoint can't be claimed. ID is that of the agent or of the paused run, or the conflict's number in imports conflicts.
+
+--take old has it here as it is in the folder now; where it is gone there it goes here. --take ours leaves it here as it is, and
+it can be claimed again. The decision stays in the journal: see imports show.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("take") {
+				return usage("say whose version counts: --take old or --take ours")
+			}
+			if err := oneOf("take", take, takes); err != nil {
+				return err
+			}
+			return a.importsResolve(c.Context(), args[0], legacy.Take(take))
+		},
+	}
+	c.Flags().StringVar(&take, "take", "", "`WHOSE` version: "+join(takes))
+	completeWords(c, "take", takes)
+	return c
+}
+
+func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take) error {
+	return a.with(ctx, toWrite, func(d *db.DB) error {
+		c, err := legacy.Resolve(ctx, d, id, take, legacy.Options{Scope: a.scope})
+		if errors.Is(err, db.ErrInvalid) {
+			return &fault{kind: kindUsage, hint: hintOf(err), err: err}
+		}
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(c)
+		}
+		whose := "ours stays"
+		if take == legacy.TakeOld {
+			whose = "it is here as it is in " + printable(c.Source)
+		}
+		return a.print("%s: %s\n", printable(c.EntityID), whose)
+	})
+}
