@@ -247,7 +247,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 	unchecked := uncheckedFile(t)
 	export, registry := filepath.Join(t.TempDir(), "out"), agentsFile(t)
-	contested := contestedFile(t)
+	contested, dropped := contestedFile(t), imported(t, "awkward")
 	if exit, _, stderr := call(t, "--db", contested, "imports", "resolve", "r-1", "--take", "ours"); exit != 0 {
 		t.Fatal(stderr)
 	}
@@ -275,6 +275,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"imports resolve":      {{"--db", contestedFile(t), "imports", "resolve", "r-1", "--take", "old"}},
 		"quarantine list":      {{"--db", file, "quarantine", "list"}},
 		"quarantine show":      {{"--db", file, "quarantine", "show", "1"}},
+		"quarantine retry":     {{"--db", file, "quarantine", "retry", "1"}},
+		"quarantine drop":      {{"--db", dropped, "quarantine", "drop", "--what", "line", "--yes"}},
 		"check":                {{"--db", file, "check"}, {"--db", broken, "check"}, {"--db", unchecked, "check"}},
 		"health":               {{"--db", file, "health"}},
 		"salvage":              {{"--db", unchecked, "salvage", filepath.Join(t.TempDir(), "salvaged.db")}},

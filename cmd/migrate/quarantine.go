@@ -18,11 +18,13 @@ import (
 // quarantineAnswer is the shape of quarantine show --json. The bytes are written piece by piece.
 type quarantineAnswer struct {
 	legacy.Quarantined
-	Raw []byte `json:"raw" doc:"the bytes that are kept, base64"`
+	Ours []byte `json:"ours" doc:"of a conflict, what is here under the id, as a file of the old program, base64, at most its first 64 KiB; null where nothing is"`
+	Raw  []byte `json:"raw" doc:"the bytes that are kept, base64"`
 }
 
 func (a *app) quarantineCommand() *cobra.Command {
-	return group("quarantine", "See what an import could not take", a.quarantineListCommand(), a.quarantineShowCommand())
+	return group("quarantine", "See what an import could not take, try it again, or drop it",
+		a.quarantineListCommand(), a.quarantineShowCommand(), a.quarantineRetryCommand(), a.quarantineDropCommand())
 }
 
 func (a *app) quarantineListCommand() *cobra.Command {
@@ -79,7 +81,9 @@ func (a *app) quarantineShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--raw]",
 		Short: "Show one piece in quarantine: where it was, why it was not taken, its bytes",
-		Args:  cobra.ExactArgs(1),
+		Long: `show tells where a piece was, why it was not taken, and its bytes. Of a conflict, a file whose id is here from elsewhere with
+other contents, it shows what is here and what is in quarantine side by side; lines that differ are marked with !.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := strconv.ParseInt(args[0], 10, 64)
 			if err != nil {
@@ -98,6 +102,9 @@ func (a *app) quarantineShowCommand() *cobra.Command {
 // shownBytes is how much of a piece people see; --raw and --json give all of it.
 const shownBytes = 2000
 
+// shownOurs is how much of what is here scripts see.
+const shownOurs = 64 << 10
+
 func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		if raw {
@@ -110,8 +117,12 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 		if err != nil {
 			return err
 		}
+		ours, conflict, err := quarantineOurs(ctx, d, q, shownOurs)
+		if err != nil {
+			return err
+		}
 		if a.json {
-			return a.quarantineJSON(ctx, d, q)
+			return a.quarantineJSON(ctx, d, q, ours)
 		}
 		var head limitedBuffer
 		head.room = shownBytes
@@ -139,6 +150,9 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 		if err := a.printFacts(facts...); err != nil {
 			return err
 		}
+		if conflict {
+			return a.sideBySide(string(ours[:min(len(ours), shownBytes)]), head.String())
+		}
 		rest := ""
 		if q.Bytes > shownBytes {
 			rest = "… (--raw gives all)"
@@ -148,14 +162,14 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 }
 
 // quarantineJSON writes the row with its bytes as one object, without holding the bytes.
-func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined) error {
-	text, err := encodeJSON(q)
+func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined, ours []byte) error {
+	text, err := encodeJSON(quarantineAnswer{Quarantined: q, Ours: ours})
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(a.stdout, 64<<10)
-	out.Write(bytes.TrimSuffix(text, []byte("}\n"))) //nolint:errcheck // Flush tells
-	out.WriteString(`,"raw":"`)                      //nolint:errcheck // as above
+	out.Write(bytes.TrimSuffix(text, []byte("null}\n"))) //nolint:errcheck // Flush tells
+	out.WriteByte('"')                                   //nolint:errcheck // as above
 	encoder := base64.NewEncoder(base64.StdEncoding, out)
 	if err := legacy.QuarantineRaw(ctx, d, q.ID, encoder); err != nil {
 		return err

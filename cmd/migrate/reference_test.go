@@ -34,6 +34,7 @@ var answers = map[string]any{
 	"imports list": listOf[legacy.Entry]{}, "imports show": importAnswer{},
 	"imports conflicts": listOf[legacy.Conflict]{}, "imports resolve": legacy.Conflict{},
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
+	"quarantine retry": retryAnswer{}, "quarantine drop": dropAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
 	"salvage": salvageAnswer{}, "health": healthAnswer{}, "redact": redactAnswer{}, "doctor": doctorAnswer{},
 	"query": queryAnswer{}, "datasette": datasetteAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
@@ -199,6 +200,11 @@ var elsewhere = map[string]string{
 	"Decision.pid":      "process that decided",
 	"Decision.user":     "whose process it was; for a move that an import could follow after all, that of the import",
 	"Decision.program":  "name and version of that program",
+
+	"Retried.id":     "number of the piece",
+	"Retried.file":   "relative to its folder; bytes that are no UTF-8 are shown as \\xFF",
+	"Retried.taken":  "whether it was taken, and left the quarantine",
+	"Retried.reason": "why not; empty where it was",
 
 	"Quarantined.id":          "number of the piece, for quarantine show",
 	"Quarantined.scope":       "the scope of the import",

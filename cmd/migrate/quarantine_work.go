@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/legacy"
+)
+
+// retryAnswer is the shape of quarantine retry --json.
+type retryAnswer struct {
+	Taken int              `json:"taken" doc:"pieces that were taken and left the quarantine"`
+	Items []legacy.Retried `json:"items" doc:"what came of each piece"`
+}
+
+// dropAnswer is the shape of quarantine drop --json.
+type dropAnswer struct {
+	Dropped int     `json:"dropped" doc:"pieces that were removed"`
+	IDs     []int64 `json:"ids" doc:"their numbers"`
+}
+
+// A pick says which pieces of the quarantine a command is about.
+type pick struct {
+	all        bool
+	kind, what string
+	file       string
+}
+
+func (p *pick) add(c *cobra.Command) {
+	c.Flags().BoolVar(&p.all, "all", false, "all pieces of the scope, or with the flags below all that they leave")
+	c.Flags().StringVar(&p.kind, "kind", "", "pieces of trees of this `KIND`")
+	c.Flags().StringVar(&p.what, "what", "", "pieces of this sort: line, tail, file, conflict or name, a `WORD`")
+	c.Flags().StringVar(&p.file, "file", "", "pieces of this `FILE`, as quarantine list shows it")
+	completeWords(c, "kind", legacy.Kinds())
+	completeWords(c, "what", whats)
+}
+
+var whats = []string{"line", "tail", "file", "conflict", "name"}
+
+// ids are the pieces that the arguments and flags mean.
+func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []int64, err error) {
+	picked := p.all || p.kind != "" || p.what != "" || p.file != ""
+	if picked == (len(args) > 0) {
+		return nil, usage("give ids, or say which with --all, --kind, --what or --file")
+	}
+	for _, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil {
+			return nil, usage("%q is no id of quarantine; they are numbers", arg)
+		}
+		ids = append(ids, id)
+	}
+	for after := int64(0); picked; {
+		list, err := legacy.ListQuarantine(ctx, d, a.scope, after, 1000)
+		if err != nil || len(list) == 0 {
+			return ids, err
+		}
+		for _, q := range list {
+			if (p.kind == "" || q.Kind == p.kind) && (p.what == "" || q.What == p.what) && (p.file == "" || q.File == p.file) {
+				ids = append(ids, q.ID)
+			}
+			after = q.ID
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+func (p *pick) check() error {
+	if p.kind != "" {
+		if _, err := kindByName(p.kind); err != nil {
+			return err
+		}
+	}
+	if p.what == "" {
+		return nil
+	}
+	return oneOf("what", p.what, whats)
+}
+
+func (a *app) quarantineRetryCommand() *cobra.Command {
+	var p pick
+	c := &cobra.Command{
+		Use:   "retry [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE]",
+		Short: "Try to take pieces again whose cause is gone",
+		Long: `retry takes whole files of runs, agents and checkpoints out of quarantine and imports them once more, from the bytes that are
+kept: a newer program may read them, or what had their id is gone. The folder is not looked at. What is taken leaves the quarantine; what
+isn't stays as it is, is named with the reason, and the exit code is 3. A line or another piece of a file that was taken
+can't be tried by itself: import the folder again.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := p.check(); err != nil {
+				return err
+			}
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				ids, err := p.ids(c.Context(), a, d, args)
+				if err != nil {
+					return err
+				}
+				return a.quarantineRetry(c.Context(), d, ids)
+			})
+		},
+	}
+	p.add(c)
+	return c
+}
+
+func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64) error {
+	answer := retryAnswer{Items: []legacy.Retried{}}
+	var failed error
+	for _, id := range ids {
+		r, err := legacy.RetryQuarantine(ctx, d, id, legacy.Options{})
+		if err != nil {
+			failed = err
+			break
+		}
+		if r.Taken {
+			answer.Taken++
+		}
+		answer.Items = append(answer.Items, r)
+	}
+	if err := a.printRetried(answer); err != nil || failed != nil {
+		return errors.Join(failed, err)
+	}
+	if left := len(answer.Items) - answer.Taken; left > 0 {
+		return &fault{kind: kindPartial, hint: "see why: migrate quarantine list", err: fmt.Errorf("%s still in quarantine", count(left, "piece"))}
+	}
+	return nil
+}
+
+func (a *app) printRetried(answer retryAnswer) error {
+	if a.json {
+		return a.printJSON(answer)
+	}
+	for _, r := range answer.Items {
+		what := "taken"
+		if !r.Taken {
+			what = r.Reason
+		}
+		if err := a.print("%d: %s: %s\n", r.ID, printable(r.File), printable(what)); err != nil {
+			return err
+		}
+	}
+	return a.print("took %s\n", count(answer.Taken, "piece"))
+}
+
+func (a *app) quarantineDropCommand() *cobra.Command {
+	var p pick
+	var yes bool
+	c := &cobra.Command{
+		Use:   "drop [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE] [--yes]",
+		Short: "Remove pieces from quarantine, with their bytes",
+		Long: `drop removes pieces for good. A file that was put aside whole (file, conflict) is met by the next import of its folder as if for the
+first time: it is taken, or comes into quarantine again. What was found in a file that was taken (line, tail, name, and a
+conflict over one record of several) does not come back as long as the file stays as it is.
+
+It asks first on a terminal, and needs --yes elsewhere.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := p.check(); err != nil {
+				return err
+			}
+			return a.with(c.Context(), toWrite, func(d *db.DB) error {
+				ids, err := p.ids(c.Context(), a, d, args)
+				if err == nil && len(ids) > 0 {
+					if err = a.confirm(yes, "remove %s from quarantine, with the bytes", count(len(ids), "piece")); err == nil {
+						err = legacy.DropQuarantine(c.Context(), d, ids...)
+					}
+				}
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(dropAnswer{Dropped: len(ids), IDs: append([]int64{}, ids...)})
+				}
+				return a.print("removed %s\n", count(len(ids), "piece"))
+			})
+		},
+	}
+	p.add(c)
+	c.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return c
+}
+
+// sideBySide shows two texts in two columns, line by line, and marks the lines that differ.
+func (a *app) sideBySide(ours, theirs string) error {
+	const width, most = 60, 40
+	left, right := strings.Split(strings.TrimSuffix(ours, "\n"), "\n"), strings.Split(strings.TrimSuffix(theirs, "\n"), "\n")
+	line := func(of []string, i int) string {
+		if i >= len(of) {
+			return ""
+		}
+		return cut(printable(of[i]), width)
+	}
+	if err := a.print("\n  %-*s %s\n", width, "here", "in quarantine"); err != nil {
+		return err
+	}
+	for i := range min(most, max(len(left), len(right))) {
+		mark := " "
+		if i >= len(left) || i >= len(right) || left[i] != right[i] {
+			mark = "!"
+		}
+		text := strings.TrimRight(fmt.Sprintf("%s %-*s %s", mark, width, line(left, i), line(right, i)), " ")
+		if err := a.print("%s\n", text); err != nil {
+			return err
+		}
+	}
+	if more := max(len(left), len(right)) - most; more > 0 {
+		return a.print("  … and %s\n", count(more, "line"))
+	}
+	return nil
+}
+
+// quarantineOurs is what is here under the id of a piece, its beginning.
+func quarantineOurs(ctx context.Context, d *db.DB, q legacy.Quarantined, most int) (text []byte, ok bool, err error) {
+	if q.What != "conflict" {
+		return nil, false, nil
+	}
+	var head limitedBuffer
+	head.room = most
+	ok, err = legacy.QuarantineOurs(ctx, d, q, &head)
+	return bytes.Clone(head.Bytes()), ok, err
+}

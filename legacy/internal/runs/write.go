@@ -1,0 +1,31 @@
+package runs
+
+import (
+	"context"
+	"io"
+
+	"selvedge/db"
+	"selvedge/legacy/internal/tree"
+)
+
+// Forms is the one file of a run.
+func (Layout) Forms(path string) []string { return []string{path} }
+
+// WriteThing writes a run as its file.
+func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w io.Writer) (ok bool, err error) {
+	err = t.DB.Read(ctx, "show run", func(rx *db.Rx) error {
+		_, ok, err = l.Find(rx, t.Scope, e)
+		return err
+	})
+	if err != nil || !ok {
+		return false, err
+	}
+	c := content{roomOf(t), e}
+	return true, c.each(ctx, func(text []byte, lf bool) error {
+		if lf {
+			text = append(text[:len(text):len(text)], '\n')
+		}
+		_, err := w.Write(text)
+		return err
+	})
+}

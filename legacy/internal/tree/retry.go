@@ -1,0 +1,185 @@
+package tree
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"selvedge/db"
+)
+
+// Retried is what came of a row of the quarantine that was tried again.
+type Retried struct {
+	ID     int64  `json:"id"`
+	File   string `json:"file"`
+	Taken  bool   `json:"taken"`
+	Reason string `json:"reason"` // why it was not; "" where it was
+}
+
+// RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a newer program reads more, what was
+// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is. The bytes are those that
+// are kept: the folder is not looked at. The journal has it as an import.
+//
+// It is for whole files of runs, agents and checkpoints. Of the others the bytes that are kept are a piece of what an import needs.
+func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64, o Options) (r Retried, err error) {
+	var p placeRow
+	var q Quarantined
+	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
+		if p, err = place(rx, "retry quarantine", id); err != nil {
+			return err
+		}
+		var row quarantineRow
+		err = rx.Get(&row, sqlShowQuarantine, id)
+		q = row.public()
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	r = Retried{ID: id, File: q.File}
+	l, err := layout(p.Kind)
+	if err != nil {
+		return r, err
+	}
+	o.Scope = q.Scope
+	rooted, ok := l.(OneByOne)
+	switch {
+	case !ok || q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
+		r.Reason = "what is kept is a piece of a file, of which the rest was taken: import the folder again"
+		return r, nil
+	case q.Bytes == 0:
+		r.Reason = "nothing is kept of it: import the folder again"
+		return r, nil
+	}
+	again, err := unpack(ctx, d, rooted, &p, id)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(again.folder)) }()
+	if r.Reason, err = again.stillNot(ctx, d, l, q, o); err != nil || r.Reason != "" {
+		return r, err
+	}
+	r.Reason, err = again.take(ctx, d, l, id, o)
+	r.Taken = err == nil && r.Reason == ""
+	return r, err
+}
+
+// OneByOne is a Layout each of whose files is a thing, so that one of them can be taken by itself.
+type OneByOne interface {
+	// Forms are the paths, that of a file among them, that are taken together.
+	Forms(path string) []string
+}
+
+// An unpacked file is one out of quarantine, in a folder of its own that looks like its tree.
+type unpacked struct {
+	place  *placeRow
+	folder string // to be removed
+	root   string // of the tree
+	forms  []string
+}
+
+func unpack(ctx context.Context, d *db.DB, l OneByOne, p *placeRow, id int64) (u *unpacked, err error) {
+	u = &unpacked{place: p, forms: l.Forms(string(p.Path))}
+	if u.folder, err = os.MkdirTemp("", "selvedge-retry-"); err != nil {
+		return nil, err
+	}
+	u.root = filepath.Join(u.folder, filepath.Base(string(p.Root)))
+	at := Below(u.root, string(p.Path))
+	var f *os.File
+	if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
+		f, err = os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	}
+	if err == nil {
+		out := bufio.NewWriter(f)
+		err = errors.Join(QuarantineRaw(ctx, d, id, out), out.Flush(), f.Close())
+	}
+	if err != nil {
+		err = errors.Join(err, os.RemoveAll(u.folder))
+	}
+	return u, err
+}
+
+// stillNot says why the file can't be taken now either, as far as that can be told beforehand; "" where it can.
+func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string, err error) {
+	path := string(u.place.Path)
+	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
+		s := u.place.of(d, o).Source
+		for _, form := range u.forms {
+			row, err := s.File(rx, form)
+			if err != nil {
+				return err
+			}
+			if row != nil && (form != path || row.State != StateRefused) {
+				reason = fmt.Sprintf("%s was imported, and belongs to it: import the folder again", Shown(form))
+			}
+		}
+		if reason != "" || q.Entity == nil || q.Group == nil || q.What != WhatConflict {
+			return nil
+		}
+		_, there, err := l.Find(rx, o.Scope, Entity{Group: *q.Group, ID: *q.Entity})
+		if there {
+			reason = q.Reason
+		}
+		return err
+	})
+	if err != nil || reason != "" || q.What == WhatConflict {
+		return reason, err
+	}
+	x, err := Derive(ctx, l, u.root, Options{Scope: o.Scope}, u.root)
+	if err != nil {
+		return "", err
+	}
+	err = x.db.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
+		now, there, err := x.tree.Source.Quarantined(rx, path, 0, WhatFile)
+		if there {
+			reason = now.Reason
+		}
+		return err
+	})
+	return reason, errors.Join(err, x.Close())
+}
+
+// take imports the folder in the name of the tree that the file was in.
+func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Options) (reason string, err error) {
+	t, err := openTree(d, l, u.root, o)
+	if err != nil {
+		return "", err
+	}
+	t.Source = u.place.of(d, o).Source
+	path := string(u.place.Path)
+	var lease *db.Lease
+	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) (err error) {
+		if lease, err = t.reserve(tx); err != nil {
+			return err
+		}
+		return errors.Join(u.place.forget(tx, t.Source), t.beginEntry(tx))
+	})
+	if err != nil {
+		return "", err
+	}
+	t.Unread = true // whatever the ledger says
+	if err = t.takeAll(ctx); err != nil {
+		t.giveUp(ctx, lease, err)
+		return "", err
+	}
+	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) error {
+		row, err := t.Source.File(&tx.Rx, path)
+		if err != nil {
+			return err
+		}
+		reason = ""
+		if row == nil || row.State == StateRefused {
+			reason = "could not be taken"
+			if len(t.Report.Quarantined) > 0 {
+				reason = t.Report.Quarantined[0].Reason
+			}
+		} else if _, err := tx.Exec(sqlDropOne, id); err != nil {
+			return err
+		}
+		return errors.Join(t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
+	})
+	return reason, err
+}
