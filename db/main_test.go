@@ -19,6 +19,7 @@ import (
 // programs are what a process that dbtest.Start makes can run.
 var programs = map[string]dbtest.Program{
 	"crowded":   crowded,
+	"frugal":    frugal,
 	"upgrader":  upgrader,
 	"bearer":    bearer,
 	"stranger":  stranger,
@@ -131,6 +132,23 @@ func owner(args []string) error {
 	}
 	fmt.Println(id)
 	return eachLine(func(string) error { return nil })
+}
+
+// frugal opens the file with more and more descriptors, until it can be opened, and says of each failure whether it says why.
+func frugal(args []string) error {
+	for n := uint64(4); ; n++ {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 4096}); err != nil {
+			return err
+		}
+		d, err := db.Open(context.Background(), args[0], db.Options{})
+		if err == nil {
+			fmt.Println("opened")
+			return d.Close()
+		}
+		if !errors.Is(err, unix.EMFILE) || !strings.Contains(db.Hint(err), "ulimit") {
+			fmt.Printf("%d descriptors: %v (hint: %q)\n", n, err, db.Hint(err))
+		}
+	}
 }
 
 // holder keeps the file open until stdin ends.

@@ -445,3 +445,9 @@ func mustMkdir(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+func TestTooFewDescriptorsAreSaidToBe(t *testing.T) {
+	p := dbtest.Start(t, "frugal", dbtest.Path(t))
+	p.Expect("opened")
+	p.Wait()
+}

@@ -59,14 +59,22 @@ func failed(err error, errno syscall.Errno) error {
 	if _, said := errors.AsType[*engine.Failure](err); said {
 		return err
 	}
-	kind := kind(err, errno)
-	if code(err) == 0 && (kind == nil || errors.Is(err, kind)) {
+	if errno == 0 && primary(err) == sqlite3.SQLITE_CANTOPEN {
+		errno = machine.NoDescriptors() // SQLite tells that from nothing else
+	}
+	kind, hint := kind(err, errno), ""
+	switch {
+	case errno != 0 && machine.LacksDescriptors(errno) || machine.LacksDescriptors(err):
+		hint = "raise the limit of open files (ulimit -n), or have fewer open: a handle takes about 10, and one for each reader"
+	case code(err) == 0 && (kind == nil || errors.Is(err, kind)):
 		return err
+	default:
+		hint = hints[kind]
 	}
 	if errno != 0 {
 		err = fmt.Errorf("%w: %w", err, errno)
 	}
-	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Hint: hints[kind], Err: err}
+	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Hint: hint, Err: err}
 }
 
 // openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be made, SQLite looks for one to

@@ -17,6 +17,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
+	"selvedge/db/internal/machine"
 )
 
 // readers is a pool of reading connections, opened as they are needed.
@@ -229,6 +230,9 @@ func (e *Engine) readRole() role {
 // needsWriter says what can be done about a file that SQLite can't read without writing something first: the -shm, or what
 // its last writer, who was killed, left undone.
 func needsWriter(err error) error {
+	if machine.LacksDescriptors(err) {
+		return err
+	}
 	switch primary(err) {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return &engine.Failure{
