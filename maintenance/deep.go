@@ -1,6 +1,7 @@
 package maintenance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 
 // Check is db.Examine, and then has every store read all that it keeps, in every scope: documents, records and entries that
 // can't be read as what they should be are problems of the check "deep", and so is a run that says something else than its
-// trace. It takes as long as reading the file through the stores.
+// trace, and a checkpoint that says something else than its document. It takes as long as reading the file through the stores.
 func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	x, err := d.Examine(ctx)
 	if err != nil {
@@ -75,25 +76,44 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 func (c *deep) runs(s *runs.Store) {
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) {
 		var started *runs.Started
+		var ended *runs.Ended
 		var summary string
+		later := false // a record of a later version, which may have ended it in its own way
 		read(c, s.Trace(c.ctx, runs.RunRef{AgentID: r.AgentID, RunID: r.RunID}), func(t runs.TraceRecord) {
 			switch record := t.Record.(type) {
 			case runs.Started:
 				started = &record
 			case runs.Ended:
-				summary = ""
+				ended, summary = &record, ""
 				if o := record.Termination.Outcome; o != nil {
 					summary = o.Summary
 				}
+			case runs.Unknown:
+				later = true
 			}
 		})
 		if started != nil && (started.Intent != r.Intent || !started.StartedAt.Equal(r.StartedAt)) {
 			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another intent or start than its trace", r.RunID, r.AgentID)})
 		}
+		if !later && !endsAs(r, ended) {
+			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another end than its trace", r.RunID, r.AgentID)})
+		}
 		if r.Summary != "" && r.Summary != summary {
 			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another summary than its trace", r.RunID, r.AgentID)})
 		}
 	})
+}
+
+// endsAs reports whether a run ends as the last end in its trace says; nil: there is none.
+func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
+	if ended == nil || r.EndedAt == nil {
+		return ended == nil && r.EndedAt == nil
+	}
+	status, outcome := runs.StatusIncomplete, runs.OutcomeStatus("")
+	if o := ended.Termination.Outcome; o != nil {
+		status, outcome = runs.StatusCompleted, cmp.Or(ended.Termination.Status, o.Status)
+	}
+	return r.Status == status && r.Outcome == outcome && r.EndedAt.Equal(ended.EndedAt)
 }
 
 func (c *deep) live(s *live.Store) {
@@ -103,10 +123,21 @@ func (c *deep) live(s *live.Store) {
 func (c *deep) checkpoints(s *checkpoints.Store) {
 	read(c, s.All(c.ctx, checkpoints.Filter{}), func(p checkpoints.Summary) {
 		if p.Problem == "" { // else it is known, and was from the first
-			_, _, err := s.Load(c.ctx, p.RunID)
-			c.failed(err)
+			c.paused(s, p)
 		}
 	})
+}
+
+// paused compares what a list shows of a run that waits with its document.
+func (c *deep) paused(s *checkpoints.Store, listed checkpoints.Summary) {
+	document, ok, err := s.Load(c.ctx, listed.RunID)
+	c.failed(err)
+	if err != nil || !ok || listed.State != checkpoints.Paused {
+		return
+	}
+	if document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt || !document.CreatedAt.Equal(listed.CreatedAt) {
+		c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)})
+	}
 }
 
 func (c *deep) workers(scope string) {

@@ -3,15 +3,48 @@ package maintenance_test
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
 )
 
+func TestADeepCheckComparesACheckpointWithItsDocument(t *testing.T) {
+	for _, set := range []string{`prompt = 'sign here'`, `paused_stage_id = 'other'`, `created_at = created_at + 1`} {
+		d := dbtest.Open(t, db.Options{})
+		s := checkpoints.NewStore(d, checkpoints.Options{})
+		if err := s.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: "r", PausedStageID: "gate", Prompt: "deploy?", CreatedAt: time.Unix(1e9, 5)}); err != nil {
+			t.Fatal(err)
+		}
+		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
+			t.Fatalf("a whole file: %v, %v", x.Problems, err)
+		}
+		edit(t, d, `UPDATE checkpoints SET `+set+`, row_checksum = NULL`)
+		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, "than its document") {
+			t.Errorf("%s: %v, %v", set, x.Problems, err)
+		}
+	}
+}
+
+func edit(t *testing.T, d *db.DB, statement string) {
+	t.Helper()
+	err := d.Write(t.Context(), "edit", func(tx *db.Tx) error {
+		_, err := tx.Exec(statement)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestADeepCheckComparesARunWithItsTrace(t *testing.T) {
-	for column, word := range map[string]string{"intent": "another intent or start", "summary": "another summary"} {
+	for set, word := range map[string]string{
+		`intent = 'all went well'`: "another intent or start", `summary = 'all went well'`: "another summary", `outcome = 'success'`: "another end",
+		`ended_at = ended_at + 1`: "another end", `status = 'incomplete', outcome = NULL`: "another end",
+	} {
 		d := dbtest.Open(t, db.Options{})
 		s := runs.NewStore(d, runs.Options{})
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: "the disk is full"}
@@ -23,15 +56,9 @@ func TestADeepCheckComparesARunWithItsTrace(t *testing.T) {
 		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
 			t.Fatalf("a whole file: %v, %v", x.Problems, err)
 		}
-		err := d.Write(t.Context(), "edit", func(tx *db.Tx) error {
-			_, err := tx.Exec(`UPDATE runs SET ` + column + ` = 'all went well', checksum = NULL`)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		edit(t, d, `UPDATE runs SET `+set+`, checksum = NULL`)
 		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, word) {
-			t.Errorf("%s: %v, %v", column, x.Problems, err)
+			t.Errorf("%s: %v, %v", set, x.Problems, err)
 		}
 	}
 }
