@@ -13,7 +13,7 @@ import (
 var judgedAtOnce = 1000 // a variable for tests
 
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
-var longestTurn = 20 * time.Millisecond // a variable for tests
+var longestTurn = 5 * time.Millisecond // a variable for tests
 
 const (
 	sqlJudged = `SELECT a.id, a.session_id, a.started_at, a.status, a.pid, a.boot_id,

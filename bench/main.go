@@ -62,6 +62,7 @@ var groups = []group{
 	{"trace", traces},
 	{"growth", growth},
 	{"retention", retention},
+	{"holds", holds},
 	{"agents", registries},
 	{"claims", claims},
 	{"workers", inputs},

@@ -12,7 +12,7 @@ import (
 var recoverBatch = 1000 // a variable for tests
 
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
-var longestTurn = 20 * time.Millisecond // a variable for tests
+var longestTurn = 5 * time.Millisecond // a variable for tests
 
 const (
 	opRecover       = "recover checkpoints"
