@@ -344,6 +344,9 @@ func (p *importing) addDiagnostics() error {
 		}
 	}
 	for _, f := range p.Faults {
+		if p.told(f) { // the folder is an export of what an import made of one with this fault
+			continue
+		}
 		var worker *int64
 		if f.Worker != nil {
 			if k, ok := p.keys[*f.Worker]; ok {
@@ -355,6 +358,16 @@ func (p *importing) addDiagnostics() error {
 		}
 	}
 	return nil
+}
+
+// told reports whether the runtime's diagnostics have a fault already.
+func (p *importing) told(f Fault) bool {
+	return slices.ContainsFunc(p.snapshot.Diagnostics, func(d Diagnostic) bool {
+		if (d.Worker == nil) != (f.Worker == nil) || d.Worker != nil && d.Worker.WorkerID != *f.Worker {
+			return false
+		}
+		return d.Code == f.Code && d.Message == f.Message
+	})
 }
 
 func (p *importing) addDocument() error {

@@ -48,11 +48,11 @@ func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
 // Root finds the folder agents/ from itself or from the folder that holds it.
 func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	root, err := dir.Sub("agents")
-	if !errors.Is(err, fs.ErrNotExist) {
-		return root, err
+	if errors.Is(err, fs.ErrNotExist) && dir.Called("agents") {
+		root, err = dir, nil
 	}
-	if dir.Called("agents") {
-		return dir, nil
+	if err == nil && !isParent(root) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return root, err
 	}
 	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
 }
@@ -61,6 +61,15 @@ const (
 	entryExtension = ".toml"
 	lockFile       = ".lock"
 )
+
+// isParent reports whether a folder called agents/ holds one, and no entry: it is not the registry's.
+func isParent(dir tree.Folder) bool {
+	if _, err := dir.Sub("agents"); err != nil {
+		return false
+	}
+	found := errors.New("found")
+	return kind{}.Walk(dir, func(string) error { return found }, func(string, string) error { return nil }) == nil
+}
 
 func (kind) Noun() string { return "agent" }
 

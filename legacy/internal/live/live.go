@@ -105,8 +105,11 @@ func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(
 		}
 	}
 	return root.Names(".", func(name string) error {
-		if strings.HasSuffix(name, sessionExtension) {
+		switch {
+		case strings.HasSuffix(name, sessionExtension):
 			return ignored(name, "a session's own document: it holds no runs")
+		case name != "runs" && name != "v1":
+			return ignored(name, "no runs of a session are in it")
 		}
 		return nil
 	})

@@ -1,0 +1,64 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"selvedge/db"
+)
+
+func TestTheFolderAboveARegistryIsNone(t *testing.T) {
+	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
+	folder{"agents/agents/whole.toml": wholeEntry}.below(t, dir)
+	if _, err := Import(ctx, d, Agents, dir, Options{}); !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
+		t.Errorf("the folder above it: %v", err)
+	}
+	if report, err := Import(ctx, d, Agents, filepath.Join(dir, "agents"), Options{}); err != nil || report.Files.Found != 1 {
+		t.Errorf("the folder that holds it: %+v, %v", report, err)
+	}
+	empty := t.TempDir()
+	if err := os.Mkdir(filepath.Join(empty, "agents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Import(ctx, d, Agents, empty, Options{}); err != nil {
+		t.Errorf("a registry without entries: %v", err)
+	}
+}
+
+func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "p") + "]", "web-1.json": "{}", "traces/t": "", "notes.txt": ""}.below(t, dir)
+	report, err := Import(context.Background(), emptyFile(t), Live, dir, Options{})
+	if err != nil || report.Partial() {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	var names []string
+	for _, r := range report.Ignored {
+		names = append(names, r.File)
+	}
+	if got, want := len(names), 3; got != want {
+		t.Errorf("ignored is %q", names)
+	}
+}
+
+func TestAFaultIsOneDiagnosticHoweverOftenItGoesOutAndIn(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	at := "runtimes/" + idName("r") + "/"
+	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + `{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` + "\n"}.below(t, dir)
+	for range 3 {
+		d := emptyFile(t)
+		if _, err := Import(ctx, d, Workers, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := openWorkers(t, d, "r").Summary(ctx); err != nil || s.DiagnosticCount != 1 {
+			t.Errorf("%+v, %v", s, err)
+		}
+		dir = filepath.Join(t.TempDir(), "out")
+		if _, err := Export(ctx, d, Workers, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
