@@ -22,10 +22,10 @@ func (l Layout) WriteThing(ctx context.Context, t *tree.Tree, e tree.Entity, w i
 	}
 	c := content{roomOf(t), e}
 	return true, c.each(ctx, func(text []byte, lf bool) error {
-		if lf {
-			text = append(text[:len(text):len(text)], '\n')
-		}
 		_, err := w.Write(text)
+		if err == nil && lf {
+			_, err = w.Write([]byte{'\n'})
+		}
 		return err
 	})
 }
