@@ -603,6 +603,31 @@ CREATE TABLE imports (
 
 CREATE INDEX imports_by_source ON imports (source, id);
 
+CREATE TABLE import_conflicts (
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,                        -- number of the conflict
+    scope      INTEGER NOT NULL REFERENCES scopes (id),                           -- the scope of the tree
+    kind       TEXT    NOT NULL CHECK (kind IN ('agents', 'checkpoints')),        -- the kind of the tree
+    entity_id  TEXT    NOT NULL,                                                  -- the agent, or the run that paused
+    source     INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
+    path       BLOB    NOT NULL CHECK (length(path) > 0),                         -- its file, or one of them, below the tree's root, in the bytes of the file system
+    import     INTEGER NOT NULL REFERENCES imports (id) ON DELETE CASCADE,        -- the import that found it first
+    reason     TEXT    NOT NULL,                                                  -- what the old program did, for people
+    found_at   INTEGER NOT NULL,                                                  -- Unix nanoseconds
+    decided_at INTEGER,                                                           -- Unix nanoseconds; NULL: not decided
+    taken      TEXT CHECK (taken IN ('old', 'ours')),                              -- whose was taken; NULL: not decided
+    pid        INTEGER,                                                           -- process that decided; NULL: not decided
+    user       TEXT,                                                              -- name or number of the user whose process it was; NULL: not decided
+    program    TEXT,                                                              -- name and version of the program; NULL: not decided
+    checksum   INTEGER,                                                           -- CRC-32C of the columns before it but id; NULL: changed by hand
+    CHECK ((decided_at IS NULL) = (taken IS NULL) AND (taken IS NULL) = (pid IS NULL) AND (pid IS NULL) = (user IS NULL) AND (user IS NULL) = (program IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX import_conflicts_open ON import_conflicts (scope, kind, entity_id, source) WHERE decided_at IS NULL;
+
+CREATE INDEX import_conflicts_by_source ON import_conflicts (source, id);
+
+CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
+
 CREATE TABLE retention (
     scope     INTEGER NOT NULL REFERENCES scopes (id),       -- the scope whose things are meant
     store     TEXT    NOT NULL CHECK (store IN ('runs', 'live', 'agents', 'checkpoints', 'workers')), -- the store that keeps them. agents: the agents that were put aside; checkpoints: the claims that are over
