@@ -330,3 +330,24 @@ func TestFollowAllDeliversEveryLogInItsOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestEachEventIsThatOfTheLog(t *testing.T) {
+	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
+	for range 3 {
+		must(r.CreateWorker(ctx, taskRequest("talk")))(t)
+	}
+	var whole, first int
+	for _, err := range r.EachEvent(ctx) {
+		if whole++; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range r.EachEvent(ctx) { // the loop may be left
+		first++
+		break
+	}
+	page, err := r.EventsPage(ctx, db.At{})
+	if err != nil || whole != len(page.Items) || whole < 3 || first != 1 {
+		t.Errorf("%d and %d events of %d, %v", whole, first, len(page.Items), err)
+	}
+}

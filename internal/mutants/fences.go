@@ -20,6 +20,7 @@ var fences = []fence{
 	{"cursors of agents", []string{"agents/follow.go"}, []string{"./agents", "./storetest"}},
 	{"cursors of checkpoints", []string{"checkpoints/follow.go"}, []string{"./checkpoints", "./storetest"}},
 	{"cursors of workers", []string{"workers/follow.go", "workers/prune.go"}, []string{"./workers", "./storetest"}},
-	{"caps", []string{"runs/gc.go", "db/prune.go"}, []string{"./runs", "./storetest", "./db"}},
+	{"caps", []string{"runs/gc.go"}, []string{"./runs", "./storetest"}},
+	{"retention", []string{"db/prune.go"}, []string{"./db", "./runs/live", "./checkpoints", "./workers", "./storetest"}},
 	{"caps of live runs", []string{"runs/live/remove.go", "runs/live/append.go"}, []string{"./runs/live", "./storetest"}},
 }
