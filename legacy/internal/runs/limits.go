@@ -105,7 +105,7 @@ func limitsOf(dir tree.Folder) (limits runs.RetentionConfig, found config, err e
 		return limits, config{problem: carDir.Why(configFile, err), unread: !carDir.Lacks(configFile)}, nil
 	}
 	if limits, err = runs.ParseRetention(text); err != nil {
-		return limits, config{problem: "can't be understood: " + err.Error()}, nil
+		return limits, config{problem: "can't be understood: " + err.Error()}, nil //nolint:nilerr // the import goes on, and says so
 	}
 	return limits, found, nil
 }

@@ -26,8 +26,7 @@ func interrupted(ctx context.Context, op string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
-	switch op {
-	case "import":
+	if op == "import" {
 		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
 	}
 	return &db.Error{Op: op, Err: context.Cause(ctx)}
