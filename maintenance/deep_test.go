@@ -62,3 +62,16 @@ func TestADeepCheckComparesARunWithItsTrace(t *testing.T) {
 		}
 	}
 }
+
+func TestADeepCheckReadsARunThatCallsItselfOtherwise(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	err := runs.NewStore(d, runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+		runs.Started{RunID: "someone-else", AgentID: "b", Intent: "fix"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
+		t.Errorf("%v, %v", x.Problems, err)
+	}
+}

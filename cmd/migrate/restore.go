@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,9 @@ func (a *app) restore(ctx context.Context, backup string) error {
 	}
 	var done db.Restored
 	err = a.patiently(ctx, db.Options{}, func(o db.Options) (err error) { done, err = db.Restore(ctx, backup, a.path, o); return err })
+	if errors.Is(err, db.ErrNotFound) {
+		return withHint(err, "FILE is a backup: check its path")
+	}
 	if err != nil {
 		return err
 	}
