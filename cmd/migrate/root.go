@@ -84,7 +84,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.CompletionOptions.DisableDefaultCmd = true
-	a.helpInJSON(root)
+	a.showHelp(root)
 
 	in := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -196,18 +196,24 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// helpInJSON keeps the promise of --json for help, too.
-func (a *app) helpInJSON(root *cobra.Command) {
+// showHelp fits the help into a terminal, and keeps the promise of --json for it, too.
+func (a *app) showHelp(root *cobra.Command) {
 	plain := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if !a.json {
-			plain(c, args)
-			return
-		}
+		out := c.OutOrStdout()
 		var text strings.Builder
 		c.SetOut(&text)
 		plain(c, args)
-		if err := a.printJSON(helpAnswer{text.String()}); err != nil {
+		c.SetOut(out)
+		var err error
+		if a.json {
+			err = a.printJSON(helpAnswer{text.String()})
+		} else if width := screenOf(out).width; width > 0 {
+			_, err = io.WriteString(out, fold(text.String(), width))
+		} else {
+			_, err = io.WriteString(out, text.String())
+		}
+		if err != nil {
 			a.stop(err)
 		}
 	})
