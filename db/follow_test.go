@@ -176,8 +176,14 @@ func TestWorkSaysHowFarFollowersLag(t *testing.T) {
 	if w := d.Work(); w.Followers != 1 || w.CatchingUp != 0 || w.LongestBehind != 0 {
 		t.Errorf("before a loop begins: %+v", w)
 	}
-	for range many { // has an item, and is not done with it
-		for range listen(t.Context(), d, 1, "") {
+	for _, err := range many { // has an item, and is not done with it
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range listen(t.Context(), d, 1, "") {
+			if err != nil {
+				t.Fatal(err)
+			}
 			if w := d.Work(); w.Followers != 2 || w.CatchingUp != 2 || w.LongestBehind <= 0 {
 				t.Errorf("of two in their loops: %+v", w)
 			}
@@ -192,8 +198,10 @@ func TestWorkSaysHowFarFollowersLag(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var over sync.WaitGroup
 	over.Go(func() {
-		for range listen(ctx, d, 1, "") {
-			continue
+		for _, err := range listen(ctx, d, 1, "") {
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
 		}
 	})
 	for w := d.Work(); w.Followers == 0 || w.CatchingUp > 0; w = d.Work() { // until it has had everything
