@@ -79,7 +79,7 @@ func (c *deep) runs(s *runs.Store) {
 		var ended *runs.Ended
 		var summary string
 		later := false // a record of a later version, which may have ended it in its own way
-		read(c, s.Trace(c.ctx, runs.RunRef{AgentID: r.AgentID, RunID: r.RunID}), func(t runs.TraceRecord) {
+		read(c, s.Trace(c.ctx, r.Ref), func(t runs.TraceRecord) {
 			switch record := t.Record.(type) {
 			case runs.Started:
 				started = &record
@@ -93,13 +93,13 @@ func (c *deep) runs(s *runs.Store) {
 			}
 		})
 		if started != nil && (started.Intent != r.Intent || !started.StartedAt.Equal(r.StartedAt)) {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another intent or start than its trace", r.RunID, r.AgentID)})
+			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another intent or start than its trace", r.Ref.RunID, r.Ref.AgentID)})
 		}
 		if !later && !endsAs(r, ended) {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another end than its trace", r.RunID, r.AgentID)})
+			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another end than its trace", r.Ref.RunID, r.Ref.AgentID)})
 		}
 		if r.Summary != "" && r.Summary != summary {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another summary than its trace", r.RunID, r.AgentID)})
+			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another summary than its trace", r.Ref.RunID, r.Ref.AgentID)})
 		}
 	})
 }
