@@ -51,6 +51,10 @@ var keptMembers = []string{
 	"timestamp", "output_key", "failure_behavior", "record_version", "version", "workflow_id",
 }
 
+// wordOfStage is one more in the document of a workflow: the word for how the agents of a stage work together, without which it
+// can't be read.
+const wordOfStage = "pattern"
+
 func keptMember(name string) bool {
 	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_at") ||
 		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
@@ -103,7 +107,8 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 				_ = json.Unmarshal(literal, &in.member)
 				in.bare = in.bare || slices.Contains(bare, in.member)
 			}
-			if e.pattern != nil || !isName && (in.bare || !keptMember(in.member)) {
+			kept := keptMember(in.member) || column == "document" && in.member == wordOfStage
+			if e.pattern != nil || !isName && (in.bare || !kept) {
 				if piece, ok := e.literal(literal); ok {
 					put(i, piece)
 				}

@@ -274,6 +274,9 @@ func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 	if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{
 		RunID: "one", PausedStageID: "gate", CreatedAt: theTime, WFState: map[string]json.RawMessage{"code": []byte(`"hush"`), "pin": []byte(`4711`)},
+		Workflow: checkpoints.Workflow{ID: "flow", Start: "s", MaxIterations: 1, Stages: []checkpoints.Stage{{
+			ID: "s", Step: []byte(`{"type":"pattern","pattern":"pipeline","task":"hush","agents":[],"config":{"pattern":"hush"}}`),
+		}}},
 		StageResults: []checkpoints.StageResult{{StageID: "s", Status: checkpoints.StageSucceeded, Output: []byte(`{"type":"approval","response":` + secrets + `}`)}},
 	}); err != nil {
 		t.Fatal(err)
@@ -281,7 +284,8 @@ func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
 	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 || p.StageResults[0].Status != checkpoints.StageSucceeded {
+	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 || p.StageResults[0].Status != checkpoints.StageSucceeded ||
+		!bytes.Contains(p.Workflow.Stages[0].Step, []byte(`"pattern":"pipeline"`)) {
 		t.Errorf("the checkpoint is %+v, %v", p, err)
 	}
 	for _, piece := range []string{"hush", "4711", "8128"} {
