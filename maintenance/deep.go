@@ -29,11 +29,9 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	}
 	c := &deep{ctx: ctx, d: d}
 	for _, scope := range scopes {
-		c.runs(runs.NewStore(d, runs.Options{Scope: scope}))
-		c.live(live.NewStore(d, live.Options{Scope: scope}))
-		read(c, agents.NewRegistry(d, agents.Options{Scope: scope}).All(ctx, agents.Filter{}), nil)
-		c.checkpoints(checkpoints.NewStore(d, checkpoints.Options{Scope: scope}))
-		c.workers(scope)
+		for _, s := range stores {
+			s.read(c, scope)
+		}
 	}
 	x.Problems = append(x.Problems, c.found...)
 	return x, c.err
@@ -73,7 +71,8 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 	}
 }
 
-func (c *deep) runs(s *runs.Store) {
+func (c *deep) runs(scope string) {
+	s := runs.NewStore(c.d, runs.Options{Scope: scope})
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) {
 		var started *runs.Started
 		var ended *runs.Ended
@@ -116,11 +115,17 @@ func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
 	return r.Status == status && r.Outcome == outcome && r.EndedAt.Equal(ended.EndedAt)
 }
 
-func (c *deep) live(s *live.Store) {
+func (c *deep) live(scope string) {
+	s := live.NewStore(c.d, live.Options{Scope: scope})
 	read(c, s.All(c.ctx, live.Filter{}), func(r live.RunSnapshot) { read(c, s.EachEvent(c.ctx, r.ID), nil) })
 }
 
-func (c *deep) checkpoints(s *checkpoints.Store) {
+func (c *deep) agents(scope string) {
+	read(c, agents.NewRegistry(c.d, agents.Options{Scope: scope}).All(c.ctx, agents.Filter{}), nil)
+}
+
+func (c *deep) checkpoints(scope string) {
+	s := checkpoints.NewStore(c.d, checkpoints.Options{Scope: scope})
 	read(c, s.All(c.ctx, checkpoints.Filter{}), func(p checkpoints.Summary) {
 		if p.Problem == "" { // else it is known, and was from the first
 			c.paused(s, p)

@@ -3,12 +3,9 @@ package maintenance
 import (
 	"context"
 	"errors"
+	"slices"
 
-	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/runs"
-	"selvedge/runs/live"
 )
 
 // A Recovery says what Recover did in one scope.
@@ -33,18 +30,12 @@ func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 	for _, scope := range scopes {
 		was := Recovery{Scope: scope}
 		one := was
-		for _, store := range []struct {
-			count   *int
-			recover func(context.Context) (int, error)
-		}{
-			{&one.Checkpoints, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Recover},
-			{&one.Runs, runs.NewStore(d, runs.Options{Scope: scope}).Recover},
-			{&one.Live, live.NewStore(d, live.Options{Scope: scope}).Recover},
-			{&one.Agents, agents.NewRegistry(d, agents.Options{Scope: scope}).Recover},
-			{&one.Reservations, func(ctx context.Context) (int, error) { return d.RecoverReservations(ctx, scope) }},
-		} {
-			n, failed := store.recover(ctx)
-			*store.count = n
+		for _, s := range slices.Concat(stores, others) {
+			if s.recover == nil {
+				continue
+			}
+			n, failed := s.recover(ctx, d, scope)
+			*s.recovered(&one) = n
 			if err = errors.Join(err, failed); failed != nil && ctx.Err() != nil {
 				break
 			}

@@ -6,12 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"selvedge/agents"
-	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/runs"
-	"selvedge/runs/live"
-	"selvedge/workers"
 )
 
 // An Origin says where the limits of a store come from.
@@ -93,7 +89,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 				policy.Each = func(gone db.Gone) { o.Each(r.Store, gone) }
 			}
 			var failed error
-			one.Pruned, failed = prune(ctx, d, o.Scope, r.Store, policy)
+			at := slices.IndexFunc(stores, func(s store) bool { return s.name == r.Store })
+			one.Pruned, failed = stores[at].prune(ctx, d, o.Scope, policy)
 			err = errors.Join(err, failed)
 		}
 		done = append(done, one)
@@ -102,19 +99,4 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		}
 	}
 	return done, err
-}
-
-func prune(ctx context.Context, d *db.DB, scope, store string, policy db.Policy) (db.Pruned, error) {
-	switch store {
-	case db.StoreRuns:
-		return runs.NewStore(d, runs.Options{Scope: scope}).Prune(ctx, policy)
-	case db.StoreLive:
-		return live.NewStore(d, live.Options{Scope: scope}).Prune(ctx, policy)
-	case db.StoreAgents:
-		return agents.NewRegistry(d, agents.Options{Scope: scope}).Prune(ctx, policy)
-	case db.StoreCheckpoints:
-		return checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).Prune(ctx, policy)
-	default:
-		return workers.NewRuntimes(d, scope).Prune(ctx, policy)
-	}
 }

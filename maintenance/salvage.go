@@ -23,32 +23,15 @@ type StoreReport struct {
 	Tables []db.SalvagedTable
 }
 
-// storeOf names the stores by how their tables' names begin; the first that fits counts.
-var storeOf = []struct{ begin, store string }{
-	{"run_", "runs"},
-	{"runs", "runs"},
-	{"live_", "live"},
-	{"agent", "agents"},
-	{"checkpoint", "checkpoints"},
-	{"worker", "workers"},
-	{"import_", "imports"},
-	{"quarantine", "imports"},
-	{"leases", "reservations"},
-	{"retention", "file"},
-	{"scopes", "file"},
-	{"owners", "file"},
-}
-
 // Salvage is db.Salvage, and says store by store what became of it.
 func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (Report, error) {
 	got, err := db.Salvage(ctx, from, to, o)
 	report := Report{Salvaged: got}
 	for _, t := range got.Tables {
 		name := "user"
-		for _, s := range storeOf {
-			if strings.HasPrefix(t.Table, s.begin) {
-				name = s.store
-				break
+		for _, s := range slices.Concat(stores, others) {
+			if slices.ContainsFunc(s.tables, func(begin string) bool { return strings.HasPrefix(t.Table, begin) }) {
+				name = s.name
 			}
 		}
 		i := slices.IndexFunc(report.Stores, func(s StoreReport) bool { return s.Store == name })

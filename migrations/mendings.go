@@ -1,5 +1,7 @@
 package migrations
 
+import "strings"
+
 // A Mending is what is done, in this order, to a file into which the rows of a damaged one were brought, so that its invariants
 // hold again: first the rows of Table that Where names are put aside, then Statement is run, then the places of Dense rows are
 // closed up. A mending has one of them.
@@ -24,15 +26,23 @@ type Dense struct {
 	Kept  string
 }
 
+// scopesOfAll gives the scopes that rows say they are of: the checksum of every table of a scope begins with it.
+func scopesOfAll() string {
+	var parts []string
+	for _, sum := range Checksums {
+		if sum.Covered[0] == "scope" {
+			parts = append(parts, "SELECT scope FROM "+sum.Table)
+		}
+	}
+	return strings.Join(parts, " UNION ")
+}
+
 // Mendings are those of the last schema version.
 func Mendings() []Mending {
 	return []Mending{
 		{Statement: `INSERT OR IGNORE INTO scopes (id, name) VALUES (1, '')`},
 		{Statement: `INSERT OR IGNORE INTO scopes (id, name)
-SELECT DISTINCT scope, 'salvaged-' || scope FROM (
-    SELECT scope FROM runs UNION SELECT scope FROM live_runs UNION SELECT scope FROM agents UNION SELECT scope FROM checkpoints
-    UNION SELECT scope FROM checkpoint_history UNION SELECT scope FROM retention UNION SELECT scope FROM retention_pins
-    UNION SELECT scope FROM worker_runtimes UNION SELECT scope FROM leases UNION SELECT scope FROM import_sources UNION SELECT scope FROM quarantine)
+SELECT DISTINCT scope, 'salvaged-' || scope FROM (` + scopesOfAll() + `)
 WHERE scope > 0`},
 
 		// A trace whose run is lost says itself whose it is.
