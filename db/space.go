@@ -35,7 +35,9 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 }
 
 // Scrub writes the whole file anew and cuts its -wal off. Afterwards nothing of what was deleted or changed before lies in
-// either: a deletion alone leaves it in free pages, and in what is left of pages. It needs the room of the file once more,
+// either: a deletion alone leaves it in free pages, and in what is left of pages. Records of a long run that is being removed are not
+// deleted yet, and lie in it until the last step of that: see the table run_leavings, and maintenance.Redact, which ends it first. It
+// needs the room of the file once more,
 // first in SQLite's temporary folder and then in the -wal: ErrFull where one has it not. The folder is the first that can be
 // written of $SQLITE_TMPDIR, $TMPDIR, /var/tmp, /usr/tmp and /tmp (sqlite.org/tempfiles.html). Scrub keeps writers waiting
 // meanwhile, and waits for reads of any process that were there before: ErrBusy, after 30 s, where one does not end. What a
