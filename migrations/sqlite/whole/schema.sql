@@ -630,7 +630,7 @@ CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
 
 CREATE TABLE retention (
     scope     INTEGER NOT NULL REFERENCES scopes (id),       -- the scope whose things are meant
-    store     TEXT    NOT NULL CHECK (store IN ('runs', 'live', 'agents', 'checkpoints', 'workers')), -- the store that keeps them. agents: the agents that were put aside; checkpoints: the claims that are over
+    store     TEXT    NOT NULL CHECK (store <> ''),          -- the store that keeps them: runs, live, agents (those that were put aside), checkpoints (the claims that are over) or workers
     max_age   INTEGER CHECK (max_age >= 0),                  -- nanoseconds that a thing is kept behind its end; NULL: no limit
     max_count INTEGER CHECK (max_count >= 0),                -- how many that have ended are kept of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime (workers); NULL: no limit
     max_bytes INTEGER CHECK (max_bytes >= 0),                -- bytes that are kept of those that have ended; NULL: no limit
@@ -644,7 +644,7 @@ CREATE INDEX retention_by_source ON retention (source) WHERE source IS NOT NULL;
 
 CREATE TABLE retention_pins (
     scope     INTEGER NOT NULL REFERENCES scopes (id),       -- the scope of the thing
-    store     TEXT    NOT NULL CHECK (store IN ('runs', 'live', 'agents', 'checkpoints', 'workers')), -- the store that keeps it
+    store     TEXT    NOT NULL CHECK (store <> ''),          -- the store that keeps it, as in retention
     id        TEXT    NOT NULL,                              -- its id: of a run, a live run, an agent, or a worker; checkpoints: of the run
     owner     TEXT    NOT NULL,                              -- whose it is, where its id alone does not name it: the agent of a run, the runtime of a worker; else ''
     pinned_at INTEGER NOT NULL,                              -- Unix nanoseconds
