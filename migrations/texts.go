@@ -82,7 +82,7 @@ var TextColumns = []Texts{
 	{Table: "agent_reservations", Names: []string{"thread"}, Words: []string{"lease_boot_id"}},
 
 	{
-		Table: "checkpoints", Key: []string{"id"}, Plain: []string{"paused_stage_id", "prompt", "problem"}, Names: []string{"run_id"},
+		Table: "checkpoints", Key: []string{"id"}, Kinds: []string{"paused_stage_id"}, Plain: []string{"prompt", "problem"}, Names: []string{"run_id"},
 		Words: []string{"state", "created_at_text", "lease_boot_id"}, Run: `scope = ? AND run_id = ?`, Agent: ofRunsByAgent,
 	},
 	{
@@ -91,7 +91,7 @@ var TextColumns = []Texts{
 		Agent: `checkpoint IN (SELECT id FROM checkpoints WHERE ` + ofRunsByAgent + `)`,
 	},
 	{
-		Table: "checkpoint_history", Key: []string{"id"}, Plain: []string{"decision", "decided_by", "paused_stage_id", "prompt"},
+		Table: "checkpoint_history", Key: []string{"id"}, Kinds: []string{"paused_stage_id"}, Plain: []string{"decision", "decided_by", "prompt"},
 		Names: []string{"run_id"}, Words: []string{"ending", "created_at_text", "owner_program"},
 		Run: `scope = ? AND run_id = ?`, Agent: ofRunsByAgent,
 	},
