@@ -342,8 +342,10 @@ func TestEachEventIsThatOfTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range r.EachEvent(ctx) { // the loop may be left
-		first++
+	for _, err := range r.EachEvent(ctx) { // the loop may be left
+		if first++; err != nil {
+			t.Fatal(err)
+		}
 		break
 	}
 	page, err := r.EventsPage(ctx, db.At{})

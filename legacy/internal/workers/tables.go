@@ -49,7 +49,7 @@ func (Layout) Tables() []tree.Table {
 		{
 			Name: "worker_entries", Noun: "entry", Said: "entry",
 			Query: `SELECT e.*, w.worker_id, e.id & 16777215 AS place FROM workers AS w
-CROSS JOIN worker_entries AS e ON e.id > w.key << 24 AND e.id < (w.key + 1) << 24 WHERE w.runtime = ?1 ORDER BY w.worker_id, e.id`,
+JOIN worker_entries AS e ON e.id > w.key << 24 AND e.id < (w.key + 1) << 24 WHERE w.runtime = ?1 ORDER BY w.worker_id, e.id`,
 			Key: []string{"worker_id", "place"}, Numbers: []string{"id", "checksum"}, Marks: []string{"recorded_at", "batch"}, Forms: []string{"raw"},
 			Kind: counted("entry"),
 		},
