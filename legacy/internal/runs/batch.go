@@ -241,6 +241,8 @@ func (b *batch) target(st *step) (*tree.Row, error) {
 	switch {
 	case state == tree.StateShared:
 		return nil, b.moved(c.Entity)
+	case state == tree.StateRefused && b.Alone: // what had its id was gone when that was looked at
+		return nil, b.moved(c.Entity)
 	case state == tree.StateRefused:
 		b.part.Files.Refused++
 		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into a scope of its own", title(c.Entity))
@@ -266,8 +268,11 @@ func (b *batch) target(st *step) (*tree.Row, error) {
 func (b *batch) putAway(st *step) (known bool, err error) {
 	st.file.kept, st.file.changed = false, false
 	row, err := b.Source.File(&b.tx.Rx, st.file.path)
-	if err != nil || row == nil {
+	switch {
+	case err != nil || row == nil && b.Alone:
 		return false, err
+	case row == nil: // a retry that was stopped has left it in quarantine
+		return false, b.Source.ReleaseFile(b.tx, st.file.path)
 	}
 	if row.State == tree.StateTaken {
 		untouched, err := b.untouched(row)
@@ -357,6 +362,11 @@ func (b *batch) take(st *step, row *tree.Row) error {
 	}
 	if st.tail != "" && st.tail != tree.Blank {
 		if err := b.bad(st, e, st.to, tree.WhatTail, "a last line without line feed that can't be read, and may still grow", st.piece.tail); err != nil {
+			return err
+		}
+	}
+	if st.last && (b.Alone || b.Aside) { // it was refused once, and a retry may have been stopped in it
+		if err := b.Source.Release(b.tx, st.file.path, 0, tree.WhatConflict); err != nil {
 			return err
 		}
 	}

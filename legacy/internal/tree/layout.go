@@ -117,6 +117,9 @@ type Tree struct {
 	Unread bool
 	// Aside says that anything of the source is in quarantine from an earlier import.
 	Aside bool
+	// Alone says that the folder has one file, out of quarantine, of a source with others: what else is not in it is not gone, and
+	// the quarantine keeps the bytes until all of them are taken.
+	Alone bool
 	// Sent are the files that were sent with another, and are still to be met. It is the reader's.
 	Sent map[string]struct{}
 	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.

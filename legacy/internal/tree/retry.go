@@ -149,6 +149,7 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Opt
 		return "", err
 	}
 	t.Source = u.place.of(d, o).Source
+	t.Alone, t.Unread = true, true // Unread whatever the ledger says
 	path := string(u.place.Path)
 	var lease *db.Lease
 	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) (err error) {
@@ -160,7 +161,6 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Opt
 	if err != nil {
 		return "", err
 	}
-	t.Unread = true // whatever the ledger says
 	if err = t.takeAll(ctx); err != nil {
 		t.giveUp(ctx, lease, err)
 		return "", err
