@@ -120,12 +120,6 @@ func (l Layout) document(t *tree.Tree, path string) *document {
 	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
 }
 
-// claimed tells whether the tree has a file at path.
-func (f *document) claimed(path string) bool {
-	_, err := f.tree.Folder.Stat(path)
-	return err == nil
-}
-
 func (f *document) countFile(part *tree.Part) {
 	part.Files.Found++
 	part.Files.Bytes += int64(len(f.text))

@@ -140,7 +140,11 @@ func (b *taking) take(f *document, known bool) error {
 	if err := b.source.ReleaseFile(b.tx, f.path); err != nil {
 		return err
 	}
-	for _, e := range b.kind.Identities(f.path, f.value, f.claimed) {
+	ids, err := b.identities(f)
+	if err != nil {
+		return err
+	}
+	for _, e := range ids {
 		row, taken, err := b.store.Row(&b.tx.Rx, e)
 		if err != nil {
 			return err
@@ -174,6 +178,25 @@ func (b *taking) take(f *document, known bool) error {
 		return b.refuse(f, e, fromElsewhere)
 	}
 	return b.refuse(f, b.kind.Own(f.path, f.value), "is what another file of the tree became")
+}
+
+// identities are what the file may be. Of one that is taken alone its folder doesn't say what else the tree has: the ledger and
+// the quarantine do.
+func (b *taking) identities(f *document) (ids []tree.Entity, err error) {
+	ids = b.kind.Identities(f.path, f.value, func(path string) bool {
+		if !b.tree.Alone {
+			_, lacks := b.tree.Folder.Stat(path)
+			return lacks == nil
+		}
+		row, failed := b.source.File(&b.tx.Rx, path)
+		there := row != nil
+		if failed == nil && !there {
+			_, there, failed = b.source.Quarantined(&b.tx.Rx, path, 0, tree.WhatFile)
+		}
+		err = errors.Join(err, failed)
+		return there
+	})
+	return ids, err
 }
 
 const fromElsewhere = "is here already, from elsewhere and with other contents; import this tree into a scope of its own"

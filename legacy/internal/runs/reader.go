@@ -72,7 +72,7 @@ func (in *fileReader) run(ctx context.Context) error {
 		in.row, err = in.Source.File(rx, in.file.path)
 		return err
 	})
-	if err == nil && in.row == nil {
+	if err == nil && in.row == nil && !in.Alone {
 		err = in.followMove(ctx)
 	}
 	if err != nil {
