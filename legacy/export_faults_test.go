@@ -128,6 +128,58 @@ func TestAFileInQuarantineGoesBackUnderItsNameOrIsNamed(t *testing.T) {
 	}
 }
 
+// Bytes like those in quarantine are soon found in a file: those of a torn line begin the next one, those of an empty object are
+// anywhere.
+func TestWhatOnlyLooksLikeAPieceInQuarantineIsNotTakenForIt(t *testing.T) {
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		kind       Kind
+		path, text string
+		named      string
+	}{
+		"a torn line":       {Runs, "runs/a/r.jsonl", `{"record":"turn",`, "a/r.jsonl"},
+		"a line":            {Runs, "runs/a/r.jsonl", `{"record":"turn",` + "\n", "a/r.jsonl"},
+		"an empty object":   {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",{}]", "runs/s.json"},
+		"nothing at all":    {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",null]", "runs/s.json"},
+		"a document's part": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p") + ",{", "runs/s.json"},
+	} {
+		d, dir := emptyFile(t), t.TempDir()
+		folder{c.path: c.text}.below(t, dir)
+		if _, err := Import(ctx, d, c.kind, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if c.kind == Runs { // another run of that name
+			store := runs.NewStore(d, runs.Options{})
+			if err := store.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "r"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.AppendTurns(ctx, "a", "r", []runs.Turn{{Index: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report, err := Export(ctx, d, c.kind, filepath.Join(t.TempDir(), "out"), Options{})
+		if err != nil || !strings.HasPrefix(reasonLeftOut(&report, c.named), "is in quarantine, row ") {
+			t.Errorf("%s: %+v, %v", name, report.LeftOut, err)
+		}
+	}
+}
+
+func TestATornLineThatARunGoesOnFromIsGivenBack(t *testing.T) {
+	for name, text := range map[string]string{"in a file": startedLine("a", "r") + `{"record":"turn",`, "alone": `{"record":"turn",`} {
+		for _, goesOn := range []bool{false, true} {
+			d := emptyFile(t)
+			importInto(t, d, "", folder{"a/r.jsonl": text}.make(t))
+			if goesOn {
+				write(t, d, "a", "r", runs.Turn{Index: 1})
+			}
+			report, err := Export(context.Background(), d, Runs, filepath.Join(t.TempDir(), "out"), Options{})
+			if err != nil || len(report.LeftOut) > 0 {
+				t.Errorf("%s, goes on %v: %+v, %v", name, goesOn, report.LeftOut, err)
+			}
+		}
+	}
+}
+
 // manyRuns is a file with runs of some size.
 func manyRuns(t *testing.T) *db.DB {
 	t.Helper()

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"slices"
 
 	"selvedge/db"
 )
@@ -52,7 +54,7 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	if err := QuarantineRaw(ctx, t.DB, row.ID, &raw); err != nil {
 		return err
 	}
-	if t.holds(path, row.ByteOffset, raw.Bytes()) {
+	if t.holds(row, raw.Bytes()) {
 		return nil
 	}
 	whole, ok := t.layout.(WholeFiles)
@@ -67,20 +69,47 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	return err
 }
 
-// holds reports whether a file that was written has these bytes, at that place or at another.
-func (t *Tree) holds(path string, offset int64, raw []byte) bool {
+// holds reports whether a file that was written has the bytes of a row: as all that it holds, or where they are a line of it,
+// as a line. A tail may have become one since, at its place; a line may have moved.
+func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
+	path := string(row.Path)
 	f, size, err := t.Folder.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	there := make([]byte, len(raw))
-	if n, _ := f.ReadAt(there, offset); n == len(raw) && bytes.Equal(there, raw) {
+	if _, whole := t.layout.(WholeFiles); whole || row.What != WhatLine && row.What != WhatTail {
+		return size == int64(len(raw)) && isLine(f, size, 0, raw)
+	}
+	if isLine(f, size, row.ByteOffset, raw) {
 		return true
 	}
-	if size > maxGivenBack {
+	if row.What == WhatTail {
 		return false
 	}
 	text, err := t.Folder.Read(path, maxGivenBack)
-	return err == nil && bytes.Contains(text, raw)
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(text) {
+		if bytes.Equal(bytes.TrimSuffix(line, []byte{'\n'}), raw) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLine reports whether what stands in a file of that size at offset is these bytes, between line feeds or the file's ends.
+func isLine(f io.ReaderAt, size, offset int64, raw []byte) bool {
+	line := raw
+	if offset+int64(len(raw)) < size {
+		line = append(slices.Clip(line), '\n')
+	}
+	if offset > 0 {
+		line = append([]byte{'\n'}, line...)
+		offset--
+	}
+	there := make([]byte, len(line))
+	n, _ := f.ReadAt(there, offset)
+	return n == len(line) && bytes.Equal(there, line)
 }
