@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -213,10 +215,15 @@ func TestAnExportWhoseDiskFailsLeavesNothing(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out := filepath.Join(t.TempDir(), "out")
-	p := dbtest.Start(t, "export on a failing disk", path, out)
-	p.Expect("input/output error, left is []")
-	p.Wait()
+	out := t.TempDir()
+	for _, dir := range []string{out, filepath.Join(out, "new", "folder")} {
+		p := dbtest.Start(t, "export on a failing disk", path, dir)
+		p.Expect("input/output error, left is []")
+		p.Wait()
+	}
+	if below := namesIn(t, filepath.Join(out, "new")); len(below) > 0 {
+		t.Errorf("it made %q in a folder that is not known to be on the disk", below)
+	}
 }
 
 // failingExport exports the runs of the file args[0] into args[1] in a process where no fsync(2) succeeds.
@@ -245,6 +252,9 @@ func failingExport(args []string) error {
 		err = unix.EIO
 	}
 	fmt.Printf("%v, left is %v\n", err, names)
+	if errors.Is(listing, fs.ErrNotExist) {
+		listing = nil
+	}
 	return errors.Join(listing, d.Close())
 }
 
@@ -270,5 +280,20 @@ func TestAnExportThatIsStoppedLeavesNothing(t *testing.T) {
 	}})
 	if !errors.Is(err, why) || len(namesIn(t, out)) > 0 {
 		t.Errorf("%v; left is %q", err, namesIn(t, out))
+	}
+}
+
+func TestAnExportLeavesAloneWhatCameIntoItsFolderMeanwhile(t *testing.T) {
+	d, out := manyRuns(t), filepath.Join(t.TempDir(), "out")
+	_, err := Export(context.Background(), d, Runs, out, Options{Progress: func(p Progress) {
+		if p.Files == 3 {
+			folder{"notes": "of another"}.below(t, out)
+		}
+	}})
+	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) != "export into a new folder" {
+		t.Errorf("%v (%s)", err, db.Hint(err))
+	}
+	if got := namesIn(t, out); !slices.Equal(got, []string{"notes"}) {
+		t.Errorf("the folder holds %q", got)
 	}
 }

@@ -71,15 +71,19 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
+	if err == nil {
+		err = holdsOnly(dir, unfinished) // it was empty, a while ago
+	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(part))
 	}
 	return moveUp(part, dir)
 }
 
-// moveUp has what lies in part lie in dir. Where that fails part is still there, and says that dir is not whole.
+// moveUp has what lies in part lie in dir, in no place that something has. Where that fails part is still there, and says that
+// dir is not whole.
 func moveUp(part, dir string) error {
-	err := Folder{path: part}.Names(".", func(name string) error { return os.Rename(Below(part, name), Below(dir, name)) })
+	err := Folder{path: part}.Names(".", func(name string) error { return move(Below(part, name), Below(dir, name)) })
 	if err == nil {
 		err = syncFolder(dir)
 	}
@@ -90,6 +94,30 @@ func moveUp(part, dir string) error {
 		err = syncFolder(dir)
 	}
 	return err
+}
+
+// move gives a file or a folder a name that nothing has, or fails. A rename replaces a file, which a link does not; no folder
+// that has anything in it is ever replaced.
+func move(from, to string) error {
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.Rename(from, to)
+	}
+	err = os.Link(from, to)
+	switch {
+	case err == nil:
+		return os.Remove(from)
+	case !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EPERM):
+		return err
+	}
+	// The file system has no links: a file of our own keeps the name.
+	if err := WriteMark(to, nil); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // syncFolders waits until the names in a folder, and in those below it, are on the disk. Their files are.
@@ -112,13 +140,33 @@ func syncFolder(path string) error {
 
 // emptyFolder makes dir, or sees that nothing is in it.
 func emptyFolder(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
-	if err != nil {
+	if err := makeFolder(dir); err != nil {
 		return err
 	}
+	return holdsOnly(dir, "")
+}
+
+// makeFolder makes dir and the folders above it that are not there, and waits until their names are on the disk.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(dir)
+	err := makeFolder(above)
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = syncFolder(above)
+	}
+	return err
+}
+
+// holdsOnly sees that nothing is in dir, but for what is called so.
+func holdsOnly(dir, own string) error {
 	names, more, err := Folder{path: dir}.namesAfter(".", "", 1)
 	switch {
-	case err != nil || len(names) == 0:
+	case err != nil || len(names) == 0 || names[0] == own && !more:
 		return err
 	case names[0] == unfinished && !more:
 		return &db.Error{
