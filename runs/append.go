@@ -13,7 +13,8 @@ type Batch struct {
 	RunID   string
 	Records []Record
 	// Key makes the append repeatable: the same key for the same run again, with the same records, does nothing, and with
-	// others it is ErrConflict. "" is no key. For 30 days after the run was removed the same key still does nothing.
+	// others it is ErrConflict. "" is no key. For 30 days after the run was removed the same key still does nothing,
+	// unless a new run has its name by then: that one knows only its own keys.
 	Key string
 	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
 	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.

@@ -207,14 +207,16 @@ func detach(tx *db.Tx, key int64) (more bool, err error) {
 const keysKept = 30 * 24 * time.Hour
 
 const (
-	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, removed_at)
-SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
+	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, run, removed_at)
+SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ORDER BY k.append_key LIMIT ` + db.BoundLimit + `
-ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, removed_at = excluded.removed_at`
+ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, run = excluded.run, removed_at = excluded.removed_at`
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
+	// A run whose removal was stopped or refused still needs the keys that were taken from it.
 	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
-    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
+    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
+    ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.

@@ -2,8 +2,10 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -65,5 +67,69 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	repeat()
 	if runs, spent := count("runs"), count("run_spent_keys"); runs != 0 || spent != keys {
 		t.Errorf("%d runs and %d spent keys are there", runs, spent)
+	}
+}
+
+// The first transactions of a removal take keys from the run. Where the last is refused, the run must know them for as long as it stays.
+func TestARunThatStaysKeepsTheKeysThatItsRemovalTook(t *testing.T) {
+	before := keysAtOnce
+	keysAtOnce = 1
+	t.Cleanup(func() { keysAtOnce = before })
+	clock := dbtest.NewClock(noon)
+	d := dbtest.Open(t, db.Options{Now: clock.Now})
+	s := NewStore(d, Options{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	finished := func(id string) RunRef {
+		t.Helper()
+		must(s.WriteStarted(t.Context(), Started{AgentID: "a", RunID: id, StartedAt: noon}))
+		must(s.WriteEnded(t.Context(), Ended{AgentID: "a", RunID: id, EndedAt: noon}))
+		return RunRef{AgentID: "a", RunID: id}
+	}
+	keyed := Batch{AgentID: "a", RunID: "r", Key: "k", Records: []Record{Turn{VerifierVerdict: VerdictPass}}}
+	must(s.Append(t.Context(), keyed))
+	ref := finished("r")
+	must(d.Write(t.Context(), "refer", func(tx *db.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE notes (run INTEGER REFERENCES runs (key))`)
+		if err == nil {
+			_, err = tx.Exec(`INSERT INTO notes SELECT key FROM runs`)
+		}
+		return err
+	}))
+	if err := s.Delete(t.Context(), ref); !errors.Is(err, db.ErrConflict) {
+		t.Fatalf("it was to be refused: %v", err)
+	}
+	spent := func() (n int) {
+		t.Helper()
+		must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM run_spent_keys") }))
+		return n
+	}
+	if n := spent(); n != 1 {
+		t.Fatalf("the removal took %d keys", n)
+	}
+	forget := func(id string) {
+		t.Helper()
+		clock.Advance(keysKept + time.Hour)
+		must(s.Delete(t.Context(), finished(id)))
+	}
+	forget("old keys are forgotten where something is removed")
+	must(s.Append(t.Context(), keyed))
+	var lines int
+	must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&lines, "SELECT count(*) FROM run_records") }))
+	if lines != 3 {
+		t.Errorf("the repeat made it %d lines of 3", lines)
+	}
+	must(d.Write(t.Context(), "refer no more", func(tx *db.Tx) error {
+		_, err := tx.Exec(`DROP TABLE notes`)
+		return err
+	}))
+	must(s.Delete(t.Context(), ref))
+	forget("and those of a run that is gone go")
+	if n := spent(); n != 0 {
+		t.Errorf("%d keys of a run that is long gone are known", n)
 	}
 }

@@ -77,6 +77,28 @@ func endedRun(t *testing.T, s *runs.Store, id string) runs.RunRef {
 	return runs.RunRef{AgentID: "a", RunID: id}
 }
 
+// A key is one of a run, not of a name.
+func TestARunMadeAgainUnderItsNameKnowsNoKeyOfTheFirst(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "turn-0", Records: []runs.Record{turn(0, "p")}}
+	for range 2 {
+		must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+		for range 2 {
+			must(t, s.Append(t.Context(), batch))
+		}
+		if got := len(kinds(t, s, "a", "r")); got != 2 {
+			t.Fatalf("a start and a turn, given twice, are %d lines", got)
+		}
+		must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeSuccess, start)))
+		must(t, s.Delete(t.Context(), ref))
+		must(t, s.Append(t.Context(), batch))
+		if _, err := s.Get(t.Context(), ref); !errors.Is(err, db.ErrNotFound) {
+			t.Fatalf("a late repeat made the run anew: %v", err)
+		}
+	}
+}
+
 // What is written in Go is what the declaration says, in every row of every kind, also after changes.
 func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	s, d := openStore(t, runs.Options{Scope: "s"})

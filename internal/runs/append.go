@@ -273,6 +273,7 @@ const (
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
+	sqlFindTaken  = sqlFindSpent + ` AND run = ?`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
 )
 
@@ -292,11 +293,11 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 	if p.Key != "" {
 		var digest []byte
 		var known bool
-		if found {
-			known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key)
-		}
-		if err == nil && !known { // the keys of a run that is being removed go before it does
+		if !found {
 			known, err = tx.Find(&digest, sqlFindSpent, scope, p.Ref.RunID, p.Ref.AgentID, p.Key)
+		} else if known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key); err == nil && !known {
+			// The keys of a run that is being removed go before it does. Those of an earlier run of the name are none of its own.
+			known, err = tx.Find(&digest, sqlFindTaken, scope, p.Ref.RunID, p.Ref.AgentID, p.Key, run.Key)
 		}
 		if err != nil {
 			return 0, err

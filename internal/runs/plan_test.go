@@ -17,6 +17,7 @@ func TestPlans(t *testing.T) {
 		sqlFindBatch:  "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		sqlFindKey:    "SEARCH run_append_keys USING PRIMARY KEY (run=? AND append_key=?)",
 		sqlFindSpent:  "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND append_key=?)",
+		sqlFindTaken:  "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND append_key=?)",
 		sqlRefs:       "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)",
 		sqlStanding:   "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 	} {

@@ -7,6 +7,7 @@ ALTER TABLE quarantine ADD COLUMN checksum INTEGER; -- CRC-32C of the columns be
 ALTER TABLE quarantine_parts ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: as in import_sources
 ALTER TABLE run_append_keys ADD COLUMN checksum INTEGER; -- CRC-32C of append_key and digest; NULL: from before there were checksums
 ALTER TABLE run_spent_keys ADD COLUMN checksum INTEGER; -- the checksum that the row had in run_append_keys; NULL: it had none
+ALTER TABLE run_spent_keys ADD COLUMN run INTEGER; -- key of the run that it was of: a later run of the name does not know it; NULL: from before this was kept
 ALTER TABLE live_append_keys ADD COLUMN checksum INTEGER; -- CRC-32C of the columns before it; NULL: from before there were checksums
 
 -- Further files of a tree that hold the record of a live run, such as copies: the run has its origin in another, see live_imports.
@@ -78,6 +79,7 @@ DROP TABLE import_conflicts;
 DROP TABLE imports;
 DROP TABLE live_copies;
 ALTER TABLE live_append_keys DROP COLUMN checksum;
+ALTER TABLE run_spent_keys DROP COLUMN run;
 ALTER TABLE run_spent_keys DROP COLUMN checksum;
 ALTER TABLE run_append_keys DROP COLUMN checksum;
 ALTER TABLE quarantine_parts DROP COLUMN checksum;

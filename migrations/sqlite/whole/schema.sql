@@ -444,7 +444,7 @@ CREATE TABLE run_spent_keys (
     agent_id   TEXT    NOT NULL,                        -- its agent
     append_key TEXT    NOT NULL,                        -- the caller's key
     digest     BLOB    NOT NULL CHECK (length(digest) = 32), -- as in run_append_keys
-    removed_at INTEGER NOT NULL, checksum INTEGER,                        -- Unix nanoseconds at which the run was removed
+    removed_at INTEGER NOT NULL, checksum INTEGER, run INTEGER,                        -- Unix nanoseconds at which the run was removed
     PRIMARY KEY (scope, run_id, agent_id, append_key)
 ) STRICT, WITHOUT ROWID;
 
