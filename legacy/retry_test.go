@@ -166,3 +166,28 @@ func TestAnEntryThatCantBeReadYetStaysInQuarantine(t *testing.T) {
 		t.Errorf("%+v, %v", left, err)
 	}
 }
+
+func TestNothingIsDroppedWhileItsFolderIsImportedIntoAScope(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	report := importInto(t, d, "tenant", folder{"a/r.jsonl": startedLine("a", "r") + "{no record\n"}.make(t))
+	if len(report.Quarantined) != 1 {
+		t.Fatalf("%+v", report.Quarantined)
+	}
+	var source string
+	err := d.Read(ctx, "test", func(rx *db.Rx) error { return rx.Get(&source, `SELECT id FROM import_sources`) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := d.Reserve(ctx, "import", source, db.ReserveOptions{Scope: "tenant"}) // as an import does
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := report.Quarantined[0].ID
+	if err := DropQuarantine(ctx, d, id); !errors.Is(err, db.ErrBusy) || len(inQuarantine(t, d, "tenant")) != 1 {
+		t.Errorf("while it is imported: %v", err)
+	}
+	if err := errors.Join(lease.Release(ctx), DropQuarantine(ctx, d, id)); err != nil {
+		t.Error(err)
+	}
+	wantQuarantine(t, d, "tenant")
+}

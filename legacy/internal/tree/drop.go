@@ -10,13 +10,15 @@ import (
 
 const (
 	sqlDropOne = `DELETE FROM quarantine WHERE id = ?`
-	sqlPlaceOf = `SELECT q.source, q.scope, s.kind, s.root, q.path, q.what, q.byte_offset FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source WHERE q.id = ?`
+	sqlPlaceOf = `SELECT q.source, q.scope, sc.name AS scope_name, s.kind, s.root, q.path, q.what, q.byte_offset
+FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope WHERE q.id = ?`
 )
 
 // placeRow is where a row of the quarantine belongs.
 type placeRow struct {
 	Source     int64  `db:"source"`
 	Scope      int64  `db:"scope"`
+	ScopeName  string `db:"scope_name"`
 	Kind       string `db:"kind"`
 	Root       []byte `db:"root"`
 	Path       []byte `db:"path"`
@@ -35,6 +37,7 @@ func place(rx *db.Rx, op string, id int64) (p placeRow, err error) {
 
 // of is the tree that the row is of.
 func (p *placeRow) of(d *db.DB, o Options) *Tree {
+	o.Scope = p.ScopeName
 	return &Tree{
 		DB: d, Scope: o.Scope, Root: string(p.Root), Options: o, Source: Source{ID: p.Source, Scope: p.Scope, kind: p.Kind},
 		Sent: map[string]struct{}{},
