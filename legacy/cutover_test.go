@@ -161,6 +161,41 @@ func TestWhatTheOldProgramDidToACheckpointIsDoneHereToo(t *testing.T) {
 	}
 }
 
+// Who takes ours while nobody can look at the folder has not decided over what nobody saw.
+func TestADecisionForOursForgetsNothingWhileTheFolderIsAway(t *testing.T) {
+	ctx, d, old := context.Background(), emptyFile(t), oldStore{t, filepath.Join(t.TempDir(), "store")}
+	if err := os.Mkdir(old.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store := checkpoints.NewStore(d, checkpoints.Options{})
+	old.save("r-1", pausedRun(t, "r-1", "first"))
+	importCheckpoints(t, d, old.dir)
+	claim, _, err := store.Claim(ctx, "r-1")
+	if err == nil {
+		err = claim.Complete(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.claim("r-1")
+	if report := importCheckpoints(t, d, old.dir); len(report.Differs) != 1 {
+		t.Fatalf("%+v", report.Differs)
+	}
+	if err := os.Rename(old.dir, old.dir+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resolve(ctx, d, "r-1", TakeOurs, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(old.dir+"-away", old.dir); err != nil {
+		t.Fatal(err)
+	}
+	report := importCheckpoints(t, d, old.dir)
+	if len(report.Differs) != 1 || report.Counts["checkpoint"].New > 0 {
+		t.Errorf("%+v, %+v", report.Counts, report.Differs)
+	}
+}
+
 func TestARunThatBothProgramsWentOnWithIsOfferedToNobodyUntilSomebodyDecides(t *testing.T) {
 	for _, take := range []Take{TakeOld, TakeOurs} {
 		ctx, d, old := context.Background(), emptyFile(t), oldStore{t, t.TempDir()}

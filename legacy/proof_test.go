@@ -156,3 +156,32 @@ func TestALargeTreeIsDerivedInAFileThatIsRemoved(t *testing.T) {
 		t.Errorf("it left %d folders", left)
 	}
 }
+
+// A runtime that has its folder for itself reads no more of it than any other does.
+func TestARuntimeDoesNotVouchForWhatLiesBesideItsFiles(t *testing.T) {
+	for under, runtime := range map[string]string{"": aloneRuntime, "runtimes/id-72/": wholeRuntime("")} {
+		dir := t.TempDir()
+		folder{under + "runtime.json": runtime, under + "events.jsonl": startedEvent}.below(t, dir)
+		d := emptyFile(t)
+		if _, err := Import(context.Background(), d, Workers, dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if report := verified(t, d, Workers, dir); !report.Proof.Whole {
+			t.Fatalf("%q: %s", under, report.Proof.Line)
+		}
+		folder{under + "notes.txt": "x", under + "drafts/a.md": "x"}.below(t, dir)
+		want := []string{under + "drafts/", under + "notes.txt"}
+		if under != "" {
+			folder{under + "runtimes/id-61/runtime.json": "{"}.below(t, dir)
+			want = append(want, under+"runtimes/")
+		}
+		report := verified(t, d, Workers, dir)
+		var unknown []string
+		for _, r := range report.Unknown {
+			unknown = append(unknown, r.File)
+		}
+		if report.Proof.Whole || !slices.Equal(unknown, want) {
+			t.Errorf("%q: %s, unknown are %q", under, report.Proof.Line, unknown)
+		}
+	}
+}

@@ -59,8 +59,9 @@ var takes = []legacy.Take{legacy.TakeOld, legacy.TakeOurs}
 
 func (a *app) importsResolveCommand() *cobra.Command {
 	var take string
+	var followLinks bool
 	c := &cobra.Command{
-		Use:   "resolve ID --take WHOSE",
+		Use:   "resolve ID --take WHOSE [--follow-links]",
 		Short: "Decide whose version counts of what both programs went on with",
 		Long: `resolve ends a conflict: an agent or a checkpoint that was imported, that the old program has changed, claimed, finished or
 removed since, and that was written to here, too. Until then every import and verify names it (exit 3), it stays here as it is,
@@ -76,17 +77,18 @@ it can be claimed again. The decision stays in the journal: see imports show.`,
 			if err := oneOf("take", take, takes); err != nil {
 				return err
 			}
-			return a.importsResolve(c.Context(), args[0], legacy.Take(take))
+			return a.importsResolve(c.Context(), args[0], legacy.Take(take), followLinks)
 		},
 	}
+	followLinksFlag(c, &followLinks)
 	c.Flags().StringVar(&take, "take", "", "`WHOSE` version: "+join(takes))
 	completeWords(c, "take", takes)
 	return c
 }
 
-func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take) error {
+func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take, followLinks bool) error {
 	return a.with(ctx, toWrite, func(d *db.DB) error {
-		c, err := legacy.Resolve(ctx, d, id, take, legacy.Options{Scope: a.scope})
+		c, err := legacy.Resolve(ctx, d, id, take, legacy.Options{Scope: a.scope, FollowLinks: followLinks})
 		if errors.Is(err, db.ErrInvalid) {
 			return &fault{kind: kindUsage, hint: hintOf(err), err: err}
 		}

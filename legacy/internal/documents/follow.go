@@ -150,6 +150,12 @@ func (b *taking) unreadable() bool {
 	return false
 }
 
+// unseen reports whether nobody can say what the old program made of it: the folder is away, or a file can't be read.
+func (b *taking) unseen() bool {
+	_, err := b.tree.Folder.Stat(".")
+	return err != nil || b.unreadable()
+}
+
 // wayThere says what the old program did.
 func (b *taking) wayThere(rows []*tree.Row) string {
 	now, renamed := "", false
@@ -181,7 +187,7 @@ func (l Layout) Resolve(tx *db.Tx, t *tree.Tree, path string, take tree.Take) er
 	if take == tree.TakeOurs {
 		return b.keepOurs(rows)
 	}
-	if _, err := t.Folder.Stat("."); err != nil || b.unreadable() {
+	if b.unseen() {
 		return &db.Error{
 			Op: "resolve", Entity: "folder", ID: tree.Shown(t.Root), Err: fmt.Errorf("%w: what the old program made of it can't be read", db.ErrNotFound),
 			Hint: "make the folder readable, or take ours",
@@ -195,6 +201,9 @@ func (b *taking) keepOurs(rows []*tree.Row) error {
 	was := imported(rows)
 	if was == nil {
 		return nil
+	}
+	if b.unseen() {
+		return nil // the next import that reads them is to find what the old program made of it
 	}
 	if err := b.forget(rows); err != nil {
 		return err

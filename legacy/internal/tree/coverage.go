@@ -116,7 +116,7 @@ func (c *Coverage) read(folder Folder, path string) {
 // settle takes from the report of the derivation what was passed over, and gives the files that were written to meanwhile.
 func (c *Coverage) settle(report *Part) (unsteady []string) {
 	for _, r := range report.Report.Ignored {
-		c.passed[r.File] = r.Reason
+		c.passed[filepath.Clean(r.File)] = r.Reason // a runtime that is the root itself names its files from "./" on
 	}
 	for at, f := range c.files {
 		info, err := os.Stat(at)

@@ -310,8 +310,8 @@ func (v *verification) aside() error {
 		var columns []string
 		err := v.both(func(derived, here *db.Rx) error {
 			row, err := v.Source.File(here, path)
-			if err != nil || row != nil && row.State != StateTaken {
-				found = true // with all that it holds in quarantine, or here from elsewhere
+			if err != nil || row != nil && (row.State == StateRefused || row.State == StateShared && (theirs.What != WhatFile || theirs.Bytes == 0)) {
+				found = true // with all that it holds in quarantine, or here from elsewhere but for whole files beside it
 				return err
 			}
 			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset, theirs.What); err != nil || !found {

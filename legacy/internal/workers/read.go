@@ -79,7 +79,11 @@ func readRuntime(root tree.Folder, name, id string) *content {
 	r.snapshot()
 	r.events()
 	r.workers()
-	r.others(name, runtimeFile, eventsFile, workersFolder, runtimesFolder)
+	known := []string{runtimeFile, eventsFile, workersFolder}
+	if alone {
+		known = append(known, runtimesFolder) // of which the walk says what is left in it
+	}
+	r.others(name, known...)
 	r.tree.imported.Later = r.later()
 	r.tree.sum = r.hash.Sum(nil)
 	return r.tree
