@@ -69,7 +69,8 @@ func TestEveryChangedCellIsNoticed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dirs := treesOfAll(t)
 	c := &cells{t: t, d: d, derived: map[Kind]*tree.Derived{}, needed: map[string]bool{}}
-	for kind, dir := range dirs {
+	for _, kind := range Kinds() {
+		dir := dirs[kind]
 		if _, err := Import(ctx, d, kind, dir, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -136,12 +137,21 @@ func (c *cells) table(table string) {
 	columns := selected[columnInfo](c.t, c.d, `SELECT name, type, pk FROM pragma_table_info(?)`, table)
 	words := literal.FindAllStringSubmatch(selected[string](c.t, c.d, `SELECT sql FROM sqlite_schema WHERE name = ?`, table)[0], -1)
 	rows := c.rows(table, columns)
-	for i, column := range columns {
-		row := slices.IndexFunc(rows, func(row []any) bool { return row[i] != nil })
-		if len(rows) == 0 {
-			return
+	// What an import keeps of its sources means something else in each kind of tree.
+	of := slices.IndexFunc(columns, func(c columnInfo) bool { return c.Name == "source" })
+	kinds := map[any][][]any{}
+	for _, row := range rows {
+		var source any
+		if of >= 0 {
+			source = row[of]
 		}
-		c.cell(table, columns, rows[max(row, 0)], i, others(rows[max(row, 0)][i], column.Type, words))
+		kinds[source] = append(kinds[source], row)
+	}
+	for i, column := range columns {
+		for _, rows := range kinds {
+			row := slices.IndexFunc(rows, func(row []any) bool { return row[i] != nil })
+			c.cell(table, columns, rows[max(row, 0)], i, others(rows[max(row, 0)][i], column.Type, words))
+		}
 	}
 }
 
