@@ -35,7 +35,8 @@ type call struct {
 	db     *DB
 	write  func(*Tx) error // one of write and read is set
 	read   func(*Rx) error
-	tx     Tx // of the run under way; a read uses its half
+	first  Tx // of the first run; a read uses its half
+	runs   int
 	number int64
 
 	why           string
@@ -58,23 +59,29 @@ func (d *DB) call(ctx context.Context, why string, writes bool) *call {
 
 // runWrite is what the engine runs, perhaps more than once.
 func (c *call) runWrite(x engine.Tx) error {
-	c.tx.engine = x
-	c.begin(x, true)
-	defer c.tx.end()
-	return c.write(&c.tx)
+	tx := c.begin(x, true)
+	tx.engine = x
+	defer tx.end()
+	return c.write(tx)
 }
 
 func (c *call) runRead(x engine.Rx) error {
-	c.begin(x, false)
-	defer c.tx.end()
-	return c.read(&c.tx.Rx)
+	tx := c.begin(x, false)
+	defer tx.end()
+	return c.read(&tx.Rx)
 }
 
-func (c *call) begin(x engine.Rx, writes bool) {
+// begin gives the transaction of a run. Each has its own: what goroutines have that a run left behind stays ended.
+func (c *call) begin(x engine.Rx, writes bool) *Tx {
 	if c.began = time.Now(); writes {
 		c.db.work.waited(c.began.Sub(c.queued))
 	}
-	c.tx.begin(c, x, writes)
+	tx := &c.first
+	if c.runs++; c.runs > 1 {
+		tx = new(Tx)
+	}
+	tx.begin(c, x, writes)
+	return tx
 }
 
 // end tells the observer, and ends the calling goroutine the way the callback ended: a panic reaches the caller's defers,

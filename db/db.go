@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"selvedge/db/internal/callback"
@@ -21,6 +22,8 @@ type DB struct {
 	giveLane  func()
 
 	scopes sync.Map // name -> id, of committed rows
+
+	ownersLookedAt atomic.Int64 // the last one that Tx.ForgetDeadOwners has looked at
 
 	lookouts lookouts
 	work     work

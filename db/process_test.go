@@ -214,6 +214,49 @@ func TestOwnersAreForgottenAFewAtATime(t *testing.T) {
 	}
 }
 
+// A program that lives for one call must not look at the same owners as the one before it.
+func TestOwnersBehindThoseThatStayAreForgottenByShortLivedHandles(t *testing.T) {
+	path, d := openTable(t, claims)
+	before := sqlite.OwnersAtOnce
+	sqlite.OwnersAtOnce = 2
+	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
+	for id := range 3 {
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+id, fmt.Appendf(nil, "%016d", id))
+	}
+	write(t, d, "INSERT INTO claims VALUES (100), (101)")
+	for tries := 0; ownerRows(t, d, 102) == 1; tries++ {
+		if tries == 200 { // two in three look at it
+			t.Fatal("no handle has come to the last one")
+		}
+		short, err := db.Open(t.Context(), path, db.Options{})
+		must(t, err)
+		must(t, short.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }))
+		must(t, short.Close())
+	}
+}
+
+func TestAllDeadOwnersAreForgottenAtOnce(t *testing.T) {
+	_, d := openTable(t, claims)
+	before := sqlite.OwnersAtOnce
+	sqlite.OwnersAtOnce = 2
+	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
+	for i := range 7 {
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+i, fmt.Appendf(nil, "%016d", i))
+	}
+	write(t, d, "INSERT INTO claims VALUES (100), (101), (104)")
+	must(t, d.ForgetDeadOwners(t.Context()))
+	if all := ownerRows(t, d, 100) + ownerRows(t, d, 101) + ownerRows(t, d, 104); all != 3 {
+		t.Errorf("%d of 3 with claims are left", all)
+	}
+	write(t, d, "DELETE FROM claims")
+	must(t, d.ForgetDeadOwners(t.Context()))
+	var left int
+	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
+	if left != 0 {
+		t.Errorf("%d owners are left", left)
+	}
+}
+
 func ownerRows(t *testing.T, d *db.DB, id int64) (n int) {
 	t.Helper()
 	err := d.Read(context.Background(), "count", func(rx *db.Rx) error {

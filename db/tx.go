@@ -287,17 +287,42 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 }
 
 // Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the transaction did before it stays.
-// It returns fn's error.
+// It returns fn's error. What other goroutines write through tx while fn runs goes with it; where one of them has a savepoint
+// of its own open when fn returns, or fn still runs when the transaction's function has returned, the whole transaction is
+// undone and ErrInvalid.
 func (tx *Tx) Savepoint(fn func() error) error {
-	if err := tx.enter(); err != nil {
+	inner, err := tx.savepoint()
+	if err != nil {
 		return err
 	}
+	returned := false
+	defer func() {
+		if !returned && tx.enter() == nil { // fn panicked or left by Goexit
+			defer tx.leave()
+			_ = inner.RollBack() // the transaction remembers that it failed
+		}
+	}()
+	err = fn()
+	returned = true
+	if ended := tx.enter(); ended != nil {
+		return errors.Join(err, ended)
+	}
 	defer tx.leave()
-	return tx.engine.Savepoint(func() error {
-		tx.leave()
-		defer tx.mu.Lock()
-		return fn()
-	})
+	if err == nil {
+		return inner.Release()
+	}
+	if undo := inner.RollBack(); undo != nil {
+		return errors.Join(err, undo)
+	}
+	return err
+}
+
+func (tx *Tx) savepoint() (engine.Savepoint, error) {
+	if err := tx.enter(); err != nil {
+		return nil, err
+	}
+	defer tx.leave()
+	return tx.engine.Savepoint()
 }
 
 // AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
@@ -356,13 +381,39 @@ func (rx *Rx) OwnerLife(id int64) (Life, error) {
 }
 
 // ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more. A call looks at 256 rows
-// at most, so that it does not keep the writer, and the next one goes on behind them.
+// at most, so that it does not keep the writer, and the next one goes on behind them. The first of a handle begins anywhere, so
+// that programs that live for one call come to all of them. DB.ForgetDeadOwners looks at all.
 func (tx *Tx) ForgetDeadOwners() error {
+	last, _, err := tx.forgetDeadOwners(tx.db.ownersLookedAt.Load())
+	if err == nil {
+		tx.db.ownersLookedAt.Store(last)
+	}
+	return err
+}
+
+func (tx *Tx) forgetDeadOwners(after int64) (last int64, more bool, err error) {
 	if err := tx.enter(); err != nil {
-		return err
+		return 0, false, err
 	}
 	defer tx.leave()
-	return tx.engine.ForgetDeadOwners()
+	return tx.engine.ForgetDeadOwners(after)
+}
+
+// ForgetDeadOwners deletes the rows of all processes that are gone and that nothing refers to any more, in as many transactions
+// as that takes.
+func (d *DB) ForgetDeadOwners(ctx context.Context) error {
+	for after, more := engine.BeforeOwners, true; more; {
+		last := after
+		err := d.Write(ctx, "forget dead owners", func(tx *Tx) (err error) {
+			last, more, err = tx.forgetDeadOwners(after)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		after = last
+	}
+	return nil
 }
 
 // Of reports, as ErrInvalid, that the transaction is one of another file than d. A store asks it of the transactions that it

@@ -477,6 +477,119 @@ func TestSavepointUndoesItsOwnPart(t *testing.T) {
 	}
 }
 
+// What a goroutine does with a savepoint after its transaction has ended is done to nobody's savepoint.
+func TestASavepointThatIsLeftBehindHarmsNobody(t *testing.T) {
+	for name, result := range map[string]error{"released": nil, "undone": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			d := openNumbers(t, db.Options{})
+			opened, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			err := d.Write(t.Context(), "leave behind", func(tx *db.Tx) error {
+				go func() {
+					ended <- tx.Savepoint(func() error {
+						err := insert("half", 1)(tx)
+						close(opened)
+						<-release
+						return errors.Join(err, result)
+					})
+				}()
+				<-opened
+				return nil
+			})
+			if !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("a function that left a savepoint open ended with %v", err)
+			}
+			no := errors.New("no")
+			must(t, d.Write(t.Context(), "next", func(tx *db.Tx) error {
+				must(t, insert("kept", 1)(tx))
+				err := tx.Savepoint(func() error {
+					must(t, insert("undone", 1)(tx))
+					close(release)
+					if err := <-ended; !errors.Is(err, db.ErrInvalid) {
+						t.Errorf("the savepoint of an ended transaction ended with %v", err)
+					}
+					return no
+				})
+				if !errors.Is(err, no) || strings.Contains(err.Error(), "savepoint") {
+					t.Errorf("the savepoint ended with %v", err)
+				}
+				return nil
+			}))
+			if n := count(t, d, "name = 'kept'"); n != 1 || count(t, d, "true") != 1 {
+				t.Errorf("%d of 1 rows, %d in all", n, count(t, d, "true"))
+			}
+		})
+	}
+}
+
+// One that ends takes those with it that were opened since, whosever they are.
+func TestSavepointsOfGoroutinesThatOverlapUndoTheTransaction(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	err := d.Write(t.Context(), "overlap", func(tx *db.Tx) error {
+		first, second := make(chan struct{}), make(chan struct{})
+		ended := make(chan error)
+		go func() {
+			ended <- tx.Savepoint(func() error { close(first); <-second; return insert("first", 1)(tx) })
+		}()
+		<-first
+		_ = tx.Savepoint(func() error {
+			must(t, insert("second", 1)(tx))
+			close(second)
+			if err := <-ended; !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("the savepoint around another goroutine's ended with %v", err)
+			}
+			return errors.New("no")
+		})
+		return nil
+	})
+	if !errors.Is(err, db.ErrInvalid) || count(t, d, "true") != 0 {
+		t.Errorf("it ended with %v; %d rows", err, count(t, d, "true"))
+	}
+}
+
+// A goroutine of the first run has nothing to do with the second.
+func TestAGoroutineOfAnEarlierRunHarmsNobody(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	runs, release, wrote := 0, make(chan struct{}), make(chan error, 1)
+	ends := together(t, d, func(tx *db.Tx) error {
+		if runs++; runs == 1 {
+			go func() {
+				<-release
+				wrote <- insert("stray", 1)(tx)
+			}()
+			return insert("run", 1)(tx)
+		}
+		close(release)
+		if err := <-wrote; !errors.Is(err, db.ErrInvalid) {
+			t.Errorf("a goroutine of the first run wrote into the second: %v", err)
+		}
+		return insert("run", 1)(tx)
+	}, func(tx *db.Tx) error {
+		_, err := tx.Exec("INSERT OR ROLLBACK INTO numbers (name, n) VALUES ('bad', -1)")
+		return err
+	})
+	if runs != 2 || ends[0] != "nil" {
+		t.Errorf("%d runs; it ended with %q", runs, ends[0])
+	}
+	if n := count(t, d, "name = 'run'"); n != 1 || count(t, d, "true") != 1 {
+		t.Errorf("%d of 1 rows, %d in all", n, count(t, d, "true"))
+	}
+}
+
+// Who catches what its function panicked with goes on without what the function did.
+func TestASavepointThatPanicsIsUndone(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	must(t, d.Write(t.Context(), "catch", func(tx *db.Tx) error {
+		func() {
+			defer func() { _ = recover() }()
+			_ = tx.Savepoint(func() error { must(t, insert("undone", 1)(tx)); panic("oh") })
+		}()
+		return tx.Savepoint(func() error { return insert("kept", 1)(tx) })
+	}))
+	if n := count(t, d, "name = 'kept'"); n != 1 || count(t, d, "true") != 1 {
+		t.Errorf("%d of 1 rows, %d in all", n, count(t, d, "true"))
+	}
+}
+
 func TestAfterCommitRunsOnlyThen(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	ran := false

@@ -126,7 +126,7 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	if err != nil {
 		return list, err
 	}
-	return list, d.Write(ctx, "forget dead owners", func(tx *db.Tx) error { return tx.ForgetDeadOwners() })
+	return list, d.ForgetDeadOwners(ctx)
 }
 
 // An examiner asks one question after the other. An error of one ends it.

@@ -66,8 +66,8 @@ type Tx interface {
 	Rx
 	// Exec changes rows and gives their number.
 	Exec(query string, args []any) (int64, error)
-	// Savepoint runs fn; what fn did is undone when it fails.
-	Savepoint(fn func() error) error
+	// Savepoint begins a part that can be undone alone, inside the parts that are open.
+	Savepoint() (Savepoint, error)
 	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction, or the savepoint
 	// it is in, is undone.
 	OnCommit(fn func())
@@ -75,9 +75,19 @@ type Tx interface {
 
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
-	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some, and the next call
-	// goes on behind them.
-	ForgetDeadOwners() error
+	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some behind the number
+	// after and, where that was the end, at those from the first up to after. last is the last one, where the next call goes on.
+	// more is false where the end was reached. 0 is anywhere.
+	ForgetDeadOwners(after int64) (last int64, more bool, err error)
+}
+
+// BeforeOwners is less than the number of any owner.
+const BeforeOwners int64 = -1
+
+// A Savepoint is ended once, by one of these. Where it isn't the innermost the transaction takes no more, and fails.
+type Savepoint interface {
+	Release() error
+	RollBack() error
 }
 
 // Rows are the rows of a query. They are closed at the latest when the transaction ends.

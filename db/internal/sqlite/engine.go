@@ -57,8 +57,6 @@ type Engine struct {
 	beside  folder
 	token   uuid.UUID // of this process among the owners
 
-	ownersLookedAt atomic.Int64 // the last one that ForgetDeadOwners has looked at
-
 	watch  watch
 	reads  reads
 	space  *space // nil in memory and when read-only

@@ -142,9 +142,15 @@ type folder struct {
 	seen  unix.Timespec      // when the folder had last changed as all of it was in its place
 }
 
-// settled is how old a folder's last change is before it stands for all changes until then: file systems tell the time in
-// ticks of a few milliseconds, and two changes may have one.
-const settled = 100 * time.Millisecond
+// settles is how old a folder's last change is before it stands for all changes until then, for two changes may have one time.
+// Most file systems tell it in ticks of a few milliseconds. Some store whole seconds (ext3, ext4 with inodes of 128 bytes,
+// HFS+), FAT every second one: then the nanoseconds are 0, and seldom elsewhere.
+func settles(changed unix.Timespec) time.Duration {
+	if changed.Nsec == 0 {
+		return 2100 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
 
 // remember is called when the WAL and its index are open.
 func (b *folder) remember(path string) error {
@@ -189,7 +195,7 @@ func (e *Engine) besideInPlace() error {
 			return err
 		}
 	}
-	if time.Since(time.Unix(stat.Mtim.Unix())) > settled {
+	if time.Since(time.Unix(stat.Mtim.Unix())) > settles(stat.Mtim) {
 		b.seen = stat.Mtim
 	}
 	return nil

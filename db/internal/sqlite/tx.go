@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -161,39 +160,61 @@ func (t *tx) control(query string) error {
 	return t.after(err)
 }
 
-func (t *tx) Savepoint(fn func() error) error {
+// A savepoint is one of a transaction's, and what hooks there were when it was opened.
+type savepoint struct {
+	tx                        *tx
+	depth, afterwards, undone int
+}
+
+func (t *tx) Savepoint() (engine.Savepoint, error) {
+	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone)}
+	if err := t.control("SAVEPOINT " + s.name()); err != nil {
+		return nil, err
+	}
 	t.depth++
-	name := fmt.Sprintf("inner_%d", t.depth)
-	hooks, undone := len(t.afterwards), len(t.undone)
-	returned := false
-	defer func() {
-		t.depth--
-		if !returned { // fn panicked or left by Goexit: the whole transaction is about to be undone
-			t.afterwards = t.afterwards[:hooks]
-		}
-	}()
-	if err := t.control("SAVEPOINT " + name); err != nil {
-		returned = true
-		return err
+	return s, nil
+}
+
+func (s *savepoint) name() string { return fmt.Sprintf("inner_%d", s.depth) }
+
+// end is called first by what ends it.
+func (s *savepoint) end() {
+	if s.tx.dead == nil && s.tx.depth != s.depth {
+		s.tx.dead = fmt.Errorf("%w: savepoints of several goroutines overlap", engine.ErrInvalid)
 	}
-	err := fn()
-	returned = true
-	if err == nil {
-		return t.control("RELEASE " + name)
+	s.tx.depth--
+}
+
+func (s *savepoint) Release() error {
+	s.end()
+	return s.tx.control("RELEASE " + s.name())
+}
+
+func (s *savepoint) RollBack() error {
+	t := s.tx
+	if s.end(); t.dead != nil {
+		return nil // all of the transaction is about to be undone
 	}
-	if t.dead != nil {
-		return err
-	}
-	t.afterwards = t.afterwards[:hooks]
-	for _, f := range t.undone[undone:] {
+	t.afterwards = t.afterwards[:s.afterwards]
+	for _, f := range t.undone[s.undone:] {
 		f()
 	}
-	t.undone = t.undone[:undone]
-	if undo := t.control("ROLLBACK TO " + name); undo != nil {
-		return errors.Join(err, undo)
+	t.undone = t.undone[:s.undone]
+	err := t.control("ROLLBACK TO " + s.name())
+	if err == nil {
+		err = t.control("RELEASE " + s.name())
 	}
-	if undo := t.control("RELEASE " + name); undo != nil {
-		return errors.Join(err, undo)
+	if err != nil && t.dead == nil {
+		t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
+	}
+	return err
+}
+
+// end is rx.end for a write: a savepoint whose function still runs may be half done.
+func (t *tx) end() error {
+	err := t.rx.end()
+	if t.depth > 0 && t.dead == nil && err == nil {
+		err = fmt.Errorf("%w: a savepoint was still open when the function returned", engine.ErrInvalid)
 	}
 	return err
 }
