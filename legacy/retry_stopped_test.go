@@ -3,6 +3,8 @@ package legacy
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"selvedge/legacy/internal/tree"
@@ -120,4 +122,30 @@ func TestARetryThatIsStoppedInAFileKeepsItsBytesUntilTheRestIsTaken(t *testing.T
 	}
 	wantQuarantine(t, d, "")
 	sameFiles(t, "exported", folder{"a/r.jsonl": lines}, exported(t, d, ""))
+}
+
+func TestARetryLooksAgainOnceNoImportCanComeBetween(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	c := collisions(t)[1]
+	dir, q := c.collide(t, d)
+	if err := c.remove(d); err != nil {
+		t.Fatal(err)
+	}
+	claimed := func() { // the old program claims it, and that is imported
+		err := os.Rename(filepath.Join(dir, "r-1.json"), filepath.Join(dir, "r-1.inflight"))
+		if err == nil {
+			_, err = Import(ctx, d, Checkpoints, dir, Options{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := tree.RetryQuarantine(ctx, d, hook(hooked{root: claimed}), q.ID, Options{})
+	if err != nil || r.Taken || r.Reason == "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	report, err := Import(ctx, d, Checkpoints, dir, Options{}) // nothing holds the folder, and what is here is what it has
+	if err != nil || report.Files.Already != 1 || report.Partial() {
+		t.Errorf("imported again: %+v, %v", report, err)
+	}
 }

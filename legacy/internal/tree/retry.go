@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"selvedge/db"
 )
@@ -62,7 +63,7 @@ func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (La
 	if r.Reason, err = again.stillNot(ctx, d, l, q, o); err != nil || r.Reason != "" {
 		return r, err
 	}
-	r.Reason, err = again.take(ctx, d, l, id, o)
+	r.Reason, err = again.take(ctx, d, l, q, o)
 	r.Taken = err == nil && r.Reason == ""
 	return r, err
 }
@@ -105,24 +106,8 @@ func unpack(ctx context.Context, d *db.DB, l OneByOne, p *placeRow, id int64) (u
 // stillNot says why the file can't be taken now either, as far as that can be told beforehand; "" where it can.
 func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string, err error) {
 	path := string(u.place.Path)
-	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
-		s := u.place.of(d, o).Source
-		for _, form := range u.forms {
-			row, err := s.File(rx, form)
-			if err != nil {
-				return err
-			}
-			if row != nil && (form != path || row.State != StateRefused) {
-				reason = fmt.Sprintf("%s was imported, and belongs to it: import the folder again", Shown(form))
-			}
-		}
-		if reason != "" || q.Entity == nil || q.Group == nil || q.What != WhatConflict {
-			return nil
-		}
-		_, there, err := l.Find(rx, o.Scope, Entity{Group: *q.Group, ID: *q.Entity})
-		if there {
-			reason = q.Reason
-		}
+	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) (err error) {
+		reason, err = u.inTheWay(rx, u.place.of(d, o).Source, l, q)
 		return err
 	})
 	if err != nil || reason != "" || q.What == WhatConflict {
@@ -142,8 +127,38 @@ func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantin
 	return reason, errors.Join(err, x.Close())
 }
 
+// inTheWay says what of the file was imported, or what has its id; "" for nothing. The row must still be what it was when it was unpacked.
+func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reason string, err error) {
+	var now quarantineRow
+	ok, err := rx.Find(&now, sqlShowQuarantine, q.ID)
+	if err != nil {
+		return "", err
+	}
+	if !ok || !reflect.DeepEqual(now.public(), q) {
+		return "an import or another command has changed what is in quarantine of it meanwhile: look at the quarantine again", nil
+	}
+	path := string(u.place.Path)
+	for _, form := range u.forms {
+		row, err := s.File(rx, form)
+		if err != nil {
+			return "", err
+		}
+		if row != nil && (form != path || row.State != StateRefused) {
+			return fmt.Sprintf("%s was imported, and belongs to it: import the folder again", Shown(form)), nil
+		}
+	}
+	if q.Entity == nil || q.Group == nil || q.What != WhatConflict {
+		return "", nil
+	}
+	_, there, err := l.Find(rx, q.Scope, Entity{Group: *q.Group, ID: *q.Entity})
+	if there {
+		reason = q.Reason
+	}
+	return reason, err
+}
+
 // take imports the folder in the name of the tree that the file was in.
-func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Options) (reason string, err error) {
+func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string, err error) {
 	t, err := openTree(d, l, u.root, o)
 	if err != nil {
 		return "", err
@@ -156,10 +171,16 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Opt
 		if lease, err = t.reserve(tx); err != nil {
 			return err
 		}
+		if reason, err = u.inTheWay(&tx.Rx, t.Source, l, q); err != nil { // an import may have come between
+			return err
+		}
+		if reason != "" {
+			return lease.ReleaseTx(tx)
+		}
 		return errors.Join(u.place.forget(tx, t.Source), t.beginEntry(tx))
 	})
-	if err != nil {
-		return "", err
+	if err != nil || reason != "" {
+		return reason, err
 	}
 	if err = t.takeAll(ctx); err != nil {
 		t.giveUp(ctx, lease, err)
@@ -176,7 +197,7 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, id int64, o Opt
 			if len(t.Report.Quarantined) > 0 {
 				reason = t.Report.Quarantined[0].Reason
 			}
-		} else if _, err := tx.Exec(sqlDropOne, id); err != nil {
+		} else if _, err := tx.Exec(sqlDropOne, q.ID); err != nil {
 			return err
 		}
 		return errors.Join(t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
