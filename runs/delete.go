@@ -87,7 +87,7 @@ const (
 	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns + ` AND ` + unpinned
 	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
 	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
-	sqlLeftLine  = `SELECT id FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
+	sqlLeftLine  = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
 	sqlDropLines = `DELETE FROM run_records WHERE id >= ? AND id < ?`
 	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
 )
@@ -266,7 +266,8 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 func dropLines(tx *db.Tx) (more bool, err error) {
 	lines := int64(1)
 	for began := time.Now(); time.Since(began) < writerHeld; {
-		var run, first int64
+		var run int64
+		var first leftLine
 		at := time.Now()
 		if more, err = tx.Find(&run, sqlLeft); err != nil || !more {
 			return false, err
@@ -276,19 +277,58 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 			return false, err
 		}
 		if found {
-			_, err = tx.Exec(sqlDropLines, first, min(first+lines, (run+1)<<24))
-		} else {
-			_, err = tx.Exec(sqlNothing, run)
-		}
-		if err != nil {
+			end, err := first.reach(&tx.Rx, lines)
+			if err != nil {
+				return false, err
+			}
+			if _, err := tx.Exec(sqlDropLines, first.ID, end); err != nil {
+				return false, err
+			}
+		} else if _, err := tx.Exec(sqlNothing, run); err != nil {
 			return false, err
 		}
 		switch took := time.Since(at); {
 		case took < writerHeld/8:
-			lines = min(2*lines, 1<<12)
+			lines = min(2*lines, linesAtOnce)
 		case took > writerHeld/4:
 			lines = max(lines/2, 1)
 		}
 	}
 	return true, nil
+}
+
+// One statement removes at most linesAtOnce records, and bytesAtOnce of them besides the first. Of records whose weight is not
+// known it removes unweighedAtOnce.
+const (
+	linesAtOnce     = 1 << 12
+	unweighedAtOnce = 1 << 6
+	bytesAtOnce     = 4 << 20
+)
+
+// A leftLine is the first record that is left of a run that is gone.
+type leftLine struct {
+	ID    int64  `db:"id"`
+	Bytes *int64 `db:"bytes"` // of the run so far, with this one; nil: not known
+}
+
+// reach gives the id before which a statement that removes from here is to end, for so many lines at most: how fast the last
+// ones went says nothing of those that come, which may be large.
+func (l leftLine) reach(rx *db.Rx, lines int64) (end int64, err error) {
+	for ; lines > 1; lines /= 2 {
+		end := min(l.ID+lines, (l.ID>>24+1)<<24)
+		if l.Bytes == nil {
+			if lines <= unweighedAtOnce {
+				return end, nil
+			}
+			continue
+		}
+		var total *int64
+		if _, err := rx.Find(&total, sqlTraceTotal, l.ID-1, end); err != nil {
+			return 0, err
+		}
+		if total != nil && *total-*l.Bytes <= bytesAtOnce {
+			return end, nil
+		}
+	}
+	return l.ID + 1, nil
 }

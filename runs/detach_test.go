@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,5 +132,61 @@ func TestARunThatStaysKeepsTheKeysThatItsRemovalTook(t *testing.T) {
 	forget("and those of a run that is gone go")
 	if n := spent(); n != 0 {
 		t.Errorf("%d keys of a run that is long gone are known", n)
+	}
+}
+
+// How many records a statement removes is found by how fast the last ones went. A trace that begins with small ones must not
+// make it remove as many large ones.
+func TestOneStatementRemovesFewLargeRecords(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	s := NewStore(d, Options{})
+	var turns []Turn
+	for i := range 200 {
+		turn := Turn{Index: uint64(i), VerifierVerdict: VerdictPass}
+		if i >= 100 {
+			large := strings.Repeat("x", 128<<10)
+			turn.Prompt = &large
+		}
+		turns = append(turns, turn)
+	}
+	if err := s.AppendTurns(t.Context(), "a", "r", turns); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		var first leftLine
+		if _, err := rx.Find(&first, sqlLeftLine, 1<<24, 2<<24); err != nil {
+			return err
+		}
+		small, err := first.reach(rx, 64)
+		if err != nil {
+			return err
+		}
+		if n := small - first.ID; n != 64 {
+			t.Errorf("it removes %d of the small records", n)
+		}
+		all, err := first.reach(rx, linesAtOnce)
+		if err != nil {
+			return err
+		}
+		if n := all - first.ID; n < 64 || n > 132 {
+			t.Errorf("it removes %d records, of which 32 large ones are 4 MiB", n)
+		}
+		first.ID += 100 // at the first large one
+		large, err := first.reach(rx, linesAtOnce)
+		if err != nil {
+			return err
+		}
+		if n := large - first.ID; n < 16 || n > 32 {
+			t.Errorf("it removes %d of the large records", n)
+		}
+		first.Bytes = nil
+		unknown, err := first.reach(rx, linesAtOnce)
+		if n := unknown - first.ID; n != unweighedAtOnce {
+			t.Errorf("it removes %d records of unknown weight", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
