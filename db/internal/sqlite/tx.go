@@ -193,7 +193,7 @@ func (s *savepoint) Release() error {
 func (s *savepoint) RollBack() error {
 	t := s.tx
 	if s.end(); t.dead != nil {
-		return nil // all of the transaction is about to be undone
+		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
 	t.afterwards = t.afterwards[:s.afterwards]
 	for _, f := range t.undone[s.undone:] {
