@@ -141,6 +141,8 @@ func agentsMoreScript() script {
 				do:   func(ctx context.Context, s *session) error { _, err := registry(s).ReapDead(ctx); return err },
 				look: lookForAgent("dead-2", abandoned),
 			},
+			// Whom the calls before it have forgotten already: what is to be seen is that it does no harm.
+			{name: "forget dead owners", do: func(ctx context.Context, s *session) error { return s.db.ForgetDeadOwners(ctx) }},
 			{
 				name: "prune",
 				do: func(ctx context.Context, s *session) error {
