@@ -111,7 +111,6 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 		err := d.Read(ctx, p.Op, func(rx *Rx) (err error) {
 			var there bool
 			if scope, there, err = rx.Scope(p.Scope); err != nil || !there {
-				page, pinned = nil, nil
 				return err
 			}
 			now = rx.Now()
@@ -146,7 +145,7 @@ func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ende
 				planned = append(planned, thing)
 			}
 		}
-		if p.Weigh != nil && !early && len(planned) > first {
+		if p.Weigh != nil && !early {
 			err := d.Read(ctx, p.Op, func(rx *Rx) error { return p.weigh(rx, planned[first:]) })
 			if err != nil {
 				return nil, 0, 0, err
