@@ -213,6 +213,10 @@ func TestAReservationIsTakenUpAgainByItsOwnProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept, stop := again.Keep(t.Context())
+	if stop(); errors.Is(context.Cause(kept), db.ErrLeaseLost) {
+		t.Errorf("it is kept as if it were over: %v", context.Cause(kept))
+	}
 	if err := again.Renew(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -257,6 +261,26 @@ func TestAClosedFileGivesUpWhatItsProcessHeldForEver(t *testing.T) {
 	reserve(t, d, "80", db.ReserveOptions{})
 }
 
+func TestWhoTakesFromTheDeadForgetsThem(t *testing.T) {
+	path := dbtest.Path(t)
+	gone, err := db.Open(t.Context(), path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, gone, "80", db.ReserveOptions{})
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := dbtest.OpenAt(t, path, db.Options{})
+	reserve(t, d, "81", db.ReserveOptions{})
+	reserve(t, d, "80", db.ReserveOptions{})
+	var n int
+	err = d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM owners") })
+	if err != nil || n != 1 {
+		t.Errorf("%d owners are known, of whom one lives; %v", n, err)
+	}
+}
+
 func TestALeaseOfAnotherProcessIsNotOursUnlessItIsDetached(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
@@ -292,6 +316,63 @@ func TestALeaseOfNobodyIsUnknown(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestALeaseWithoutAllItsColumnsIsJudgedByThoseThatItHas(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	second, start := int64(time.Second), "first"
+	over, goesOn := int64(time.Hour), int64(time.Hour)+1
+	var owner int64
+	err := d.Write(t.Context(), "own", func(tx *db.Tx) (err error) {
+		owner, err = tx.Owner()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []struct {
+		name  string
+		lease db.LeaseColumns
+		want  db.LeaseState
+	}{
+		{"no time namespace, over", db.LeaseColumns{TTL: &second, Until: &over, Boot: &start}, db.LeaseExpired},
+		{"no time namespace", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: &start}, db.LeaseHeld},
+		{"no end", db.LeaseColumns{Owner: &owner, TTL: &second, Boot: &start}, db.LeaseHeld},
+		{"no start", db.LeaseColumns{Owner: &owner, TTL: &second, Until: &over}, db.LeaseHeld},
+		{"no wall clock, of another start", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")}, db.LeaseExpired},
+	} {
+		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+			state, err := rx.LeaseState(l.lease)
+			if state != l.want {
+				t.Errorf("%s: it is %s, not %s", l.name, state, l.want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", l.name, err)
+		}
+	}
+}
+
+func TestAnErrorOfAReservationNamesItOnce(t *testing.T) {
+	d := newClocks().open(t)
+	l := reserve(t, d, "80", minutes(1, false))
+	write(t, d, "CREATE TRIGGER none_is_renewed BEFORE UPDATE ON leases BEGIN SELECT RAISE(ABORT, 'not today'); END")
+	write(t, d, "CREATE TRIGGER none_goes BEFORE DELETE ON leases BEGIN SELECT RAISE(ABORT, 'not today'); END")
+	refused := map[string]error{"renew": l.Renew(t.Context()), "release": l.Release(t.Context())}
+	write(t, d, "DROP TRIGGER none_is_renewed")
+	write(t, d, "DROP TRIGGER none_goes")
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refused["a lost one"] = l.Renew(t.Context())
+	for what, err := range refused {
+		said, ok := errors.AsType[*db.Error](err)
+		if !ok || said.Entity != "port" || said.ID != "80" || strings.Count(err.Error(), "80") != 1 {
+			t.Errorf("%s gave %v", what, err)
+		}
 	}
 }
 
