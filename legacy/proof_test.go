@@ -49,7 +49,7 @@ func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
 		Live:        {"runs/web-1.json": record},
 	}
 	for kind, more := range map[Kind]folder{
-		Runs:        {"config.toml": "[runs]\nmax_age_days = 9\n[server]\nport = 1\n", "journals/2026/05.log": "x", "runs/a/notes.txt": "x"},
+		Runs:        {"journals/2026/05.log": "x", "runs/a/notes.txt": "x"},
 		Checkpoints: {"notes.txt": "x"},
 		Live:        {"web-1.json": "{}", "traces/web-1/1.json": "{}"},
 	} {

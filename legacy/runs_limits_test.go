@@ -57,6 +57,59 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 	}
 }
 
+// Settings of the old program that no store has a use for leave as they came: comments, other tables, what can't be understood.
+func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
+	ctx := context.Background()
+	const rest = "# mine\n[server]\nport = 1 # not 80\n\n"
+	for _, c := range []struct {
+		config  string
+		change  *db.Policy // set here, once it was imported
+		want    string
+		leftOut int
+	}{
+		{"", nil, "", 0},
+		{rest, nil, rest, 0},
+		{rest + "[runs]\nmax_per_agent = 7 # few\n", nil, rest + "[runs]\nmax_per_agent = 7 # few\n", 0},
+		{rest + "[runs]\nmax_per_agent = 7 # few\n", &db.Policy{Count: 9, Age: 24 * time.Hour}, rest + "[runs]\nmax_age_days = 1\nmax_per_agent = 9 # few\n", 0},
+		{"[runs", nil, "[runs", 0},
+		{"[runs", &db.Policy{Count: 9, Age: 24 * time.Hour}, "[runs]\nmax_per_agent = 9\nmax_age_days = 1\n", 1},
+	} {
+		d := emptyFile(t)
+		dir := folder{"a/r.jsonl": startedLine("a", "r"), "../config.toml": c.config}.make(t)
+		importInto(t, d, "", dir)
+		if report := verified(t, d, Runs, dir); !report.Proof.Whole {
+			t.Errorf("%q: %s", c.config, report.Proof.Line)
+		}
+		if c.change != nil {
+			if err := d.SetRetention(ctx, "", db.StoreRuns, *c.change); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		report, err := Export(ctx, d, Runs, out, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(out, "config.toml"))
+		if err != nil || string(got) != c.want || len(report.LeftOut) != c.leftOut {
+			t.Errorf("%q with %+v became %q, want %q; left out is %v, %v", c.config, c.change, got, c.want, report.LeftOut, err)
+		}
+	}
+}
+
+func TestOfSeveralSettingsThoseWithTheLimitsThatHoldLeaveAndTheOthersAreNamed(t *testing.T) {
+	ctx, d := context.Background(), emptyFile(t)
+	for _, config := range []string{"# one\n", "# two\n[runs]\nmax_per_agent = 7\n", "# two\n[runs]\nmax_per_agent = 7\n"} {
+		importInto(t, d, "", folder{"a/r.jsonl": startedLine("a", "r"), "../config.toml": config}.make(t))
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	report, err := Export(ctx, d, Runs, out, Options{})
+	got, unread := os.ReadFile(filepath.Join(out, "config.toml"))
+	if err != nil || unread != nil || string(got) != "# two\n[runs]\nmax_per_agent = 7\n" || len(report.LeftOut) != 1 {
+		t.Errorf("%q, %v, left out is %v, %v", got, unread, report.LeftOut, err)
+	}
+}
+
 func TestLimitsThatTheOldProgramCannotSayAreRoundedUpAndNamed(t *testing.T) {
 	for _, c := range []struct {
 		policy  db.Policy

@@ -28,6 +28,7 @@ var Checksums = []Checksum{
 	{Table: "import_conflicts", Column: "checksum", Covered: []string{
 		"scope", "kind", "entity_id", "source", "path", "import", "reason", "found_at", "decided_at", "taken", "pid", "user", "program",
 	}},
+	{Table: "import_settings", Column: "checksum", Covered: []string{"source", "raw"}},
 	{Table: "live_copies", Column: "checksum", Covered: []string{"run", "source", "path", "position"}},
 	{Table: "quarantine", Column: "checksum", Covered: []string{
 		"scope", "source", "path", "byte_offset", "what", "reason", "entity_group", "entity_id", "found_at",

@@ -123,6 +123,7 @@ var TextColumns = []Texts{
 		Run:   `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_id = ?`,
 		Agent: `source IN (SELECT id FROM import_sources WHERE scope = ?) AND entity_group = ?`,
 	},
+	{Table: "import_settings", Key: []string{"source"}, JSON: []string{"raw"}},
 	{
 		Table: "quarantine", Key: []string{"id"}, Plain: []string{"reason"}, Names: []string{"path", "entity_group", "entity_id"}, Words: []string{"what"},
 		Run: `scope = ? AND entity_id = ?`, Agent: quarantineOf,

@@ -24,7 +24,7 @@ WHERE s.scope = ? AND s.kind = ? AND f.state = 'taken'`
 // nobackupText is what the original writes into its mark.
 const nobackupText = "car run traces - excluded from backup\n"
 
-// Export writes dir/runs/AGENT/RUN.jsonl, and dir/config.toml where limits are stored.
+// Export writes dir/runs/AGENT/RUN.jsonl, and dir/config.toml where there was one or limits are stored.
 func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 	dir := t.Root
 	t.Root = filepath.Join(dir, "runs")
@@ -36,7 +36,7 @@ func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 		err = (&exporter{roomOf(t)}).all(ctx)
 	}
 	if err == nil {
-		err = giveLimits(ctx, t, dir)
+		err = giveSettings(ctx, t, dir)
 	}
 	return err
 }

@@ -2,12 +2,8 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"path/filepath"
 	"time"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"selvedge/db"
 	"selvedge/legacy/internal/tree"
@@ -56,28 +52,35 @@ func policyOf(limits runs.RetentionConfig) (p db.Policy) {
 	return p
 }
 
-// takeLimits stores what config.toml says, as the original reads it. The original's own limits are not stored. Limits that were
-// stored stay when the file is gone or can't be read any more, and that is reported.
-func takeLimits(ctx context.Context, t *tree.Tree) error {
-	limits, found, err := limitsOf(t.Dir)
+// takeSettings stores what config.toml says, as the original reads it, and the file as it is. The original's own limits are not
+// stored. Limits that were stored stay, with their file, when that is gone or can't be read any more, and that is reported.
+func takeSettings(ctx context.Context, t *tree.Tree) error {
+	found, err := configOf(t.Dir)
 	if err != nil {
 		return err
 	}
 	kept := false
-	err = t.DB.Write(ctx, "store limits", func(tx *db.Tx) error {
+	err = t.DB.Write(ctx, "store settings", func(tx *db.Tx) error {
 		kept = false
 		var source *int64
 		stored, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope)
+		if err != nil {
+			return err
+		}
+		ours := !stored || source != nil && *source == t.Source.ID // else another tree of the scope, or a person, has said what to keep
+		kept = stored && ours && found.problem != ""
+		if !kept && !found.unread && !found.gone {
+			if err := putConfig(tx, t.Source.ID, found.text); err != nil {
+				return err
+			}
+		}
 		switch {
-		case err != nil || stored && (source == nil || *source != t.Source.ID):
-			return err // another tree of the scope, or a person, has said what to keep
-		case found.problem != "":
-			kept = stored
+		case !ours || found.problem != "":
 			return nil
-		case limits == runs.DefaultRetention():
+		case found.limits == runs.DefaultRetention():
 			return tx.ResetRetention(t.Scope, db.StoreRuns)
 		}
-		return tx.SetRetention(t.Scope, db.StoreRuns, policyOf(limits), &t.Source.ID)
+		return tx.SetRetention(t.Scope, db.StoreRuns, policyOf(found.limits), &t.Source.ID)
 	})
 	switch {
 	case kept:
@@ -90,24 +93,28 @@ func takeLimits(ctx context.Context, t *tree.Tree) error {
 
 // A config is what was found in place of config.toml.
 type config struct {
+	text    []byte
+	limits  runs.RetentionConfig
 	problem string // why it says nothing: the original takes its own limits then
 	unread  bool   // that is so since it could not be read
+	gone    bool   // that is so since there is none
 }
 
-// limitsOf reads the limits beside a tree.
-func limitsOf(dir tree.Folder) (limits runs.RetentionConfig, found config, err error) {
+// configOf reads the config.toml beside a tree.
+func configOf(dir tree.Folder) (found config, err error) {
 	_, carDir, err := runsRoot(dir)
 	if err != nil {
-		return limits, found, err
+		return found, err
 	}
-	text, err := carDir.Read(configFile, maxConfig)
+	found.text, err = carDir.Read(configFile, maxConfig)
 	if err != nil {
-		return limits, config{problem: carDir.Why(configFile, err), unread: !carDir.Lacks(configFile)}, nil
+		gone := carDir.Lacks(configFile)
+		return config{problem: carDir.Why(configFile, err), unread: !gone, gone: gone}, nil
 	}
-	if limits, err = runs.ParseRetention(text); err != nil {
-		return limits, config{problem: "can't be understood: " + err.Error()}, nil //nolint:nilerr // the import goes on, and says so
+	if found.limits, err = runs.ParseRetention(found.text); err != nil {
+		found.problem = "can't be understood: " + err.Error()
 	}
-	return limits, found, nil
+	return found, nil
 }
 
 const configFile = "config.toml"
@@ -115,47 +122,8 @@ const configFile = "config.toml"
 // maxConfig is more than any config.toml has.
 const maxConfig = 16 << 20
 
-// Beside gives config.toml, of which the limits alone are kept, and the mark of the folder.
+// Beside gives config.toml and the mark of the folder.
 func (Layout) Beside(t *tree.Tree) ([]tree.Kept, error) {
 	_, carDir, err := runsRoot(t.Dir)
-	config := tree.Kept{Folder: carDir, Path: configFile}
-	if text, err := carDir.Read(configFile, maxConfig); err == nil {
-		config.More = furtherSettings(text)
-	}
-	return []tree.Kept{{Folder: t.Folder, Path: nobackup}, config}, err
-}
-
-// furtherSettings says what of a config.toml is not kept: all but the limits of runs.
-func furtherSettings(text []byte) string {
-	var tables map[string]any
-	if err := toml.Unmarshal(text, &tables); err != nil {
-		return "can't be understood: " + err.Error()
-	}
-	limits, ok := tables["runs"].(map[string]any)
-	delete(limits, "max_per_agent")
-	delete(limits, "max_age_days")
-	if len(tables) > 1 || len(tables) == 1 && !ok || len(limits) > 0 {
-		return "it says more than the limits of runs, which alone are kept"
-	}
-	return ""
-}
-
-// giveLimits writes the stored limits into dir/config.toml, and names those that it can't say.
-func giveLimits(ctx context.Context, t *tree.Tree, dir string) error {
-	limits, ok, err := StoredLimits(ctx, t.DB, t.Scope)
-	if err != nil || !ok {
-		return err
-	}
-	r, _, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
-	if err != nil {
-		return err
-	}
-	if age := r.Policy.Age; age > 0 && age%day != 0 {
-		t.Report.LeaveOut(configFile, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps them for %d", age, limits.MaxAgeDays))
-	}
-	if r.Policy.Bytes != 0 {
-		t.Report.LeaveOut(configFile, "the limit of bytes: the old program has none")
-	}
-	text := fmt.Sprintf("[runs]\nmax_per_agent = %d\nmax_age_days = %d\n", limits.MaxPerAgent, limits.MaxAgeDays)
-	return tree.WriteMark(filepath.Join(dir, configFile), []byte(text))
+	return []tree.Kept{{Folder: t.Folder, Path: nobackup}, {Folder: carDir, Path: configFile}}, err
 }

@@ -55,7 +55,7 @@ func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	return root, err
 }
 
-// Finish takes the limits of retention in config.toml (see [StoredLimits]), and out of the quarantine what could not be read
+// Finish takes config.toml with the limits of retention that it says (see [StoredLimits]), and out of the quarantine what could not be read
 // and is gone or, a folder, can be read now.
 func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
 	if t.Unread {
@@ -63,7 +63,7 @@ func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
 			return err
 		}
 	}
-	return takeLimits(ctx, t)
+	return takeSettings(ctx, t)
 }
 
 // nobackup marks a folder of run traces.

@@ -57,14 +57,21 @@ func (Layout) Tables() []tree.Table {
 	}
 }
 
-// Settings are the limits that config.toml says.
+// Settings are config.toml and the limits that it says.
 func (Layout) Settings(t *tree.Tree) (tables []tree.Table, file string, there bool, err error) {
 	_, carDir, err := runsRoot(t.Dir)
-	return []tree.Table{{
-		Name: "retention", Noun: "limit",
-		Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r WHERE r.source = ?1 ORDER BY r.store`,
-		Key:     []string{"store"},
-		Numbers: []string{"scope", "source", "checksum"},
-		Clocks:  []string{"set_at"},
-	}}, configFile, err == nil && !carDir.Lacks(configFile), err
+	return []tree.Table{
+		{
+			Name: "retention", Noun: "limit",
+			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r WHERE r.source = ?1 ORDER BY r.store`,
+			Key:     []string{"store"},
+			Numbers: []string{"scope", "source", "checksum"},
+			Clocks:  []string{"set_at"},
+		},
+		{
+			Name: "import_settings", Noun: "file of settings",
+			Query:   `SELECT * FROM import_settings WHERE source = ?1`,
+			Numbers: []string{"source", "checksum"},
+		},
+	}, configFile, err == nil && !carDir.Lacks(configFile), err
 }

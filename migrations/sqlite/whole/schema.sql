@@ -658,6 +658,12 @@ CREATE INDEX agents_aside_by_end ON agents (scope, coalesce(completed_at, starte
 
 CREATE INDEX workers_ended ON workers (coalesce(ended_at, 0), key) WHERE status <> 'running';
 
+CREATE TABLE import_settings (
+    source   INTEGER NOT NULL PRIMARY KEY REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
+    raw      BLOB    NOT NULL, -- runs: config.toml as it was when it was imported last; its limits are in retention
+    checksum INTEGER           -- CRC-32C of the columns before it; NULL: changed by hand
+) STRICT;
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -675,5 +681,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (14, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (15, 14, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (16, 15, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (17, 16, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (18, 17, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
