@@ -9,9 +9,11 @@ import (
 // Backup writes a copy of the file, as it was at one moment, to dest, which must not exist. The file stays in use
 // meanwhile, and Close waits for the copy. The copy is compact, 0600, on the disk and checked before it gets its name; when
 // Backup fails there is none, unless the error says so. What a killed Backup leaves in the folder the next one removes.
+//
+// Whichever way the copy is put in the file's place later, cursors from before are ErrCursorExpired then.
 func (d *DB) Backup(ctx context.Context, dest string) error {
-	if d.callbacks.Inside() {
-		return nested("backup")
+	if err := d.ready("backup"); err != nil {
+		return err
 	}
 	if err := d.engine.Backup(ctx, dest); err != nil {
 		return &Error{Op: "backup", Entity: "file", ID: dest, Code: code(err), Hint: hintOf(err), Err: err}

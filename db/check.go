@@ -39,8 +39,8 @@ func (d *DB) Check(ctx context.Context) ([]Problem, error) {
 
 // Examine is Check, and says besides how much of the file has checksums.
 func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
-	if d.callbacks.Inside() {
-		return x, nested("check")
+	if err := d.ready("check"); err != nil {
+		return x, err
 	}
 	checked, err := d.engine.Check(ctx)
 	for _, p := range checked.Problems {
@@ -57,8 +57,8 @@ func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
 // row. Open does the second by itself where it finds that the schema can't be parsed, and makes of a view of the user's own
 // that can't be parsed any more one whose only row is its text. A handle that is read-only repairs nothing.
 func (d *DB) Repair(ctx context.Context) ([]string, error) {
-	if d.callbacks.Inside() {
-		return nil, nested("repair")
+	if err := d.ready("repair"); err != nil {
+		return nil, err
 	}
 	done, err := d.engine.Repair(ctx)
 	return done, wrap("repair", err)

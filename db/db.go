@@ -48,8 +48,8 @@ func (d *DB) Close() error { return d.Shutdown(context.Background()) }
 // under way and returns ErrBusy with the context's cause, and the calls that it waits for by name. A function that writes
 // goes on to its end. The file is closed as soon as the last call ends; another Shutdown, or Close, waits for that.
 func (d *DB) Shutdown(ctx context.Context) error {
-	if d.callbacks.Inside() {
-		return nested("close")
+	if err := d.ready("close"); err != nil {
+		return err
 	}
 	d.closing.Do(func() {
 		d.keepers.end(wrap("close", ErrClosed))
@@ -84,8 +84,8 @@ func (d *DB) now() time.Time { return d.options.Now().UTC() }
 // The channel is closed when ctx ends or the file is closed. While a file has no watcher nothing is watched; with one, an
 // idle file costs a look a second (20 a second where the system doesn't tell of writes), on a connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
-	if d.callbacks.Inside() {
-		return nil, nested("watch")
+	if err := d.ready("watch"); err != nil {
+		return nil, err
 	}
 	changes, err := d.engine.Changes(ctx)
 	return changes, wrap("watch", err)

@@ -39,9 +39,9 @@ var (
 	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely.
 	ErrUnsupported = engine.ErrUnsupported
 	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
-	// handle finds the same, until the file is back.
+	// handle finds the same, until the file is back, and so does Open of the path in this process, until the handle is closed.
 	ErrReplaced = engine.ErrReplaced
-	// ErrClosed: the handle was closed.
+	// ErrClosed: the handle was closed, or never opened.
 	ErrClosed = engine.ErrClosed
 )
 

@@ -16,8 +16,8 @@ import (
 // the statement that runs is interrupted, and it and those that follow fail with the context's cause; fn itself goes on. fn
 // runs again when SQLite found the file locked for a moment (another process recovers its WAL).
 func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
-	if d.callbacks.Inside() {
-		return nested(why)
+	if err := d.ready(why); err != nil {
+		return err
 	}
 	c := d.call(ctx, why, false)
 	c.read = fn
@@ -41,29 +41,41 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 // before it returns, and where the disk does not even allow that, the error is ErrOutcomeUnknown. The handle then refuses
 // every call; BatchOf gives what makes a repeat safe after the file was opened again.
 func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
-	return d.write(ctx, why, fn, d.engine.Write)
+	return d.write(ctx, why, fn, engine.Engine.Write)
 }
 
 // Reclaim is Write for a function that removes data. On a full disk it still works: for that, FILE-reserve keeps 4 MiB of
 // the disk, which goes when a Reclaim needs it and comes back when there is room. Meanwhile Write returns ErrFull at once,
 // so that nothing else uses up what Reclaim frees.
 func (d *DB) Reclaim(ctx context.Context, why string, fn func(*Tx) error) error {
-	return d.write(ctx, why, fn, d.engine.Reclaim)
+	return d.write(ctx, why, fn, engine.Engine.Reclaim)
 }
 
 func (d *DB) write(
-	ctx context.Context, why string, fn func(*Tx) error, begin func(context.Context, string, func(engine.Tx) error) callback.Outcome,
+	ctx context.Context, why string, fn func(*Tx) error,
+	begin func(engine.Engine, context.Context, string, func(engine.Tx) error) callback.Outcome,
 ) error {
 	if d.options.ReadOnly {
 		return &Error{Op: why, Hint: "open the file without Options.ReadOnly", Err: fmt.Errorf("%w: the file was opened read-only", ErrInvalid)}
 	}
-	if d.callbacks.Inside() {
-		return nested(why)
+	if err := d.ready(why); err != nil {
+		return err
 	}
 	c := d.call(ctx, why, true)
 	c.write = fn
 	defer c.left()
-	return c.end(begin(ctx, why, c.runWrite))
+	return c.end(begin(d.engine, ctx, why, c.runWrite))
+}
+
+// ready is nil where a call may be made: of an open file, and not from inside a function given to Read or Write.
+func (d *DB) ready(why string) error {
+	switch {
+	case d.engine == nil:
+		return &Error{Op: why, Hint: "use the *DB that Open returned", Err: fmt.Errorf("%w: it was never opened", ErrClosed)}
+	case d.callbacks.Inside():
+		return nested(why)
+	}
+	return nil
 }
 
 func nested(why string) error {

@@ -10,8 +10,8 @@ import (
 // within a minute. It works in steps that hold the writer for about 10 ms each, and ends with ctx. Room inside pages stays: see
 // [Compact].
 func (d *DB) GiveBack(ctx context.Context) error {
-	if d.callbacks.Inside() {
-		return nested("give space back")
+	if err := d.ready("give space back"); err != nil {
+		return err
 	}
 	return wrap("give space back", d.engine.GiveBack(ctx))
 }
@@ -43,8 +43,8 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 // meanwhile, and waits for reads of any process that were there before: ErrBusy, after 30 s, where one does not end. What a
 // disk keeps of blocks that were written over, and copies of the file, are beyond it.
 func (d *DB) Scrub(ctx context.Context) error {
-	if d.callbacks.Inside() {
-		return nested("scrub")
+	if err := d.ready("scrub"); err != nil {
+		return err
 	}
 	return wrap("scrub", d.engine.Scrub(ctx))
 }

@@ -63,6 +63,9 @@ func (w Work) MeanWait() time.Duration {
 
 // Work tells it without touching the file: cheap enough for every scrape.
 func (d *DB) Work() Work {
+	if d.engine == nil {
+		return Work{}
+	}
 	e := d.engine.Work()
 	w := Work{
 		Writes: e.Callers, Commits: e.Commits, WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
@@ -101,12 +104,18 @@ type Schema struct {
 
 // Schema reads the schema version of the file.
 func (d *DB) Schema(ctx context.Context) (Schema, error) {
+	if err := d.ready("read the schema version"); err != nil {
+		return Schema{}, err
+	}
 	have, err := d.engine.Versions(ctx)
 	return Schema{have.Schema, have.MinReader, have.MinWriter}, wrap("read the schema version", err)
 }
 
 // Stats reads the sizes and counts the rows of every table.
 func (d *DB) Stats(ctx context.Context) (Stats, error) {
+	if err := d.ready("stats"); err != nil {
+		return Stats{}, err
+	}
 	got, err := d.engine.Stats(ctx)
 	s := Stats{
 		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, SQLite: got.Engine, CreatedAt: got.CreatedAt,
@@ -142,8 +151,8 @@ type Health struct {
 
 // Health looks at the file and at the calls under way. It takes a reading connection for a moment.
 func (d *DB) Health(ctx context.Context) (Health, error) {
-	if d.callbacks.Inside() {
-		return Health{}, nested("health")
+	if err := d.ready("health"); err != nil {
+		return Health{}, err
 	}
 	h, err := d.engine.Health(ctx)
 	return Health(h), wrap("health", err)

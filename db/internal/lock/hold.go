@@ -17,6 +17,7 @@ import (
 // A Hold is a handle's hold on FILE-lock: shared while the handle is open, exclusive for what no other handle may see.
 type Hold struct {
 	file *os.File // nil when a read-only handle can't have one
+	on   int64    // the byte of the file that it is for; 0: none yet
 }
 
 // Share takes a shared hold, and waits, up to timeout, for whoever has the file alone.
@@ -39,24 +40,26 @@ func Share(ctx context.Context, path string, readOnly bool, timeout time.Duratio
 	return l, nil
 }
 
+const theFile = "the file"
+
 // Retry is the pause between two tries at a lock that a wait must be able to leave.
 const Retry = 10 * time.Millisecond
 
 func (l *Hold) wait(ctx context.Context, how int, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
 	defer cancel()
-	return l.poll(ctx, func() (bool, error) { return taken(flock(l.file, how|unix.LOCK_NB)) })
+	return l.poll(ctx, theFile, func() (bool, error) { return taken(flock(l.file, how|unix.LOCK_NB)) })
 }
 
-// poll tries until it is done, or ctx is.
-func (l *Hold) poll(ctx context.Context, try func() (done bool, err error)) error {
+// poll tries until it is done, or ctx is. what is held by others meanwhile, for people.
+func (l *Hold) poll(ctx context.Context, what string, try func() (done bool, err error)) error {
 	for {
 		if done, err := try(); done || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return l.busy(context.Cause(ctx))
+			return l.busy(what, context.Cause(ctx))
 		case <-time.After(Retry/2 + rand.N(Retry)):
 		}
 	}
@@ -70,13 +73,38 @@ func taken(err error) (bool, error) {
 	return err == nil, err
 }
 
-func (l *Hold) busy(cause error) error {
+func (l *Hold) busy(what string, cause error) error {
 	pids := Holders(l.file.Name())
 	who := Name(pids)
 	if who == "" {
 		who = "another process"
 	}
-	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids, Err: fmt.Errorf("%s has the file open: %w", who, cause)}
+	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids, Err: fmt.Errorf("%s has %s open: %w", who, what, cause)}
+}
+
+// Where FILE-lock has a byte for each file that may lie beside it: as long as one is open, nobody opens another that came into its
+// place, whose WAL and index would be those of the first.
+const (
+	filesAt    = 1 << 41
+	filesSpace = 1 << 40
+)
+
+// On says that the hold is for the file with this inode, and waits, up to timeout, for those who have another one open that lay
+// here before.
+func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration) error {
+	if l.file == nil {
+		return nil
+	}
+	l.on = filesAt + int64(inode%filesSpace)
+	if err := Byte(l.file, unix.F_RDLCK, l.on); err != nil {
+		return fmt.Errorf("lock the byte of the file: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it was removed or replaced, and %v passed", timeout))
+	defer cancel()
+	return l.poll(ctx, "the file that lay here before", func() (bool, error) {
+		other, err := HeldBeside(l.file, filesAt, filesSpace, l.on)
+		return !other, err
+	})
 }
 
 // Removed reports whether somebody deleted the lock file, so that others hold another one.
@@ -91,9 +119,14 @@ func (l *Hold) Retake(path string) error {
 	fresh := &Hold{file: file}
 	if err := flock(file, unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fresh.busy(errors.New("it has it for itself, since the lock file was deleted"))
+			err = fresh.busy(theFile, errors.New("it has it for itself, since the lock file was deleted"))
 		}
 		return errors.Join(err, file.Close())
+	}
+	if l.on != 0 {
+		if err := Byte(file, unix.F_RDLCK, l.on); err != nil {
+			return errors.Join(err, file.Close())
+		}
 	}
 	old := l.file
 	l.file = file
@@ -125,12 +158,12 @@ func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (
 	if err := flock(l.file, unix.LOCK_UN); err != nil {
 		return false, err
 	}
-	if err := l.poll(ctx, func() (bool, error) { return taken(Byte(l.file, unix.F_WRLCK, aloneByte)) }); err != nil {
+	if err := l.poll(ctx, theFile, func() (bool, error) { return taken(Byte(l.file, unix.F_WRLCK, aloneByte)) }); err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, Byte(l.file, unix.F_UNLCK, aloneByte)) }()
 	var look time.Time
-	err = l.poll(ctx, func() (done bool, err error) {
+	err = l.poll(ctx, theFile, func() (done bool, err error) {
 		if alone, err = taken(flock(l.file, unix.LOCK_EX|unix.LOCK_NB)); alone || err != nil {
 			return alone, err
 		}

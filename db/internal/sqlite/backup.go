@@ -66,6 +66,9 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 	if err := e.vacuumInto(ctx, p.path); err != nil {
 		return err
 	}
+	if err := markCopy(ctx, p.path); err != nil {
+		return err
+	}
 	if err := checkCopy(ctx, p.path, e.config); err != nil {
 		return err
 	}
@@ -94,6 +97,26 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 		return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
 	}
 	return nil
+}
+
+// markCopy has the cursors of the file expire in its copy, where the file has a generation. Nobody else looks at the copy yet, and
+// it is put on the disk later.
+func markCopy(ctx context.Context, path string) error {
+	pool, err := openPool(path, roleWriter, 1)
+	if err != nil {
+		return err
+	}
+	old := false
+	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name = 'generation'")
+	if err != nil || old {
+		return closeAfter(pool, err)
+	}
+	for _, text := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlCopyGeneration} {
+		if _, err := pool.ExecContext(ctx, text); err != nil {
+			return closeAfter(pool, fmt.Errorf("give the copy a generation of its own: %w", err))
+		}
+	}
+	return pool.Close()
 }
 
 // checkCopy opens the copy as a user would and runs every check on it.

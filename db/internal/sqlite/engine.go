@@ -54,6 +54,7 @@ type Engine struct {
 	writer  *writer     // nil when read-only
 	readers *readers    // nil in memory
 	file    *sharedFile // nil in memory
+	size    int64       // of the file at the writer's last look
 	beside  folder
 	token   uuid.UUID // of this process among the owners
 

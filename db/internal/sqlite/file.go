@@ -94,6 +94,9 @@ func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
 	info, err := os.Stat(path)
+	if former := formerlyAt(path, info); former != nil {
+		return nil, false, former
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if o.MustExist || o.ReadOnly {
 			return nil, false, fmt.Errorf("%w: there is no such file", engine.ErrNotFound)
@@ -194,7 +197,9 @@ func checkRegular(info fs.FileInfo) error {
 const (
 	headerSize          = 100
 	headerMagic         = "SQLite format 3\x00"
+	headerPageSize      = 16 // 1: 65536
 	headerWriteVersion  = 18 // 1: rollback journal, 2: WAL
+	headerPages         = 28 // of the file
 	headerApplicationID = 68
 )
 

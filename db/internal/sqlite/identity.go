@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -88,6 +89,34 @@ func (f *sharedFile) claimName(path string, o Config) error {
 	return nil
 }
 
+// formerlyAt refuses a path while this process has another file open that lay there: SQLite would put the WAL of the one
+// beside the other. now is what lies there, nil where nothing does.
+func formerlyAt(path string, now fs.FileInfo) error {
+	if len(sharedFiles.byKey) == 0 {
+		return nil
+	}
+	name, err := nameByte(path)
+	if err != nil {
+		return nil //nolint:nilerr // no folder, so nothing of it is open
+	}
+	for key, f := range sharedFiles.byKey {
+		if f.opened() == name+1 && (now == nil || key != keyOf(now)) {
+			return &engine.Failure{
+				Kind: engine.ErrReplaced, Hint: "close the handles on the file that lay at this path, and open the path again",
+				Err: errors.New("this process still has the file open that lay here before it was removed, renamed or replaced"),
+			}
+		}
+	}
+	return nil
+}
+
+// opened is the name under which this process has the file open.
+func (f *sharedFile) opened() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.name
+}
+
 // checkOneName refuses a file that can be seen to have two names.
 func checkOneName(path string) error {
 	var stat unix.Stat_t
@@ -131,7 +160,39 @@ func (e *Engine) inPlace() error {
 	case stat.Nlink > 1 && !e.config.AllowLinks:
 		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
 	}
+	if stat.Size < e.size && !e.endsWhereItSays() {
+		return &engine.Failure{
+			Kind: engine.ErrCorrupt, Hint: "close the handle, keep a copy of the file, and bring what is left of it into a new one: migrate salvage",
+			Err: fmt.Errorf("the file was cut off while it was open: it had %d bytes, and has %d", e.size, stat.Size),
+		}
+	}
+	e.size = stat.Size
 	return e.besideInPlace()
+}
+
+// endsWhereItSays looks whether a file that became shorter has all the pages that its first page counts, as it has where SQLite
+// cut off the free ones at its end. Another process may be writing them at this moment, the first page before the others.
+func (e *Engine) endsWhereItSays() bool {
+	const looks = 20
+	for range looks {
+		header := make([]byte, headerSize)
+		info, err := e.file.look.Stat()
+		if err != nil {
+			return false
+		}
+		if _, err := e.file.look.ReadAt(header, 0); err != nil {
+			return false
+		}
+		page := int64(binary.BigEndian.Uint16(header[headerPageSize:]))
+		if page == 1 {
+			page = 1 << 16
+		}
+		if info.Size() >= page*int64(binary.BigEndian.Uint32(header[headerPages:])) {
+			return true
+		}
+		time.Sleep(lock.Retry)
+	}
+	return false
 }
 
 // A folder is what lies beside the file as long as it is open for writing: SQLite removes its own two with the last

@@ -110,6 +110,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err := e.samePath(); err != nil {
 		return err
 	}
+	if err := e.hold.On(ctx, e.file.key.inode, e.config.LockTimeout); err != nil {
+		return err
+	}
 	if e.config.ReadOnly {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err
@@ -137,6 +140,11 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	}
 	if err = e.mayPromise(s); err != nil {
 		return err
+	}
+	if isCopy(e.generation) {
+		if err = s.adoptCopy(e, turns); err != nil {
+			return err
+		}
 	}
 	if err = e.beside.remember(e.path); err != nil {
 		return err

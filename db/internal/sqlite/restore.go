@@ -23,7 +23,30 @@ type Restored struct {
 // asideSuffix is behind the name of the file that a restored one took the place of.
 const asideSuffix = ".before-restore"
 
-const sqlNewGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
+// The generation of a file is odd, and that of a copy even until somebody opens it to write: whichever way a copy comes into the
+// place of the file, and however often, it is then another file than the one before.
+const (
+	sqlNewGeneration  = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
+	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2 WHERE generation > 0`
+)
+
+func isCopy(generation uint64) bool { return generation != 0 && generation%2 == 0 }
+
+// adoptCopy gives a copy that is opened to be written a generation of its own, once.
+func (s *session) adoptCopy(e *Engine, turns *lock.Turns) error {
+	return e.inTurn(turns, "give the copy a generation of its own", func(stay func() bool) error {
+		return s.commit(stay, func() error {
+			have, err := readVersions(s)
+			if err == nil && isCopy(uint64(have.Generation)) {
+				if _, err = s.exec(sqlNewGeneration); err == nil {
+					have, err = readVersions(s)
+				}
+			}
+			e.generation = uint64(have.Generation)
+			return err
+		})
+	})
+}
 
 // Restore puts a checked copy of the backup into the place of the file at path.
 func Restore(ctx context.Context, backup, path string, config Config) (Restored, error) {

@@ -67,28 +67,37 @@ func (s *session) settle(o Config) error {
 }
 
 // mark changes user_version, a number in the file's header that nothing reads: one page, in every file whatever its schema.
-func (s *session) mark(o Config) (err error) {
-	for end := time.Now().Add(o.LockTimeout); ; time.Sleep(lock.Retry) {
+func (s *session) mark(o Config) error {
+	end := time.Now().Add(o.LockTimeout)
+	return s.commit(func() bool { return time.Now().Before(end) }, func() error {
+		var version int32
+		if err := s.Get(&version, "PRAGMA user_version"); err != nil {
+			return err
+		}
+		_, err := s.conn.ExecContext(background, fmt.Sprintf("PRAGMA user_version = %d", (version+1)&0x7fffffff))
+		return err
+	})
+}
+
+// commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may be writing, is waited for.
+func (s *session) commit(stay func() bool, fn func() error) (err error) {
+	for {
 		if _, err = s.exec(sqlBeginImmediate); err == nil {
 			break
 		}
-		if !isBusy(err) || time.Now().After(end) { // a program outside our queue is writing
+		if !isBusy(err) || !stay() {
 			return err
 		}
+		time.Sleep(lock.Retry)
 	}
 	defer func() {
 		if err != nil {
 			_, _ = s.exec(sqlRollback)
 		}
 	}()
-	var version int32
-	if err := s.Get(&version, "PRAGMA user_version"); err != nil {
-		return err
+	if err = fn(); err == nil {
+		_, err = s.exec(sqlCommit)
 	}
-	if _, err := s.conn.ExecContext(background, fmt.Sprintf("PRAGMA user_version = %d", (version+1)&0x7fffffff)); err != nil {
-		return err
-	}
-	_, err = s.exec(sqlCommit)
 	return err
 }
 
@@ -126,18 +135,30 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 	if !unsettled.files[e.file.key] {
 		return nil
 	}
+	return e.inTurn(turns, "settle a failed commit", func(func() bool) error {
+		if err := s.settle(e.config); err != nil {
+			return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err), Hint: "the disk still fails: mend it, and open the file again", Err: err}
+		}
+		delete(unsettled.files, e.file.key)
+		return nil
+	})
+}
+
+// inTurn runs fn, which a file that is being opened needs, in a turn among the writing processes. stay says whether there is time
+// left to wait.
+func (e *Engine) inTurn(turns *lock.Turns, what string, fn func(stay func() bool) error) error {
 	end := time.Now().Add(e.config.LockTimeout)
-	ok, err := turns.Lock(func() bool { return time.Now().Before(end) })
+	stay := func() bool { return time.Now().Before(end) }
+	ok, err := turns.Lock(stay)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return &engine.Failure{Kind: engine.ErrBusy, Hint: "another process is writing; try again", Err: fmt.Errorf("settling a failed commit: %w", syscall.ETIMEDOUT)}
+		return &engine.Failure{
+			Kind: engine.ErrBusy, HeldBy: e.writerHolders(), Hint: "another process is writing; try again",
+			Err: fmt.Errorf("%s: %w", what, syscall.ETIMEDOUT),
+		}
 	}
 	defer turns.Unlock()
-	if err := s.settle(e.config); err != nil {
-		return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err), Hint: "the disk still fails: mend it, and open the file again", Err: err}
-	}
-	delete(unsettled.files, e.file.key)
-	return nil
+	return fn(stay)
 }
