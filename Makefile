@@ -40,6 +40,10 @@ test: ## run all tests
 	@tools/need sqlite3
 	go test -timeout 20m $(TESTFLAGS) ./...
 
+.PHONY: test-postgres
+test-postgres: ## run the tests that need a PostgreSQL server, on one that is started for them
+	tools/postgres run go test -tags postgres -run Postgres -timeout 20m $(TESTFLAGS) ./...
+
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOfReservations' $(TESTFLAGS) ./checkpoints ./db

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-//go:embed sqlite
+//go:embed sqlite postgres
 var files embed.FS
 
 // A Step is a schema version, the lowest versions of programs that may read, and write, a file which has it, and what it
@@ -64,6 +64,16 @@ var ViewsBefore8 = []string{
 
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
+
+// Postgres is the folder of numbered migrations for PostgreSQL. Its first one is the schema of the version it is named by, and
+// each step since has the number and the name that it has for SQLite.
+func Postgres() fs.FS { return mustSub("postgres") }
+
+// PostgresViews is the script that makes all views on PostgreSQL, which must be dropped before, and the functions that they use.
+func PostgresViews() string { return concat("postgres/functions") + concat("postgres/views") }
+
+// PostgresChecks are Checks for PostgreSQL.
+func PostgresChecks() []Check { return checksIn("postgres/checks") }
 
 // Whole is the script that makes the schema of the last step, but for its views, in an empty file. It is made of the steps, by
 // make generate, and does in a tenth of the time what they do: for each ALTER TABLE, SQLite reads the schema anew.
@@ -116,9 +126,10 @@ type Check struct {
 }
 
 // Checks are the invariants of the schema, by name.
-func Checks() []Check {
-	var list []Check
-	for _, name := range names("sqlite/checks") {
+func Checks() []Check { return checksIn("sqlite/checks") }
+
+func checksIn(dir string) (list []Check) {
+	for _, name := range names(dir) {
 		list = append(list, Check{
 			Name:  strings.TrimSuffix(path.Base(name), ".sql"),
 			Query: read(name),

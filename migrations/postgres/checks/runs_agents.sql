@@ -1,0 +1,10 @@
+SELECT 'agent ' || agent_id || ' of scope ' || scope || ' has ' || real || ' ended runs and ' || coalesce(ended::text, 'no count') || ' counted'
+FROM (
+    SELECT scope, agent_id, count(*) FILTER (WHERE started_at IS NOT NULL AND status IN ('completed', 'incomplete')) AS real
+    FROM runs GROUP BY scope, agent_id
+    UNION ALL
+    SELECT scope, agent_id, 0 FROM run_agents
+    WHERE (scope, agent_id) NOT IN (SELECT scope, agent_id FROM runs)
+) AS x
+LEFT JOIN run_agents USING (scope, agent_id)
+WHERE ended IS NULL OR ended <> real

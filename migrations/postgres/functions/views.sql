@@ -1,0 +1,98 @@
+-- What the views and checks are written with. None of them fails, whatever is in a row: one broken text must not be the end of a query over all.
+
+-- RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text.
+CREATE OR REPLACE FUNCTION utc(nanos BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    to_char(TIMESTAMP 'epoch' + div(nanos::numeric - (nanos % 1000000000 + 1000000000) % 1000000000, 1000000000)::float8 * INTERVAL '1 second', 'YYYY-MM-DD"T"HH24:MI:SS')
+    || '.' || lpad(((nanos % 1000000000 + 1000000000) % 1000000000)::text, 9, '0') || 'Z';
+
+-- Unix seconds of a time as RFC 3339 writes it; NULL: it is none.
+CREATE OR REPLACE FUNCTION unix_seconds(written TEXT) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+BEGIN
+    IF written !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$' THEN
+        RETURN NULL;
+    END IF;
+    RETURN floor(extract(epoch FROM (written || CASE WHEN written ~ '(Z|[+-]\d\d:\d\d)$' THEN '' ELSE 'Z' END)::timestamptz));
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END $$;
+
+-- A text of a column without what no text here can hold. The program writes U+10FFFF and "0" for NUL, U+10FFFF, "x" and two digits for a
+-- byte that is no UTF-8, and U+10FFFF twice for itself.
+CREATE OR REPLACE FUNCTION shown(written TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
+         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', U&'\\1\FFFD', 'g'), U&'\+10FFFF\FFFD', U&'\+10FFFF') END;
+
+-- How many bytes such a text has in the program.
+CREATE OR REPLACE FUNCTION raw_length(written TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    octet_length(CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
+        ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', '\1#', 'g'), U&'\+10FFFF#', U&'\+10FFFF') END);
+
+-- The text that bytes are. U+FFFD stands for NUL and for each byte that is no UTF-8.
+CREATE OR REPLACE FUNCTION text_of(bytes BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    mended BYTEA := '';
+    at INT := 0;
+    size INT;
+BEGIN
+    RETURN convert_from(bytes, 'UTF8');
+EXCEPTION WHEN OTHERS THEN
+    WHILE at < length(bytes) LOOP
+        size := CASE WHEN get_byte(bytes, at) < 128 THEN 1 WHEN get_byte(bytes, at) < 224 THEN 2 WHEN get_byte(bytes, at) < 240 THEN 3 ELSE 4 END;
+        BEGIN
+            PERFORM convert_from(substr(bytes, at + 1, size), 'UTF8');
+            mended := mended || substr(bytes, at + 1, size);
+            at := at + size;
+        EXCEPTION WHEN OTHERS THEN
+            mended := mended || '\xefbfbd'::bytea;
+            at := at + 1;
+        END;
+    END LOOP;
+    RETURN convert_from(mended, 'UTF8');
+END $$;
+
+-- Bytes that should be JSON; NULL: they are none. \ufffd stands for \u0000 and for half a surrogate pair, which no text here can hold.
+CREATE OR REPLACE FUNCTION doc(bytes BYTEA) RETURNS JSON LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    written TEXT := text_of(bytes);
+BEGIN
+    IF written ~ '\\u(?:0000|[dD][89a-fA-F])' THEN
+        written := regexp_replace(written,
+            '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})',
+            '\1\\ufffd', 'g');
+    END IF;
+    RETURN written::json;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END $$;
+
+-- What stands at a path such as $.a.b of such a document, as text: a string's own, 1 and 0 for true and false, JSON without spaces for
+-- an object or array. NULL: nothing, or null.
+CREATE OR REPLACE FUNCTION json_extract(document JSON, path TEXT) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    found JSON := document #> string_to_array(substr(path, 3), '.');
+BEGIN
+    RETURN CASE json_typeof(found)
+        WHEN 'boolean' THEN CASE found::text WHEN 'true' THEN '1' ELSE '0' END
+        WHEN 'object' THEN regexp_replace(found::text, '("(?:\\.|[^"\\])*")|\s+', '\1', 'g')
+        WHEN 'array' THEN regexp_replace(found::text, '("(?:\\.|[^"\\])*")|\s+', '\1', 'g')
+        WHEN 'null' THEN NULL
+        ELSE found #>> '{}' END;
+END $$;
+
+-- The number at a path; NULL: there is none.
+CREATE OR REPLACE FUNCTION json_number(document JSON, path TEXT) RETURNS NUMERIC LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    found JSON := document #> string_to_array(substr(path, 3), '.');
+BEGIN
+    RETURN CASE WHEN json_typeof(found) = 'number' THEN found::text::numeric END;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+END $$;
+
+-- The type of what stands at a path, in SQLite's words; NULL: nothing.
+CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE json_typeof(document #> string_to_array(substr(path, 3), '.'))
+    WHEN 'string' THEN 'text'
+    WHEN 'boolean' THEN document #>> string_to_array(substr(path, 3), '.')
+    WHEN 'number' THEN CASE WHEN document #>> string_to_array(substr(path, 3), '.') ~ '[.eE]' THEN 'real' ELSE 'integer' END
+    ELSE json_typeof(document #> string_to_array(substr(path, 3), '.')) END;

@@ -1,0 +1,46 @@
+-- The live runs, all that are here.
+CREATE VIEW v_live_runs AS
+SELECT
+    s.name AS scope,
+    r.session_id AS session_id,
+    r.run_id AS run_id,
+    r.status AS status,
+    shown(t.prompt) AS prompt,
+    shown(t.result_text) AS result_text,
+    shown(t.error) AS error,
+    CASE WHEN r.status IN ('failed', 'cancelled') THEN r.status END AS error_type,
+    utc(r.created_at) AS created_at,
+    r.created_at AS created_at_ns,
+    utc(r.updated_at) AS updated_at,
+    r.updated_at AS updated_at_ns,
+    round(((r.updated_at - r.created_at) / 1e9::float8)::numeric, 3)::float8 AS seconds,
+    r.event_count AS events,
+    r.kept_events AS kept_events,
+    r.kept_bytes AS bytes,
+    (SELECT e.type FROM live_events AS e WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32 ORDER BY e.id DESC LIMIT 1) AS last_event,
+    (SELECT max(w.key) FROM runs AS w WHERE w.scope = r.scope AND w.run_id = r.run_id) AS trace,
+    r.key AS run
+FROM live_runs AS r
+JOIN scopes AS s ON s.id = r.scope
+JOIN live_texts AS t ON t.run = r.key;
+
+-- The events of all live runs.
+CREATE VIEW v_live_events AS
+SELECT
+    s.name AS scope,
+    r.session_id AS session_id,
+    r.run_id AS run_id,
+    coalesce(e.sequence, e.id & 4294967295) AS sequence,
+    e.type AS type,
+    utc(e.recorded_at) AS recorded_at,
+    e.recorded_at AS recorded_at_ns,
+    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name,
+    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id,
+    CASE e.type WHEN 'error' THEN json_extract(doc(e.event), '$.message') WHEN 'permission_denied' THEN json_extract(doc(e.event), '$.reason')
+        ELSE json_extract(doc(e.event), '$.error') END AS error,
+    text_of(e.event) AS event,
+    r.key AS run
+FROM live_runs AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN live_events AS e
+WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32;

@@ -1,0 +1,92 @@
+-- The runs that lists show, open and ended. Times outside 1678 to 2261 are the nearest that a column holds.
+CREATE VIEW v_runs AS
+SELECT
+    s.name AS scope,
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id,
+    coalesce(r.shown_run_id, r.run_id) AS run_id,
+    shown(r.intent) AS intent,
+    r.status AS status,
+    r.outcome AS outcome,
+    CASE WHEN r.status IN ('incomplete', 'cancelled') THEN r.status
+         WHEN r.outcome IN ('failure', 'timeout', 'give_up') THEN r.outcome
+        END AS error_type,
+    shown(r.summary) AS summary,
+    utc(r.started_at) AS started_at,
+    r.started_at AS started_at_ns,
+    utc(r.ended_at) AS ended_at,
+    r.ended_at AS ended_at_ns,
+    utc(l.recorded_at) AS last_activity_at,
+    l.recorded_at AS last_activity_at_ns,
+    round(((r.ended_at - r.started_at) / 1e9::float8)::numeric, 3)::float8 AS seconds,
+    coalesce(r.turn_count, coalesce(l.id & 16777215, 0) - r.others) AS turns,
+    coalesce(l.bytes, (
+        SELECT sum(coalesce(length(t.parameters), 0) + coalesce(length(t.output), 0) + coalesce(length(t.raw), 0)
+            + coalesce(raw_length(t.unknown_kind), 0) + coalesce(raw_length(t.prompt), 0) + coalesce(raw_length(t.tool), 0)
+            + coalesce(raw_length(t.policy_rule), 0) + coalesce(raw_length(t.policy_param), 0))
+        FROM run_records AS t WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24)::bigint, 0) AS bytes,
+    o.pid AS owner_pid,
+    coalesce(p.shown_run_id, p.run_id) AS parent_run_id,
+    v.session_id AS session_id,
+    r.parent AS parent,
+    v.key AS live_run,
+    r.key AS run
+FROM runs AS r
+JOIN scopes AS s ON s.id = r.scope
+LEFT JOIN owners AS o ON o.id = r.owner_id
+LEFT JOIN LATERAL (
+    SELECT t.id, t.recorded_at, t.bytes FROM run_records AS t WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 ORDER BY t.id DESC LIMIT 1
+) AS l ON true
+LEFT JOIN runs AS p ON p.key = r.parent
+LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
+WHERE r.started_at IS NOT NULL;
+
+-- The turns of all traces.
+CREATE VIEW v_turns AS
+SELECT
+    s.name AS scope,
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id,
+    coalesce(r.shown_run_id, r.run_id) AS run_id,
+    t.id & 16777215 AS sequence,
+    t.turn_index AS turn_index,
+    shown(t.prompt) AS prompt,
+    shown(t.tool) AS tool,
+    text_of(t.parameters) AS parameters,
+    text_of(t.output) AS output,
+    t.cli_kind AS cli_kind,
+    t.cli_code AS cli_code,
+    t.verdict AS verdict,
+    shown(t.policy_rule) AS policy_rule,
+    shown(t.policy_param) AS policy_param,
+    CASE WHEN t.policy_rule IS NOT NULL THEN 'policy_rejected'
+         WHEN t.cli_kind IN ('killed', 'timeout') THEN t.cli_kind
+         WHEN t.cli_code <> 0 THEN 'exit_code'
+         WHEN t.verdict = 'fail' THEN 'refuted'
+        END AS error_type,
+    json_extract(doc(t.raw), '$.action_id') AS tool_call_id,
+    coalesce(json_number(doc(t.raw), '$.action_duration_ms')::float8,
+        (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6::float8) AS duration_ms,
+    utc(t.recorded_at) AS recorded_at,
+    t.recorded_at AS recorded_at_ns,
+    r.key AS run
+FROM runs AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN run_records AS t
+WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.kind = 'turn';
+
+-- What each agent did: its runs counted by how they ended.
+CREATE VIEW v_agents_runs AS
+SELECT
+    s.name AS scope,
+    r.agent_id AS agent_id,
+    count(*) AS runs,
+    count(*) FILTER (WHERE r.status IN ('in_progress', 'cancellation_pending')) AS open,
+    count(*) FILTER (WHERE r.status = 'completed') AS completed,
+    count(*) FILTER (WHERE r.outcome = 'failure') AS failures,
+    count(*) FILTER (WHERE r.status = 'incomplete') AS incomplete,
+    count(*) FILTER (WHERE r.status = 'cancelled') AS cancelled,
+    utc(max(r.started_at)) AS last_started_at,
+    max(r.started_at) AS last_started_at_ns
+FROM runs AS r
+JOIN scopes AS s ON s.id = r.scope
+WHERE r.started_at IS NOT NULL
+GROUP BY s.name, r.agent_id;

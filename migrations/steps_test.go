@@ -1,0 +1,49 @@
+package migrations_test
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selvedge/migrations"
+)
+
+func TestEveryStepHasATwin(t *testing.T) {
+	file, server := steps(t, migrations.SQLite()), steps(t, migrations.Postgres())
+	if len(server) == 0 || !strings.HasSuffix(server[0], "_base.sql") {
+		t.Fatalf("the first step of %q is not the base", server)
+	}
+	base, _, _ := strings.Cut(server[0], "_")
+	later := slices.DeleteFunc(file, func(name string) bool { return name[:len(base)] <= base })
+	if !slices.Equal(later, server[1:]) {
+		t.Errorf("behind the base a file has the steps %q, a server %q: every step of migrations/sqlite has a twin in migrations/postgres", later, server[1:])
+	}
+	for _, kind := range []string{"views", "checks"} {
+		if f, s := scripts(t, "sqlite/"+kind), scripts(t, "postgres/"+kind); !slices.Equal(f, s) {
+			t.Errorf("the %s of a file are in %q, of a server in %q", kind, f, s)
+		}
+	}
+}
+
+func steps(t *testing.T, dir fs.FS) []string {
+	t.Helper()
+	names, err := fs.Glob(dir, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func scripts(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	found, err := filepath.Glob(dir + "/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range found {
+		names = append(names, filepath.Base(name))
+	}
+	return names
+}

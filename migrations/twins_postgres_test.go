@@ -1,0 +1,254 @@
+//go:build postgres
+
+package migrations_test
+
+import (
+	"context"
+	"database/sql"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/migrations"
+)
+
+// serversOwn are the tables of the engine that PostgreSQL is: a file knows by locks what they say.
+var serversOwn = []string{"owner_beats", "sessions"}
+
+// server is a new database with the schema.
+func server(t *testing.T) *sql.DB {
+	t.Helper()
+	d, err := sql.Open("pgx", dbtest.Postgres(t)+"&search_path=selvedge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	execute(t, d, "CREATE SCHEMA selvedge")
+	for _, name := range steps(t, migrations.Postgres()) {
+		text, err := fs.ReadFile(migrations.Postgres(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		execute(t, d, up)
+	}
+	execute(t, d, migrations.PostgresViews())
+	return d
+}
+
+func execute(t *testing.T, d *sql.DB, script string) {
+	t.Helper()
+	conn, err := d.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Raw(func(driver any) error {
+		_, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(t.Context(), script).ReadAll()
+		return err
+	}); err != nil {
+		t.Fatalf("%v\n%.300s", err, script)
+	}
+}
+
+func TestPostgresHasTheTablesOfTheFile(t *testing.T) {
+	s := server(t)
+	d := dbtest.OpenAt(t, ":memory:", db.Options{})
+	same(t, "tables and columns", ofFile(t, d, `
+SELECT t.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'TEXT' THEN 'text C' WHEN 'BLOB' THEN 'bytea' WHEN 'REAL' THEN 'double precision' END
+    || CASE WHEN c."notnull" OR c.pk > 0 THEN '' ELSE ' or NULL' END || CASE WHEN c.pk > 0 THEN ' key ' || c.pk ELSE '' END
+    || CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' default ' || c.dflt_value END
+FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
+WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> 'goose_db_version'`),
+		ofServer(t, s, `
+SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> 0 THEN ' ' || l.collname ELSE '' END
+    || CASE WHEN a.attnotnull THEN '' ELSE ' or NULL' END
+    || coalesce(' key ' || (SELECT array_position(k.conkey, a.attnum) FROM pg_constraint AS k WHERE k.conrelid = c.oid AND k.contype = 'p' AND a.attnum = ANY (k.conkey)), '')
+    || coalesce(' default ' || regexp_replace(pg_get_expr(f.adbin, c.oid), '::\w+', ''), '')
+FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+LEFT JOIN pg_collation AS l ON l.oid = a.attcollation LEFT JOIN pg_attrdef AS f ON f.adrelid = c.oid AND f.adnum = a.attnum
+WHERE c.relkind = 'r' AND c.relnamespace = 'selvedge'::regnamespace AND c.relname <> ALL ($1)`, serversOwn))
+
+	same(t, "foreign keys", ofFile(t, d, `
+SELECT t.name || '.' || f."from" || ' ' || f."table" || '.' || f."to" || ' ' || f.on_delete
+FROM sqlite_schema AS t JOIN pragma_foreign_key_list(t.name) AS f WHERE t.type = 'table'`),
+		ofServer(t, s, `
+SELECT k.conrelid::regclass || '.' || a.attname || ' ' || k.confrelid::regclass || '.' || b.attname
+    || ' ' || CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'NO ACTION' END
+FROM pg_constraint AS k JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] JOIN pg_attribute AS b ON b.attrelid = k.confrelid AND b.attnum = k.confkey[1]
+WHERE k.contype = 'f' AND k.connamespace = 'selvedge'::regnamespace AND k.conrelid::regclass::text <> ALL ($1)`, serversOwn))
+
+	same(t, "unique keys", ofFile(t, d, `
+SELECT t.name || ' ' || (SELECT group_concat(name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno))
+FROM sqlite_schema AS t JOIN pragma_index_list(t.name) AS i WHERE t.type = 'table' AND i.origin = 'u'`),
+		ofServer(t, s, `
+SELECT k.conrelid::regclass || ' ' || (SELECT string_agg(a.attname, ', ' ORDER BY array_position(k.conkey, a.attnum)) FROM pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey))
+FROM pg_constraint AS k WHERE k.contype = 'u' AND k.connamespace = 'selvedge'::regnamespace AND k.conrelid::regclass::text <> ALL ($1)`, serversOwn))
+
+	same(t, "indexes", plain(ofFile(t, d, `SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL`)), plain(ofServer(t, s, `
+SELECT indexdef FROM pg_indexes AS i WHERE schemaname = 'selvedge' AND tablename <> ALL ($1)
+    AND NOT EXISTS (SELECT 1 FROM pg_constraint AS k WHERE k.conindid = (quote_ident(i.schemaname) || '.' || quote_ident(i.indexname))::regclass)`, serversOwn)))
+
+	checks := func(list []string) (found []string) {
+		for _, text := range list {
+			table, rest, _ := strings.Cut(text, "|")
+			for _, check := range checksOf(rest) {
+				found = append(found, table+" "+check)
+			}
+		}
+		return plain(found)
+	}
+	same(t, "CHECKs", checks(ofFile(t, d, `SELECT name || '|' || sql FROM sqlite_schema WHERE type = 'table'`)),
+		checks(ofServer(t, s, `SELECT conrelid::regclass || '|' || pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace AND conrelid::regclass::text <> ALL ($1)`, serversOwn)))
+}
+
+func TestPostgresHasTheViewsOfTheFile(t *testing.T) {
+	same(t, "views", ofFile(t, dbtest.OpenAt(t, ":memory:", db.Options{}), `
+SELECT t.name || '.' || c.name || ' ' || c.cid FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'view'`),
+		ofServer(t, server(t), `
+SELECT c.relname || '.' || a.attname || ' ' || (a.attnum - 1) FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace`))
+}
+
+func TestPostgresChecksFindNothingInANewDatabase(t *testing.T) {
+	s := server(t)
+	for _, check := range migrations.PostgresChecks() {
+		for _, found := range ofServer(t, s, check.Query) {
+			t.Errorf("%s: %s", check.Name, found)
+		}
+	}
+}
+
+func TestPostgresStepsGoDown(t *testing.T) {
+	s := server(t)
+	for _, drop := range ofServer(t, s, `
+SELECT 'DROP VIEW IF EXISTS ' || viewname || ' CASCADE' FROM pg_views WHERE schemaname = 'selvedge'
+UNION ALL
+SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype AND proname NOT IN ('runs_counted', 'server_nanos')`) {
+		execute(t, s, drop)
+	}
+	names := steps(t, migrations.Postgres())
+	slices.Reverse(names)
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations.Postgres(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, down, _ := strings.Cut(string(text), "-- +goose Down")
+		execute(t, s, down)
+	}
+	if left := ofServer(t, s, `SELECT relname FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace`); len(left) > 0 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+func ofFile(t *testing.T, d *db.DB, query string) (list []string) {
+	t.Helper()
+	if err := d.Read(t.Context(), "read the schema", func(rx *db.Rx) error { return rx.Select(&list, query) }); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func ofServer(t *testing.T, d *sql.DB, query string, args ...any) (list []string) {
+	t.Helper()
+	rows, err := d.QueryContext(context.Background(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func same(t *testing.T, what string, file, server []string) {
+	t.Helper()
+	slices.Sort(file)
+	slices.Sort(server)
+	if len(file) == 0 {
+		t.Errorf("there are no %s", what)
+	}
+	for _, text := range file {
+		if !slices.Contains(server, text) {
+			t.Errorf("%s: only a file has %s", what, text)
+		}
+	}
+	for _, text := range server {
+		if !slices.Contains(file, text) {
+			t.Errorf("%s: only a server has %s", what, text)
+		}
+	}
+	if len(file) != len(server) {
+		t.Errorf("%s: a file has %d, a server %d", what, len(file), len(server))
+	}
+}
+
+// checksOf gives what stands in the parentheses behind each CHECK.
+func checksOf(text string) (list []string) {
+	text = regexp.MustCompile(`--[^\n]*`).ReplaceAllString(text, "")
+	for {
+		at := strings.Index(text, "CHECK (")
+		if at < 0 {
+			return list
+		}
+		text = text[at+len("CHECK "):]
+		depth, end := 0, 0
+		for i, c := range text {
+			if c == '(' {
+				depth++
+			}
+			if c == ')' {
+				if depth--; depth == 0 {
+					end = i + 1
+					break
+				}
+			}
+		}
+		list = append(list, text[:end])
+		text = text[end:]
+	}
+}
+
+var (
+	cast    = regexp.MustCompile(`::(text|bigint|numeric|double precision)(\[\])?`)
+	anyOf   = regexp.MustCompile(`= any array\[([^\]]*)\]`)
+	between = regexp.MustCompile(`([\w&]+) between (\d+) and (\w+)`)
+	glob    = regexp.MustCompile(`not glob '\*(\[\^[^]]*\])\*'`)
+	quoted  = regexp.MustCompile(`'(\d+)'`)
+	spaces  = regexp.MustCompile(`\s+`)
+)
+
+// plain writes what both engines say of one thing the same way: what they add and the choice of words are gone, and parentheses too,
+// which PostgreSQL sets everywhere.
+func plain(list []string) []string {
+	var out []string
+	for _, text := range list {
+		text = strings.ToLower(spaces.ReplaceAllString(text, " "))
+		text = strings.NewReplacer(`"`, "", "selvedge.", "", " using btree", "", " collate c", "").Replace(text)
+		text = glob.ReplaceAllString(text, "!~ '$1'")
+		text = cast.ReplaceAllString(text, "")
+		text = strings.NewReplacer("(", " ", ")", " ").Replace(text)
+		text = strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+		text = anyOf.ReplaceAllString(text, "in $1")
+		text = quoted.ReplaceAllString(text, "$1")
+		text = between.ReplaceAllString(text, "$1 >= $2 and $1 <= $3")
+		text = strings.NewReplacer(" , ", ",", " ,", ",", ", ", ",").Replace(spaces.ReplaceAllString(text, " "))
+		out = append(out, strings.TrimSpace(text))
+	}
+	return out
+}
