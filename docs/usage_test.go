@@ -224,30 +224,32 @@ var spelled = []string{
 
 func TestGoAndTheViewReadUseAlike(t *testing.T) {
 	n := newNight(t)
-	compare := func(record string, u db.Usage) {
+	compare := func(view, record string, u db.Usage) {
 		t.Helper()
 		got := n.ask(`SELECT json_object('Provider', provider, 'RequestModel', request_model, 'ResponseModel', response_model,
 			'InputTokens', CAST(input_tokens AS INTEGER), 'CacheReadInputTokens', cache_read_input_tokens, 'CacheWriteInputTokens', cache_write_input_tokens,
 			'OutputTokens', output_tokens, 'ReasoningOutputTokens', reasoning_output_tokens, 'CostUSD', cost_usd, 'CostSource', coalesce(cost_source, ''))
-			FROM v_usage WHERE scope = '` + n.scope + `'`)
+			FROM ` + view + ` WHERE scope = '` + n.scope + `'`)
 		var seen db.Usage
 		n.must(json.Unmarshal([]byte(got), &seen))
 		if !u.Counted() || !reflect.DeepEqual(u, seen) {
 			said, err := json.Marshal(u)
-			t.Errorf("%s\nGo:   %s %v\nview: %s", record, said, err, got)
+			t.Errorf("%s\nGo:   %s %v\n%s: %s", record, said, err, view, got)
 		}
 	}
 	for i, members := range spelled {
 		n.in(fmt.Sprint("model_turn ", i))
 		record := modelTurnOf(members)
 		n.append(runs.Batch{AgentID: "a", RunID: "r"}, record)
-		compare(members, record.Usage())
+		compare("v_usage", members, record.Usage())
+		compare("v_model_turns", members, record.Usage())
 
 		n.in(fmt.Sprint("turn ", i))
 		n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, members))
 		for record, err := range n.runs.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
 			n.must(err)
-			compare(members, record.Record.(runs.Turn).Usage())
+			compare("v_usage", members, record.Record.(runs.Turn).Usage())
+			compare("v_turns", members, record.Record.(runs.Turn).Usage())
 		}
 	}
 	events, err := os.ReadFile("../testdata/legacy/live/events.jsonl")
@@ -259,7 +261,8 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 			n.in(text)
 			n.create("r", "s")
 			n.event("r", text)
-			compare(text, u)
+			compare("v_usage", text, u)
+			compare("v_live_events", text, u)
 		} else if event.Type() == "turn_end" || event.Type() == "agent_end" {
 			t.Errorf("Go sees no use in %s", text)
 		}
@@ -268,7 +271,8 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 	n.agent("a", 9000, 5_000_000, time.Time{})
 	e, err := n.reg.Get(t.Context(), "a")
 	n.must(err)
-	compare("an agent", e.Usage())
+	compare("v_usage", "an agent", e.Usage())
+	compare("v_agents", "an agent", e.Usage())
 }
 
 func TestATurnThatIsNoLongerItsLineCountsNothing(t *testing.T) {
@@ -284,4 +288,60 @@ func TestATurnThatIsNoLongerItsLineCountsNothing(t *testing.T) {
 
 func modelTurnOf(members string) runs.Unknown {
 	return runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(`{"record":"model_turn",` + members + `}`)}
+}
+
+// recordColumns are those that each view of records with tokens or tools has, under one name.
+const recordColumns = `provider, request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens,
+	output_tokens, reasoning_output_tokens, cost_usd, cost_source`
+
+func TestTokensToolsAndErrorsAreColumnsOfTheRecordThatSaysThem(t *testing.T) {
+	n := newNight(t)
+	const ofTools = `, tool_name, tool_call_id, error_type`
+	nothing := strings.Repeat("|", strings.Count(recordColumns, ","))
+	for name, c := range map[string]struct {
+		work func(n *night)
+		ask  string
+		want string
+	}{
+		"a model turn": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
+				`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
+		}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`, "acme||large-2|130|30|0|20||0.25|reported|||overloaded"},
+		"a turn that counts nothing": {func(n *night) {
+			tool := "shell"
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Turn{Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2}})
+		}, `SELECT ` + recordColumns + ofTools + ` FROM v_turns`, nothing + "|shell||exit_code"},
+		"a turn that counted none": {func(n *night) {
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, `"action_id":"act-1","usage":{"input_tokens":0,"output_tokens":0},"cost_usd":0`))
+		}, `SELECT ` + recordColumns + ofTools + ` FROM v_turns`, "|||0|||0||0|reported||act-1|"},
+		"the end of a turn, and one of the run": {func(n *night) {
+			n.create("r", "s")
+			n.event("r", turnEnd(1, 40, 12))
+			n.event("r", agentEnd(40, 12))
+		}, `SELECT type, ` + recordColumns + ofTools + ` FROM v_live_events ORDER BY sequence`,
+			"turn_end||||40|||12||||||\nagent_end|acme|small|small-1|40|||12||||||"},
+		"tools that failed": {func(n *night) {
+			n.create("r", "s")
+			for _, e := range []string{
+				toolEnd("c1", "grep", 0), toolEnd("c2", "grep", 3), `{"type":"tool_end","id":"c3","name":"rm","output":"","exit_code":0,"error_kind":{"type":"not_found"}}`,
+				`{"type":"permission_denied","tool_id":"c4","tool_name":"rm","args":{},"reason":"no"}`, `{"type":"error","message":"gone"}`,
+				`{"type":"subagent_end","task_id":"t","session_id":"s","agent":"a","output":"","success":false}`,
+			} {
+				n.event("r", e)
+			}
+		}, `SELECT type, tool_name, tool_call_id, error_type, input_tokens FROM v_live_events ORDER BY sequence`,
+			"tool_end|grep|c1||\ntool_end|grep|c2|exit_code|\ntool_end|rm|c3|not_found|\npermission_denied|rm|c4|permission_denied|\nerror|||error|\nsubagent_end|||failed|"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.in(name)
+			c.work(n)
+			ask, order, _ := strings.Cut(c.ask, ` ORDER BY `)
+			if order != "" {
+				order = ` ORDER BY ` + order
+			}
+			if got := n.ask(ask + ` WHERE scope = '` + name + `'` + order); got != c.want {
+				t.Errorf("\n%s, want\n%s", got, c.want)
+			}
+		})
+	}
 }

@@ -79,8 +79,10 @@ func PostgresChecks() []Check { return checksIn("postgres/checks") }
 // make generate, and does in a tenth of the time what they do: for each ALTER TABLE, SQLite reads the schema anew.
 func Whole() string { return concat("sqlite/whole") }
 
-// Views is the script that makes all views, which must be dropped before. Two words in the files are no functions of SQLite:
-// utc(x) stands for the text of a time in Unix nanoseconds, and doc(x) for a BLOB that should be JSON.
+// Views is the script that makes all views, which must be dropped before. Some words in the files are no functions of SQLite:
+// utc(x) stands for the text of a time in Unix nanoseconds, and doc(x) for a BLOB that should be JSON. counts_of(j) is the path
+// of the object in which the record j counts; the others that end in _of read what a record says of the use of a model, out of a row
+// of which j is the record, and u that path.
 func Views() string { return writtenOut(concat("sqlite/views")) }
 
 // viewWords are the texts behind those words; ? is what stands in the parentheses.
@@ -91,9 +93,25 @@ var viewWords = map[string]string{
 		" || printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)",
 	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
 	"doc(": "CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END",
+
+	// Versions spell what they count in several ways. Package usage reads the same in Go.
+	"counts_of(":         "CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE '$.usage' END",
+	"provider_of(":       "coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))",
+	"request_model_of(":  "coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, '$.meta.request_model'))",
+	"response_model_of(": "coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), json_extract(?.j, '$.meta.response_model'))",
+	// Some say what was cached apart from the rest, and some within: the total tells.
+	"input_tokens_of(": "CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0)" +
+		" THEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END",
+	"prompt_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || '.prompt_tokens'))",
+	"cache_read_of(":    "coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, ?.u || '.cache_read_tokens'))",
+	"cache_write_of(": "coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, ?.u || '.cache_creation_input_tokens')," +
+		" json_extract(?.j, ?.u || '.cache_write_tokens'))",
+	"output_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || '.completion_tokens'))",
+	"reasoning_of(":     "coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, ?.u || '.reasoning_tokens'))",
+	"cost_of(":          "coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))",
 }
 
-var viewWord = regexp.MustCompile(`\b(utc|doc)\(`)
+var viewWord = regexp.MustCompile(`\b(utc|doc|(counts|provider|request_model|response_model|input_tokens|prompt_tokens|cache_read|cache_write|output_tokens|reasoning|cost)_of)\(`)
 
 func writtenOut(script string) string {
 	var out strings.Builder
@@ -114,7 +132,7 @@ func writtenOut(script string) string {
 				depth--
 			}
 		}
-		out.WriteString(strings.ReplaceAll(viewWords[script[at[0]:inside]], "?", script[inside:end-1]))
+		out.WriteString(writtenOut(strings.ReplaceAll(viewWords[script[at[0]:inside]], "?", script[inside:end-1])))
 		script = script[end:]
 	}
 }

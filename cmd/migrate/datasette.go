@@ -122,11 +122,15 @@ FROM (
     UNION ALL
     SELECT t.sequence, t.recorded_at, 'turn', t.tool, t.prompt, t.error_type, @'run_records/' || ((t.run << 24) + t.sequence)
     FROM v_turns AS t WHERE t.run = CAST(:run AS INTEGER)
+    UNION ALL
+    SELECT m.sequence, m.recorded_at, 'model_turn', coalesce(m.response_model, m.request_model), coalesce(m.input_tokens, '?') || ' tokens in, ' || coalesce(m.output_tokens, '?') || ' out',
+        coalesce(m.error_type, m.cost_usd || ' US$'), @'run_records/' || ((m.run << 24) + m.sequence)
+    FROM v_model_turns AS m WHERE m.run = CAST(:run AS INTEGER)
 ) AS s ORDER BY s.sequence, s.at`}},
 	{"latest_live_runs", datasetteQuery{"Live runs", "What runs now, and what ran.", `SELECT r.updated_at, r.session_id, r.run_id, r.status, r.last_event, r.error,
     @'one_live_run?run=' || r.run AS events, @'one_run?run=' || r.trace AS trace, @'live_runs/' || r.run AS row
 FROM v_live_runs AS r ORDER BY r.updated_at_ns DESC LIMIT 200`}},
-	{"one_live_run", datasetteQuery{"One live run", "Its events. The number of a live run is its key in the table live_runs.", `SELECT e.sequence, e.recorded_at, e.type, e.tool_name, e.error, e.event,
+	{"one_live_run", datasetteQuery{"One live run", "Its events. The number of a live run is its key in the table live_runs.", `SELECT e.sequence, e.recorded_at, e.type, e.tool_name, e.error, e.input_tokens, e.output_tokens, e.event,
     @'live_runs/' || e.run AS run
 FROM v_live_events AS e WHERE e.run = CAST(:run AS INTEGER) ORDER BY e.sequence`}},
 	{"latest_agents", datasetteQuery{"Agents", "All that the file knows, the last first.", `SELECT a.started_at, a.session_id, a.thread, a.status, a.model, a.input_tokens, a.output_tokens, a.cost_usd,

@@ -24,16 +24,21 @@ SELECT
     a.harness                 AS harness,           -- program the agent runs in
     a.provider                AS provider,          -- of the model
     a.model                   AS model,             -- model's name
+    a.model                   AS request_model,     -- the same, under the name that all views have
+    NULL                      AS response_model,    -- NULL: a registry doesn't know
     a.path                    AS path,              -- worktree
     a.attach_reason           AS attach_reason,     -- what the agent is for
     a.client_instance_id      AS client_instance_id, -- client program
     a.native_actor_key        AS native_actor_key,  -- the harness's own name for it
     a.native_parent_actor_key AS native_parent_actor_key, -- and for the actor that started it
-    a.input_tokens            AS input_tokens,      -- NULL: not counted
+    a.input_tokens            AS input_tokens,      -- by all its runs, as all to cost_source: v_usage has what can be added up; NULL: not counted
+    NULL                      AS cache_read_input_tokens, -- NULL: a registry doesn't count these
+    NULL                      AS cache_write_input_tokens, -- NULL: as above
     a.output_tokens           AS output_tokens,     -- NULL: not counted
     a.reasoning_tokens        AS reasoning_output_tokens, -- NULL: not counted
     a.tool_calls              AS tool_calls,        -- NULL: not counted
     a.cost_micros_usd / 1e6   AS cost_usd,          -- NULL: not counted
+    CASE WHEN a.cost_micros_usd IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the agent says it; NULL: not counted
     (SELECT count(*) FROM agent_context_queries q WHERE q.agent_id = a.id) AS context_queries, -- looks at context
     a.id                      AS agent              -- the row's number, which tells those with one id apart
 FROM agents a

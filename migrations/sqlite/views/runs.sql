@@ -48,6 +48,7 @@ SELECT
     t.turn_index                         AS turn_index,   -- as the recorder stamped it: old traces repeat and skip values
     t.prompt                             AS prompt,       -- NULL: not recorded
     t.tool                               AS tool,         -- NULL: not recorded
+    t.tool                               AS tool_name,    -- the same, under the name that all views have
     CAST(t.parameters AS TEXT)           AS parameters,   -- JSON; NULL: none
     CAST(t.output AS TEXT)               AS output,       -- JSON; NULL: none
     t.cli_kind                           AS cli_kind,     -- exited, killed or timeout; NULL: no command line
@@ -60,8 +61,18 @@ SELECT
          WHEN t.cli_code <> 0 THEN 'exit_code'
          WHEN t.verdict = 'fail' THEN 'refuted'
         END                              AS error_type,   -- what went wrong: policy_rejected, timeout, killed, exit_code or refuted; NULL: nothing
-    json_extract(doc(t.raw), '$.action_id') AS tool_call_id, -- id of the action, as later versions write it; NULL: not recorded
-    coalesce(json_extract(doc(t.raw), '$.action_duration_ms'),
+    json_extract(t.j, '$.action_id')     AS tool_call_id, -- id of the action, as later versions write it; NULL: not recorded
+    provider_of(t)                       AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
+    request_model_of(t)                  AS request_model, -- model that was asked for
+    response_model_of(t)                 AS response_model, -- model that answered
+    input_tokens_of(t)                   AS input_tokens, -- tokens read, those from a cache included; NULL: not counted, as in all below. v_usage has what can be added up
+    cache_read_of(t)                     AS cache_read_input_tokens, -- of these, read from a cache
+    cache_write_of(t)                    AS cache_write_input_tokens, -- of these, written to a cache
+    output_tokens_of(t)                  AS output_tokens, -- tokens answered
+    reasoning_of(t)                      AS reasoning_output_tokens, -- of these, for reasoning
+    cost_of(t)                           AS cost_usd,     -- US dollars
+    CASE WHEN cost_of(t) IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    coalesce(json_extract(t.j, '$.action_duration_ms'),
         (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6)
                                          AS duration_ms,  -- of the action, as later versions write it, else since the record before was written; NULL: imported without it
     utc(t.recorded_at)                   AS recorded_at,  -- UTC, at which it was written; NULL: imported
@@ -69,8 +80,43 @@ SELECT
     r.key                                AS run           -- the run's number, for joins with v_runs
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
-CROSS JOIN run_records AS t -- in this order, and without an index on kind: the ids of a run's records are one range
+CROSS JOIN ( -- in this order, and without an index on kind: the ids of a run's records are one range
+    SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u FROM (SELECT *, doc(raw) AS j FROM run_records AS t)
+) AS t
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND +t.kind = 'turn';
+
+-- What later versions record of each answer of a model, in all traces. A trace that has these may count the same in its turns: v_usage
+-- counts no use twice.
+CREATE VIEW v_model_turns AS
+SELECT
+    s.name                               AS scope,        -- '' is the default scope
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id,   -- as in v_runs
+    coalesce(r.shown_run_id, r.run_id)     AS run_id,     -- as in v_runs
+    t.id & 16777215                      AS sequence,     -- place of the line in the trace, from 1
+    provider_of(t)                       AS provider,     -- of the model; NULL: the record doesn't say, as in the two below
+    request_model_of(t)                  AS request_model, -- model that was asked for
+    response_model_of(t)                 AS response_model, -- model that answered
+    input_tokens_of(t)                   AS input_tokens, -- tokens read, those from a cache included; NULL: not counted, as in all below. v_usage has what can be added up
+    cache_read_of(t)                     AS cache_read_input_tokens, -- of these, read from a cache
+    cache_write_of(t)                    AS cache_write_input_tokens, -- of these, written to a cache
+    output_tokens_of(t)                  AS output_tokens, -- tokens answered
+    reasoning_of(t)                      AS reasoning_output_tokens, -- of these, for reasoning
+    cost_of(t)                           AS cost_usd,     -- US dollars
+    CASE WHEN cost_of(t) IS NOT NULL THEN 'reported' END AS cost_source, -- reported: the record says it; nothing is reckoned from price lists
+    json_extract(t.j, '$.tool_name')     AS tool_name,    -- the tool it is about; NULL: none
+    json_extract(t.j, '$.tool_call_id')  AS tool_call_id, -- the call it is about; NULL: none
+    json_extract(t.j, '$.error_type')    AS error_type,   -- what went wrong; NULL: nothing
+    t.j                                  AS record,       -- as it was written, JSON
+    utc(t.at)                            AS recorded_at,  -- UTC, at which it was written, else as it says itself; NULL: imported without it
+    t.at                                 AS recorded_at_ns, -- Unix nanoseconds; NULL: as above
+    r.key                                AS run           -- the run's number, for joins with v_runs
+FROM runs AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN (
+    SELECT *, CASE WHEN raw IS NOT NULL THEN counts_of(j) END AS u, coalesce(recorded_at, CAST(strftime('%s', json_extract(j, '$.recorded_at')) AS INTEGER) * 1000000000) AS at
+    FROM (SELECT *, doc(raw) AS j FROM run_records AS t)
+) AS t
+WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND +t.unknown_kind = 'model_turn';
 
 -- What each agent did: its runs counted by how they ended.
 CREATE VIEW v_agents_runs AS
