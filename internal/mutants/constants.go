@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,7 +52,7 @@ func readTree(root string) (tree, error) {
 
 type constantKey struct{ folder, name string }
 
-// A constant is one that is declared, where it can be made a variable.
+// A constant is one that is declared, where it can be made a variable, or a variable of a package.
 type constant struct {
 	source  *source
 	decl    *ast.GenDecl
@@ -65,7 +66,7 @@ func (t tree) constants() (all []*constant, byName map[constantKey]*constant) {
 	for _, s := range t {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			decl, ok := n.(*ast.GenDecl)
-			if !ok || decl.Tok != token.CONST {
+			if !ok || decl.Tok != token.CONST && !(decl.Tok == token.VAR && slices.Contains(s.file.Decls, ast.Decl(decl))) {
 				return true
 			}
 			for _, spec := range decl.Specs {
@@ -146,7 +147,7 @@ func (t tree) loosen(texts map[*ast.BasicLit][]*mutant) {
 		}
 	}
 	for _, c := range all {
-		if len(c.mutants) > 0 {
+		if len(c.mutants) > 0 && c.decl.Tok == token.CONST {
 			c.loosen()
 		}
 	}

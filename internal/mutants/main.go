@@ -3,7 +3,8 @@
 //
 // All mutants are built into the tests at once, in copies of the sources that an overlay of the go command puts in their place, and
 // an environment variable says which one is on. Each test is first run without one, to see which mutants it comes by; a mutant is then
-// judged by those tests alone, the quickest first. One that no test comes by lives.
+// judged by those tests alone: first the quickest and those that noticed most of its fence, and the slow ones only where it lives still.
+// One that no test comes by lives.
 package main
 
 import (
@@ -45,7 +46,7 @@ func mutants(ctx context.Context, args []string, out io.Writer) (err error) {
 		sample   = flags.Int("sample", 1, "every how many-th mutant is tried")
 		from     = flags.Int("from", 1, "the first of a sample")
 		list     = flags.Bool("list", false, "show the mutants, and try none")
-		slowest  = flags.Duration("slowest", 10*time.Second, "leave out tests that take longer by themselves")
+		slowest  = flags.Duration("slowest", time.Minute, "leave out tests that take longer by themselves")
 		jobs     = flags.Int("jobs", runtime.GOMAXPROCS(0), "test binaries that run at a time")
 		duration = flags.Duration("for", time.Hour, "stop after so long, and judge what was tried")
 		verbose  = flags.Bool("v", false, "show killed mutants too")

@@ -319,6 +319,10 @@ func (m *mutator) statement(lit *ast.BasicLit) {
 		}
 		goesOn = goesOn || b.End() > lit.End()
 	}
+	ask := "mutantOn.Text("
+	if slices.ContainsFunc(m.stack, func(n ast.Node) bool { _, function := n.(*ast.FuncDecl); return function }) {
+		ask = "mutantOn.TextHere("
+	}
 	var others []string
 	first := len(*m.mutants) + 1
 	for _, c := range sqlChanges(text, goesOn) {
@@ -330,7 +334,7 @@ func (m *mutator) statement(lit *ast.BasicLit) {
 	if others == nil {
 		return
 	}
-	m.insert(lit.Pos(), "mutantOn.Text(")
+	m.insert(lit.Pos(), ask)
 	var b strings.Builder
 	fmt.Fprintf(&b, ", %d", first)
 	for _, other := range others {

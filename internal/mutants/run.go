@@ -43,7 +43,11 @@ type test struct {
 	suite, name string
 	took        time.Duration
 	reached     map[int]bool
+	kills       map[*fence]int
 }
+
+// cost is what a kill in the fence by this test is expected to take.
+func (t *test) cost(f *fence) time.Duration { return t.took / time.Duration(1+t.kills[f]) }
 
 // prepare makes all mutants, and writes the sources that hold them.
 func (r *run) prepare() error {
@@ -171,7 +175,7 @@ func (r *run) look(ctx context.Context, suite, name string, i int) {
 	notes := filepath.Join(r.dir, fmt.Sprintf("reached-%s-%d", filepath.Base(r.binary(suite)), i))
 	began := time.Now()
 	_, err := r.command(ctx, suite, r.slowest+time.Second, []string{on.ReachedVariable + "=" + notes}, "-test.run", "^"+name+"$")
-	t := &test{suite: suite, name: name, took: time.Since(began), reached: map[int]bool{}}
+	t := &test{suite: suite, name: name, took: time.Since(began), reached: map[int]bool{}, kills: map[*fence]int{}}
 	if err != nil || t.took > r.slowest {
 		r.say("left out: %s of %s took %v: %v\n", name, suite, t.took.Round(time.Millisecond), err)
 		return
@@ -220,47 +224,77 @@ type verdict struct {
 	reached  int    // tests that come by
 }
 
-// judge runs the tests that come by a mutant until one of them fails, the quickest first.
+// slow is what a test takes that is run only where no quicker one of any suite has noticed.
+const slow = 2 * time.Second
+
+// judge runs the tests that come by a mutant until one of them fails, first those that are likely to tell soon.
 func (r *run) judge(ctx context.Context, m *mutant) (v verdict) {
-	for _, suite := range m.fence.suites {
-		var tests []*test
-		for _, t := range r.tests[suite] {
-			if t.reached[m.number] {
-				tests = append(tests, t)
+	for _, late := range []bool{false, true} {
+		for _, suite := range m.fence.suites {
+			tests := r.comeBy(m, suite, late)
+			v.reached += len(tests)
+			for len(tests) > 0 {
+				n, sum := 0, time.Duration(0)
+				for n < len(tests) && (n == 0 || sum < 3*time.Second) {
+					sum += tests[n].took
+					n++
+				}
+				if v.killedBy = r.kills(ctx, m, suite, tests[:n], sum); v.killedBy != "" {
+					r.credit(m, tests[:n], v.killedBy)
+					return v
+				}
+				tests = tests[n:]
 			}
-		}
-		slices.SortFunc(tests, func(a, b *test) int { return cmp.Compare(a.took, b.took) })
-		v.reached += len(tests)
-		for len(tests) > 0 {
-			n, sum := 0, time.Duration(0)
-			for n < len(tests) && (n == 0 || sum < 3*time.Second) {
-				sum += tests[n].took
-				n++
-			}
-			if v.killedBy = r.kills(ctx, m, suite, tests[:n], sum); v.killedBy != "" {
-				return v
-			}
-			tests = tests[n:]
 		}
 	}
 	return v
 }
 
-var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+// comeBy gives the quick or the slow tests of a suite that come by a mutant.
+func (r *run) comeBy(m *mutant, suite string, late bool) (tests []*test) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tests[suite] {
+		if t.reached[m.number] && (t.took > slow) == late {
+			tests = append(tests, t)
+		}
+	}
+	slices.SortFunc(tests, func(a, b *test) int { return cmp.Compare(a.cost(m.fence), b.cost(m.fence)) })
+	return tests
+}
 
-// kills gives the test that fails.
+func (r *run) credit(m *mutant, tests []*test, killedBy string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range tests {
+		if t.name == killedBy {
+			t.kills[m.fence]++
+		}
+	}
+}
+
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: ([^\s/]+)`)
+
+// kills gives the test that fails, and does so again by itself: what fails once may be the machine's.
 func (r *run) kills(ctx context.Context, m *mutant, suite string, tests []*test, took time.Duration) string {
 	var names []string
 	for _, t := range tests {
 		names = append(names, t.name)
 	}
-	out, err := r.command(ctx, suite, 15*time.Second+5*took, []string{on.MutantVariable + "=" + strconv.Itoa(m.number)},
-		"-test.failfast", "-test.run", "^("+strings.Join(names, "|")+")$")
+	fails := func(names string) (out []byte, err error) {
+		return r.command(ctx, suite, 15*time.Second+5*took, []string{on.MutantVariable + "=" + strconv.Itoa(m.number)},
+			"-test.failfast", "-test.run", "^("+names+")$")
+	}
+	out, err := fails(strings.Join(names, "|"))
 	if err == nil || ctx.Err() != nil {
 		return ""
 	}
-	if found := failedTest.FindSubmatch(out); found != nil {
-		return string(found[1])
+	found := failedTest.FindSubmatch(out)
+	if found == nil {
+		return "the end of the process: " + err.Error()
 	}
-	return "the end of the process: " + err.Error()
+	if _, err := fails(string(found[1])); err == nil || ctx.Err() != nil {
+		return ""
+	}
+	return string(found[1])
 }

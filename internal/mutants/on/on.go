@@ -51,3 +51,13 @@ func Text(text string, first int, others ...string) string {
 	}
 	return text
 }
+
+// TextHere is Text in a function, whose caller comes by the mutants.
+func TextHere(text string, first int, others ...string) string {
+	if survey != "" {
+		for i := range others {
+			note(first + i)
+		}
+	}
+	return Text(text, first, others...)
+}
