@@ -177,7 +177,6 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 // held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
 func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
 	err = c.store.look(rx, op, c.RunID, func(scope int64) error {
-		row = claimed{}
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.RunID)
 		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.Epoch {
 			ok, err = rx.HoldsLease(row.LeaseColumns)

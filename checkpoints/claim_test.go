@@ -209,6 +209,77 @@ func TestRecoverTakesWhatTheDeadHeldAndNothingElse(t *testing.T) {
 	wantRecovered(t, store, 3) // mine, the imported one, and that of the one who left
 }
 
+func TestAClaimThatWasMadeSinceRecoveryLookedStays(t *testing.T) {
+	var store *checkpoints.Store
+	var next *checkpoints.Claim
+	boot := db.BootTime{Boot: "first", Since: time.Hour}
+	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot }, Observe: func(o db.Observation) {
+		if o.Write || o.Why != "recover checkpoints" || next != nil {
+			return
+		}
+		next = &checkpoints.Claim{} // the recovery here looks too
+		if n, err := store.Recover(ctx); n != 1 || err != nil {
+			t.Errorf("recovered %d, %v", n, err)
+		}
+		next = mustClaim(t, store, "r")
+	}})
+	store = checkpoints.NewStore(d, minute)
+	save(t, store, "r")
+	mustClaim(t, store, "r")
+	boot.Since += time.Minute
+	if n, err := store.Recover(ctx); n != 0 || err != nil {
+		t.Errorf("recovered %d, %v", n, err)
+	}
+	check(t, next.Renew(ctx))
+}
+
+func TestAnImportedClaimIsNobodysToTakeUp(t *testing.T) {
+	store, d, _ := claimsUnder(t, minute)
+	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
+		_, err := documents.Table{}.Put(tx, documents.Claimed, "r", []byte(sampleDocument))
+		return err
+	}))
+	other := checkpoints.NewStore(d, checkpoints.Options{Scope: "none"})
+	for _, s := range []*checkpoints.Store{store, other} {
+		if c, err := s.Reattach(ctx, "r", 0); c != nil || !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("it gave %v, %v", c, err)
+		}
+	}
+}
+
+func TestOnlyAnOpenConflictOfTheSameRunKeepsItFromBeingClaimed(t *testing.T) {
+	store, d, _ := claimsUnder(t, minute)
+	elsewhere := checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
+	for _, id := range []string{"decided", "of the other scope", "an agent", "open", "beside it"} {
+		save(t, store, id)
+	}
+	save(t, elsewhere, "of the other scope")
+	check(t, d.Write(ctx, "conflicts", func(tx *db.Tx) error {
+		for _, statement := range []string{
+			`INSERT INTO import_sources (scope, kind, root, first_at) SELECT id, 'checkpoints', x'2f', 0 FROM scopes`,
+			`INSERT INTO imports (source, began_at, pid, user, program) SELECT id, 0, 1, 'u', 'p' FROM import_sources`,
+			`INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, decided_at, taken, pid, user, program)
+			SELECT s.scope, c.kind, c.id, s.id, x'61', i.id, 'it went on', 0, c.decided, iif(c.decided, 'ours', NULL), c.decided, iif(c.decided, 'u', NULL), iif(c.decided, 'p', NULL)
+			FROM import_sources AS s JOIN scopes ON scopes.id = s.scope JOIN imports AS i ON i.source = s.id JOIN (
+			    SELECT '' AS scope, 'checkpoints' AS kind, 'decided' AS id, 1 AS decided UNION ALL SELECT 'other', 'checkpoints', 'of the other scope', NULL
+			    UNION ALL SELECT '', 'agents', 'an agent', NULL UNION ALL SELECT '', 'checkpoints', 'open', NULL) AS c ON c.scope = scopes.name`,
+		} {
+			if _, err := tx.Exec(statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for _, id := range []string{"decided", "of the other scope", "an agent", "beside it"} {
+		mustClaim(t, store, id)
+	}
+	for s, id := range map[*checkpoints.Store]string{store: "open", elsewhere: "of the other scope"} {
+		if _, ok, err := s.Claim(ctx, id); ok || !errors.Is(err, db.ErrConflict) {
+			t.Errorf("%s was claimed: %v, %v", id, ok, err)
+		}
+	}
+}
+
 func TestRecoveryPassesByWhatLivesOnEveryPage(t *testing.T) {
 	checkpoints.InSmallTurns(t)
 	store, _, boot := claimsUnder(t, minute)

@@ -55,7 +55,13 @@ func document(t *testing.T, id string) []byte {
 
 func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 	checkpoints.InSmallTurns(t)
-	d := dbtest.Open(t, db.Options{})
+	path := dbtest.Path(t)
+	gone, err := db.Open(t.Context(), path, db.Options{})
+	check(t, err)
+	save(t, checkpoints.NewStore(gone, checkpoints.Options{}), "e")
+	mustClaim(t, checkpoints.NewStore(gone, checkpoints.Options{}), "e")
+	check(t, gone.Close())
+	d := dbtest.OpenAt(t, path, db.Options{})
 	s := checkpoints.NewStore(d, checkpoints.Options{})
 	ids := []string{"", "a", "b", "c", "d"}
 	var last *checkpoints.Claim
@@ -64,8 +70,8 @@ func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 		last = mustClaim(t, s, id)
 	}
 	check(t, d.Write(t.Context(), "recover", func(tx *db.Tx) error {
-		if n, err := s.RecoverTx(tx); n != 0 || err != nil {
-			t.Errorf("of the living %d are recovered (%v)", n, err)
+		if n, err := s.RecoverTx(tx); n != 1 || err != nil {
+			t.Errorf("of one dead, and the living, %d are recovered (%v)", n, err)
 		}
 		again, err := s.ReattachTx(&tx.Rx, "d", last.Epoch)
 		if err != nil || again.ClaimedAt != last.ClaimedAt {
@@ -77,5 +83,10 @@ func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 		}
 		return err
 	}))
-	wantList(t, s, ids...)
+	wantList(t, s, append(ids, "e")...)
+	owners := 0
+	check(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }))
+	if owners != 1 {
+		t.Errorf("%d processes are registered: the dead one is not forgotten", owners)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -190,6 +191,16 @@ func TestAnAppendInATransactionGoesWithIt(t *testing.T) {
 	must(t, s.AppendTurns(t.Context(), "a", "gone", []runs.Turn{turn(0, "p")}))
 	if a, b := len(trace(t, s, "stays")), len(trace(t, s, "gone")); a != 1 || b != 1 {
 		t.Errorf("the traces have %d and %d records, not one each", a, b)
+	}
+}
+
+func TestOnlyRecordsWithoutATimeGetThatOfTheTransaction(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	end := start.Add(-time.Hour)
+	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{runs.Started{RunID: "r", AgentID: "a", Intent: "i"}, ended("r", "a", runs.OutcomeDone, end)}))
+	run, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"})
+	if err != nil || !run.StartedAt.Equal(start) || run.EndedAt == nil || !run.EndedAt.Equal(end) {
+		t.Errorf("it began at %v and ended at %v, %v", run.StartedAt, run.EndedAt, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -76,6 +77,31 @@ func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
 	}))
 	if !slices.Equal(owned, []string{"c"}) || leases != 1 {
 		t.Errorf("the runs of %q have an owner, and there are %d leases", owned, leases)
+	}
+}
+
+func TestWhatWasBegunIsNotBegunAgain(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	r, err := s.Begin(t.Context(), started("r", "a", start))
+	must(t, err)
+	must(t, r.Release(t.Context()))
+	if r, err := s.Begin(t.Context(), started("r", "a", start)); r != nil || !errors.Is(err, db.ErrConflict) {
+		t.Errorf("it was, though nobody holds it: %v, %v", r, err)
+	}
+	if got := kinds(t, s, "a", "r"); !slices.Equal(got, []string{"started"}) {
+		t.Errorf("the trace is %v", got)
+	}
+}
+
+func TestARunThatIsHeldForNoProcessOutlivesItsOwn(t *testing.T) {
+	path := dbtest.Path(t)
+	gone, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	_, err = runs.NewStore(gone, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}}).Begin(t.Context(), started("r", "a", start))
+	must(t, err)
+	must(t, gone.Close())
+	if n, err := storeAt(t, path).Recover(t.Context()); n != 0 || err != nil {
+		t.Errorf("recovered %d: %v", n, err)
 	}
 }
 

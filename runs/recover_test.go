@@ -2,8 +2,10 @@ package runs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -48,6 +50,9 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 	other.Expect("started theirs")
 	must(t, s.WriteStarted(t.Context(), started("ours", "a", start)))
 
+	if r, err := s.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "theirs"}); r != nil || !errors.Is(err, db.ErrConflict) {
+		t.Errorf("what another process writes was taken up: %v", err)
+	}
 	adopt(t, s, 1)
 	other.Signal(syscall.SIGSTOP) // stopped is not dead
 	adopt(t, s, 0)
@@ -116,6 +121,37 @@ func TestAdoptionPassesBy(t *testing.T) {
 	run, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "pending"})
 	if err != nil || run.Status != runs.StatusCompleted || run.Outcome != runs.OutcomeGiveUp {
 		t.Errorf("the run is %+v (%v)", run, err)
+	}
+}
+
+func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
+	var s *runs.Store
+	looking := false
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Write || !looking {
+			return
+		}
+		looking = false
+		for _, run := range []string{"removed", "without a start"} { // and made anew
+			must(t, s.AppendRecords(t.Context(), "a", run, []runs.Record{ended(run, "a", runs.OutcomeDone, start)}))
+			must(t, s.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: run}))
+		}
+		must(t, s.AppendTurns(t.Context(), "a", "without a start", []runs.Turn{turn(0, "p")}))
+		must(t, s.AppendRecords(t.Context(), "a", "ended", []runs.Record{ended("ended", "a", runs.OutcomeDone, start)}))
+	}})
+	s = runs.NewStore(d, runs.Options{})
+	for _, run := range []string{"removed", "without a start", "ended", "open"} {
+		must(t, s.WriteStarted(t.Context(), started(run, "a", start)))
+	}
+	looking = true
+	adopt(t, s, 1)
+	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "removed"}); !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("what was removed came back: %v", err)
+	}
+	for run, want := range map[string][]string{"without a start": {"turn"}, "ended": {"started", "ended"}, "open": {"started", "ended"}} {
+		if got := kinds(t, s, "a", run); !slices.Equal(got, want) {
+			t.Errorf("%s: the trace is %v", run, got)
+		}
 	}
 }
 

@@ -254,3 +254,99 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestACancelledRunIsNotTakenUp(t *testing.T) {
+	ctx, s := t.Context(), live.NewStore(dbtest.Open(t, db.Options{}), live.Options{})
+	run := create(t, s, "p")
+	if _, _, err := s.MarkCancelled(ctx, run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Resume(ctx, run.ID); r != nil || !errors.Is(err, db.ErrConflict) {
+		t.Errorf("it was: %v, %v", r, err)
+	}
+}
+
+func TestTheHolderOfARunThatIsGoneHasLostIt(t *testing.T) {
+	ctx, s := t.Context(), live.NewStore(dbtest.Open(t, db.Options{}), live.Options{})
+	held, err := s.Begin(ctx, live.Start{ID: "r", SessionID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ReplaceRecords(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Append(ctx, live.TextDelta("into nothing")); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("it gave %v", err)
+	}
+}
+
+// A page of what is owned is 100 runs.
+func TestRecoverPassesByWhatLivesOnEveryPage(t *testing.T) {
+	ctx, path := t.Context(), dbtest.Path(t)
+	gone, err := db.Open(ctx, path, db.Options{Synchronous: db.SyncNormal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(d *db.DB, n int) {
+		t.Helper()
+		s := live.NewStore(d, live.Options{})
+		err := d.Write(ctx, "begin", func(tx *db.Tx) error {
+			for range n {
+				if _, err := s.BeginTx(tx, live.Start{SessionID: "s"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin(gone, 1)
+	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	begin(d, 150)
+	begin(gone, 1)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := live.NewStore(d, live.Options{}).Recover(ctx); n != 0 || err != nil {
+		t.Errorf("recovered %d of a process that lives, %v", n, err)
+	}
+}
+
+func TestRecoverJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
+	ctx, path := t.Context(), dbtest.Path(t)
+	gone, err := db.Open(ctx, path, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"recovered", "removed", "resumed"} {
+		if _, err := live.NewStore(gone, live.Options{}).Begin(ctx, live.Start{ID: id, SessionID: "s"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var s *live.Store
+	looks := 0
+	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
+		if looks++; looks > 1 || o.Write {
+			return
+		}
+		if _, err := s.Resume(ctx, "resumed"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Delete(ctx, "removed"); err != nil {
+			t.Error(err)
+		}
+		if n, err := s.Recover(ctx); n != 1 || err != nil {
+			t.Errorf("recovered %d, %v", n, err)
+		}
+	}})
+	s = live.NewStore(d, live.Options{})
+	looks = 0
+	if n, err := s.Recover(ctx); n != 0 || err != nil {
+		t.Errorf("recovered %d, %v", n, err)
+	}
+}

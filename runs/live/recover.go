@@ -63,10 +63,7 @@ func (s *Store) recover(tx *db.Tx, keys []int64) (failed int, err error) {
 		if !found || row.Owner == nil {
 			continue
 		}
-		spared, err := tx.OwnerAlive(*row.Owner)
-		if err == nil && !spared {
-			spared, err = held(&tx.Rx, row.Scope, key)
-		}
+		spared, err := tx.OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
 		if err == nil && !spared {
 			spared, err = tx.Find(new(int64), sqlWaits, row.Scope, row.RunID)
 		}
