@@ -59,7 +59,9 @@ func TestTheRunsOfThisProcessAreWrittenByTheHotStatement(t *testing.T) {
 		}
 	}
 	var ids []int64
-	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Select(&ids, `SELECT id - (? << 24) FROM run_records WHERE id >> 24 = ?`, key, key) }); err != nil {
+	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Select(&ids, `SELECT id - (? << 24) FROM run_records WHERE id >> 24 = ?`, key, key)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
