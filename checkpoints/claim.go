@@ -65,9 +65,10 @@ const (
 )
 
 const (
+	sqlContested  = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
 	sqlFindPaused = `SELECT c.id, c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
-    (SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL) AS contested
+    ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.

@@ -34,20 +34,27 @@ type Summary struct {
 	Size          int64     // bytes of the document
 	Problem       string    // why the document can't be read; "" if it can
 	Claim         *Holder   // who resumes the run; nil while it waits
+	// Contested says what the old program did to the run since it was imported: nobody can claim it (ErrConflict) before somebody
+	// decides whose version counts; "" where nothing is to be decided.
+	Contested string
 
 	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
 }
 
-// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at. The last
-// three are null where the document can't be read.
+// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at, and contested where it says anything.
+// The three in the middle are null where the document can't be read.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)
 	if s.Problem != "" {
-		return append(out, `,"paused_stage_id":null,"prompt":null,"created_at":null}`...), nil
+		out = append(out, `,"paused_stage_id":null,"prompt":null,"created_at":null`...)
+	} else {
+		out = serdejson.AppendQuoted(append(out, `,"paused_stage_id":`...), s.PausedStageID)
+		out = serdejson.AppendQuoted(append(out, `,"prompt":`...), s.Prompt)
+		out = serdejson.AppendQuoted(append(out, `,"created_at":`...), chrono.Text(s.CreatedAt, s.createdAtText))
 	}
-	out = serdejson.AppendQuoted(append(out, `,"paused_stage_id":`...), s.PausedStageID)
-	out = serdejson.AppendQuoted(append(out, `,"prompt":`...), s.Prompt)
-	out = serdejson.AppendQuoted(append(out, `,"created_at":`...), chrono.Text(s.CreatedAt, s.createdAtText))
+	if s.Contested != "" {
+		out = serdejson.AppendQuoted(append(out, `,"contested":`...), s.Contested)
+	}
 	return append(out, '}'), nil
 }
 
@@ -163,7 +170,8 @@ const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND r
 
 const (
 	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
-    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program
+    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program,
+    ` + sqlContested + ` AS contested
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 `
 	sqlSummaries = sqlSummary + `WHERE c.scope = ?`
@@ -177,8 +185,9 @@ type summaryRow struct {
 	Epoch     *int64 `db:"epoch"`
 	Changes   int64  `db:"changes"`
 	db.LeaseColumns
-	Pid     *int    `db:"pid"`
-	Program *string `db:"program"`
+	Pid       *int    `db:"pid"`
+	Program   *string `db:"program"`
+	Contested *string `db:"contested"`
 }
 
 // condition spells the state out: only so is the index of the claims taken.
@@ -230,7 +239,7 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 
 // size is how many bytes a summary takes, about.
 func (s *Summary) size() int {
-	return 200 + len(s.RunID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem)
+	return 200 + len(s.RunID) + len(s.PausedStageID) + len(s.Prompt) + len(s.Problem) + len(s.Contested)
 }
 
 // summaries gives the checkpoints of a query as they are read.
@@ -242,6 +251,7 @@ func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
 		RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
 		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+		Contested: deref(r.Contested),
 	}
 	if r.ClaimedAt == nil {
 		return one, nil

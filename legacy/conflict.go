@@ -40,3 +40,9 @@ func ConflictsOf(ctx context.Context, d *db.DB, entry int64) ([]Conflict, error)
 func Resolve(ctx context.Context, d *db.DB, name string, take Take, o Options) (Conflict, error) {
 	return tree.Resolve(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() }, name, take, o)
 }
+
+// Contested gives what the old program did to the agent or the run of that id since it was imported, where nobody has decided about
+// it yet; "" where nothing is to be decided.
+func Contested(ctx context.Context, d *db.DB, kind Kind, scope, id string) (reason string, err error) {
+	return tree.Contested(ctx, d, string(kind), scope, id)
+}

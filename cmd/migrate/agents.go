@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	stored "selvedge/internal/agents"
+	"selvedge/legacy"
 )
 
 // agentAnswer is the shape of agents show --json.
@@ -19,6 +21,7 @@ type agentAnswer struct {
 	Entry       agents.Entry     `json:"entry" doc:"as in agents list"`
 	Liveness    agents.Liveness  `json:"liveness" doc:"alive, dead or unknown: by the lease where there is one, else by pid and boot id"`
 	Reservation *reservationFact `json:"reservation" doc:"of its thread; null where it has not reserved it"`
+	Contested   *string          `json:"contested" doc:"what the old program did to it since it was imported, and nobody has decided about; null: nothing"`
 	Document    string           `json:"document" doc:"the entry as a TOML file of the original's, keys included that only later versions know"`
 }
 
@@ -60,7 +63,8 @@ func (a *app) agentsListCommand() *cobra.Command {
 		Use:   "list [--thread NAME] [--status WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
 		Short: "List agents, newest first",
 		Long: `list shows the agents of the scope, the newest start first. Filters add up. Agents that ended seven days ago or earlier
-are left out, as the original does; it deletes them then, while list only looks.`,
+are left out, as the original does; it deletes them then, while list only looks. An agent that the old program went on with, too, is
+contested until imports resolve.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
@@ -95,22 +99,47 @@ func (f *agentsFlags) filter(c *cobra.Command, now time.Time) (filter agents.Fil
 func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
-		return printList(ctx, a, f, listing[agents.Entry]{
-			page: func(ctx context.Context, after string, limit int) ([]agents.Entry, string, error) {
+		return printList(ctx, a, f, listing[agentItem]{
+			page: func(ctx context.Context, after string, limit int) (items []agentItem, next string, err error) {
 				page, err := registry.Page(ctx, filter, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+				for _, e := range page.Items {
+					if err == nil {
+						item := agentItem{Entry: e}
+						item.contested, err = legacy.Contested(ctx, d, legacy.Agents, a.scope, e.SessionID)
+						items = append(items, item)
+					}
+				}
+				return items, page.Next, err
 			},
 			grid: grid{
 				header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5},
 				times: []int{3, 4}, ids: []int{0, 1}, least: []int{5, 4, 1, 6},
 			},
-			row: func(e agents.Entry) []string {
-				return []string{
-					e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e), pidOf(e), cut(value(e.AttachReason), 60),
+			row: func(e agentItem) []string {
+				why := cut(value(e.AttachReason), 60)
+				if e.contested != "" {
+					a.noteContested()
+					why = "contested: " + cut(e.contested, 60)
 				}
+				return []string{e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry), pidOf(e.Entry), why}
 			},
 		})
 	})
+}
+
+// An agentItem is an agent in a list.
+type agentItem struct {
+	agents.Entry
+	contested string // what the old program did to it since it was imported; "": nothing that is to be decided
+}
+
+// MarshalJSON adds contested to the entry, where it says anything.
+func (i agentItem) MarshalJSON() ([]byte, error) {
+	text, err := i.Entry.MarshalJSON()
+	if err != nil || i.contested == "" {
+		return text, err
+	}
+	return append(appendJSON(append(bytes.TrimSuffix(text, []byte("}")), `,"contested":`...), i.contested), '}'), nil
 }
 
 func endOf(e agents.Entry) string {
@@ -186,6 +215,13 @@ func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e a
 	if err != nil {
 		return answer, err
 	}
+	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
+	if err != nil {
+		return answer, err
+	}
+	if contested != "" {
+		answer.Contested = &contested
+	}
 	held, ok, err := registry.Reservation(ctx, e.Thread)
 	if err != nil || !ok || held.Holder.SessionID != e.SessionID {
 		return answer, err
@@ -211,8 +247,11 @@ func (a *app) printAgent(answer agentAnswer) error {
 	err := a.printFacts(
 		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state}, [2]string{"reserved", held},
 		[2]string{"started", a.when(e.StartedAt)}, [2]string{"ended", endOf(e)},
-		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))},
+		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))}, [2]string{"contested", value(answer.Contested)},
 	)
+	if answer.Contested != nil {
+		a.noteContested()
+	}
 	if err == nil {
 		err = a.print("\n")
 	}

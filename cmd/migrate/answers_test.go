@@ -221,6 +221,12 @@ func contestedFile(t *testing.T) string {
 		}
 	}
 	call(t, "--db", path, "import", "checkpoints", dir)
+	registry := filepath.Join(t.TempDir(), "agents")
+	entry := "session_id = \"a-1\"\nthread = \"main\"\nbase_state = \"b\"\nstarted_at = \"2026-05-20T11:00:00Z\"\nstatus = \"active\"\n"
+	if err := errors.Join(os.Mkdir(registry, 0o700), os.WriteFile(filepath.Join(registry, "a-1.toml"), []byte(entry), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	call(t, "--db", path, "import", "agents", registry)
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -229,13 +235,35 @@ func contestedFile(t *testing.T) string {
 		_, err := tx.Exec("UPDATE checkpoints SET changes = 2")
 		return err
 	})
+	if err == nil {
+		err = agents.NewRegistry(d, agents.Options{}).LogContextQuery(t.Context(), "a-1", agents.ContextQuery{Path: "p"})
+	}
 	if err := errors.Join(err, d.Close(), os.Remove(filepath.Join(dir, "r-1.json")), os.Remove(filepath.Join(dir, "r-2.json"))); err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(registry, "a-1.toml")); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, stderr := call(t, "--db", path, "import", "agents", registry); exit != 3 {
+		t.Fatalf("exit %d: %s", exit, stderr)
 	}
 	if exit, _, stderr := call(t, "--db", path, "import", "checkpoints", dir); exit != 3 {
 		t.Fatalf("exit %d: %s", exit, stderr)
 	}
 	return path
+}
+
+func TestWhatIsContestedIsMarkedWhereItIsListedAndShown(t *testing.T) {
+	path := contestedFile(t)
+	for _, args := range [][]string{{"checkpoints", "list"}, {"checkpoints", "show", "r-1"}, {"agents", "list"}, {"agents", "show", "a-1"}} {
+		_, stdout, stderr := call(t, append([]string{"--db", path}, args...)...)
+		if !strings.Contains(stdout, "contested") || !strings.Contains(stderr, "imports resolve ID --take old, or ours") {
+			t.Errorf("%q says\n%s%s", args, stdout, stderr)
+		}
+	}
+	if _, stdout, stderr := call(t, "--db", path, "checkpoints", "show", "r-3"); strings.Contains(stdout+stderr, "imports resolve") {
+		t.Errorf("of a run that nobody disputes:\n%s%s", stdout, stderr)
+	}
 }
 
 func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
@@ -270,7 +298,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"verify":               {{"--db", file, "verify", "auto", odd}, {"--db", fresh, "verify", "auto", odd}},
 		"export":               {{"--db", file, "export", "runs", export}},
 		"imports list":         {{"--db", file, "imports", "list"}},
-		"imports show":         {{"--db", contested, "imports", "show", "2"}},
+		"imports show":         {{"--db", contested, "imports", "show", "4"}},
 		"imports conflicts":    {{"--db", contestedFile(t), "imports", "conflicts"}, {"--db", contestedFile(t), "imports", "conflicts", "--limit", "1"}},
 		"imports resolve":      {{"--db", contestedFile(t), "imports", "resolve", "r-1", "--take", "old"}},
 		"quarantine list":      {{"--db", file, "quarantine", "list"}},
@@ -289,8 +317,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"runs list":            {{"--db", file, "runs", "list"}},
 		"runs show":            {{"--db", file, "runs", "show", "bad-utf8-line"}, {"--db", file, "runs", "show", "duplicate-index-key"}},
 		"runs tail":            {{"--db", file, "runs", "tail", "duplicate-index-key"}},
-		"agents list":          {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}},
-		"agents show":          {{"--db", registry, "agents", "show", "agent-full"}},
+		"agents list":          {{"--db", registry, "agents", "list", "--limit", "1"}, {"--db", registry, "agents", "list"}, {"--db", contested, "agents", "list"}},
+		"agents show":          {{"--db", registry, "agents", "show", "agent-full"}, {"--db", contested, "agents", "show", "a-1"}},
 		"agents reap":          {{"--db", registry, "agents", "reap", "--thread", "none"}},
 		"agents release":       {{"--db", registry, "agents", "release", "agent-plain"}},
 		"workers list":         {{"--db", workers, "workers", "list"}},
@@ -299,8 +327,8 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"live list":            {{"--db", liveFile(t), "live", "list"}},
 		"live show":            {{"--db", liveFile(t), "live", "show", "run-"}},
 		"live tail":            {{"--db", liveFile(t), "live", "tail", "run-"}},
-		"checkpoints list":     {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}},
-		"checkpoints show":     {{"--db", waiting, "checkpoints", "show", "claimed"}, {"--db", checkpointsOf(t, "awkward"), "checkpoints", "show", "torn"}},
+		"checkpoints list":     {{"--db", waiting, "checkpoints", "list", "--limit", "1"}, {"--db", waiting, "checkpoints", "list", "--all"}, {"--db", contested, "checkpoints", "list"}},
+		"checkpoints show":     {{"--db", waiting, "checkpoints", "show", "claimed"}, {"--db", contested, "checkpoints", "show", "r-2"}, {"--db", checkpointsOf(t, "awkward"), "checkpoints", "show", "torn"}},
 		"checkpoints recover":  {{"--db", checkpointsFile(t), "checkpoints", "recover", "--imported"}}, // it takes the claim that show shows
 		"reservations list":    {{"--db", reserved, "reservations", "list", "--limit", "1"}, {"--db", reserved, "reservations", "list"}},
 		"reservations release": {{"--db", reserved, "reservations", "release", "port", "8080"}},

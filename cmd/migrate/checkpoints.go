@@ -26,6 +26,7 @@ type checkpointAnswer struct {
 	SavedAt  time.Time           `json:"saved_at" doc:"when the document was saved or imported, RFC 3339, UTC"`
 	Bytes    int64               `json:"bytes" doc:"of the document"`
 	Problem  *string             `json:"problem" doc:"why the original can't read the document; null if it can"`
+	Contest  *string             `json:"contested" doc:"what the old program did to the run since it was imported: it can't be claimed before somebody decides; null: nothing"`
 	Claim    *claimFact          `json:"claim" doc:"on the run; null where there is none. A run that paused again can wait and be claimed"`
 	Base64   string              `json:"document_base64,omitempty" doc:"in place of document, where that is no JSON: its bytes"`
 	Document any                 `json:"document" doc:"as it was saved or imported, without the blanks between its parts"`
@@ -58,7 +59,8 @@ func (a *app) checkpointsListCommand() *cobra.Command {
 		Use:   "list [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List paused runs, by id",
 		Long: `list shows the runs of the scope that wait to be claimed, those whose document can't be read among them; with
---status claimed, those that a process has claimed and not completed.`,
+--status claimed, those that a process has claimed and not completed. A run that the old program went on with, too, is contested: it
+can't be claimed until imports resolve.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
@@ -90,7 +92,11 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 			},
 			row: func(s checkpoints.Summary) []string {
 				asks := cut(s.Prompt, 60)
-				if s.Problem != "" {
+				switch {
+				case s.Contested != "":
+					a.noteContested()
+					asks = "contested: " + cut(s.Contested, 60)
+				case s.Problem != "":
 					asks = "can't be read: " + cut(s.Problem, 60)
 				}
 				return []string{s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size), claimedBy(s.Claim), asks}
@@ -186,8 +192,12 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 			continue
 		}
 		answer.Summary, answer.State, answer.SavedAt, answer.Bytes, answer.Problem = s, s.State, s.SavedAt, s.Size, nil
+		answer.Contest = nil
 		if s.Problem != "" {
 			answer.Problem = &s.Problem
+		}
+		if s.Contested != "" {
+			answer.Contest = &s.Contested
 		}
 	}
 	var document []byte
@@ -236,7 +246,11 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)}, [2]string{"stage", answer.Summary.PausedStageID},
 		[2]string{"asks", answer.Summary.Prompt}, [2]string{"paused", pausedAt(answer.Summary)},
 		[2]string{"saved", a.when(answer.SavedAt)}, [2]string{"claimed", claimed}, [2]string{"problem", value(answer.Problem)},
+		[2]string{"contested", value(answer.Contest)},
 	)
+	if answer.Contest != nil {
+		a.noteContested()
+	}
 	if err == nil {
 		err = a.print("\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -104,4 +105,12 @@ func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take, f
 		}
 		return a.print("%s: %s\n", printable(c.EntityID), whose)
 	})
+}
+
+// noteContested says below an answer what to do about what both programs went on with.
+func (a *app) noteContested() {
+	note := "note: the old program went on with what is contested, too; decide whose version counts: " + a.commandLine("imports", "resolve", "ID", "--take", "old") + ", or ours"
+	if !slices.Contains(a.afterwards, note) {
+		a.afterwards = append(a.afterwards, note)
+	}
 }

@@ -43,12 +43,30 @@ type keptConfig struct {
 	Root []byte `db:"root"`
 }
 
-// giveSettings writes dir/config.toml: the one that was imported, in which nothing is changed but the limits, where they are
-// others now. What it can't say is named.
+// giveSettings writes dir/config.toml, and names what it can't say.
 func giveSettings(ctx context.Context, t *tree.Tree, dir string) error {
+	s, err := settingsOf(ctx, t)
+	if err != nil || !s.there {
+		return err
+	}
+	for _, reason := range s.unsaid {
+		t.Report.LeaveOut(configFile, reason)
+	}
+	return tree.WriteMark(filepath.Join(dir, configFile), s.text)
+}
+
+// settings are what an export writes into config.toml.
+type settings struct {
+	text   []byte
+	there  bool     // else nothing was imported, and no limits are stored
+	unsaid []string // what it can't say
+}
+
+// settingsOf gives the config.toml that was imported, in which nothing is changed but the limits, where they are others now.
+func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
 	limits, stored, err := StoredLimits(ctx, t.DB, t.Scope)
 	if err != nil {
-		return err
+		return s, err
 	}
 	if !stored {
 		limits = runs.DefaultRetention()
@@ -59,43 +77,44 @@ func giveSettings(ctx context.Context, t *tree.Tree, dir string) error {
 		return rx.Select(&kept, sqlConfigs, t.Scope)
 	})
 	if err != nil || len(kept) == 0 && !stored {
-		return err
+		return s, err
 	}
+	s.there = true
 	if stored {
-		if err := nameUnsaid(ctx, t, limits); err != nil {
-			return err
+		if s.unsaid, err = unsaid(ctx, t, limits); err != nil {
+			return s, err
 		}
 	}
-	text := limitsAlone(limits)
-	if len(kept) > 0 {
-		edited, err := withLimits(kept[0].Raw, limits)
-		if err != nil {
-			t.Report.LeaveOut(configFile, "all but the limits of runs: the one that was imported "+err.Error())
-		} else {
-			text = edited
-		}
-		for _, other := range kept[1:] {
-			if !bytes.Equal(other.Raw, kept[0].Raw) {
-				t.Report.LeaveOut(configFile, "that of "+tree.Shown(string(other.Root))+" too: one folder has one")
-			}
+	if len(kept) == 0 {
+		s.text = limitsAlone(limits)
+		return s, nil
+	}
+	var refused error
+	if s.text, refused = withLimits(kept[0].Raw, limits); refused != nil {
+		s.text = limitsAlone(limits)
+		s.unsaid = append(s.unsaid, "all but the limits of runs: the one that was imported "+refused.Error())
+	}
+	for _, other := range kept[1:] {
+		if !bytes.Equal(other.Raw, kept[0].Raw) {
+			s.unsaid = append(s.unsaid, "that of "+tree.Shown(string(other.Root))+" too: one folder has one")
 		}
 	}
-	return tree.WriteMark(filepath.Join(dir, configFile), text)
+	return s, nil
 }
 
-// nameUnsaid names limits of retention that config.toml can't say.
-func nameUnsaid(ctx context.Context, t *tree.Tree, limits runs.RetentionConfig) error {
+// unsaid are the limits of retention that config.toml can't say.
+func unsaid(ctx context.Context, t *tree.Tree, limits runs.RetentionConfig) (list []string, err error) {
 	r, _, err := t.DB.Retention(ctx, t.Scope, db.StoreRuns)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if age := r.Policy.Age; age > 0 && age%day != 0 {
-		t.Report.LeaveOut(configFile, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps them for %d", age, limits.MaxAgeDays))
+		list = append(list, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps them for %d", age, limits.MaxAgeDays))
 	}
 	if r.Policy.Bytes != 0 {
-		t.Report.LeaveOut(configFile, "the limit of bytes: the old program has none")
+		list = append(list, "the limit of bytes: the old program has none")
 	}
-	return nil
+	return list, nil
 }
 
 func limitsAlone(limits runs.RetentionConfig) []byte {

@@ -1,6 +1,9 @@
 package runs
 
 import (
+	"bytes"
+	"context"
+
 	"selvedge/db"
 	traces "selvedge/internal/runs"
 	"selvedge/legacy/internal/tree"
@@ -57,9 +60,18 @@ func (Layout) Tables() []tree.Table {
 	}
 }
 
-// Settings are config.toml and the limits that it says.
-func (Layout) Settings(t *tree.Tree) (tables []tree.Table, file string, there bool, err error) {
-	_, carDir, err := runsRoot(t.Dir)
+// Settings are config.toml and the limits that it says. One that an export would write now says nothing that is not here.
+func (Layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool, err error) {
+	found, err := configOf(t.Dir)
+	if err != nil {
+		return nil, configFile, false, err
+	}
+	if t.Source.ID == 0 && found.problem == "" {
+		s, err := settingsOf(ctx, t)
+		if err != nil || s.there && bytes.Equal(s.text, found.text) {
+			return nil, configFile, false, err
+		}
+	}
 	return []tree.Table{
 		{
 			Name: "retention", Noun: "limit",
@@ -73,5 +85,5 @@ func (Layout) Settings(t *tree.Tree) (tables []tree.Table, file string, there bo
 			Query:   `SELECT * FROM import_settings WHERE source = ?1`,
 			Numbers: []string{"source", "checksum"},
 		},
-	}, configFile, err == nil && !carDir.Lacks(configFile), err
+	}, configFile, !found.gone, nil
 }

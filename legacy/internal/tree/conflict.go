@@ -52,6 +52,7 @@ const (
     c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c.user, '') AS user, coalesce(c.program, '') AS program
 FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scopes AS sc ON sc.id = c.scope `
 	sqlOpenConflict   = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
+	sqlContested      = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND decided_at IS NULL`
 	sqlOpenConflicts  = conflictColumns + `WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
 	sqlOpenOfEntity   = conflictColumns + `WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
 	sqlConflict       = conflictColumns + `WHERE c.id = ?`
@@ -103,6 +104,23 @@ func conflicts(rx *db.Rx, query string, args ...any) (list []Conflict, err error
 // Contested gives the reason of the open conflict over the thing of that id; "" if there is none.
 func (s Source) Contested(rx *db.Rx, id string) (reason string, err error) {
 	_, err = rx.Find(&reason, sqlOpenConflict, s.Scope, s.kind, id, s.ID)
+	return reason, err
+}
+
+// Contested is the reason of an open conflict over the thing of that id, whatever tree it came from; "" if there is none.
+func Contested(ctx context.Context, d *db.DB, kind, scope, id string) (reason string, err error) {
+	var found *string
+	err = d.Read(ctx, "look for a conflict", func(rx *db.Rx) error {
+		found = nil
+		number, ok, err := rx.Scope(scope)
+		if err == nil && ok {
+			err = rx.Get(&found, sqlContested, number, kind, id)
+		}
+		return err
+	})
+	if found != nil {
+		reason = *found
+	}
 	return reason, err
 }
 

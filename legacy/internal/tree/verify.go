@@ -424,8 +424,8 @@ func (v *verification) eachAside(d *db.DB, s Source, visit func(*quarantineRow) 
 // A Settler is a Layout that takes more of a tree than the things in its files.
 type Settler interface {
 	// Settings are the tables of it, whose rows belong to the source with the number ?1, and of what file they are, which
-	// may be gone.
-	Settings(t *Tree) (tables []Table, file string, there bool, err error)
+	// may be gone. There are none where all that the file says is here, though it was never imported.
+	Settings(ctx context.Context, t *Tree) (tables []Table, file string, there bool, err error)
 }
 
 func (v *verification) settings() error {
@@ -433,7 +433,7 @@ func (v *verification) settings() error {
 	if !ok {
 		return nil
 	}
-	tables, path, there, err := l.Settings(v.Tree)
+	tables, path, there, err := l.Settings(v.ctx, v.Tree)
 	if err != nil {
 		return err
 	}
