@@ -96,3 +96,37 @@ CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANG
     WHEN 'boolean' THEN document #>> string_to_array(substr(path, 3), '.')
     WHEN 'number' THEN CASE WHEN document #>> string_to_array(substr(path, 3), '.') ~ '[.eE]' THEN 'real' ELSE 'integer' END
     ELSE json_typeof(document #> string_to_array(substr(path, 3), '.')) END;
+
+-- The object in which a record counts. Versions spell what they count in several ways; package usage reads the same in Go.
+CREATE OR REPLACE FUNCTION counts_of(j JSON) RETURNS JSON LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT CASE WHEN json_type(j, '$.token_usage') = 'object' THEN j -> 'token_usage' WHEN json_type(j, '$.usage') = 'object' THEN j -> 'usage' ELSE '{}' END $$;
+
+CREATE OR REPLACE FUNCTION provider_of(j JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) $$;
+
+CREATE OR REPLACE FUNCTION request_model_of(j JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) $$;
+
+CREATE OR REPLACE FUNCTION response_model_of(j JSON) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model')) $$;
+
+CREATE OR REPLACE FUNCTION cache_read_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(u, '$.cache_read_input_tokens'), json_number(u, '$.cache_read_tokens')) $$;
+
+CREATE OR REPLACE FUNCTION cache_write_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(u, '$.cache_write_input_tokens'), json_number(u, '$.cache_creation_input_tokens'), json_number(u, '$.cache_write_tokens')) $$;
+
+CREATE OR REPLACE FUNCTION output_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(u, '$.output_tokens'), json_number(u, '$.completion_tokens')) $$;
+
+CREATE OR REPLACE FUNCTION reasoning_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(u, '$.reasoning_output_tokens'), json_number(u, '$.reasoning_tokens')) $$;
+
+-- Some say what was cached apart from the rest, and some within: the total tells.
+CREATE OR REPLACE FUNCTION input_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT CASE WHEN json_number(u, '$.total_tokens') - output_tokens_of(u) - coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens'))
+            = coalesce(cache_read_of(u), 0) + coalesce(cache_write_of(u), 0)
+         THEN json_number(u, '$.total_tokens') - output_tokens_of(u) ELSE coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens')) END $$;
+
+CREATE OR REPLACE FUNCTION cost_of(j JSON, u JSON) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT coalesce(json_number(j, '$.cost_usd')::float8, json_number(u, '$.cost_usd')::float8) $$;

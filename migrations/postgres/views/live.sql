@@ -36,11 +36,29 @@ SELECT
     e.recorded_at AS recorded_at_ns,
     CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name,
     CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id,
+    CASE WHEN e.type IN ('error', 'permission_denied', 'command_dead_lettered', 'persistence_failed') THEN e.type
+         WHEN e.type = 'tool_end' THEN coalesce(json_extract(doc(e.event), '$.error_kind.type'), json_extract(doc(e.event), '$.error_kind'),
+            CASE WHEN json_number(doc(e.event), '$.exit_code') <> 0 THEN 'exit_code' END)
+         WHEN e.type IN ('subagent_end', 'external_task_completed') AND json_extract(doc(e.event), '$.success') = '0' THEN 'failed'
+        END AS error_type,
+    provider_of(j.j) AS provider,
+    request_model_of(j.j) AS request_model,
+    response_model_of(j.j) AS response_model,
+    input_tokens_of(u.u) AS input_tokens,
+    cache_read_of(u.u) AS cache_read_input_tokens,
+    cache_write_of(u.u) AS cache_write_input_tokens,
+    output_tokens_of(u.u) AS output_tokens,
+    reasoning_of(u.u) AS reasoning_output_tokens,
+    cost_of(j.j, u.u) AS cost_usd,
+    CASE WHEN cost_of(j.j, u.u) IS NOT NULL THEN 'reported' END AS cost_source,
     CASE e.type WHEN 'error' THEN json_extract(doc(e.event), '$.message') WHEN 'permission_denied' THEN json_extract(doc(e.event), '$.reason')
         ELSE json_extract(doc(e.event), '$.error') END AS error,
     text_of(e.event) AS event,
+    e.id AS place,
     r.key AS run
 FROM live_runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN live_events AS e
+CROSS JOIN LATERAL (SELECT CASE WHEN e.type IN ('turn_end', 'agent_end') THEN doc(e.event) END AS j OFFSET 0) AS j
+CROSS JOIN LATERAL (SELECT counts_of(j.j) AS u OFFSET 0) AS u
 WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32;

@@ -50,6 +50,7 @@ SELECT
     t.turn_index AS turn_index,
     shown(t.prompt) AS prompt,
     shown(t.tool) AS tool,
+    shown(t.tool) AS tool_name,
     text_of(t.parameters) AS parameters,
     text_of(t.output) AS output,
     t.cli_kind AS cli_kind,
@@ -62,8 +63,18 @@ SELECT
          WHEN t.cli_code <> 0 THEN 'exit_code'
          WHEN t.verdict = 'fail' THEN 'refuted'
         END AS error_type,
-    json_extract(doc(t.raw), '$.action_id') AS tool_call_id,
-    coalesce(json_number(doc(t.raw), '$.action_duration_ms')::float8,
+    json_extract(j.j, '$.action_id') AS tool_call_id,
+    provider_of(j.j) AS provider,
+    request_model_of(j.j) AS request_model,
+    response_model_of(j.j) AS response_model,
+    input_tokens_of(u.u) AS input_tokens,
+    cache_read_of(u.u) AS cache_read_input_tokens,
+    cache_write_of(u.u) AS cache_write_input_tokens,
+    output_tokens_of(u.u) AS output_tokens,
+    reasoning_of(u.u) AS reasoning_output_tokens,
+    cost_of(j.j, u.u) AS cost_usd,
+    CASE WHEN cost_of(j.j, u.u) IS NOT NULL THEN 'reported' END AS cost_source,
+    coalesce(json_number(j.j, '$.action_duration_ms')::float8,
         (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6::float8) AS duration_ms,
     utc(t.recorded_at) AS recorded_at,
     t.recorded_at AS recorded_at_ns,
@@ -71,7 +82,42 @@ SELECT
 FROM runs AS r
 JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN run_records AS t
+CROSS JOIN LATERAL (SELECT doc(t.raw) AS j OFFSET 0) AS j
+CROSS JOIN LATERAL (SELECT counts_of(j.j) AS u OFFSET 0) AS u
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.kind = 'turn';
+
+-- What later versions record of each answer of a model, in all traces. A trace that has these may count the same in its turns: v_usage
+-- counts no use twice.
+CREATE VIEW v_model_turns AS
+SELECT
+    s.name AS scope,
+    coalesce(r.shown_agent_id, r.agent_id) AS agent_id,
+    coalesce(r.shown_run_id, r.run_id) AS run_id,
+    t.id & 16777215 AS sequence,
+    provider_of(j.j) AS provider,
+    request_model_of(j.j) AS request_model,
+    response_model_of(j.j) AS response_model,
+    input_tokens_of(u.u) AS input_tokens,
+    cache_read_of(u.u) AS cache_read_input_tokens,
+    cache_write_of(u.u) AS cache_write_input_tokens,
+    output_tokens_of(u.u) AS output_tokens,
+    reasoning_of(u.u) AS reasoning_output_tokens,
+    cost_of(j.j, u.u) AS cost_usd,
+    CASE WHEN cost_of(j.j, u.u) IS NOT NULL THEN 'reported' END AS cost_source,
+    json_extract(j.j, '$.tool_name') AS tool_name,
+    json_extract(j.j, '$.tool_call_id') AS tool_call_id,
+    json_extract(j.j, '$.error_type') AS error_type,
+    j.j::text AS record,
+    utc(a.at) AS recorded_at,
+    a.at AS recorded_at_ns,
+    r.key AS run
+FROM runs AS r
+JOIN scopes AS s ON s.id = r.scope
+CROSS JOIN run_records AS t
+CROSS JOIN LATERAL (SELECT doc(t.raw) AS j OFFSET 0) AS j
+CROSS JOIN LATERAL (SELECT counts_of(j.j) AS u OFFSET 0) AS u
+CROSS JOIN LATERAL (SELECT coalesce(t.recorded_at, unix_seconds(json_extract(j.j, '$.recorded_at')) * 1000000000) AS at OFFSET 0) AS a
+WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.unknown_kind = 'model_turn';
 
 -- What each agent did: its runs counted by how they ended.
 CREATE VIEW v_agents_runs AS

@@ -1,50 +1,32 @@
 -- What models used and what it cost, and no use twice: a row for each record that counts tokens or money. The finest account of a run
 -- wins: the model_turns of its trace, else the turns of its trace that count, else the turn_ends of the live run with its id. An
 -- agent_end, which sums its run up, and the usage of an agent of the registry, which sums its work up, are here with what they count
--- beyond that. Records count in members of their own (token_usage, usage, cost_usd, …), for
--- which this view goes through all of them.
+-- beyond that. Records count in members of their own (token_usage, usage, cost_usd, …), as v_turns, v_model_turns and v_live_events show
+-- them, for which this view goes through all of them.
 CREATE VIEW v_usage AS
 WITH said AS (
-    SELECT r.scope AS scope, t.id AS id, coalesce(t.unknown_kind, 'turn') AS kind,
-        coalesce(t.recorded_at, unix_seconds(json_extract(doc(t.raw), '$.recorded_at')) * 1000000000) AS at,
-        coalesce(r.shown_agent_id, r.agent_id) AS agent_id, v.session_id AS session_id, coalesce(r.shown_run_id, r.run_id) AS run_id, r.run_id AS of_run,
-        r.key AS run, NULL::bigint AS live_run, t.id & 16777215 AS sequence, doc(t.raw) AS j
-    FROM runs AS r
+    SELECT t.scope, 'turn' AS kind, t.recorded_at_ns AS at, t.agent_id, v.session_id, t.run_id, r.run_id AS of_run, t.run, NULL::bigint AS live_run, t.sequence, NULL::bigint AS place,
+        t.provider, t.request_model, t.response_model, t.input_tokens, t.cache_read_input_tokens, t.cache_write_input_tokens, t.output_tokens, t.reasoning_output_tokens, t.cost_usd
+    FROM v_turns AS t
+    JOIN runs AS r ON r.key = t.run
     LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
-    CROSS JOIN run_records AS t
-    WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.raw IS NOT NULL
-      AND (t.unknown_kind = 'model_turn' OR t.kind = 'turn' AND coalesce(json_type(doc(t.raw), '$.usage'), json_type(doc(t.raw), '$.token_usage'), json_type(doc(t.raw), '$.cost_usd')) IS NOT NULL)
     UNION ALL
-    SELECT r.scope, e.id, e.type, e.recorded_at, NULL, r.session_id, r.run_id, r.run_id, NULL, r.key, coalesce(e.sequence, e.id & 4294967295), doc(e.event)
-    FROM live_runs AS r
-    CROSS JOIN live_events AS e
-    WHERE e.id >= r.key << 32 AND e.id < (r.key + 1) << 32 AND (e.type = 'turn_end' OR e.type = 'agent_end')
-), used AS (
-    SELECT *, CASE WHEN json_type(j, '$.token_usage') = 'object' THEN j -> 'token_usage'
-                   WHEN json_type(j, '$.usage') = 'object' THEN j -> 'usage' ELSE '{}' END AS u
-    FROM said
+    SELECT t.scope, 'model_turn', t.recorded_at_ns, t.agent_id, v.session_id, t.run_id, r.run_id, t.run, NULL, t.sequence, NULL,
+        t.provider, t.request_model, t.response_model, t.input_tokens, t.cache_read_input_tokens, t.cache_write_input_tokens, t.output_tokens, t.reasoning_output_tokens, t.cost_usd
+    FROM v_model_turns AS t
+    JOIN runs AS r ON r.key = t.run
+    LEFT JOIN live_runs AS v ON v.scope = r.scope AND v.run_id = r.run_id
+    UNION ALL
+    SELECT scope, type, recorded_at_ns, NULL::text, session_id, run_id, run_id, NULL, run, sequence, place,
+        provider, request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd
+    FROM v_live_events
+    WHERE type IN ('turn_end', 'agent_end')
 ), counted AS (
-    SELECT scope, id, kind, at, agent_id, session_id, run_id, of_run, run, live_run, sequence,
-        coalesce(json_extract(j, '$.provider'), json_extract(j, '$.meta.provider')) AS provider,
-        coalesce(json_extract(j, '$.request_model'), json_extract(j, '$.meta.request_model')) AS request_model,
-        coalesce(json_extract(j, '$.response_model'), json_extract(j, '$.model_id'), json_extract(j, '$.meta.response_model')) AS response_model,
-        coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens')) AS prompt_tokens, json_number(u, '$.total_tokens') AS total_tokens,
-        coalesce(json_number(u, '$.cache_read_input_tokens'), json_number(u, '$.cache_read_tokens')) AS cache_read_input_tokens,
-        coalesce(json_number(u, '$.cache_write_input_tokens'), json_number(u, '$.cache_creation_input_tokens'), json_number(u, '$.cache_write_tokens')) AS cache_write_input_tokens,
-        coalesce(json_number(u, '$.output_tokens'), json_number(u, '$.completion_tokens')) AS output_tokens,
-        coalesce(json_number(u, '$.reasoning_output_tokens'), json_number(u, '$.reasoning_tokens')) AS reasoning_output_tokens,
-        coalesce(json_number(j, '$.cost_usd')::float8, json_number(u, '$.cost_usd')::float8) AS cost_usd
-    FROM used
-), whole AS (
-
-    SELECT *, prompt_tokens + CASE WHEN total_tokens - prompt_tokens - output_tokens = coalesce(cache_read_input_tokens, 0) + coalesce(cache_write_input_tokens, 0)
-        THEN total_tokens - prompt_tokens - output_tokens ELSE 0 END AS input_tokens
-    FROM counted
-    WHERE coalesce(prompt_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd) IS NOT NULL
+    SELECT * FROM said WHERE coalesce(input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd) IS NOT NULL
 ), ranked AS (
     SELECT *, bool_or(kind = 'model_turn') OVER (PARTITION BY run) AS modelled,
         bool_or(run IS NOT NULL) OVER (PARTITION BY scope, of_run) AS traced,
-        row_number() OVER (PARTITION BY live_run, kind ORDER BY id DESC) AS last,
+        row_number() OVER (PARTITION BY live_run, kind ORDER BY place DESC) AS last,
         max(CASE kind WHEN 'agent_end' THEN provider END) OVER (PARTITION BY live_run) AS run_provider,
         max(CASE kind WHEN 'agent_end' THEN request_model END) OVER (PARTITION BY live_run) AS run_request_model,
         max(CASE kind WHEN 'agent_end' THEN response_model END) OVER (PARTITION BY live_run) AS run_response_model,
@@ -60,7 +42,7 @@ WITH said AS (
         max(CASE kind WHEN 'agent_end' THEN reasoning_output_tokens END) OVER (PARTITION BY live_run) AS ends_reasoning_output_tokens,
         sum(CASE kind WHEN 'turn_end' THEN cost_usd END) OVER (PARTITION BY live_run) AS turns_cost_usd,
         max(CASE kind WHEN 'agent_end' THEN cost_usd END) OVER (PARTITION BY live_run) AS ends_cost_usd
-    FROM whole
+    FROM counted
 ), fine AS (
     SELECT scope, kind, at, agent_id, session_id, run_id, run, live_run, sequence,
         CASE WHEN run IS NULL THEN coalesce(provider, run_provider) ELSE provider END AS provider,
@@ -75,9 +57,10 @@ WITH said AS (
     FROM ranked
     WHERE kind = 'model_turn' OR kind = 'turn' AND NOT modelled OR kind = 'turn_end' AND NOT traced OR kind = 'agent_end' AND NOT traced AND last = 1
 ), named AS (
-    SELECT scope, session_id AS name, true AS own, coalesce(completed_at, last_progress_at, heartbeat_at, started_at) AS at, provider, model,
+    SELECT s.name AS scope, session_id AS name, true AS own, coalesce(completed_at, last_progress_at, heartbeat_at, started_at) AS at, provider, model,
         input_tokens, NULL::numeric AS cache_read_input_tokens, NULL::numeric AS cache_write_input_tokens, output_tokens, reasoning_tokens AS reasoning_output_tokens, cost_micros_usd / 1e6::float8 AS cost_usd
     FROM agents
+    JOIN scopes AS s ON s.id = scope
     UNION ALL
     SELECT scope, agent_id, false, NULL::bigint, NULL, NULL, input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd FROM fine WHERE agent_id IS NOT NULL
     UNION ALL
@@ -106,7 +89,7 @@ WITH said AS (
     FROM summed
 )
 SELECT
-    s.name AS scope,
+    u.scope AS scope,
     u.kind AS kind,
     utc(u.at) AS recorded_at,
     u.at AS recorded_at_ns,
@@ -127,5 +110,4 @@ SELECT
     u.run AS run,
     u.live_run AS live_run
 FROM uses AS u
-JOIN scopes AS s ON s.id = u.scope
 WHERE coalesce(u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_usd) IS NOT NULL;
