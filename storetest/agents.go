@@ -45,6 +45,7 @@ func followedAgents(_ *testing.T, d *db.DB, scope string) followed[string, agent
 	return followed[string, agents.Change]{
 		states: true,
 		add:    func(ctx context.Context, n int) (string, error) { return nth(n), r.Save(ctx, nthEntry(n)) },
+		addTx:  func(tx *db.Tx, n int) error { return r.SaveTx(tx, nthEntry(n)) },
 		remove: r.Delete,
 		end:    func(ctx context.Context, id string) error { return r.UpdateStatus(ctx, id, agents.Complete) }, ended: string(agents.Complete),
 		append: func(tx *db.Tx, id string, texts ...string) error {

@@ -41,6 +41,7 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 	return followed[string, checkpoints.Summary]{
 		states: true,
 		add:    func(ctx context.Context, n int) (string, error) { return nth(n), s.Save(ctx, pausedRun(nth(n))) },
+		addTx:  func(tx *db.Tx, n int) error { return s.SaveTx(tx, pausedRun(nth(n))) },
 		remove: func(ctx context.Context, id string) error { return s.Delete(ctx, ref(id)) },
 		end: func(ctx context.Context, id string) error {
 			_, _, err := s.Claim(ctx, id)

@@ -49,6 +49,7 @@ func followedLive(_ *testing.T, d *db.DB, scope string) followed[string, live.Ru
 		add: func(ctx context.Context, n int) (string, error) {
 			return nth(n), second(s.CreateRunWithID(ctx, nth(n), "session", ""))
 		},
+		addTx:  func(tx *db.Tx, n int) error { return second(s.CreateRunWithIDTx(tx, nth(n), "session", "")) },
 		remove: s.Delete,
 		end: func(ctx context.Context, ref string) error {
 			_, _, err := s.MarkCancelled(ctx, ref)

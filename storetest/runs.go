@@ -68,7 +68,8 @@ func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.F
 func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, runs.TraceRecord] {
 	s := runs.NewStore(d, runs.Options{Scope: scope})
 	return followed[runs.RunRef, runs.TraceRecord]{
-		add: func(ctx context.Context, n int) (runs.RunRef, error) { return nthRun(n), freeRun(ctx, d, s, nthRun(n)) },
+		add:   func(ctx context.Context, n int) (runs.RunRef, error) { return nthRun(n), freeRun(ctx, d, s, nthRun(n)) },
+		addTx: func(tx *db.Tx, n int) error { return freeRunTx(tx, s, nthRun(n)) },
 		remove: func(ctx context.Context, ref runs.RunRef) error {
 			r, err := s.Resume(ctx, ref)
 			if err != nil {

@@ -19,6 +19,7 @@ type followed[R comparable, X any] struct {
 	states bool
 
 	add    func(ctx context.Context, n int) (R, error)
+	addTx  func(tx *db.Tx, n int) error // one to which nothing comes
 	remove func(ctx context.Context, ref R) error
 	end    func(ctx context.Context, ref R) error // its status is ended then
 	ended  string
@@ -47,7 +48,9 @@ func (open streams[R, X]) laws() []law {
 	both := []law{
 		{"a cursor belongs to its stream", open.cursors},
 		{"a follower ends with its thing, its context and its handle", open.ends},
+		{"the cursor at the end is that of the last that was told", open.atEnd},
 		{"who follows all gets what comes from then on", open.all},
+		{"who follows more than a thousand is told of each once", open.many},
 		{"a transaction of another file appends nothing", open.foreign},
 	}
 	if open(nil, nil, "").states {
@@ -303,6 +306,74 @@ func (open streams[R, X]) ends(t *testing.T, at place) {
 	}
 }
 
+func (open streams[R, X]) atEnd(t *testing.T, at place) {
+	s := open(t, at.d, at.scope)
+	ref, _ := s.added(t, 0)
+	s.write(t, at.d, ref, "a")
+	must(t, s.end(t.Context(), ref))
+	end, err := s.before(t.Context(), ref, 0)
+	must(t, err)
+	for f, err := range s.follow(patient(t), ref, "") {
+		must(t, err)
+		if f.What == db.StatusChanged && f.Status == s.ended {
+			equal(t, "the cursor at the end", end, f.Cursor)
+			return
+		}
+	}
+}
+
+// A look at all reads a thousand at a time.
+func (open streams[R, X]) many(t *testing.T, at place) {
+	if at.again == nil {
+		return // for how many there are it is all one whose they are
+	}
+	d := at.open(t)
+	s := open(t, d, at.scope)
+	var watched []R
+	add := func(n int) {
+		ref, _ := s.added(t, n)
+		s.write(t, d, ref, "before")
+		watched = append(watched, ref)
+	}
+	add(0)
+	must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		for n := 1; n < 999; n++ {
+			if err := s.addTx(tx, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	for n := 999; n < 1002; n++ {
+		add(n)
+	}
+	followed := s.followAll(patient(t))
+	for _, ref := range watched {
+		s.write(t, d, ref, "a")
+	}
+	got, done := map[R][]string{}, 0
+	for f, err := range followed {
+		must(t, err)
+		text := s.told(t, f)
+		if text == "" || f.What == db.StatusChanged {
+			continue
+		}
+		switch got[f.Of] = append(got[f.Of], text); text {
+		case "a":
+			s.write(t, d, f.Of, "b")
+		case "b":
+			done++
+		}
+		if done == len(watched) {
+			break
+		}
+	}
+	for _, ref := range watched {
+		same(t, fmt.Sprint("what was told of ", ref), got[ref], []string{"a", "b"})
+	}
+	equal(t, "of how many it was told", len(got), len(watched))
+}
+
 func (open streams[R, X]) all(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	old, _ := s.added(t, 0)
@@ -354,6 +425,7 @@ func (open streams[R, X]) all(t *testing.T, at place) {
 	s.write(t, at.d, fresh, "d") // each item has the cursor of its own thing
 	next, _ := s.take(t, fresh, last[fresh], 1)
 	same(t, "what comes behind it", next, []string{"d"})
+	wants(t, "what comes behind the end of a thing", s.failure(t, doomed, last[doomed]), db.ErrCursorExpired)
 }
 
 func (open streams[R, X]) dense(t *testing.T, at place) {

@@ -146,6 +146,7 @@ func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.Run
 			}
 			return workers.RuntimeID(nth(n)), err
 		},
+		addTx:  func(tx *db.Tx, n int) error { return second(workers.OpenTx(tx, d, runtimeOptions(scope, n))) },
 		remove: all.Delete,
 		end: func(ctx context.Context, id workers.RuntimeID) error {
 			r, err := workers.Open(ctx, d, there(id))
