@@ -34,20 +34,16 @@ func OpenTurns(path string) (*Turns, error) {
 // lookEvery is how often a waiting process looks whether its turn is still wanted.
 const lookEvery = 250 * time.Millisecond
 
-// TryLock takes a turn if nobody has it.
+// TryLock takes a turn if nobody has it. Whether it is one of Removed's is for the caller to ask.
 func (q *Turns) TryLock() bool {
 	if q.wait.outstanding() {
 		return false // it would get the turn too, on the same open file
 	}
-	if flock(q.file, unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return false
-	}
-	if removed(q.file) { // lock opens the new one
-		q.Unlock()
-		return false
-	}
-	return true
+	return flock(q.file, unix.LOCK_EX|unix.LOCK_NB) == nil
 }
+
+// Removed reports whether somebody deleted the file, so that others queue at another one, which Lock opens.
+func (q *Turns) Removed() bool { return removed(q.file) }
 
 // Lock waits for this process's turn for as long as stay says so.
 func (q *Turns) Lock(stay func() bool) (bool, error) {
@@ -56,7 +52,6 @@ func (q *Turns) Lock(stay func() bool) (bool, error) {
 		if !ok || err != nil || !removed(q.file) {
 			return ok, err
 		}
-		// Somebody deleted the file, so others queue at another one.
 		fresh, err := OpenFile(q.path)
 		if err != nil {
 			q.Unlock()

@@ -262,6 +262,85 @@ func (e *Engine) besideInPlace() error {
 	return nil
 }
 
+// BusyLooks is how many looks within a second have the writer watch the place of the file instead: a watch is cheaper (0.3 µs
+// and not 3 for each commit), and the system has few (128 for each user, in /proc/sys/fs/inotify/max_user_instances). A
+// variable so that a test need not write as often.
+var BusyLooks = 512
+
+// A lookout spares a busy writer the looks at what lies where: while the system says that nothing has changed since a look
+// at all of it, there is nothing to look for. Only who has the writer uses it.
+type lookout struct {
+	place *machine.Place // nil where nothing is watched
+	looks int
+	since time.Time // of the first of them
+}
+
+// errOldQueue: the turn is one at a lock file that somebody deleted.
+var errOldQueue = errors.New("the file of the queue was deleted")
+
+// inPlace is the engine's, for who has the turn.
+func (w *writer) inPlace() (err error) {
+	l := &w.lookout
+	if l.place != nil && !l.place.Changed() {
+		return nil
+	}
+	if err := l.watch(w.engine); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.end())
+		}
+	}()
+	if err := w.engine.inPlace(); err != nil {
+		return err
+	}
+	if w.turns != nil && w.turns.Removed() {
+		return errOldQueue
+	}
+	return nil
+}
+
+// watch ends a watch that told of a change, and begins one once there were many looks. The look that follows is at all
+// there is.
+func (l *lookout) watch(e *Engine) error {
+	if err := l.end(); err != nil {
+		return err
+	}
+	if l.looks++; l.looks < BusyLooks || e.memory {
+		return nil
+	}
+	now := time.Now()
+	busy := now.Sub(l.since) < time.Second
+	l.looks, l.since = 0, now
+	if !busy {
+		return nil
+	}
+	place, err := machine.WatchPlace(e.path)
+	if err != nil {
+		return nil //nolint:nilerr // the system tells nothing, or has no watch left: looks do it
+	}
+	l.place = place
+	e.beside.forget()
+	return nil
+}
+
+func (l *lookout) end() error {
+	if l.place == nil {
+		return nil
+	}
+	err := l.place.Close()
+	l.place = nil
+	return err
+}
+
+// forget has the next look be one at all that lies beside the file.
+func (b *folder) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen = unix.Timespec{}
+}
+
 // retake makes the handle's hold on the file anew when somebody deleted FILE-lock. Others may have had the file for themselves
 // since.
 func (e *Engine) retake() error {

@@ -65,7 +65,8 @@ type writer struct {
 	committed bool       // and it was committed
 	caring    bool       // nothing was written but by the care of the file
 
-	wal walCare
+	wal     walCare
+	lookout lookout
 
 	running atomic.Pointer[request] // whose function runs, for people
 	counted counted
@@ -173,7 +174,7 @@ func (w *writer) close() error {
 	w.arrived.Signal()
 	w.mu.Unlock()
 	<-w.stopped
-	return errors.Join(w.session.Close(), w.pool.Close())
+	return errors.Join(w.session.Close(), w.pool.Close(), w.lookout.end())
 }
 
 // calls are what the functions are for that run or wait.
@@ -297,7 +298,7 @@ func (w *writer) tryLock() bool {
 	if w.turns != nil && !w.turns.TryLock() {
 		return false
 	}
-	if w.engine.inPlace() != nil { // lock tells
+	if w.inPlace() != nil { // lock tells
 		w.unlock()
 		return false
 	}
@@ -326,7 +327,10 @@ func (w *writer) lock(again bool) bool {
 		}
 	}
 	for {
-		if err := w.engine.inPlace(); err != nil {
+		if err := w.inPlace(); errors.Is(err, errOldQueue) {
+			w.unlock()
+			return w.lock(again)
+		} else if err != nil {
 			w.unlock()
 			w.refuse(err)
 			return false
