@@ -31,6 +31,27 @@ func WithGapPatience(t testing.TB, patience time.Duration) {
 	t.Cleanup(func() { sqlite.GapPatience = before })
 }
 
+// WithBusyWriters takes every handle for one that writes often. The function that it gives writes until the system tells the
+// handle's writer of what changes beside the file.
+func WithBusyWriters(t testing.TB) (begin func(*DB)) {
+	before := sqlite.BusyLooks
+	sqlite.BusyLooks = 1
+	t.Cleanup(func() { sqlite.BusyLooks = before })
+	return func(d *DB) {
+		t.Helper()
+		for range 100 {
+			watching, err := d.file().Watching(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if watching {
+				return
+			}
+		}
+		t.Fatal("the system tells nothing: see /proc/sys/fs/inotify/max_user_instances")
+	}
+}
+
 // WriterPragma runs a pragma on the writing connection, in a transaction of its own.
 func (d *DB) WriterPragma(t *testing.T, text string) string {
 	t.Helper()

@@ -270,6 +270,7 @@ func goOn(t *testing.T, p *dbtest.Process, lines ...string) {
 }
 
 func TestACommitThatTheDiskFailedIsSettledBeforeItsAnswer(t *testing.T) {
+	long := "add " + strings.Repeat("b", 5000) + " -> input/output error" // changes four pages
 	for name, c := range map[string]struct {
 		synchronous string
 		lines       []string
@@ -278,8 +279,8 @@ func TestACommitThatTheDiskFailedIsSettledBeforeItsAnswer(t *testing.T) {
 		"then another write":    {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error", "add a2 -> nil", "names -> [a a2]"}},
 		"the quota at the wait": {"FULL", []string{"fail fsync EDQUOT 1 1 -> armed", "add b -> disk full", "names -> [a]"}},
 		"the first page":        {"FULL", []string{"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error", "names -> [a]"}},
-		"the last page":         {"FULL", []string{"fail pwrite64 EIO 2 2 -> armed", "add b -> input/output error", "names -> [a]"}},
-		"a page, NORMAL":        {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", "add b -> input/output error", "names -> [a]"}},
+		"the last page":         {"FULL", []string{"fail pwrite64 EIO 4 4 -> armed", long, "names -> [a]"}},
+		"a page, NORMAL":        {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
 		"a full disk":           {"FULL", []string{"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full", "names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
 		"a full quota":          {"FULL", []string{"fail pwrite64 EDQUOT 1 999 -> armed", "add b -> disk full", "names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
 		"several callers":       {"FULL", []string{"fail fsync EIO 1 1 -> armed", "crowd b c d -> input/output error, input/output error, input/output error", "names -> [a]"}},

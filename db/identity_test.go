@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,17 +75,28 @@ func addScope(d *db.DB, name string) error {
 	return d.Write(context.Background(), "add scope", func(tx *db.Tx) error { _, err := tx.Scope(name); return err })
 }
 
-func TestALinkThatIsMadeWhileTheFileIsOpenIsNoticedByTheNextWrite(t *testing.T) {
-	path, other := twoFolders(t)
-	d := dbtest.OpenAt(t, path, db.Options{})
-	insertScope(t, d, "before")
-	must(t, os.Link(path, other))
-	wantRefused(t, addScope(d, "after"), db.ErrUnsupported)
-	if _, err := db.Open(t.Context(), other, db.Options{}); !errors.Is(err, db.ErrUnsupported) {
-		t.Errorf("the other name: %v", err)
+// byHandles runs a test with a handle that looks at each commit what lies where, and with one that the system tells.
+func byHandles(t *testing.T, test func(t *testing.T, begin func(*db.DB))) {
+	t.Run("that looks", func(t *testing.T) { test(t, func(*db.DB) {}) })
+	if runtime.GOOS == "linux" {
+		t.Run("that is told", func(t *testing.T) { test(t, db.WithBusyWriters(t)) })
 	}
-	must(t, os.Remove(other))
-	insertScope(t, d, "one name again")
+}
+
+func TestALinkThatIsMadeWhileTheFileIsOpenIsNoticedByTheNextWrite(t *testing.T) {
+	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+		path, other := twoFolders(t)
+		d := dbtest.OpenAt(t, path, db.Options{})
+		insertScope(t, d, "before")
+		begin(d)
+		must(t, os.Link(path, other))
+		wantRefused(t, addScope(d, "after"), db.ErrUnsupported)
+		if _, err := db.Open(t.Context(), other, db.Options{}); !errors.Is(err, db.ErrUnsupported) {
+			t.Errorf("the other name: %v", err)
+		}
+		must(t, os.Remove(other))
+		insertScope(t, d, "one name again")
+	})
 }
 
 func TestAFileThatIsOpenUnderItsOldNameIsNotOpenedUnderItsNewOne(t *testing.T) {
@@ -117,21 +129,27 @@ func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
 			must(t, os.Rename(path, path+".old"))
 			must(t, os.WriteFile(path, nil, 0o600))
 		},
+		"in a folder that was renamed": func(t *testing.T, path string) {
+			must(t, os.Rename(filepath.Dir(path), filepath.Dir(path)+".old"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "x.db")
-			d, err := db.Open(t.Context(), path, db.Options{})
-			must(t, err)
-			insertScope(t, d, "before")
-			claim(t, d)
-			replace(t, path)
-			ran := false
-			err = d.Write(t.Context(), "after", func(*db.Tx) error { ran = true; return nil })
-			wantRefused(t, err, db.ErrReplaced)
-			if ran {
-				t.Error("the function ran")
-			}
-			must(t, d.Close())
+			byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+				path := filepath.Join(t.TempDir(), "folder", "x.db")
+				d, err := db.Open(t.Context(), path, db.Options{})
+				must(t, err)
+				insertScope(t, d, "before")
+				claim(t, d)
+				begin(d)
+				replace(t, path)
+				ran := false
+				err = d.Write(t.Context(), "after", func(*db.Tx) error { ran = true; return nil })
+				wantRefused(t, err, db.ErrReplaced)
+				if ran {
+					t.Error("the function ran")
+				}
+				must(t, d.Close())
+			})
 		})
 	}
 }
@@ -139,69 +157,78 @@ func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
 func TestWithoutTheWALThatItOpenedAHandleDoesNotWrite(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		t.Run(suffix, func(t *testing.T) {
-			path := dbtest.Path(t)
-			d, err := db.Open(t.Context(), path, db.Options{})
-			must(t, err)
-			insertScope(t, d, "before")
-			must(t, os.Remove(path+suffix))
-			wantRefused(t, addScope(d, "after"), db.ErrReplaced)
-			must(t, os.WriteFile(path+suffix, nil, 0o600))
-			wantRefused(t, addScope(d, "after"), db.ErrReplaced)
-			must(t, d.Close())
-			d = dbtest.OpenAt(t, path, db.Options{})
-			for name, want := range map[string]bool{"before": true, "after": false} {
-				err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-					_, there, err := rx.Scope(name)
-					if there != want {
-						t.Errorf("the scope %q is there: %t", name, there)
-					}
-					return err
-				})
+			byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+				path := dbtest.Path(t)
+				d, err := db.Open(t.Context(), path, db.Options{})
 				must(t, err)
-			}
+				insertScope(t, d, "before")
+				begin(d)
+				must(t, os.Remove(path+suffix))
+				wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+				must(t, os.WriteFile(path+suffix, nil, 0o600))
+				wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+				must(t, d.Close())
+				d = dbtest.OpenAt(t, path, db.Options{})
+				for name, want := range map[string]bool{"before": true, "after": false} {
+					err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+						_, there, err := rx.Scope(name)
+						if there != want {
+							t.Errorf("the scope %q is there: %t", name, there)
+						}
+						return err
+					})
+					must(t, err)
+				}
+			})
 		})
 	}
 }
 
 func TestAFolderThatWasRemovedIsSaidToBe(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "folder")
-	d, err := db.Open(t.Context(), filepath.Join(folder, "x.db"), db.Options{})
-	must(t, err)
-	must(t, os.RemoveAll(folder))
-	wantRefused(t, addScope(d, "after"), db.ErrReplaced)
-	must(t, d.Close())
+	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+		folder := filepath.Join(t.TempDir(), "folder")
+		d, err := db.Open(t.Context(), filepath.Join(folder, "x.db"), db.Options{})
+		must(t, err)
+		begin(d)
+		must(t, os.RemoveAll(folder))
+		wantRefused(t, addScope(d, "after"), db.ErrReplaced)
+		must(t, d.Close())
+	})
 }
 
 func TestLockFilesThatWereDeletedAreMadeAgain(t *testing.T) {
-	path, d := openTable(t, numbers)
-	other := dbtest.Start(t, "stepper", path, "other")
-	step := func(want string) { other.Send("step"); other.Expect(want) }
-	step("0")
-	for _, suffix := range []string{"-lock", "-queue"} {
-		must(t, os.Remove(path+suffix))
-	}
-	must(t, d.Write(t.Context(), "after", insert("own", 1)))
-	step("1")
-	// Both hold the new files: the turn keeps the other out, and an open file can't be had alone.
-	for _, suffix := range []string{"-lock", "-queue"} {
-		if _, err := os.Stat(path + suffix); err != nil {
-			t.Error(err)
+	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+		path, d := openTable(t, numbers)
+		other := dbtest.Start(t, "stepper", path, "other")
+		step := func(want string) { other.Send("step"); other.Expect(want) }
+		step("0")
+		begin(d)
+		for _, suffix := range []string{"-lock", "-queue"} {
+			must(t, os.Remove(path+suffix))
 		}
-	}
-	must(t, d.Write(t.Context(), "hold the turn", func(*db.Tx) error {
-		third, err := db.Open(context.Background(), path, db.Options{})
-		if err != nil {
-			return err
+		must(t, d.Write(t.Context(), "after", insert("own", 1)))
+		step("1")
+		// Both hold the new files: the turn keeps the other out, and an open file can't be had alone.
+		for _, suffix := range []string{"-lock", "-queue"} {
+			if _, err := os.Stat(path + suffix); err != nil {
+				t.Error(err)
+			}
 		}
-		defer third.Close() //nolint:errcheck // nothing was written
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		if err := third.Write(ctx, "no", insert("no", 1)); !errors.Is(err, db.ErrBusy) {
-			t.Errorf("a write beside the turn: %v", err)
-		}
-		return nil
-	}))
-	other.Wait()
+		must(t, d.Write(t.Context(), "hold the turn", func(*db.Tx) error {
+			third, err := db.Open(context.Background(), path, db.Options{})
+			if err != nil {
+				return err
+			}
+			defer third.Close() //nolint:errcheck // nothing was written
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			if err := third.Write(ctx, "no", insert("no", 1)); !errors.Is(err, db.ErrBusy) {
+				t.Errorf("a write beside the turn: %v", err)
+			}
+			return nil
+		}))
+		other.Wait()
+	})
 }
 
 func TestOwnersLiveOnWhenLockFilesAreDeleted(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/frames"
 	"selvedge/db/internal/lock"
 	"selvedge/db/internal/shm"
 )
@@ -151,6 +152,11 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 			return nil, closeAfter(conn, err)
 		}
 	}
+	if r == roleWriter {
+		if err := h.joinFrames(); err != nil {
+			return nil, closeAfter(conn, err)
+		}
+	}
 	session := &session{handle: h, statements: map[string]*statement{}}
 	session.raw = session.withDriver
 	return session, nil
@@ -242,6 +248,18 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 		return fmt.Errorf("the SQLite driver's connection is a %T without a handle", driver)
 	})
 	return h, err
+}
+
+// joinFrames has what is written to the WAL written in fewer calls. A database in memory has none.
+func (h handle) joinFrames() error {
+	return h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
+			return frames.Join(tls, wal)
+		}
+		return nil
+	})
 }
 
 // interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine may call it while the

@@ -111,6 +111,12 @@ func (e *Engine) Waiting() (callers int) {
 	return callers
 }
 
+// Watching reports whether the writer has the system tell it of changes.
+func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
+	err = e.Write(ctx, "watching", func(engine.Tx) error { watching = e.writer.lookout.place != nil; return nil }).Err
+	return watching, err
+}
+
 // Closing reports whether the writer refuses new calls.
 func (e *Engine) Closing() bool {
 	e.writer.mu.Lock()

@@ -1,0 +1,71 @@
+package db_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// writesOfThread is how many calls to write this thread has made: proc_pid_io(5), syscw.
+func writesOfThread(t *testing.T) (n int64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/io")
+	must(t, err)
+	_, line, _ := strings.Cut(string(text), "syscw: ")
+	_, err = fmt.Sscan(line, &n)
+	must(t, err)
+	return n
+}
+
+func TestAChangedPageTakesOneCall(t *testing.T) {
+	path, d := openTable(t, numbers)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const frame = 24 + 4096
+	frames := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		must(t, err)
+		return info.Size() / frame
+	}
+	calls, before := writesOfThread(t), frames()
+	for i := range 20 {
+		must(t, d.Write(t.Context(), "add", insert(strings.Repeat("b", 5000), i)))
+	}
+	calls = writesOfThread(t) - calls
+	if written := frames() - before; written < 80 || calls > written+10 { // Go's own wake-ups among them
+		t.Errorf("%d pages took %d calls", written, calls)
+	}
+}
+
+// SQLite computes the checksums of a transaction's pages anew when it changed some that it had written to the WAL before.
+func TestATransactionThatChangesWrittenPagesAgainIsWhole(t *testing.T) {
+	const rows = 1000 // twice what the page cache holds
+	path := dbtest.Path(t)
+	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	write(t, d, numbers)
+	must(t, d.Write(t.Context(), "add and change", func(tx *db.Tx) error {
+		for i := range rows {
+			if err := insert(strings.Repeat("a", 3000), i)(tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("UPDATE numbers SET n = n + 1")
+		return err
+	}))
+	copied := filepath.Join(t.TempDir(), "copy.db") // without the index of the WAL, which is made again from its checksums
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(path + suffix)
+		must(t, err)
+		must(t, os.WriteFile(copied+suffix, data, 0o600))
+	}
+	d = dbtest.OpenAt(t, copied, db.Options{})
+	if n := count(t, d, "n > 0"); n != rows {
+		t.Errorf("%d rows of %d are there", n, rows)
+	}
+}

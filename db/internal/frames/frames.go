@@ -1,0 +1,128 @@
+package frames
+
+import (
+	"errors"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	logHeader   = 32 // bytes, of the WAL; the frames follow
+	frameHeader = 24
+	page        = 4096 // of the files that we make; frames of other pages are written as SQLite does
+)
+
+type (
+	ioCall    func(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32
+	syncCall  func(tls *libc.TLS, file uintptr, flags int32) int32
+	closeCall func(tls *libc.TLS, file uintptr) int32
+)
+
+// A table is what can be done with one WAL (sqlite.org/c3ref/io_methods.html), with our ways in front of SQLite's. It lies in
+// SQLite's memory: what SQLite points to must not be Go's.
+type table struct {
+	sqlite3.Tsqlite3_io_methods
+	sqlites uintptr // SQLite's own table
+	read    int64   // where the last read began
+	waits   int64   // where the header belongs that waits for its page; 0: none waits
+	header  [frameHeader]byte
+	page    [page]byte // right behind it
+}
+
+// Join has the frames of a connection's WAL, given by its sqlite3_file, written whole. Nobody uses the connection meanwhile.
+func Join(tls *libc.TLS, wal uintptr) error {
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&wal))
+	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
+	var (
+		write     = ioCall(write)
+		read      = ioCall(read)
+		sync      = syncCall(sync)
+		closeFile = closeCall(closeFile)
+	)
+	ours := pointer(write)
+	if methods.FxWrite == ours {
+		return nil
+	}
+	at := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(table{})))
+	if at == 0 {
+		return errors.New("SQLite has no memory left")
+	}
+	t := *(**table)(unsafe.Pointer(&at))
+	*t = table{Tsqlite3_io_methods: *methods, sqlites: f.FpMethods}
+	t.FxWrite, t.FxRead, t.FxSync, t.FxClose = ours, pointer(read), pointer(sync), pointer(closeFile)
+	f.FpMethods = at
+	return nil
+}
+
+// pointer is the C pointer to a Go function.
+func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+
+// function is the Go function behind a C pointer to one.
+func function[F any](pointer uintptr) F { return *(*F)(unsafe.Pointer(&pointer)) }
+
+// of gives the table of a file, and SQLite's.
+func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
+	t := *(**table)(unsafe.Pointer(&f.FpMethods))
+	return t, *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&t.sqlites))
+}
+
+// write keeps the header of a frame for its page. Where SQLite computes the checksums of a transaction's frames anew, it reads
+// each and writes its header alone.
+func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
+	t, sqlites := of(file)
+	if t.waits != 0 && n == page && at == t.waits+frameHeader {
+		t.page = **(**[page]byte)(unsafe.Pointer(&data))
+		at, t.waits = t.waits, 0
+		return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader+page, at)
+	}
+	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+		return code
+	}
+	if n == frameHeader && at != t.read && (at-logHeader)%(frameHeader+page) == 0 {
+		t.header = **(**[frameHeader]byte)(unsafe.Pointer(&data))
+		t.waits = at
+		return sqlite3.SQLITE_OK
+	}
+	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
+}
+
+// alone writes a header that waits without its page.
+func (t *table) alone(tls *libc.TLS, file uintptr) int32 {
+	if t.waits == 0 {
+		return sqlite3.SQLITE_OK
+	}
+	_, sqlites := of(file)
+	at := t.waits
+	t.waits = 0
+	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader, at)
+}
+
+func read(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
+	t, sqlites := of(file)
+	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+		return code
+	}
+	t.read = at
+	return function[ioCall](sqlites.FxRead)(tls, file, data, n, at)
+}
+
+func sync(tls *libc.TLS, file uintptr, flags int32) int32 {
+	t, sqlites := of(file)
+	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
+		return code
+	}
+	return function[syncCall](sqlites.FxSync)(tls, file, flags)
+}
+
+func closeFile(tls *libc.TLS, file uintptr) int32 {
+	t, sqlites := of(file)
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
+	table := f.FpMethods
+	f.FpMethods = t.sqlites
+	code := function[closeCall](sqlites.FxClose)(tls, file)
+	libc.Xfree(tls, table)
+	return code
+}
