@@ -21,8 +21,9 @@ const (
 	// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
 	NoLimit = math.MaxInt32
 	// BoundLimit is where a statement has its limit as a parameter. Where it is a bare "?", SQLite looks at its value to plan the
-	// statement, and so prepares it anew each time that it is bound; it does not look into a sum.
-	BoundLimit = `(? + 0)`
+	// statement, and so prepares it anew each time that it is bound; it does not look into a cast. PostgreSQL takes what stands
+	// beside small numbers for a small one, unless it is told.
+	BoundLimit = `CAST(? AS BIGINT)`
 )
 
 // An At says which part of a list is wanted. The zero value is the first page.

@@ -335,6 +335,10 @@ func (tx *Tx) AfterCommit(fn func()) {
 	}
 }
 
+// Alone reports whether no other transaction writes while this one does, so that one statement may read what is last and write what
+// comes next. Where it isn't, those are two statements, and db.Write runs the transaction again when it met another.
+func (tx *Tx) Alone() bool { return tx.engine.Alone() }
+
 // Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
 // call.
 func (tx *Tx) Owner() (int64, error) {

@@ -120,7 +120,7 @@ func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
 		}
 	}
 	p.stamp(tx)
-	if key, known := keys.find(p.Ref); known && p.turns {
+	if key, known := keys.find(p.Ref); known && p.turns && tx.Alone() {
 		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
 			return err
 		}
@@ -268,9 +268,9 @@ var (
 )
 
 const (
-	sqlLastRecord = `SELECT id, bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1`
+	sqlLastRecord = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlSetParent  = `UPDATE runs SET parent = ? WHERE key = ?`
-	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 AND batch = ? LIMIT 1`
+	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? AND id < ? AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
 	sqlFindTaken  = sqlFindSpent + ` AND run = ?`
@@ -286,7 +286,7 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		return 0, err
 	}
 	if found && p.Repeat != 0 {
-		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key, run.Key, p.Repeat); kept || err != nil {
+		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept || err != nil {
 			return run.Key, err
 		}
 	}
@@ -395,7 +395,7 @@ func (r *lastRow) add(bytes int) {
 }
 
 func lastOf(tx *db.Tx, key int64) (last lastRow, err error) {
-	_, err = tx.Find(&last, sqlLastRecord, key, key)
+	_, err = tx.Find(&last, sqlLastRecord, key<<24, (key+1)<<24)
 	return last, err
 }
 

@@ -73,6 +73,10 @@ type Tx interface {
 	OnCommit(fn func())
 	OnRollback(fn func())
 
+	// Alone reports whether no other transaction writes while this one does: what a statement reads while it writes is the last
+	// there is then. Otherwise who takes the next of something reads first, and a transaction that met another is run again.
+	Alone() bool
+
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
 	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some behind the number

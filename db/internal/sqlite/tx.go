@@ -219,6 +219,8 @@ func (t *tx) end() error {
 	return err
 }
 
+func (*tx) Alone() bool { return true }
+
 func (t *tx) OnCommit(fn func()) { t.afterwards = append(t.afterwards, fn) }
 
 func (t *tx) OnRollback(fn func()) { t.undone = append(t.undone, fn) }

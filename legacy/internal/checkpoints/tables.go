@@ -7,7 +7,7 @@ func (kind) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "checkpoints", Noun: "checkpoint", Said: "checkpoint",
-			Query:   `SELECT c.*, (SELECT name FROM scopes WHERE id = c.scope) AS scope_name FROM checkpoints AS c WHERE c.id = ?1 >> 1`,
+			Query:   `SELECT c.*, (SELECT name FROM scopes WHERE id = c.scope) AS scope_name FROM checkpoints AS c WHERE c.id = CAST(?1 AS BIGINT) >> 1`,
 			Numbers: []string{"id", "scope", "row_checksum"},
 			Clocks:  []string{"saved_at", "claimed_at"},
 			Marks: []string{
@@ -22,7 +22,7 @@ func (kind) Tables() []tree.Table {
 		},
 		{
 			Name: "checkpoint_documents", Noun: "document",
-			Query: `SELECT * FROM checkpoint_documents WHERE checkpoint = ?1 >> 1`, Numbers: []string{"checkpoint", "checksum"},
+			Query: `SELECT * FROM checkpoint_documents WHERE checkpoint = CAST(?1 AS BIGINT) >> 1`, Numbers: []string{"checkpoint", "checksum"},
 		},
 	}
 }

@@ -41,7 +41,7 @@ func (Layout) Tables() []tree.Table {
 		},
 		{
 			Name: "live_events", Noun: "event", Said: "event",
-			Query: `SELECT e.*, e.id & 4294967295 AS place FROM live_events AS e WHERE e.id >= ?1 << 32 AND e.id < (?1 + 1) << 32 ORDER BY e.id`,
+			Query: `SELECT e.*, e.id & 4294967295 AS place FROM live_events AS e WHERE e.id >= CAST(?1 AS BIGINT) << 32 AND e.id < (CAST(?1 AS BIGINT) + 1) << 32 ORDER BY e.id`,
 			Key:   []string{"place"}, Numbers: []string{"id", "checksum"}, Marks: []string{"batch"}, Forms: []string{"raw"},
 			Kind: func(map[string]any) string { return kindEvent },
 		},

@@ -34,7 +34,7 @@ func (Layout) Tables() []tree.Table {
 		},
 		{
 			Name: "run_records", Noun: "line", Said: "turn",
-			Query:   `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r WHERE r.id > ?1 << 24 AND r.id < (?1 + 1) << 24 ORDER BY r.id`,
+			Query:   `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r WHERE r.id > CAST(?1 AS BIGINT) << 24 AND r.id < (CAST(?1 AS BIGINT) + 1) << 24 ORDER BY r.id`,
 			Key:     []string{"sequence"},
 			Numbers: []string{"id", "checksum"},
 			Marks:   []string{"batch", "recorded_at"},

@@ -49,7 +49,7 @@ const (
 
 const (
 	conflictColumns = `SELECT c.id, sc.name AS scope, c.kind, c.entity_id, c.source, s.root, c.path, c.import, c.reason, c.found_at,
-    c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c.user, '') AS user, coalesce(c.program, '') AS program
+    c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c."user", '') AS "user", coalesce(c.program, '') AS program
 FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scopes AS sc ON sc.id = c.scope `
 	sqlOpenConflict   = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
 	sqlContested      = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND decided_at IS NULL`
@@ -59,7 +59,7 @@ FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scop
 	sqlConflictsOf    = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
 	sqlOpenOfSource   = conflictColumns + `WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
 	sqlAddConflict    = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDecideConflict = `UPDATE import_conflicts SET decided_at = ?, taken = ?, pid = ?, user = ?, program = ?, checksum = ? WHERE id = ?`
+	sqlDecideConflict = `UPDATE import_conflicts SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
 	sqlConflictNumber = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
 )
 

@@ -48,9 +48,9 @@ const (
 )
 
 const (
-	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, user, program, checksum) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, "user", program, checksum) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
 	sqlEndEntry   = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?, checksum = ? WHERE id = ?`
-	sqlEntries    = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid, i.user, i.program,
+	sqlEntries    = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid, i."user", i.program,
     coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files, coalesce(i.error, '') AS error
 FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc ON sc.id = s.scope `
 	sqlEntriesBefore = sqlEntries + `WHERE s.scope = ? AND i.id < ? ORDER BY i.id DESC LIMIT ?`

@@ -56,14 +56,14 @@ JOIN worker_entries AS e ON e.id > w.key << 24 AND e.id < (w.key + 1) << 24 WHER
 		{
 			Name: "worker_events", Noun: "event", Said: "event",
 			Query: `SELECT e.*, e.id & 1099511627775 AS place, (SELECT worker_id FROM workers WHERE key = e.worker) AS worker_id
-FROM worker_events AS e WHERE e.id > ?1 << 40 AND e.id < (?1 + 1) << 40 ORDER BY e.id`,
+FROM worker_events AS e WHERE e.id > CAST(?1 AS BIGINT) << 40 AND e.id < (CAST(?1 AS BIGINT) + 1) << 40 ORDER BY e.id`,
 			Key: []string{"place"}, Numbers: []string{"id", "worker", "checksum"}, Marks: []string{"recorded_at"}, Forms: []string{"raw"},
 			Kind: counted("event"),
 		},
 		{
 			Name: "worker_diagnostics", Noun: "diagnostic",
 			Query: `SELECT d.*, d.id & 1099511627775 AS place, (SELECT worker_id FROM workers WHERE key = d.worker) AS worker_id
-FROM worker_diagnostics AS d WHERE d.id > ?1 << 40 AND d.id < (?1 + 1) << 40 ORDER BY d.id`,
+FROM worker_diagnostics AS d WHERE d.id > CAST(?1 AS BIGINT) << 40 AND d.id < (CAST(?1 AS BIGINT) + 1) << 40 ORDER BY d.id`,
 			Key: []string{"place"}, Numbers: []string{"id", "worker", "checksum"}, Clocks: []string{"recorded_at"}, Forms: []string{"raw"},
 			Explains: func(_ string, theirs, _ map[string]any, alike bool) bool {
 				code, _ := theirs["code"].(string)
