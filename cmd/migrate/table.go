@@ -121,7 +121,7 @@ func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []st
 	if bold {
 		out.WriteString("\x1b[1m")
 	}
-	l.line(&out, g.header)
+	l.line(&out, l.names)
 	if bold {
 		out.WriteString("\x1b[0m")
 	}
@@ -137,6 +137,7 @@ func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []st
 type layout struct {
 	*grid
 	room   int
+	names  []string // of the columns
 	cells  [][]string
 	widths []int
 	kept   []int // columns
@@ -146,6 +147,8 @@ type layout struct {
 func (l *layout) measure(now time.Time) {
 	l.widths = make([]int, len(l.header))
 	for i, name := range l.header {
+		name = printable(name) // a query names its columns as it likes
+		l.names = append(l.names, name)
 		l.kept, l.widths[i] = append(l.kept, i), uniseg.StringWidth(name)
 	}
 	for _, row := range l.rows {
@@ -181,7 +184,7 @@ func (l *layout) fit() {
 	for _, i := range l.leastFirst() {
 		if l.over() > 0 {
 			l.kept = slices.DeleteFunc(l.kept, func(k int) bool { return k == i })
-			l.gone = append(l.gone, l.header[i])
+			l.gone = append(l.gone, l.names[i])
 		}
 	}
 	l.shrinkTexts(textEnd)
@@ -197,14 +200,14 @@ func (l *layout) shrinkTexts(least int) {
 	for over := l.over(); over > 0; over = l.over() {
 		widest := -1
 		for _, i := range l.freeText() {
-			if slices.Contains(l.kept, i) && l.widths[i] > max(least, uniseg.StringWidth(l.header[i])) && (widest < 0 || l.widths[i] > l.widths[widest]) {
+			if slices.Contains(l.kept, i) && l.widths[i] > max(least, uniseg.StringWidth(l.names[i])) && (widest < 0 || l.widths[i] > l.widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
 			return
 		}
-		l.widths[widest] = max(least, uniseg.StringWidth(l.header[widest]), l.widths[widest]-over)
+		l.widths[widest] = max(least, uniseg.StringWidth(l.names[widest]), l.widths[widest]-over)
 	}
 }
 
@@ -221,7 +224,7 @@ func (l *layout) shrinkIDs(column int) {
 			length = max(length, common(ids[i-1], ids[i])+1)
 		}
 	}
-	l.widths[column] = uniseg.StringWidth(l.header[column])
+	l.widths[column] = uniseg.StringWidth(l.names[column])
 	for _, row := range l.cells {
 		if runes := []rune(row[column]); len(runes) > length {
 			row[column] = string(runes[:length])

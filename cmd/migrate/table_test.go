@@ -58,11 +58,12 @@ func TestColumnsThatGoAreNamed(t *testing.T) {
 }
 
 func TestNoWidthBreaksATable(t *testing.T) {
-	g := &grid{header: []string{"a", "b"}}
+	g := &grid{header: []string{"a\x1b[31m", "b\u009b\u202e"}}
 	g.add("写作写作写作", "👩‍👩‍👧 e\u0301")
 	g.add("", "\x1b[31m")
 	for width := range 60 {
-		if text, _ := g.draw(width, true, tableNow); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b[31m") {
+		text, gone := g.draw(width, true, tableNow)
+		if text += strings.Join(gone, " "); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b[31m") || strings.ContainsAny(text, "\u009b\u202e") {
 			t.Errorf("%d columns: %q", width, text)
 		}
 	}
