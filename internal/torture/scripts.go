@@ -6,7 +6,7 @@ var scripts = allScripts()
 func allScripts() []script {
 	list := []script{
 		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(), agentsScript(), checkpointsScript(), workersScript(), reserveScript(), agentsMoreScript(), sundryScript(), deletingScript(), restoreScript(),
-		openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), keepingScript(), backupScript(),
+		openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), keepingScript(), backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
 	}
 	for _, t := range trees {
 		list = append(list, importScript(t))
