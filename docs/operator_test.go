@@ -31,10 +31,16 @@ type night struct {
 	store *checkpoints.Store
 }
 
+// atNightsEnd is called with a night that is over, before its file is closed.
+var atNightsEnd func(*night)
+
 func newNight(t *testing.T) *night {
 	n := &night{t: t, path: dbtest.Path(t), clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))}
 	n.db = dbtest.OpenAt(t, n.path, db.Options{Now: n.clock.Now})
 	n.in("")
+	if atNightsEnd != nil {
+		t.Cleanup(func() { atNightsEnd(n) })
+	}
 	return n
 }
 

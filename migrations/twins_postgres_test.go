@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/stdlib"
-
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	"selvedge/migrations"
@@ -21,44 +19,8 @@ import (
 // serversOwn are the tables of the engine that PostgreSQL is: a file knows by locks what they say.
 var serversOwn = []string{"owner_beats", "sessions"}
 
-// server is a new database with the schema.
-func server(t *testing.T) *sql.DB {
-	t.Helper()
-	d, err := sql.Open("pgx", dbtest.Postgres(t)+"&search_path=selvedge")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	execute(t, d, "CREATE SCHEMA selvedge")
-	for _, name := range steps(t, migrations.Postgres()) {
-		text, err := fs.ReadFile(migrations.Postgres(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		up, _, _ := strings.Cut(string(text), "-- +goose Down")
-		execute(t, d, up)
-	}
-	execute(t, d, migrations.PostgresViews())
-	return d
-}
-
-func execute(t *testing.T, d *sql.DB, script string) {
-	t.Helper()
-	conn, err := d.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Raw(func(driver any) error {
-		_, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(t.Context(), script).ReadAll()
-		return err
-	}); err != nil {
-		t.Fatalf("%v\n%.300s", err, script)
-	}
-}
-
 func TestPostgresHasTheTablesOfTheFile(t *testing.T) {
-	s := server(t)
+	s := dbtest.PostgresSchema(t)
 	d := dbtest.OpenAt(t, ":memory:", db.Options{})
 	same(t, "tables and columns", ofFile(t, d, `
 SELECT t.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'TEXT' THEN 'text C' WHEN 'BLOB' THEN 'bytea' WHEN 'REAL' THEN 'double precision' END
@@ -111,13 +73,13 @@ SELECT indexdef FROM pg_indexes AS i WHERE schemaname = 'selvedge' AND tablename
 func TestPostgresHasTheViewsOfTheFile(t *testing.T) {
 	same(t, "views", ofFile(t, dbtest.OpenAt(t, ":memory:", db.Options{}), `
 SELECT t.name || '.' || c.name || ' ' || c.cid FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'view'`),
-		ofServer(t, server(t), `
+		ofServer(t, dbtest.PostgresSchema(t), `
 SELECT c.relname || '.' || a.attname || ' ' || (a.attnum - 1) FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
 WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace`))
 }
 
 func TestPostgresChecksFindNothingInANewDatabase(t *testing.T) {
-	s := server(t)
+	s := dbtest.PostgresSchema(t)
 	for _, check := range migrations.PostgresChecks() {
 		for _, found := range ofServer(t, s, check.Query) {
 			t.Errorf("%s: %s", check.Name, found)
@@ -126,12 +88,12 @@ func TestPostgresChecksFindNothingInANewDatabase(t *testing.T) {
 }
 
 func TestPostgresStepsGoDown(t *testing.T) {
-	s := server(t)
+	s := dbtest.PostgresSchema(t)
 	for _, drop := range ofServer(t, s, `
 SELECT 'DROP VIEW IF EXISTS ' || viewname || ' CASCADE' FROM pg_views WHERE schemaname = 'selvedge'
 UNION ALL
 SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype AND proname NOT IN ('runs_counted', 'server_nanos')`) {
-		execute(t, s, drop)
+		dbtest.PostgresScript(t, s, drop)
 	}
 	names := steps(t, migrations.Postgres())
 	slices.Reverse(names)
@@ -141,7 +103,7 @@ SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE pronamespace = '
 			t.Fatal(err)
 		}
 		_, down, _ := strings.Cut(string(text), "-- +goose Down")
-		execute(t, s, down)
+		dbtest.PostgresScript(t, s, down)
 	}
 	if left := ofServer(t, s, `SELECT relname FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace`); len(left) > 0 {
 		t.Errorf("%q are left", left)

@@ -1,15 +1,23 @@
+//go:build postgres
+
 package dbtest
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"selvedge/migrations"
 )
 
 // PostgresVariable names the environment variable with the address of a PostgreSQL server for tests, as `make test-postgres` sets it.
@@ -34,6 +42,47 @@ func Postgres(t testing.TB) string {
 	t.Cleanup(func() { postgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	address.Path = "/" + name
 	return address.String()
+}
+
+// PostgresSchema opens a new database, which is dropped when the test is over, with the schema and the views, by SQL alone.
+func PostgresSchema(t testing.TB) *sql.DB {
+	t.Helper()
+	d, err := sql.Open("pgx", Postgres(t)+"&search_path=selvedge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	PostgresScript(t, d, "CREATE SCHEMA selvedge")
+	steps, err := fs.Glob(migrations.Postgres(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range steps {
+		text, err := fs.ReadFile(migrations.Postgres(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		PostgresScript(t, d, up)
+	}
+	PostgresScript(t, d, migrations.PostgresViews())
+	return d
+}
+
+// PostgresScript runs statements, all or none of them.
+func PostgresScript(t testing.TB, d *sql.DB, script string) {
+	t.Helper()
+	conn, err := d.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Raw(func(driver any) error {
+		_, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(context.Background(), script).ReadAll()
+		return err
+	}); err != nil {
+		t.Fatalf("%v\n%.300s", err, script)
+	}
 }
 
 func postgresExec(t testing.TB, address, statement string) {

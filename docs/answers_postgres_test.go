@@ -1,0 +1,243 @@
+//go:build postgres
+
+package docs_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/internal/replay"
+	"selvedge/legacy"
+)
+
+// TestPostgresAnswersTheViewsAsAFile copies every row of files on which these pages' tests and the old trees have left something into a
+// server's tables, and compares all that the views answer.
+func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
+	server, answered := dbtest.PostgresSchema(t), map[string]int{}
+	atNightsEnd = func(n *night) {
+		n.t.Helper()
+		sameAnswers(n.t, n.db, server, answered)
+	}
+	t.Cleanup(func() { atNightsEnd = nil })
+
+	t.Run("use", TestNoUseIsCountedTwice)
+	t.Run("what an agent cost", TestWhatAnAgentCostStaysWhenItIsPutAside)
+	t.Run("times", TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre)
+	t.Run("starts and ends", TestAnEndIsThatOfTheLastStartBeforeIt)
+	t.Run("columns of records", TestTokensToolsAndErrorsAreColumnsOfTheRecordThatSaysThem)
+	t.Run("a night of work", TestTheSixteenQuestionsOfAnOperatorAreShortQueriesWithAnswers)
+	t.Run("reservations", func(t *testing.T) {
+		n := newNight(t)
+		for kind, o := range map[string]db.ReserveOptions{"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"}, "lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}}} {
+			_, err := n.db.Reserve(t.Context(), kind, "one", o)
+			n.must(err)
+		}
+	})
+	t.Run("old trees", func(t *testing.T) {
+		n := newNight(t)
+		for _, kind := range legacy.Kinds() {
+			trees, err := replay.Trees(string(kind))
+			n.must(err)
+			for _, tree := range trees {
+				if name := filepath.Base(tree.Name); name == "small" || name == "awkward" {
+					n.take(kind, tree)
+				}
+			}
+		}
+		n.must(n.db.Write(t.Context(), "leave a conflict", func(tx *db.Tx) error {
+			_, err := tx.Exec(`
+INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at)
+SELECT s.scope, s.kind, 'one', s.id, s.root, (SELECT max(id) FROM imports WHERE source = s.id), 'it went on', 1 FROM import_sources AS s WHERE s.kind = 'agents'`)
+			return err
+		}))
+	})
+	for _, view := range views(t, server) {
+		if answered[view] == 0 {
+			t.Errorf("%s was compared without a row", view)
+		}
+	}
+}
+
+// take imports what of a tree can be, into a scope of its own.
+func (n *night) take(kind legacy.Kind, tree replay.Tree) {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	n.must(tree.Unpack(dir))
+	n.must(filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		if _, err := legacy.Import(n.t.Context(), n.db, kind, path, legacy.Options{Scope: tree.Name}); err == nil {
+			return filepath.SkipDir
+		}
+		return nil
+	}))
+}
+
+// over is the context of a test that is over.
+func over(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
+
+func views(t *testing.T, server *sql.DB) (list []string) {
+	t.Helper()
+	for _, row := range rowsOf(t, server, `SELECT viewname FROM pg_views WHERE schemaname = 'selvedge' ORDER BY 1`) {
+		list = append(list, row[0].(string))
+	}
+	return list
+}
+
+// passing are the columns that change as time passes.
+var passing = []string{"silent_seconds", "held_seconds", "paused_seconds", "claimed_seconds", "waiting_seconds"}
+
+func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]int) {
+	t.Helper()
+	copied(t, file, server)
+	for _, view := range views(t, server) {
+		var columns []string
+		for _, row := range fileRows(t, file, "SELECT name FROM pragma_table_info('"+view+"')", 1) {
+			if !slices.Contains(passing, row[0].(string)) {
+				columns = append(columns, `"`+row[0].(string)+`"`)
+			}
+		}
+		query := "SELECT " + strings.Join(columns, ", ") + " FROM " + view
+		want, got := lines(columns, fileRows(t, file, query, len(columns))), lines(columns, rowsOf(t, server, query))
+		answered[view] += len(want)
+		for _, line := range want {
+			if !slices.Contains(got, line) {
+				t.Errorf("%s: only of a file:\n%s", view, line)
+			}
+		}
+		for _, line := range got {
+			if !slices.Contains(want, line) {
+				t.Errorf("%s: only of a server:\n%s", view, line)
+			}
+		}
+		if len(want) != len(got) {
+			t.Errorf("%s has %d rows of a file, %d of a server", view, len(want), len(got))
+		}
+	}
+}
+
+// lines writes rows as both engines would: a number that is whole has no fraction, and no text has a NUL.
+func lines(columns []string, rows [][]any) (list []string) {
+	for _, row := range rows {
+		var line strings.Builder
+		for i, v := range row {
+			text := fmt.Sprint(v)
+			switch v := v.(type) {
+			case nil:
+				continue
+			case float64:
+				text = strconv.FormatFloat(v, 'g', 12, 64)
+			case []byte:
+				text = string(v)
+			}
+			fmt.Fprintf(&line, "%s=%s ", columns[i], strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"))
+		}
+		list = append(list, line.String())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// copied makes the rows of the server's tables those of the file. Neither triggers nor foreign keys look at them.
+func copied(t *testing.T, file *db.DB, server *sql.DB) {
+	t.Helper()
+	conn, err := server.Conn(over(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	run := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := conn.ExecContext(over(t), statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	run("BEGIN")
+	run("SET LOCAL session_replication_role = replica")
+	escape := strings.NewReplacer("\U0010FFFF", "\U0010FFFF\U0010FFFF", "\x00", "\U0010FFFF0")
+	for _, table := range fileRows(t, file, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'`, 1) {
+		name := table[0].(string)
+		run("DELETE FROM " + name)
+		var columns, marks []string
+		for i, row := range fileRows(t, file, "SELECT name FROM pragma_table_info('"+name+"')", 1) {
+			columns, marks = append(columns, `"`+row[0].(string)+`"`), append(marks, "$"+strconv.Itoa(i+1))
+		}
+		list := strings.Join(columns, ", ")
+		for _, row := range fileRows(t, file, "SELECT "+list+" FROM "+name, len(columns)) {
+			for i, v := range row {
+				switch v := v.(type) {
+				case string:
+					row[i] = escape.Replace(v)
+				case []byte:
+					if v == nil { // none, of a column that is not NULL
+						row[i] = []byte{}
+					}
+				}
+			}
+			run("INSERT INTO "+name+" ("+list+") VALUES ("+strings.Join(marks, ", ")+")", row...)
+		}
+	}
+	run("COMMIT")
+}
+
+func fileRows(t *testing.T, d *db.DB, query string, columns int) (list [][]any) {
+	t.Helper()
+	if err := d.Read(over(t), "compare", func(rx *db.Rx) error {
+		for row, err := range rx.Query(query) {
+			if err != nil {
+				return err
+			}
+			values := make([]any, columns)
+			into := make([]any, columns)
+			for i := range values {
+				into[i] = &values[i]
+			}
+			if err := row.Scan(into...); err != nil {
+				return err
+			}
+			list = append(list, values)
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return list
+}
+
+func rowsOf(t *testing.T, d *sql.DB, query string) (list [][]any) {
+	t.Helper()
+	rows, err := d.QueryContext(over(t), query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, values)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
