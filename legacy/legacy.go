@@ -100,6 +100,10 @@ func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return total, err
 }
 
+// RemoveLeft removes what verifications of the file at path that were killed have left beside it, and gives the paths. The next
+// verification of a large folder does it, too.
+func RemoveLeft(path string) (removed []string) { return tree.RemoveLeft(path) }
+
 // VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of dir another one may. total is
 // the sum of the reports.
 func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report, reports []Report, err error) {

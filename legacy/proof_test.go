@@ -3,7 +3,9 @@ package legacy
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/internal/dbtest"
 	"selvedge/runs"
 )
 
@@ -154,6 +157,44 @@ func TestALargeTreeIsDerivedInAFileThatIsRemoved(t *testing.T) {
 	}
 	if left := derived(); left != 0 {
 		t.Errorf("it left %d folders", left)
+	}
+}
+
+// verifyProgram verifies the tree args[1] against the file args[0], and says how far it is.
+func verifyProgram(args []string) error {
+	ctx := context.Background()
+	d, err := db.Open(ctx, args[0], db.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = Verify(ctx, d, Runs, args[1], Options{Progress: func(p Progress) { fmt.Println("at", p.Files) }})
+	return errors.Join(err, d.Close())
+}
+
+func TestWhatAKilledVerificationLeftIsRemovedOnceItIsDead(t *testing.T) {
+	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
+	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
+	d := emptyFile(t)
+	mine := filepath.Join(filepath.Dir(d.Path()), filepath.Base(d.Path())+"-verify-2026", "notes.txt")
+	if err := errors.Join(os.Mkdir(filepath.Dir(mine), 0o700), os.WriteFile(mine, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	at := dbtest.Start(t, "verify", d.Path(), dir)
+	if _, ok := at.Line(); !ok {
+		t.Fatal("it does not verify")
+	}
+	if removed := RemoveLeft(d.Path()); len(removed) > 0 {
+		t.Errorf("removed %q while it is at work", removed)
+	}
+	at.Kill()
+	if removed := RemoveLeft(d.Path()); len(removed) != 1 {
+		t.Errorf("removed %q once it is dead", removed)
+	}
+	if left, err := filepath.Glob(d.Path() + "-verify-*"); err != nil || len(left) != 1 {
+		t.Errorf("left is %q, %v", left, err)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
 	}
 }
 

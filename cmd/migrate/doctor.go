@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selvedge/db"
+	"selvedge/legacy"
 	"selvedge/maintenance"
 )
 
@@ -49,7 +50,8 @@ dead still hold, what lies in quarantine and what retention would remove, and ru
 with exit code 7.
 
 --fix does what is safe at any time: views, triggers and indexes are made again, what only the dead held is recovered in every
-scope, and the WAL is moved into the file if nobody else has it open. It removes nothing of yours.`,
+scope, what killed verifications left beside the file is removed, and the WAL is moved into the file if nobody else has it open. It
+removes nothing of yours.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), fix) },
 	}
@@ -125,6 +127,9 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 	}
 	if err != nil {
 		return list, err
+	}
+	for _, path := range legacy.RemoveLeft(d.Path()) {
+		list = append(list, "removed what a verification that was killed had left: "+path)
 	}
 	return list, d.ForgetDeadOwners(ctx)
 }

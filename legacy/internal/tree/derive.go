@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"selvedge/db"
 )
@@ -14,7 +12,7 @@ import (
 type Derived struct {
 	tree    *Tree
 	db      *db.DB
-	folder  string // that holds the file; "" where it is in memory
+	scratch *scratch // that holds the file; nil where it is in memory
 	covered Coverage
 	said    map[string]int64
 }
@@ -23,7 +21,7 @@ type Derived struct {
 const derivedInMemory = 16 << 20
 
 // Derive imports the tree under dir, with the very code of [Import], into a file of its own: in memory, or for a large tree in a
-// folder beside the file at path, which Close removes.
+// folder beside the file at path, which Close removes; one that a killed process left, the next removes.
 func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (*Derived, error) {
 	t, err := openTree(nil, l, dir, o)
 	x := &Derived{tree: t}
@@ -51,10 +49,9 @@ func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (
 func (x *Derived) open(ctx context.Context, path string) (err error) {
 	place := ":memory:"
 	if x.covered.bytes > derivedInMemory {
-		if x.folder, err = os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"-verify-"); err != nil { // a folder that can't be written to
-			x.folder, err = os.MkdirTemp("", "selvedge-verify-")
+		if x.scratch, err = newScratch(path); err == nil {
+			place = x.scratch.file()
 		}
-		place = filepath.Join(x.folder, "derived.db")
 	}
 	if err == nil {
 		x.db, err = db.Open(ctx, place, db.Options{Synchronous: db.SyncNormal})
@@ -70,8 +67,8 @@ func (x *Derived) Close() (err error) {
 	if x.db != nil {
 		err = x.db.Close()
 	}
-	if x.folder != "" {
-		err = errors.Join(err, os.RemoveAll(x.folder))
+	if x.scratch != nil {
+		err = errors.Join(err, x.scratch.remove())
 	}
 	return err
 }
