@@ -12,8 +12,9 @@ import (
 type Retried = tree.Retried
 
 // RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a newer program reads more, what was
-// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is, with the reason. The bytes
-// are those that are kept, whole files of runs, agents and checkpoints: the folder is not looked at. The journal has it as an import.
+// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is, with the reason. Taken are whole
+// files of runs, agents, checkpoints and live runs, and single records of live runs, from the bytes that are kept; a runtime of workers as
+// a whole, from its folder. The journal has it as an import.
 // db.ErrNotFound says that there is no such row, db.ErrBusy that its folder is being imported.
 func RetryQuarantine(ctx context.Context, d *db.DB, id int64, o Options) (Retried, error) {
 	return tree.RetryQuarantine(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() }, id, o)

@@ -91,10 +91,10 @@ func (a *app) quarantineRetryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "retry [ID...] [--all] [--kind KIND] [--what WORD] [--file FILE]",
 		Short: "Try to take pieces again whose cause is gone",
-		Long: `retry takes whole files of runs, agents and checkpoints out of quarantine and imports them once more, from the bytes that are
-kept: a newer program may read them, or what had their id is gone. The folder is not looked at. What is taken leaves the quarantine; what
-isn't stays as it is, is named with the reason, and the exit code is 3. A line or another piece of a file that was taken
-can't be tried by itself: import the folder again.`,
+		Long: `retry imports what is in quarantine once more, for a newer program may read it, or what had its id is gone: whole files of runs,
+agents, checkpoints and live runs, and single records of live runs, from the bytes that are kept, whatever became of the folder; and
+runtimes of workers as a whole, from their folder. What is taken leaves the quarantine; what isn't stays as it is, is named with the
+reason, and the exit code is 3. A line of a run, or the end of a file that was cut, can't be tried by itself: import the folder again.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := p.check(); err != nil {
 				return err
@@ -104,7 +104,7 @@ can't be tried by itself: import the folder again.`,
 				if err != nil {
 					return err
 				}
-				return a.quarantineRetry(c.Context(), d, ids)
+				return a.quarantineRetry(c.Context(), d, ids, len(args) == 0)
 			})
 		},
 	}
@@ -112,11 +112,15 @@ can't be tried by itself: import the folder again.`,
 	return c
 }
 
-func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64) error {
+// quarantineRetry tries the pieces; picked says that they were in quarantine when it began.
+func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked bool) error {
 	answer := retryAnswer{Items: []legacy.Retried{}}
 	var failed error
 	for _, id := range ids {
 		r, err := legacy.RetryQuarantine(ctx, d, id, legacy.Options{})
+		if picked && errors.Is(err, db.ErrNotFound) {
+			continue // it went with another piece of the same runtime
+		}
 		if err != nil {
 			failed = err
 			break

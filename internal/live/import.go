@@ -43,6 +43,7 @@ WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
 ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position, checksum = excluded.checksum`
 	sqlCopiesOf     = `SELECT path FROM live_copies WHERE run = ? ORDER BY source, path`
 	sqlForgetCopies = `DELETE FROM live_copies WHERE source = ? AND path = ?`
+	sqlPositions    = `SELECT position FROM live_imports WHERE source = ?1 AND path = ?2 UNION ALL SELECT position FROM live_copies WHERE source = ?1 AND path = ?2`
 	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
 WHERE i.source = ? AND i.path = ? LIMIT 1`
 )
@@ -196,6 +197,12 @@ func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
 func (Table) ForgetCopies(tx *db.Tx, source int64, path []byte) error {
 	_, err := tx.Exec(sqlForgetCopies, source, path)
 	return err
+}
+
+// PositionsOf are the places, among the records of a file, of those that are here.
+func PositionsOf(rx *db.Rx, source int64, path []byte) (list []int, err error) {
+	err = rx.Select(&list, sqlPositions, source, path)
+	return list, err
 }
 
 // ScopeOfFile is the scope that the runs of a file are in; ok is false where none is here.

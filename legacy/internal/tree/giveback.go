@@ -57,8 +57,7 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	if t.holds(row, raw.Bytes()) {
 		return nil
 	}
-	whole, ok := t.layout.(WholeFiles)
-	if row.What != WhatFile || !ok || !whole.GivesBack(path) {
+	if row.What != WhatFile || !t.givesBack(path) {
 		t.Report.LeaveOut(path, why)
 		return nil
 	}
@@ -67,6 +66,12 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 		t.Report.LeaveOut(path, why+"; "+problem)
 	}
 	return err
+}
+
+// givesBack reports whether a file in quarantine goes back where it was.
+func (t *Tree) givesBack(path string) bool {
+	whole, ok := t.layout.(WholeFiles)
+	return ok && whole.GivesBack(path)
 }
 
 // holds reports whether a file that was written has the bytes of a row: as all that it holds, or where they are a line of it,
@@ -78,7 +83,7 @@ func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 		return false
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if _, whole := t.layout.(WholeFiles); whole || row.What != WhatLine && row.What != WhatTail {
+	if t.givesBack(path) || row.What != WhatLine && row.What != WhatTail {
 		return size == int64(len(raw)) && isLine(f, size, 0, raw)
 	}
 	if isLine(f, size, row.ByteOffset, raw) {

@@ -48,6 +48,7 @@ FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS 
 	sqlShowQuarantine  = quarantineColumns + `WHERE q.id = ?`
 	sqlFindQuarantine  = quarantineColumns + `WHERE q.source = ? AND q.path = ? AND q.byte_offset = ? AND q.what = ?`
 	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ? AND (q.path = ? OR q.path > ? AND q.path < ?) ORDER BY q.id`
+	sqlRecordsBefore   = `SELECT count(*) FROM quarantine WHERE source = ? AND path = ? AND what IN ('line', 'conflict') AND byte_offset < ?`
 	sqlQuarantinePart  = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
@@ -199,6 +200,12 @@ func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (
 	return row.public(), ok, err
 }
 
+// CountBefore is how many records of the file of a row are in quarantine that stand before it.
+func (s Source) CountBefore(rx *db.Rx, a *Aside) (n int, err error) {
+	err = rx.Get(&n, sqlRecordsBefore, s.ID, []byte(a.Path), a.ByteOffset)
+	return n, err
+}
+
 // fillQuarantine puts what a file holds into a row.
 func fillQuarantine(tx *db.Tx, id int64, open func() (*os.File, int64, error)) error {
 	if open == nil {
@@ -270,10 +277,26 @@ func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
 	return err
 }
 
-// ReleaseBelow takes out everything about a folder and what is below it.
-func (s Source) ReleaseBelow(tx *db.Tx, path string) error {
-	_, err := tx.Exec(sqlReleaseBelow, s.ID, []byte(path), []byte(path+"/"), []byte(path+"0"))
-	return err
+// ReleaseBelow takes out everything about a folder and what is below it, but what keep wants to stay; nil keeps nothing.
+func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) error {
+	below := []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
+	if keep == nil {
+		_, err := tx.Exec(sqlReleaseBelow, below...)
+		return err
+	}
+	var rows []quarantineRow
+	if err := tx.Select(&rows, sqlQuarantineBelow, below...); err != nil {
+		return err
+	}
+	for i := range rows {
+		if keep(&Aside{rows[i].public(), string(rows[i].Path)}) {
+			continue
+		}
+		if _, err := tx.Exec(sqlDropOne, rows[i].ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReleaseFile takes out everything about a file that is about to be imported anew.

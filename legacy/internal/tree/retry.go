@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,21 @@ type Retried struct {
 	Reason string `json:"reason"` // why it was not; "" where it was
 }
 
+// A Retrier is a Layout that knows by itself how a row of the quarantine is tried again.
+type Retrier interface {
+	// Retry gives the piece that takes what the row is about; raw is what is kept of it. reason says why that can't be taken now either;
+	// "" where it may be. Where the piece names something that differs or is in quarantine, nothing of it is kept.
+	Retry(ctx context.Context, t *Tree, q *Aside, raw []byte) (p Piece, reason string, err error)
+}
+
+// Aside is a row of the quarantine with the path as the file system has it.
+type Aside struct {
+	Quarantined
+	Path string
+}
+
 // RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a newer program reads more, what was
-// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is. The bytes are those that
-// are kept: the folder is not looked at. The journal has it as an import.
-//
-// It is for whole files of runs, agents and checkpoints. Of the others the bytes that are kept are a piece of what an import needs.
+// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is. The journal has it as an import.
 func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64, o Options) (r Retried, err error) {
 	var p placeRow
 	var q Quarantined
@@ -46,26 +57,95 @@ func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (La
 		return r, err
 	}
 	o.Scope = q.Scope
-	rooted, ok := l.(OneByOne)
-	switch {
-	case !ok || q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
-		r.Reason = "what is kept is a piece of a file, of which the rest was taken: import the folder again"
-		return r, nil
-	case q.Bytes == 0:
-		r.Reason = "nothing is kept of it: import the folder again"
-		return r, nil
+	switch l := l.(type) {
+	case Retrier:
+		t := p.of(d, o)
+		t.layout = l.(Layout)
+		r.Reason, err = t.retry(ctx, l, &Aside{q, string(p.Path)})
+	case OneByOne:
+		r.Reason, err = retryFile(ctx, d, l, &p, q, o)
 	}
-	again, err := unpack(ctx, d, rooted, &p, id)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(again.folder)) }()
-	if r.Reason, err = again.stillNot(ctx, d, l, q, o); err != nil || r.Reason != "" {
-		return r, err
-	}
-	r.Reason, err = again.take(ctx, d, l, q, o)
 	r.Taken = err == nil && r.Reason == ""
 	return r, err
+}
+
+// retryFile tries to take a whole file from the bytes that are kept: the folder is not looked at.
+func retryFile(ctx context.Context, d *db.DB, rooted OneByOne, p *placeRow, q Quarantined, o Options) (reason string, err error) {
+	l := rooted.(Layout)
+	switch {
+	case q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
+		return "what is kept is a piece of a file, of which the rest was taken: import the folder again", nil
+	case q.Bytes == 0:
+		return "nothing is kept of it: import the folder again", nil
+	}
+	again, err := unpack(ctx, d, rooted, p, q.ID)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(again.folder)) }()
+	if reason, err = again.stillNot(ctx, d, l, q, o); err != nil || reason != "" {
+		return reason, err
+	}
+	return again.take(ctx, d, l, q, o)
+}
+
+// A stays is why a row stays in quarantine: nothing of the transaction that found it out is kept.
+type stays struct{ reason string }
+
+func (s *stays) Error() string { return s.reason }
+
+// maxRetried is the most bytes of a row that are read into memory: more than a file has that is taken.
+const maxRetried = 512 << 20
+
+// retry has the layout take what the row is about, in one transaction.
+func (t *Tree) retry(ctx context.Context, l Retrier, q *Aside) (reason string, err error) {
+	if q.Bytes > maxRetried {
+		return "it is larger than what is taken", nil
+	}
+	var raw bytes.Buffer
+	if err := QuarantineRaw(ctx, t.DB, q.ID, &raw); err != nil {
+		return "", err
+	}
+	t.Unread, t.Aside = true, true
+	piece, reason, err := l.Retry(ctx, t, q, raw.Bytes())
+	if err != nil || reason != "" {
+		return reason, err
+	}
+	err = t.DB.Write(ctx, "retry quarantine", func(tx *db.Tx) error {
+		lease, err := t.reserve(tx)
+		if err != nil {
+			return err
+		}
+		if err := q.unchanged(&tx.Rx); err != nil {
+			return err
+		}
+		t.Report = newPart(q.Kind, q.Scope, q.Source)
+		if err := errors.Join(t.beginEntry(tx), piece.Take(tx, t.Report)); err != nil {
+			return err
+		}
+		if len(t.Report.Differs) > 0 {
+			return &stays{t.Report.Differs[0].Reason}
+		}
+		now, there, err := t.Source.Quarantined(&tx.Rx, q.Path, q.ByteOffset, q.What)
+		if err == nil && there {
+			err = &stays{now.Reason}
+		}
+		return errors.Join(err, t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
+	})
+	if why, ok := errors.AsType[*stays](err); ok {
+		return why.reason, nil
+	}
+	return "", err
+}
+
+// unchanged sees that the row is what it was.
+func (a *Aside) unchanged(rx *db.Rx) error {
+	var now quarantineRow
+	ok, err := rx.Find(&now, sqlShowQuarantine, a.ID)
+	if err == nil && (!ok || !reflect.DeepEqual(now.public(), a.Quarantined)) {
+		err = &stays{"an import or another command has changed what is in quarantine of it meanwhile: look at the quarantine again"}
+	}
+	return err
 }
 
 // OneByOne is a Layout each of whose files is a thing, so that one of them can be taken by itself.
@@ -129,13 +209,11 @@ func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantin
 
 // inTheWay says what of the file was imported, or what has its id; "" for nothing. The row must still be what it was when it was unpacked.
 func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reason string, err error) {
-	var now quarantineRow
-	ok, err := rx.Find(&now, sqlShowQuarantine, q.ID)
-	if err != nil {
+	if err := (&Aside{Quarantined: q}).unchanged(rx); err != nil {
+		if why, ok := errors.AsType[*stays](err); ok {
+			return why.reason, nil
+		}
 		return "", err
-	}
-	if !ok || !reflect.DeepEqual(now.public(), q) {
-		return "an import or another command has changed what is in quarantine of it meanwhile: look at the quarantine again", nil
 	}
 	path := string(u.place.Path)
 	for _, form := range u.forms {

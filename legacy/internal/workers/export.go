@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"selvedge/db"
 	pool "selvedge/internal/workers"
@@ -50,6 +51,12 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 		b.worker(path+"/"+workersFolder+"/"+name, id)
 		return nil
 	})
+}
+
+// GivesBack is so for the files of later versions, which the original passes over. All else would have it refuse the runtime.
+func (Layout) GivesBack(path string) bool {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	return name == observationsFile || name == metadataFile
 }
 
 // A backReader reads the files of a runtime, as strict as the original.

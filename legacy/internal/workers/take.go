@@ -3,6 +3,7 @@ package workers
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"selvedge/db"
 	pool "selvedge/internal/workers"
@@ -29,6 +30,11 @@ func (t *runtime) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	row, err := t.Source.File(rx, t.path)
 	if err != nil || row == nil || !bytes.Equal(row.PrefixSHA256, t.sum) {
 		return false, err
+	}
+	if row.State == tree.StateRefused {
+		if _, _, _, there, err := pool.RowOf(rx, t.Scope, t.imported.RuntimeID); err != nil || !there {
+			return false, err // what had its id is gone
+		}
 	}
 	return true, t.same(rx, row, part)
 }
@@ -82,7 +88,7 @@ func (t *runtime) Take(tx *db.Tx, part *tree.Part) error {
 			part.Differ(t.path, fmt.Sprintf("the folder has changed, and runtime %q was written to or removed here since it was imported: ours stays", id))
 			return nil
 		}
-		return t.replace(tx, key, part)
+		return t.replace(tx, row, part)
 	}
 	if err := t.forget(tx, t.path); err != nil {
 		return err
@@ -108,7 +114,8 @@ func (t *runtime) Take(tx *db.Tx, part *tree.Part) error {
 }
 
 // replace takes a runtime again whose folder has changed since, and which nobody has touched here.
-func (t *runtime) replace(tx *db.Tx, key int64, part *tree.Part) error {
+func (t *runtime) replace(tx *db.Tx, row *tree.Row, part *tree.Part) error {
+	key := *row.EntityRow
 	ours, err := pool.ExportRuntime(&tx.Rx, key)
 	if err != nil {
 		return err
@@ -117,7 +124,12 @@ func (t *runtime) replace(tx *db.Tx, key int64, part *tree.Part) error {
 	if err := pool.RemoveImported(tx, key); err != nil {
 		return err
 	}
-	if err := t.forget(tx, t.path); err != nil {
+	if bytes.Equal(row.PrefixSHA256, t.sum) { // it is tried again: what is still wrong keeps its row
+		err = t.Source.ReleaseBelow(tx, t.path, t.found)
+	} else {
+		err = t.Source.ReleaseBelow(tx, t.path, nil)
+	}
+	if err != nil {
 		return err
 	}
 	return t.add(tx, part)
@@ -175,9 +187,16 @@ func (t *runtime) note(tx *db.Tx, state string, row *int64, next int64) error {
 	})
 }
 
+// found reports whether a row of the quarantine says what is wrong with the folder now.
+func (t *runtime) found(q *tree.Aside) bool {
+	return slices.ContainsFunc(t.findings, func(f tree.Finding) bool {
+		return f.Path == q.Path && f.Offset == q.ByteOffset && f.What == q.What && f.Reason == q.Reason
+	})
+}
+
 // forget takes out what was said about a runtime's folder.
 func (t *runtime) forget(tx *db.Tx, path string) error {
-	if err := t.Source.ReleaseBelow(tx, path); err != nil {
+	if err := t.Source.ReleaseBelow(tx, path, nil); err != nil {
 		return err
 	}
 	return t.Source.Forget(tx, path)

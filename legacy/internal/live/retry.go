@@ -1,0 +1,143 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+
+	"selvedge/db"
+	records "selvedge/internal/live"
+	"selvedge/legacy/internal/tree"
+)
+
+// Retry takes a record out of quarantine, or a file of which nothing could be read.
+func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string, err error) {
+	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: q.Path, text: raw}
+	switch {
+	case len(raw) == 0:
+		return nil, "nothing is kept of it: import the folder again", nil
+	case q.What == tree.WhatFile:
+		f.sum = sumOf(raw)
+		if f.parse(); f.damage != nil {
+			return nil, f.damage.Reason, nil
+		}
+		return &wholeFile{f}, "", nil
+	case q.What != tree.WhatLine && q.What != tree.WhatConflict:
+		return nil, "what is kept is the end of a file that was cut: import the folder again", nil
+	}
+	f.text = slices.Concat([]byte("[\n"), []byte(indent(raw)), raw, []byte("\n]"))
+	f.parse()
+	if len(f.elements) != 1 || f.damage != nil {
+		return nil, q.Reason, nil
+	}
+	f.elements[0].Offset = int(q.ByteOffset)
+	return &lateRecord{f, q}, f.elements[0].Reason, nil
+}
+
+// indent is what stood before the first line of a record that was written over several: it stands before the last one.
+func indent(raw []byte) string {
+	last := string(raw[bytes.LastIndexByte(raw, '\n')+1:])
+	if len(last) == len(raw) {
+		return ""
+	}
+	return last[:len(last)-len(strings.TrimLeft(last, " "))]
+}
+
+// A wholeFile is one of which nothing was taken yet.
+type wholeFile struct{ *file }
+
+// Take takes all of it.
+func (f *wholeFile) Take(tx *db.Tx, part *tree.Part) error {
+	return (&taking{file: f.file, tx: tx, part: part}).all(nil)
+}
+
+// A lateRecord is one that was in quarantine when the rest of its file was taken.
+type lateRecord struct {
+	*file
+	aside *tree.Aside
+}
+
+// Take takes it to its place among the records of its file, whose row of the ledger counts it then.
+func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
+	if err := f.inScope(&tx.Rx); err != nil {
+		return err
+	}
+	e := &f.elements[0]
+	ours, found, err := f.store.FindImported(&tx.Rx, e.Record.Snapshot.ID)
+	if err != nil {
+		return err
+	}
+	if found {
+		same, err := f.store.Holds(&tx.Rx, ours.Key, e)
+		if err != nil || !same {
+			part.Differ(f.path, f.aside.Reason)
+			return err
+		}
+		countRun(part, len(e.Record.Events), tree.Already)
+	} else {
+		from := records.Origin{Source: f.Source.ID, Path: []byte(f.path)}
+		if from.Position, err = f.position(&tx.Rx); err != nil {
+			return err
+		}
+		if err := f.store.ImportRun(tx, e, from); err != nil {
+			return err
+		}
+		countRun(part, len(e.Record.Events), tree.New)
+	}
+	if err := f.Source.Release(tx, f.path, f.aside.ByteOffset, f.aside.What); err != nil {
+		return err
+	}
+	return f.recount(tx, len(e.Record.Events))
+}
+
+// position is the place of the record among those of its file: the places that no other one has are those of the records in
+// quarantine, in the order of the file.
+func (f *lateRecord) position(rx *db.Rx) (int, error) {
+	taken, err := records.PositionsOf(rx, f.Source.ID, []byte(f.path))
+	if err != nil {
+		return 0, err
+	}
+	before, err := f.Source.CountBefore(rx, f.aside)
+	if err != nil {
+		return 0, err
+	}
+	at := 0
+	for ; before > 0 || slices.Contains(taken, at); at++ {
+		if !slices.Contains(taken, at) {
+			before--
+		}
+	}
+	return at, nil
+}
+
+// recount has the ledger's row count the record, and its events, as taken.
+func (f *lateRecord) recount(tx *db.Tx, events int) error {
+	row, err := f.Source.File(&tx.Rx, f.path)
+	if err != nil || row == nil {
+		return err
+	}
+	counts, err := tree.ParseTally(row.Records)
+	if err != nil {
+		return err
+	}
+	move := func(from, to string, n int64) {
+		counts[from] -= min(n, counts[from])
+		counts[to] += n
+	}
+	switch {
+	case f.aside.What == tree.WhatLine:
+		move(tree.Undecodable, kindRun, 1)
+		counts[kindEvent] += int64(events)
+	default:
+		move(kindRun+refusedSuffix, kindRun, 1)
+		move(kindEvent+refusedSuffix, kindEvent, int64(events))
+	}
+	for kind, n := range counts {
+		if n == 0 {
+			delete(counts, kind)
+		}
+	}
+	row.Records = counts.String()
+	return f.Source.Put(tx, row)
+}
