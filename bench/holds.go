@@ -23,22 +23,21 @@ type hold struct {
 	row  string
 	fill func(ctx context.Context, d *db.DB, n int) error
 	call func(ctx context.Context, d *db.DB, n int) error
-	many bool // the call is one transaction, and so its time is only reported: docs/decisions/0016
 }
 
 var holdsOfMany = []hold{
 	{"reap %d dead agents", fillAgents, func(ctx context.Context, d *db.DB, n int) error {
 		reaped, err := agents.NewRegistry(d, agents.Options{}).ReapDead(ctx)
 		return expect(reaped, n, err)
-	}, false},
+	}},
 	{"recover %d orphaned claims", fillClaims, func(ctx context.Context, d *db.DB, n int) error {
 		recovered, err := checkpoints.NewStore(d, checkpoints.Options{}).RecoverOrphaned(ctx)
 		return expect(recovered, n, err)
-	}, false},
-	{"bring a live run of %d events under a cap", fillEvents, capEvents, false},
+	}},
+	{"bring a live run of %d events under a cap", fillEvents, capEvents},
 	{"remove a run with %d append keys", fillKeys, func(ctx context.Context, d *db.DB, _ int) error {
 		return runs.NewStore(d, runs.Options{}).Delete(ctx, runs.RunRef{AgentID: agent, RunID: "keyed"})
-	}, false},
+	}},
 	{"replace %d live events by as many", fillEvents, func(ctx context.Context, d *db.DB, _ int) error {
 		s := live.NewStore(d, live.Options{})
 		records, err := s.Records(ctx)
@@ -47,7 +46,7 @@ var holdsOfMany = []hold{
 		}
 		records[0].Snapshot.ID += "-new"
 		return s.ReplaceRecords(ctx, records)
-	}, true},
+	}},
 }
 
 // holds looks at the longest transaction of each.
@@ -61,11 +60,7 @@ func holds(ctx context.Context, b *bench) ([]result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", fmt.Sprintf(h.row, n), err)
 		}
-		r := within(fmt.Sprintf(h.row, n)+", longest hold of the writer", float64(longest), writerHeld)
-		if h.many {
-			r.target, r.met = "", metUnknown
-		}
-		list = append(list, r)
+		list = append(list, within(fmt.Sprintf(h.row, n)+", longest hold of the writer", float64(longest), writerHeld))
 	}
 	return list, nil
 }

@@ -12,6 +12,7 @@ import (
 	"selvedge/db"
 	"selvedge/migrations"
 	"selvedge/runs"
+	"selvedge/runs/live"
 )
 
 // A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
@@ -108,8 +109,11 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
 	if done.Backups, err = backupsOf(d); err != nil {
 		return done, err
 	}
-	// The records of a run that was deleted may be there still. Nothing is pruned by a policy that asks for nothing.
+	// What is left of a run that was deleted may be there still. Nothing is pruned by a policy that asks for nothing.
 	if _, err := runs.NewStore(d, runs.Options{}).Prune(ctx, db.Policy{}); err != nil {
+		return done, err
+	}
+	if _, err := live.NewStore(d, live.Options{}).Prune(ctx, db.Policy{}); err != nil {
 		return done, err
 	}
 	return done, d.Scrub(ctx)

@@ -97,6 +97,7 @@ var NoChecksum = map[string]string{
 	"goose_db_version":   "goose's own, compared with selvedge_file by the check of the versions",
 	"run_agents":         "counts that triggers keep, which the invariant runs_agents counts again",
 	"run_leavings":       "numbers of runs whose records are being removed; the invariant runs_records_without_run finds records of any other",
+	"live_leavings":      "numbers of live runs whose events are being written or removed; the invariant live_events_without_run finds events of any other",
 	"agent_reservations": "the invariant agents_reservations compares them with their agents, which have checksums",
 	"live_scopes":        "counts that statements keep, which the invariant live_scopes counts again",
 }

@@ -70,11 +70,16 @@ WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leav
     SELECT count(*) FROM runs AS r
     WHERE r.scope = run_agents.scope AND r.agent_id = run_agents.agent_id AND r.started_at IS NOT NULL AND r.status IN ('completed', 'incomplete'))`},
 
+		{Statement: `DELETE FROM live_leavings WHERE run IN (SELECT key FROM live_runs)`},
 		{Statement: `INSERT OR IGNORE INTO live_runs (key, scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events, kept_bytes, places, first_place)
 SELECT id >> 32, 1, 'salvaged-' || (id >> 32), 'salvaged', 'failed', min(recorded_at), max(recorded_at),
     max(coalesce(sequence, id & 4294967295)) + 1, 0, 0, CASE WHEN max(sequence) IS NOT NULL THEN max(id & 4294967295) + 1 END, 0
-FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 BETWEEN 1 AND 2147483646 GROUP BY id >> 32`},
-		{Table: "live_events", Where: `id >> 32 NOT IN (SELECT key FROM live_runs)`, Reason: "its run is lost"},
+FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 NOT IN (SELECT run FROM live_leavings)
+    AND id >> 32 BETWEEN 1 AND 2147483646 GROUP BY id >> 32`},
+		{
+			Table: "live_events", Where: `id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 NOT IN (SELECT run FROM live_leavings)`,
+			Reason: "its run is lost",
+		},
 		{
 			Table: "live_events", Where: `(sequence IS NULL) <> (SELECT places IS NULL FROM live_runs WHERE key = id >> 32)`,
 			Reason: "its run counts its places another way",

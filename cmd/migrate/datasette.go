@@ -68,7 +68,7 @@ func datasetteMetadata(path, base string) datasetteAnswer {
 		"workers": {LabelColumn: "worker_id"}, "worker_runtimes": {LabelColumn: "runtime_id"}, "scopes": {LabelColumn: "name"}, "owners": {LabelColumn: "program"},
 	}
 	for _, hidden := range []string{
-		"goose_db_version", "selvedge_file", "run_agents", "run_append_keys", "run_leavings", "run_spent_keys", "live_append_keys", "live_scopes",
+		"goose_db_version", "selvedge_file", "run_agents", "run_append_keys", "run_leavings", "run_spent_keys", "live_append_keys", "live_leavings", "live_scopes",
 	} {
 		tables[hidden] = datasetteTable{Hidden: true}
 	}

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -73,6 +74,9 @@ const (
 	sqlAddRow = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
 	event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlAddRowAs = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
+	event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further, checksum) VALUES (?, ?, ?, ?, ?, ?)`
 
 	setMoved      = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?, kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
@@ -137,6 +141,11 @@ func NewRow(scope int64, r *Record) *WholeRow {
 	return w
 }
 
+// Same reports whether two rows say the same, whoever holds the run.
+func (w *WholeRow) Same(other *WholeRow) bool {
+	return reflect.DeepEqual(w.Row.columns(), other.Row.columns()) && reflect.DeepEqual(w.Texts, other.Texts)
+}
+
 // Snapshot is what the row says.
 func (w *WholeRow) Snapshot() Snapshot {
 	return Snapshot{
@@ -199,6 +208,19 @@ func (w *WholeRow) Add(tx *db.Tx) error {
 	if err := tx.Get(&w.Key, sqlAddRow, append(columns, db.Checksum(columns...))...); err != nil {
 		return err
 	}
+	return w.addTexts(tx)
+}
+
+// addAs is Add for a row that has its key.
+func (w *WholeRow) addAs(tx *db.Tx) error {
+	columns := w.Row.columns()
+	if _, err := tx.Exec(sqlAddRowAs, append(columns, db.Checksum(columns...), w.Key)...); err != nil {
+		return err
+	}
+	return w.addTexts(tx)
+}
+
+func (w *WholeRow) addTexts(tx *db.Tx) error {
 	w.indexed = w.Status
 	texts := w.Texts.columns(w.Key)
 	_, err := tx.Exec(sqlAddTexts, append(texts, db.Checksum(texts...))...)

@@ -39,15 +39,34 @@ func (w *Row) AddEvent(tx *db.Tx, e *EventRecord, batch int64) error {
 // AddEvents writes the events that a new run comes with. Its row has them already.
 func (w *Row) AddEvents(tx *db.Tx, events []EventRecord) error {
 	for i := range events {
-		place := int64(i)
-		if w.Places == nil {
-			place = int64(events[i].Sequence)
-		}
-		if err := w.putEvent(tx, place, &events[i], 0); err != nil {
+		if err := w.PutEvent(tx, events, i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// PutEvent writes one of the events that a new run comes with.
+func (w *Row) PutEvent(tx *db.Tx, events []EventRecord, i int) error {
+	return w.putEvent(tx, w.placeOf(events, i), &events[i], 0)
+}
+
+func (w *Row) placeOf(events []EventRecord, i int) int64 {
+	if w.Places == nil {
+		return int64(events[i].Sequence)
+	}
+	return int64(i)
+}
+
+// Pass leaves the oldest events out of a run that is not written yet while over says so of those that are kept. It returns how
+// many.
+func (w *Row) Pass(events []EventRecord, over func(events, bytes int64) bool) (passed int) {
+	for ; passed < len(events) && over(w.KeptEvents, w.KeptBytes); passed++ {
+		w.KeptEvents--
+		w.KeptBytes -= events[passed].Size()
+		w.FirstPlace = w.placeOf(events, passed) + 1
+	}
+	return passed
 }
 
 func (w *Row) putEvent(tx *db.Tx, place int64, e *EventRecord, batch int64) error {
@@ -170,18 +189,21 @@ func (w *WholeRow) Record(rx *db.Rx) (Record, error) {
 	return Record{Snapshot: w.Snapshot(), Events: events}, err
 }
 
+// An eventSize is an event's row with the lengths of its texts.
+type eventSize struct {
+	ID         int64  `db:"id"`
+	Sequence   *int64 `db:"sequence"`
+	RecordedAt int64  `db:"recorded_at"`
+	Event      int64  `db:"event"`
+	Raw        *int64 `db:"raw"`
+}
+
 // Trim takes the oldest events out while over says so of what is kept, most of them at once: all in one statement a few
 // hundred. The row counts on; Move then writes it. It returns how many went.
 func (w *Row) Trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) (gone int64, err error) {
 	for w.KeptEvents > 0 && gone < most && over(w.KeptEvents, w.KeptBytes) {
 		const some = 512
-		var oldest []struct {
-			ID         int64  `db:"id"`
-			Sequence   *int64 `db:"sequence"`
-			RecordedAt int64  `db:"recorded_at"`
-			Event      int64  `db:"event"`
-			Raw        *int64 `db:"raw"`
-		}
+		var oldest []eventSize
 		if err := tx.Select(&oldest, sqlSizes, w.First(), w.End(), min(some, most-gone)); err != nil {
 			return gone, err
 		}

@@ -3,9 +3,11 @@ package live
 import "selvedge/db"
 
 const (
-	sqlCountIn = `INSERT INTO live_scopes (scope, runs, removed, oldest) VALUES (?, 1, 0, ?)
-ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + 1`
-	sqlCountOut = `UPDATE live_scopes SET runs = runs - 1, removed = removed + 1 WHERE scope = ?`
+	// Runs that replace others got their numbers before, and others may have come since.
+	sqlCountIn = `INSERT INTO live_scopes (scope, runs, removed, oldest) VALUES (?, ?, 0, ?)
+ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + excluded.runs,
+    oldest = CASE WHEN excluded.oldest < live_scopes.oldest THEN excluded.oldest ELSE live_scopes.oldest END`
+	sqlCountOut = `UPDATE live_scopes SET runs = runs - ?, removed = removed + ? WHERE scope = ?`
 	sqlCounts   = `SELECT runs, removed, oldest FROM live_scopes WHERE scope = ?`
 	sqlOldest   = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
 	sqlMoveUp   = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
@@ -34,8 +36,13 @@ func AddRun(tx *db.Tx, scope int64, r *Record) (*WholeRow, error) {
 	if err := w.AddEvents(tx, r.Events); err != nil {
 		return nil, err
 	}
-	_, err := tx.Exec(sqlCountIn, scope, w.Key)
-	return w, err
+	return w, CountIn(tx, scope, 1, w.Key)
+}
+
+// CountIn counts runs that were added to a scope, the oldest of which has that key.
+func CountIn(tx *db.Tx, scope int64, runs int, oldest int64) error {
+	_, err := tx.Exec(sqlCountIn, scope, runs, oldest)
+	return err
 }
 
 // Remove takes a run out, with all that belongs to it.
@@ -43,7 +50,7 @@ func (w *Row) Remove(tx *db.Tx) error {
 	if _, err := tx.Exec(sqlDropRun, w.Key); err != nil {
 		return err
 	}
-	_, err := tx.Exec(sqlCountOut, w.Scope)
+	_, err := tx.Exec(sqlCountOut, 1, 1, w.Scope)
 	return err
 }
 

@@ -272,19 +272,6 @@ func sundryScript() script {
 				},
 			},
 			{
-				name: "replace the live runs of a scope",
-				do: func(ctx context.Context, s *session) error {
-					return otherLive(s).ReplaceRecords(ctx, []live.RunRecord{
-						{Snapshot: live.RunSnapshot{ID: "a", SessionID: "s", Status: live.Created, Prompt: "p"}},
-						{Snapshot: live.RunSnapshot{ID: "b", SessionID: "s", Status: live.Created, Prompt: "p"}},
-					})
-				},
-				look: func(ctx context.Context, s *session) (trace, error) {
-					list, err := otherLive(s).List(ctx)
-					return parts(len(list), 2), err
-				},
-			},
-			{
 				name: "save a document",
 				do: func(ctx context.Context, s *session) error {
 					return paused(s).SaveDocument(ctx, "document", document())
@@ -330,5 +317,3 @@ func sundryScript() script {
 		},
 	}
 }
-
-func otherLive(s *session) *live.Store { return live.NewStore(s.db, live.Options{Scope: "others"}) }

@@ -107,7 +107,7 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row
 		}
 		batch = 0 // the first event has it for all
 	}
-	if _, err := row.Trim(tx, trimmed+int64(len(b.Events)), s.caps.full); err != nil {
+	if _, err := row.Trim(tx, live.FullShare().Events+int64(len(b.Events)), s.caps.full); err != nil {
 		return nil, a, err
 	}
 	a.Status = RunStatus(row.Status)

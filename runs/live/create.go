@@ -27,13 +27,13 @@ const (
 
 // create adds a run; one of that id that is here goes.
 func (s *Store) create(ctx context.Context, id, sessionID, prompt string) (run RunSnapshot, err error) {
-	if err := s.shrink(ctx, opCreate, id); err != nil {
-		return RunSnapshot{}, err
-	}
 	err = s.db.Write(ctx, opCreate, func(tx *db.Tx) error {
 		run, err = s.CreateRunWithIDTx(tx, id, sessionID, prompt)
 		return err
 	})
+	if err == nil {
+		_ = s.dropLeft(ctx) // an error would say that the run is not there
+	}
 	return run, err
 }
 
@@ -42,8 +42,7 @@ func (s *Store) CreateRunTx(tx *db.Tx, sessionID, prompt string) (RunSnapshot, e
 	return s.CreateRunWithIDTx(tx, newID(), sessionID, prompt)
 }
 
-// CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's. A run of that id goes whole in it, however many
-// events it has.
+// CreateRunWithIDTx is CreateRunWithID inside a transaction of the caller's.
 func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run RunSnapshot, err error) {
 	err = s.inside(tx, opCreate, id, func(scope int64) error {
 		if run, err = newRun(tx, id, sessionID, prompt); err != nil {
@@ -51,12 +50,13 @@ func (s *Store) CreateRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (run 
 		}
 		there, found, err := live.FindRow(&tx.Rx, scope, id)
 		if err == nil && found {
-			err = there.Remove(tx)
+			share := live.FullShare()
+			err = there.Leave(tx, &share)
 		}
 		if err != nil {
 			return err
 		}
-		return s.add(tx, scope, &RunRecord{Snapshot: run})
+		return s.add(tx, scope, run)
 	})
 	return run, err
 }
@@ -71,7 +71,7 @@ func (s *Store) ReserveRunWithIDTx(tx *db.Tx, id, sessionID, prompt string) (r R
 		if r.Snapshot, err = newRun(tx, id, sessionID, prompt); err != nil {
 			return err
 		}
-		return s.add(tx, scope, &RunRecord{Snapshot: r.Snapshot})
+		return s.add(tx, scope, r.Snapshot)
 	})
 	if err != nil {
 		return Reservation{}, err
@@ -102,21 +102,12 @@ func newRun(tx *db.Tx, id, sessionID, prompt string) (RunSnapshot, error) {
 // nowMillis is the transaction's time in Unix milliseconds; 0 before 1970.
 func nowMillis(rx *db.Rx) uint64 { return uint64(max(0, rx.Now().UnixMilli())) }
 
-// add writes a run that is not there, with its events, and holds the caps.
-func (s *Store) add(tx *db.Tx, scope int64, r *RunRecord) error {
+// add writes a run that is not there, and holds the cap on runs.
+func (s *Store) add(tx *db.Tx, scope int64, run RunSnapshot) error {
 	if s.caps.runs.set && s.caps.runs.limit == 0 {
 		return nil // it would go at once
 	}
-	stored := r.stored()
-	row, err := live.AddRun(tx, scope, &stored)
-	if err != nil {
-		return err
-	}
-	gone, err := row.Trim(tx, trimmed, s.caps.full)
-	if err == nil && gone > 0 {
-		err = row.Move(tx)
-	}
-	if err != nil || !s.caps.runs.set {
+	if _, err := live.AddRun(tx, scope, &live.Record{Snapshot: run.stored()}); err != nil || !s.caps.runs.set {
 		return err
 	}
 	return s.dropOldest(tx, scope)

@@ -14,7 +14,7 @@ import (
 	"selvedge/runs/live"
 )
 
-var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram}
+var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram, "replace": replaceProgram}
 
 // holdProgram begins and holds the runs whose ids it reads.
 func holdProgram(args []string) error {

@@ -11,9 +11,13 @@ import (
 // and by the bytes of their events in the scope. Runs that somebody holds stay, and those that are pinned. It works in short
 // transactions, and what it removed before an error stays removed; run again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
-	return db.Prune(ctx, s.db, db.Pruning{
-		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded, Share: trimmed,
+	done, err := db.Prune(ctx, s.db, db.Pruning{
+		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded, Share: live.FullShare().Events,
 	}, policy)
+	if err == nil && !policy.DryRun {
+		err = s.dropLeft(ctx)
+	}
+	return done, err
 }
 
 func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
@@ -26,7 +30,7 @@ func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.End
 	return list, err
 }
 
-// removeEnded removes a run, or where it is long its oldest events. One that has gone on meanwhile, or is held, stays.
+// removeEnded removes a run. One that has gone on meanwhile, or is held, stays.
 func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error) {
 	row, found, err := live.RowByKey(&tx.Rx, run.Key)
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
@@ -35,9 +39,8 @@ func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error
 	if has, err := held(&tx.Rx, row.Scope, row.Key); err != nil || has {
 		return db.Stays, 0, err
 	}
-	left, err := remove(tx, row, share)
-	if left < 0 {
-		return db.Partly, share, err
-	}
-	return db.Went, share - left, err
+	left := live.FullShare()
+	left.Events = share
+	err = row.Leave(tx, &left)
+	return db.Went, share - left.Events, err
 }

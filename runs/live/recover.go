@@ -16,7 +16,8 @@ const holderGone = "the process that held the run is gone"
 // by any process and handle: what somebody holds, this process too, is spared, and so are runs that wait at a checkpoint or have
 // ended, and those that nobody ever held: only Begin and Resume make a run somebody's.
 //
-// It works in short transactions; what it failed before an error stays failed.
+// It works in short transactions; what it failed before an error stays failed. What a dead process left half removed, or half
+// written, which nobody sees, goes too.
 func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 	for behind, more := int64(0), true; more; {
 		var keys []int64
@@ -45,7 +46,7 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 		}
 		recovered += n
 	}
-	return recovered, nil
+	return recovered, s.dropLeft(ctx)
 }
 
 // recovering is how many runs one transaction judges.

@@ -10,23 +10,15 @@ import (
 
 const opDelete = "delete live run"
 
-// Delete takes a run away, with all that belongs to it. One with more than 4,000 events goes in several transactions, so that
-// none holds the writer for long: its oldest events first. db.ErrNotFound: there is no such run. db.ErrConflict: somebody holds it.
+// Delete takes a run away, with all that belongs to it. db.ErrNotFound: there is no such run. db.ErrConflict: somebody holds it.
+// Nil says that the run is gone: events that could not be dropped any more, because ctx ended or the disk failed, nobody sees, and
+// the next removal drops them.
 func (s *Store) Delete(ctx context.Context, runID string) error {
-	err := s.db.Read(ctx, opDelete, func(rx *db.Rx) error {
-		row, _, err := s.placeIn(rx, runID, "")
-		if err == nil {
-			err = free(rx, row)
-		}
-		return err
-	})
+	err := s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
 	if err == nil {
-		err = s.shrink(ctx, opDelete, runID)
+		_ = s.dropLeft(ctx) // an error would say that the run is there
 	}
-	if err != nil {
-		return named(opDelete, runID, err)
-	}
-	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
+	return err
 }
 
 // free reports, as db.ErrConflict, that somebody holds a run.
@@ -38,7 +30,8 @@ func free(rx *db.Rx, row *live.Row) error {
 	return err
 }
 
-// DeleteTx is Delete inside a transaction of the caller's, which is as long as the run is.
+// DeleteTx is Delete inside a transaction of the caller's. Of a run with many events, nobody sees them once it is committed, and
+// the next removal drops them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	return s.inside(tx, opDelete, runID, func(scope int64) error {
 		row, found, err := live.FindRow(&tx.Rx, scope, runID)
@@ -51,69 +44,48 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 		if err := free(&tx.Rx, row); err != nil {
 			return err
 		}
-		return row.Remove(tx)
+		share := live.FullShare()
+		return row.Leave(tx, &share)
 	})
 }
 
-// What one transaction takes out for a cap or a policy, so that it keeps the writer for less than 50 ms.
-const (
-	trimmed     = 4000 // events
-	removedRuns = 200  // runs, beside their events
-)
+// removedRuns is what one transaction takes out for a cap, so that it keeps the writer for less than 50 ms.
+const removedRuns = 200
 
-// dropOldest holds the cap on runs: those added first go first. What is left to do when a transaction has taken its share
-// of events out is left to the next.
+// dropOldest holds the cap on runs: those added first go first.
 func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 	counts, err := live.CountsOf(&tx.Rx, scope)
 	if err != nil {
 		return err
 	}
-	share := int64(trimmed)
-	for over := min(s.caps.runs.over(counts.Runs), removedRuns); over > 0 && share > 0; over-- {
+	share := live.FullShare()
+	for over := min(s.caps.runs.over(counts.Runs), removedRuns); over > 0; over-- {
 		row, found, err := live.OldestRun(tx, scope, counts)
+		if err == nil && found {
+			err = row.Leave(tx, &share)
+		}
 		if err != nil || !found {
 			return err
 		}
-		left, err := remove(tx, row, share)
-		if err != nil {
-			return err
-		}
-		share = left - 1
 		counts.Oldest = row.Key
 	}
 	return nil
 }
 
-// remove takes a run out, or where it has more events than the share the oldest of them. left is what the share has left;
-// it is negative where the run is still there.
-func remove(tx *db.Tx, row *live.Row, share int64) (left int64, err error) {
-	if row.KeptEvents <= share {
-		return share - row.KeptEvents, row.Remove(tx)
-	}
-	if _, err := row.Trim(tx, share, func(int64, int64) bool { return true }); err != nil {
-		return 0, err
-	}
-	return -1, row.Move(tx)
-}
-
-// shrink takes events out of a run that is about to be removed, a share in each transaction, until it is small enough to go
-// in one.
-func (s *Store) shrink(ctx context.Context, why, runID string) error {
-	for more := true; more; {
-		err := s.read(ctx, why, runID, func(rx *db.Rx, scope int64) error {
-			row, found, err := live.FindRow(rx, scope, runID)
-			more = found && row.KeptEvents > trimmed
+// dropLeft removes the events that are left of runs that are gone, in short transactions, those that somebody else left too.
+func (s *Store) dropLeft(ctx context.Context) error {
+	for last, more := int64(0), true; more; {
+		any := false
+		err := s.db.Read(ctx, opDelete, func(rx *db.Rx) (err error) {
+			any, err = live.Left(rx, last)
 			return err
 		})
-		if err != nil || !more {
+		if err != nil || !any {
 			return err
 		}
-		err = s.write(ctx, why, runID, func(tx *db.Tx, scope int64) error {
-			row, found, err := live.FindRow(&tx.Rx, scope, runID)
-			if err != nil || !found || row.KeptEvents <= trimmed {
-				return err
-			}
-			_, err = remove(tx, row, trimmed)
+		behind := last
+		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) (err error) {
+			last, more, err = live.DropLeft(tx, behind)
 			return err
 		})
 		if err != nil {

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"selvedge/db"
 	"selvedge/internal/live"
@@ -206,37 +205,23 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 	return page, nil
 }
 
-// ReplaceRecords replaces all runs of the scope, those that are running too, in one transaction; no records clear it. Of
-// records with one id the last wins, with its events. A run's count becomes what the next event's sequence has to be: the
-// largest of the count it names, its last sequence and 1, and the number of its events. Caps hold: runs that were created
-// first go first. The one transaction is as long as what goes and comes: about 60 µs a run and 6 µs an event
-// (docs/decisions/0016).
+// ReplaceRecords replaces all runs of the scope, those that are running too; no records clear it. Of records with one id the last
+// wins, with its events. A run's count becomes what the next event's sequence has to be: the largest of the count it names, its
+// last sequence and 1, and the number of its events. Caps hold: runs that were created first go first.
+//
+// Who reads sees all of the old runs or all of the new ones: it is one transaction, but for events where they are many. Those are
+// written before, and those of the old runs removed after, in short transactions, and nobody sees them meanwhile. So it holds
+// the writer for some 60 µs a run, however many events these have (docs/decisions/0016). An error means that all is as it
+// was.
 //
 // db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not UTF-8, an event was not
 // made by NewEvent.
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
-	const why = "replace live records"
 	for i := range records {
 		stored := records[i].stored()
 		if err := stored.Check(); err != nil {
-			return &db.Error{Op: why, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
+			return &db.Error{Op: opReplace, Entity: "live run", ID: records[i].Snapshot.ID, Err: err}
 		}
 	}
-	list := s.caps.kept(lastOfEach(records))
-	return s.db.Write(ctx, why, func(tx *db.Tx) error {
-		scope, err := tx.Scope(s.scope)
-		if err != nil {
-			return err
-		}
-		same, err := s.keepSame(tx, scope, list)
-		if err != nil {
-			return err
-		}
-		for _, r := range list[same:] {
-			if err := s.add(tx, scope, r); err != nil {
-				return fmt.Errorf("live run %q: %w", r.Snapshot.ID, err)
-			}
-		}
-		return nil
-	})
+	return s.replace(ctx, s.caps.kept(lastOfEach(records)))
 }

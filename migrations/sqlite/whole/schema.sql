@@ -405,10 +405,6 @@ CREATE TABLE live_imports (
 
 CREATE INDEX live_imports_by_file ON live_imports (source, path, position);
 
-CREATE TRIGGER live_runs_delete_events AFTER DELETE ON live_runs BEGIN
-    DELETE FROM live_events WHERE id >= OLD.key << 32 AND id < (OLD.key + 1) << 32;
-END;
-
 CREATE TABLE leases (
     epoch            INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, -- grows with every reservation in this file, never given twice; what the holder's writes must carry
     scope            INTEGER NOT NULL REFERENCES scopes (id),    -- the scope that the name belongs to
@@ -664,6 +660,18 @@ CREATE TABLE import_settings (
     checksum INTEGER           -- CRC-32C of the columns before it; NULL: changed by hand
 ) STRICT;
 
+CREATE TABLE live_leavings (
+    run      INTEGER NOT NULL PRIMARY KEY,  -- number of a live run that is not there, and of which events may be
+    owner_id INTEGER REFERENCES owners (id) -- the process that writes them, to add the run when it has; once that is dead they go. NULL: they go
+) STRICT;
+
+CREATE INDEX live_leavings_by_owner ON live_leavings (owner_id) WHERE owner_id IS NOT NULL;
+
+CREATE TRIGGER live_runs_delete_events AFTER DELETE ON live_runs
+WHEN NOT EXISTS (SELECT 1 FROM live_leavings WHERE run = OLD.key) BEGIN
+    DELETE FROM live_events WHERE id >= OLD.key << 32 AND id < (OLD.key + 1) << 32;
+END;
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -682,5 +690,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (15, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (16, 15, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (17, 16, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (18, 17, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (19, 18, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);

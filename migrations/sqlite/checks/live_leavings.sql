@@ -1,0 +1,3 @@
+SELECT 'live run ' || key || ' is there, and its events are to go'
+FROM live_runs
+WHERE key IN (SELECT run FROM live_leavings)
