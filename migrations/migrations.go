@@ -54,6 +54,7 @@ var Steps = []Step{
 	{Version: 16, MinReader: 1, MinWriter: 16, Removes: []string{"run_limits"}},
 	{Version: 17, MinReader: 1, MinWriter: 16},
 	{Version: 18, MinReader: 1, MinWriter: 18},
+	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},
 }
 
 // ViewsBefore8 are the views of programs with a schema version below 8, which did not write down what they had made.

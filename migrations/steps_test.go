@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,4 +47,12 @@ func scripts(t *testing.T, dir string) (names []string) {
 		names = append(names, filepath.Base(name))
 	}
 	return names
+}
+
+// A store that comes later must not find that a table has to be made anew for its name.
+func TestNoTableListsTheStores(t *testing.T) {
+	lists := regexp.MustCompile(`(?i)\w+ +IN \([^)]*'(runs|agents|checkpoints|workers|live)'[^)]*\)`)
+	if found := lists.FindAllString(migrations.Whole(), -1); len(found) > 0 {
+		t.Errorf("the schema has %q", found)
+	}
 }

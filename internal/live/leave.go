@@ -15,6 +15,7 @@ const (
 	eventsAtOnce  = 4000
 	bytesAtOnce   = 4 << 20
 	writtenAtOnce = eventsAtOnce / 8 // a write takes longer than a removal
+	droppedAtOnce = eventsAtOnce / 4
 	eventsOfARun  = 10
 )
 
@@ -94,7 +95,7 @@ func Left(rx *db.Rx, behind int64) (bool, error) {
 // DropLeft removes events that were left, of runs with keys behind one, as many as a transaction may. It returns the key to go on
 // behind; more is false at the end. What a process that lives is writing stays.
 func DropLeft(tx *db.Tx, behind int64) (last int64, more bool, err error) {
-	for share := FullShare(); share.Events > 0 && share.Bytes > 0; {
+	for share := (Share{droppedAtOnce, bytesAtOnce}); share.Events > 0 && share.Bytes > 0; {
 		var left struct {
 			Run   int64  `db:"run"`
 			Owner *int64 `db:"owner_id"`

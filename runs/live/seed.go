@@ -211,7 +211,7 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 //
 // Who reads sees all of the old runs or all of the new ones: it is one transaction, but for events where they are many. Those are
 // written before, and those of the old runs removed after, in short transactions, and nobody sees them meanwhile. So it holds
-// the writer for some 60 µs a run, however many events these have (docs/decisions/0016). An error means that all is as it
+// the writer for some 40 µs a run, however many events these have (docs/decisions/0016). An error means that all is as it
 // was.
 //
 // db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not UTF-8, an event was not

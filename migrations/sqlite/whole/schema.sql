@@ -123,16 +123,6 @@ WHEN OLD.started_at IS NOT NULL AND OLD.status IN ('completed', 'incomplete') BE
     UPDATE run_agents SET ended = ended - 1 WHERE scope = OLD.scope AND agent_id = OLD.agent_id;
 END;
 
-CREATE TABLE import_sources (
-    id       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,      -- number of the tree
-    scope    INTEGER NOT NULL REFERENCES scopes (id),         -- the scope that the tree was brought into
-    kind     TEXT    NOT NULL CHECK (kind IN ('runs', 'agents', 'checkpoints', 'workers', 'live')), -- which old program wrote the tree
-    root     BLOB    NOT NULL CHECK (length(root) > 0),       -- absolute path of the folder, links resolved, in the bytes of the file system
-    first_at INTEGER NOT NULL,                                -- Unix nanoseconds when its first import began
-    last_at  INTEGER, checksum INTEGER,                                         -- Unix nanoseconds when an import of it last came to its end; NULL: none did
-    UNIQUE (scope, kind, root)
-) STRICT;
-
 CREATE TABLE import_files (
     source        INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
     path          BLOB    NOT NULL CHECK (length(path) > 0),  -- path below the root, parts divided by '/', in the bytes of the file system
@@ -599,31 +589,6 @@ CREATE TABLE imports (
 
 CREATE INDEX imports_by_source ON imports (source, id);
 
-CREATE TABLE import_conflicts (
-    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,                        -- number of the conflict
-    scope      INTEGER NOT NULL REFERENCES scopes (id),                           -- the scope of the tree
-    kind       TEXT    NOT NULL CHECK (kind IN ('agents', 'checkpoints')),        -- the kind of the tree
-    entity_id  TEXT    NOT NULL,                                                  -- the agent, or the run that paused
-    source     INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
-    path       BLOB    NOT NULL CHECK (length(path) > 0),                         -- its file, or one of them, below the tree's root, in the bytes of the file system
-    import     INTEGER NOT NULL REFERENCES imports (id) ON DELETE CASCADE,        -- the import that found it first
-    reason     TEXT    NOT NULL,                                                  -- what the old program did, for people
-    found_at   INTEGER NOT NULL,                                                  -- Unix nanoseconds
-    decided_at INTEGER,                                                           -- Unix nanoseconds; NULL: not decided
-    taken      TEXT CHECK (taken IN ('old', 'ours')),                              -- whose was taken; NULL: not decided
-    pid        INTEGER,                                                           -- process that decided; NULL: not decided
-    user       TEXT,                                                              -- name or number of the user whose process it was; NULL: not decided
-    program    TEXT,                                                              -- name and version of the program; NULL: not decided
-    checksum   INTEGER,                                                           -- CRC-32C of the columns before it but id; NULL: changed by hand
-    CHECK ((decided_at IS NULL) = (taken IS NULL) AND (taken IS NULL) = (pid IS NULL) AND (pid IS NULL) = (user IS NULL) AND (user IS NULL) = (program IS NULL))
-) STRICT;
-
-CREATE UNIQUE INDEX import_conflicts_open ON import_conflicts (scope, kind, entity_id, source) WHERE decided_at IS NULL;
-
-CREATE INDEX import_conflicts_by_source ON import_conflicts (source, id);
-
-CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
-
 CREATE TABLE retention (
     scope     INTEGER NOT NULL REFERENCES scopes (id),       -- the scope whose things are meant
     store     TEXT    NOT NULL CHECK (store <> ''),          -- the store that keeps them: runs, live, agents (those that were put aside), checkpoints (the claims that are over) or workers
@@ -672,6 +637,42 @@ WHEN NOT EXISTS (SELECT 1 FROM live_leavings WHERE run = OLD.key) BEGIN
     DELETE FROM live_events WHERE id >= OLD.key << 32 AND id < (OLD.key + 1) << 32;
 END;
 
+CREATE TABLE import_sources (
+    id       INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,      -- number of the tree
+    scope    INTEGER NOT NULL REFERENCES scopes (id),         -- the scope that the tree was brought into
+    kind     TEXT    NOT NULL CHECK (kind <> ''), -- which old program wrote the tree: runs, agents, checkpoints, workers or live
+    root     BLOB    NOT NULL CHECK (length(root) > 0),       -- absolute path of the folder, links resolved, in the bytes of the file system
+    first_at INTEGER NOT NULL,                                -- Unix nanoseconds when its first import began
+    last_at  INTEGER,                                         -- Unix nanoseconds when an import of it last came to its end; NULL: none did
+    checksum INTEGER,                                         -- CRC-32C of the columns before it but id; NULL: not written to since there are checksums
+    UNIQUE (scope, kind, root)
+) STRICT;
+
+CREATE TABLE import_conflicts (
+    id         INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,                        -- number of the conflict
+    scope      INTEGER NOT NULL REFERENCES scopes (id),                           -- the scope of the tree
+    kind       TEXT    NOT NULL CHECK (kind <> ''),                                -- the kind of the tree: agents or checkpoints
+    entity_id  TEXT    NOT NULL,                                                  -- the agent, or the run that paused
+    source     INTEGER NOT NULL REFERENCES import_sources (id) ON DELETE CASCADE, -- the tree
+    path       BLOB    NOT NULL CHECK (length(path) > 0),                         -- its file, or one of them, below the tree's root, in the bytes of the file system
+    import     INTEGER NOT NULL REFERENCES imports (id) ON DELETE CASCADE,        -- the import that found it first
+    reason     TEXT    NOT NULL,                                                  -- what the old program did, for people
+    found_at   INTEGER NOT NULL,                                                  -- Unix nanoseconds
+    decided_at INTEGER,                                                           -- Unix nanoseconds; NULL: not decided
+    taken      TEXT CHECK (taken IN ('old', 'ours')),                              -- whose was taken; NULL: not decided
+    pid        INTEGER,                                                           -- process that decided; NULL: not decided
+    user       TEXT,                                                              -- name or number of the user whose process it was; NULL: not decided
+    program    TEXT,                                                              -- name and version of the program; NULL: not decided
+    checksum   INTEGER,                                                           -- CRC-32C of the columns before it but id; NULL: changed by hand
+    CHECK ((decided_at IS NULL) = (taken IS NULL) AND (taken IS NULL) = (pid IS NULL) AND (pid IS NULL) = (user IS NULL) AND (user IS NULL) = (program IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX import_conflicts_open ON import_conflicts (scope, kind, entity_id, source) WHERE decided_at IS NULL;
+
+CREATE INDEX import_conflicts_by_source ON import_conflicts (source, id);
+
+CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -691,5 +692,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (16, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (17, 16, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (18, 17, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (19, 18, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (20, 19, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);
