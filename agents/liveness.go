@@ -82,9 +82,10 @@ func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
 	return Dead, nil
 }
 
-// reused reports whether the pid of a detached lease's entry belongs to another process than when the lease was made.
+// reused reports whether the pid of a detached lease's entry, which has one, belongs to another process than when the lease was
+// made.
 func reused(w *registry.Row) bool {
-	if w.LeasePIDBorn == nil || w.PID == nil {
+	if w.LeasePIDBorn == nil {
 		return false
 	}
 	born := processBorn(*w.PID)

@@ -49,6 +49,44 @@ func TestReapingManyLetsOtherWritersIn(t *testing.T) {
 	}
 }
 
+func TestAReapingThatIsRunAgainCountsEachOnce(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	r := agents.NewRegistry(d, agents.Options{})
+	dead := mixed(t, r, 5)
+	dbtest.Again(t, d, func() {
+		if n, err := r.ReapDead(ctx); n != dead || err != nil {
+			t.Errorf("reaped %d of %d, %v", n, dead, err)
+		}
+	})
+}
+
+// What was ended, or taken under its id by one who lives, since the look stays as it is.
+func TestReapingJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
+	var r *agents.Registry
+	looking := false
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Write || !looking {
+			return
+		}
+		looking = false
+		alive := entry("agent-00", agents.Active)
+		alive.PID = p(uint32(os.Getpid()))
+		save(t, r, alive)
+		if err := r.Delete(ctx, "agent-02"); err != nil {
+			t.Error(err)
+		}
+		if err := r.UpdateStatus(ctx, "agent-04", agents.Complete); err != nil {
+			t.Error(err)
+		}
+	}})
+	r = agents.NewRegistry(d, agents.Options{})
+	mixed(t, r, 7)
+	looking = true
+	if n, err := r.ReapDead(ctx); n != 1 || err != nil {
+		t.Errorf("reaped %d, and only agent-06 is dead still: %v", n, err)
+	}
+}
+
 func TestReapingAThreadGoesThroughAllItsPages(t *testing.T) {
 	agents.InSmallTurns(t)
 	r := newRegistry(t)

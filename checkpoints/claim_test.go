@@ -233,6 +233,33 @@ func TestAClaimThatWasMadeSinceRecoveryLookedStays(t *testing.T) {
 	check(t, next.Renew(ctx))
 }
 
+func TestARecoveryThatIsRunAgainCountsEachOnce(t *testing.T) {
+	store, d, boot := claimsUnder(t, minute)
+	for _, id := range []string{"a", "b", "c"} {
+		save(t, store, id)
+		mustClaim(t, store, id)
+	}
+	boot.Since += time.Minute
+	dbtest.Again(t, d, func() {
+		if n, err := store.Recover(ctx); n != 3 || err != nil {
+			t.Errorf("recovered %d, %v", n, err)
+		}
+	})
+}
+
+func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
+	store, _, boot := claimsUnder(t, minute)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	boot.Since += time.Minute
+	kept, stop := claim.Keep(t.Context())
+	defer stop()
+	<-kept.Done()
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), `"r"`) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
 func TestAnImportedClaimIsNobodysToTakeUp(t *testing.T) {
 	store, d, _ := claimsUnder(t, minute)
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {

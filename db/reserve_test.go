@@ -567,6 +567,18 @@ func TestKeepRenewsUntilTheLeaseIsLost(t *testing.T) {
 	}
 }
 
+func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
+	c := newClocks()
+	l := reserve(t, c.open(t), "80", minutes(1, false))
+	c.pass(time.Minute)
+	kept, stop := l.Keep(t.Context())
+	defer stop()
+	<-kept.Done()
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), `port "80"`) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
 func TestKeepGivesUpWhenItCanNotRenewInTime(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: 100 * time.Millisecond}})

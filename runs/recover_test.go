@@ -124,6 +124,14 @@ func TestAdoptionPassesBy(t *testing.T) {
 	}
 }
 
+func TestAnAdoptionThatIsRunAgainCountsEachOnce(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	for i := range 3 {
+		must(t, s.WriteStarted(t.Context(), started(fmt.Sprint(i), "a", start)))
+	}
+	dbtest.Again(t, d, func() { adopt(t, s, 3) })
+}
+
 func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 	var s *runs.Store
 	looking := false

@@ -40,7 +40,7 @@ func OpenAt(t testing.TB, path string, options db.Options) *db.DB {
 	return d
 }
 
-// Check fails the test if the file at path is not whole. A path where nothing is, is.
+// Check fails the test if the file at path is not whole. Where there is no file, none is broken.
 func Check(t testing.TB, path string) {
 	t.Helper()
 	there, err := db.Exists(path)
