@@ -22,7 +22,7 @@ func spelled(f agents.Followed) string {
 	case f.What == db.StatusChanged:
 		return f.Of + " is " + f.Status
 	case f.Item.Leased:
-		return f.Of + " leased, " + string(f.Item.Entry.Status)
+		return fmt.Sprintf("%s leased as %d, %s", f.Of, f.Item.Epoch, f.Item.Entry.Status)
 	case f.Item.Epoch > 0:
 		return f.Of + " reserved, " + string(f.Item.Entry.Status)
 	}
@@ -74,7 +74,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := listen(t, r.Follow(ctx, "a", ""))
-		l.hears("a leased, active")
+		l.hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
 		for _, step := range []func() error{
 			func() error { return lease.Heartbeat(ctx) }, // not told
 			func() error { _, err := lease.Update(ctx, func(e *agents.Entry) { e.Model = p("m") }); return err },
@@ -83,7 +83,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.hears("a leased, active")
+		l.hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
 		begun := l.cursor
 		if err := lease.Release(ctx, agents.Complete); err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestAFollowerHearsOfAnotherProcessesAgents(t *testing.T) {
 	if got := r.tell(0, "lease agent-one main"); got != "won agent-one" {
 		t.Fatal(got)
 	}
-	l.hears("agent-one leased, active")
+	l.hears("agent-one leased as 1, active")
 	r.all[0].Kill()
 	if n, err := here.Recover(ctx); n != 1 || err != nil {
 		t.Fatal(n, err)

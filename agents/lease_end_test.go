@@ -247,6 +247,18 @@ func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
 	}
 }
 
+func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
+	f := newFixture(t)
+	l := f.lease(t, "main", agents.LeaseOptions{TTL: time.Minute})
+	f.boot.Since += time.Minute
+	kept, stop := l.Keep(t.Context())
+	defer stop()
+	<-kept.Done()
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), l.SessionID()) {
+		t.Errorf("the cause is %v", err)
+	}
+}
+
 func TestHoldGivesTheCallersErrorBackAsItWas(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)

@@ -342,6 +342,25 @@ func TestCursorsBelongToOneList(t *testing.T) {
 	}
 }
 
+func TestACursorOfNoPlaceIsNone(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		for _, at := range []db.Place{{Key: 0, Seen: 1}, {Key: -1, Seen: 1}, {Key: 1, Seen: -1}} {
+			if _, err := ringing.ReadCursor(rx, ringing.Cursor(rx, at)); !errors.Is(err, db.ErrInvalid) {
+				t.Errorf("%+v gave %v", at, err)
+			}
+		}
+		begin := db.Place{Key: 1, Status: "new"}
+		if at, err := ringing.ReadCursor(rx, ringing.Cursor(rx, begin)); at != begin || err != nil {
+			t.Errorf("%+v became %+v, %v", begin, at, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 	weights := []int{1, 1, db.MaxPageBytes * 3, 1, 1}
 	read := 0
@@ -369,9 +388,15 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 			t.Errorf("a page of %d is %+v after %d items: %v", c.limit, page, read, err)
 		}
 	}
-	weights = weights[2:]
+	weights[1] = db.MaxPageBytes - 1 // with the first they fill it
 	room, _ := db.At{}.Room()
 	page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+	if err != nil || !slices.Equal(page.Items, []int{0, 1}) || page.Next != "1" {
+		t.Errorf("two that fill a page gave %+v: %v", page, err)
+	}
+	weights = weights[2:]
+	room, _ = db.At{}.Room()
+	page, err = db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
 	if err != nil || !slices.Equal(page.Items, []int{0}) || page.Next != "0" {
 		t.Errorf("an item that fills a page alone gave %+v: %v", page, err)
 	}

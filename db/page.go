@@ -13,7 +13,7 @@ const (
 	DefaultLimit = 50
 	// MaxLimit is the largest limit of a page.
 	MaxLimit = 1000
-	// MaxPageBytes is where a page ends that has not reached its limit: it holds fewer bytes, or one item.
+	// MaxPageBytes is where a page ends that has not reached its limit: it holds no more bytes, or one item.
 	MaxPageBytes = 1 << 20
 )
 

@@ -201,3 +201,34 @@ func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestARunThatPassesNoMoreIsFollowedOn(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+	must(t, s.WriteStarted(t.Context(), started("never passed", "a", start)))
+	must(t, s.WriteEnded(t.Context(), ended("never passed", "a", runs.OutcomeDone, start)))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	all := s.FollowAll(ctx, runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}})
+	must(t, s.AppendTurns(t.Context(), "a", "never passed", []runs.Turn{turn(0, "not told")}))
+	must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeDone, start)))
+	var got []string
+	for f, err := range all {
+		must(t, err)
+		if f.Of.RunID != "r" {
+			t.Errorf("it was told of %v", f.Of)
+		}
+		if f.What == db.StatusChanged {
+			if got = append(got, f.Status); f.Status == string(runs.StatusCompleted) {
+				must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(0, "behind the end")}))
+			}
+			continue
+		}
+		if got = append(got, f.Item.Record.RecordKind()); got[len(got)-1] == "turn" {
+			break
+		}
+	}
+	if want := []string{"ended", string(runs.StatusCompleted), "turn"}; !slices.Equal(got, want) {
+		t.Errorf("it was told %q", got)
+	}
+}

@@ -124,12 +124,8 @@ func (r *Runtime) placeIn(rx *db.Rx, op, cursor string) (row *workers.RuntimeRow
 		return nil, at, errRemoved()
 	}
 	row, found, err := workers.RuntimeByKey(rx, r.key)
-	switch {
-	case err != nil || found:
-	case cursor == "":
+	if err == nil && !found && cursor == "" { // behind a cursor it is who reads on that finds nothing
 		err = r.gone(op)
-	default:
-		err = errRemoved()
 	}
 	return row, at, err
 }

@@ -460,6 +460,70 @@ func TestAMissingRunIsNotFound(t *testing.T) {
 	}
 }
 
+func TestARunThatIsHeldKeepsAllItsEvents(t *testing.T) {
+	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), live.Options{})
+	held, err := store.Begin(t.Context(), live.Start{ID: "r", SessionID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const events = 4_001 // more than go in one transaction
+	if _, err := held.Append(t.Context(), slices.Repeat([]live.Event{live.TextDelta("x")}, events)...); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), "r"); !errors.Is(err, db.ErrConflict) {
+		t.Errorf("it was deleted: %v", err)
+	}
+	page, err := store.EventsPage(t.Context(), "r", db.At{Limit: 1})
+	if err != nil || len(page.Items) != 1 || page.Items[0].What != db.Written {
+		t.Errorf("it begins with %+v, %v", page.Items, err)
+	}
+}
+
+func TestADeletionTakesAsManyTransactionsAsItMust(t *testing.T) {
+	for events, want := range map[int]int{1: 1, 4_000: 1, 4_001: 2, 8_001: 3} {
+		writes := 0
+		store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+			if o.Write && o.Why == "delete live run" {
+				writes++
+			}
+		}}), live.Options{})
+		run := create(t, store, "p")
+		if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), run.ID); err != nil {
+			t.Fatal(err)
+		}
+		if writes != want {
+			t.Errorf("%d events went in %d transactions, not %d", events, writes, want)
+		}
+	}
+}
+
+func TestARunThatGoesWhileItIsDeletedIsNotFound(t *testing.T) {
+	var store *live.Store
+	looking := false
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
+		if looking && !o.Write {
+			looking = false
+			if err := store.ReplaceRecords(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	store = live.NewStore(d, live.Options{})
+	for _, events := range []int{1, 4_001} {
+		run := create(t, store, "p")
+		if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
+			t.Fatal(err)
+		}
+		looking = true
+		if err := store.Delete(t.Context(), run.ID); !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("of %d events: %v", events, err)
+		}
+	}
+}
+
 func TestDeleteTakesEverythingThatBelongsToARun(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})
