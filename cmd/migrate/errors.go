@@ -148,6 +148,9 @@ func (a *app) pasteable(hint string) string {
 	for i := 1; i < len(parts); i++ {
 		word, _, _ := strings.Cut(strings.TrimRight(parts[i], ".,;)"), " ")
 		if slices.Contains(commands, word) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
+			if strings.Contains(parts[i], " --db") { // it is what was typed
+				continue
+			}
 			in := *a
 			if strings.Contains(parts[i], " --scope ") { // it names the scope that it is about
 				in.scope = ""

@@ -49,6 +49,8 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 		defer func() { err = a.fullDisk(err) }()
 		defer a.watchWaits(ctx, d)()
 	}
+	a.file = d
+	defer func() { a.file = nil }()
 	return fn(d)
 }
 
@@ -85,10 +87,13 @@ func (a *app) openFault(err error) error {
 // shellWord quotes a word for a POSIX shell where it needs that.
 func shellWord(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
 	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+	if word != "" && word[0] != '=' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word
+	}
+	if strings.Contains(word, "'") && !strings.ContainsAny(word, "\"$`\\!") {
+		return `"` + word + `"`
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

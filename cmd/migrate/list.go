@@ -106,6 +106,9 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 			return err
 		}
 	}
+	if len(l.grid.rows) == 0 {
+		a.nothingListed(ctx)
+	}
 	if err := a.paged(func() error { return a.printGrid(&l.grid) }); err != nil {
 		return err
 	}
@@ -124,7 +127,10 @@ func (a *app) nextPage(f pageFlags) string {
 		case "db", "scope", "json", "quiet", "wait", "page":
 			return
 		}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
+		if list, ok := flag.Value.(pflag.SliceValue); ok && flag.Value.Type() == "stringSlice" {
+			words = append(words, "--"+flag.Name, strings.Join(list.GetSlice(), ","))
+			return
+		} else if ok {
 			for _, value := range list.GetSlice() {
 				words = append(words, "--"+flag.Name, value)
 			}

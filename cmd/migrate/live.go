@@ -175,12 +175,22 @@ func (a *app) printLive(ctx context.Context, store *live.Store, run live.RunSnap
 		{"last event", millis(run.UpdatedAtMs)},
 		{"events", strconv.FormatUint(run.EventCount, 10)},
 	}
+	var turns, ends tally // an agent_end sums the turn_ends up
 	g := &grid{header: []string{"sequence", "at", "type", "event"}, right: []int{0}}
 	for e, err := range store.EachEvent(ctx, run.ID) {
 		if err != nil {
 			return err
 		}
 		g.add(eventCells(e)...)
+		if u := e.Event.Usage(); e.Event.Type() == "agent_end" {
+			ends = tally{}
+			ends.add(u)
+		} else {
+			turns.add(u)
+		}
+	}
+	if turns.atLeast(ends); turns.counted() {
+		facts = append(facts, [2]string{"used", turns.words()})
 	}
 	return a.printSheet(facts, g)
 }

@@ -44,6 +44,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // execute runs the command of args until it ends, or until it was told to and its grace is over.
 func (a *app) execute(ctx context.Context, args []string) error {
 	root := newRootCommand(a)
+	a.args = args
 	root.SetArgs(commandFirst(root, args))
 	a.json = asksForJSON(args) // until the flags are parsed, and where they can't be
 	done := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,15 @@ connection that can't write. SQL that is - is read from standard input. The view
 Parameters are written :name in the SQL and given by -p name=value. What looks like an integer or a decimal is one, all else
 is text; -p name:TYPE=value says it: text, int, real, blob (in hex) or null. A query sees the file as it was when it began;
 the WAL can't start again from its beginning until the output was read to the end.`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return &fault{
+					kind: kindUsage, hint: "put it in quotes: migrate query " + shellWord(strings.Join(args, " ")),
+					err: fmt.Errorf("the SQL is one word of the shell, and these are %d", len(args)),
+				}
+			}
+			return cobra.ExactArgs(1)(nil, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.limit < 0 || f.timeout < 0 {
 				return usage("--limit and --timeout can't be negative")
@@ -99,7 +108,14 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		to = &jsonEscaper{to: to}
 	}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
-		return queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, to, text, args) }))
+		err := queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, to, text, args) }))
+		if err == nil {
+			return nil
+		}
+		if hint := a.nameHint(ctx, d, text, err); hint != "" {
+			return &fault{kind: kindUsage, hint: hint, err: err}
+		}
+		return err
 	})
 	if err == nil && f.form.kept {
 		err = a.paged(func() error { _, err := a.stdout.Write(kept.Bytes()); return err })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"selvedge/db"
 )
@@ -25,6 +26,8 @@ type app struct {
 	stop    context.CancelCauseFunc
 	running *cobra.Command // nil until a command was recognised
 	given   []string       // its arguments
+	args    []string       // all words of the command line
+	file    *db.DB         // while a command has it open
 	screen  screen         // what stdout is
 
 	path  string
@@ -79,7 +82,9 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		a.running = c
-		return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help", err: err}
+		var unknown *pflag.NotExistError
+		errors.As(err, &unknown)
+		return &fault{kind: kindUsage, hint: a.flagHint(c, unknown), err: err}
 	})
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -256,6 +256,10 @@ func (w *tableRows) end(bool) error {
 			w.grid.right = append(w.grid.right, i)
 		}
 	}
+	if s := w.app.screen; s.terminal && s.width > 0 && w.grid.tooWide(s.width) {
+		_, err := io.WriteString(w.out, w.grid.records(s.width, s.colours))
+		return err
+	}
 	return w.app.drawGrid(w.out, &w.grid)
 }
 

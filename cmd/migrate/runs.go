@@ -236,15 +236,42 @@ func (a *app) printRun(lines iter.Seq2[traces.TraceLine, error], ref runs.RunRef
 			{"turns", strconv.Itoa(s.TurnCount)},
 		}
 	}
+	var why string
+	var turns, modelTurns tally // a trace that has model_turns counts the same in them and in its turns
 	g := &grid{header: []string{"line", "record", "tool", "result", "text"}, right: []int{0}, least: []int{0}}
 	for line, err := range lines {
 		if err != nil {
 			return err
 		}
 		g.add(append([]string{strconv.FormatInt(line.Sequence, 10)}, describeLine(line)...)...)
+		switch r := traces.ReadLine(line.Text).Record.(type) {
+		case traces.Turn:
+			turns.add(usedBy(line.Text))
+		case traces.Unknown:
+			if r.Kind == modelTurn {
+				modelTurns.add(usedBy(r.Raw))
+			}
+		case traces.Ended:
+			why = ""
+			if !r.Termination.Incomplete() {
+				why = r.Termination.Outcome.Summary
+			}
+		}
+	}
+	if modelTurns.counted() {
+		turns = modelTurns
+	}
+	if why != "" {
+		facts = append(facts, [2]string{"summary", why})
+	}
+	if turns.counted() {
+		facts = append(facts, [2]string{"used", turns.words()})
 	}
 	return a.printSheet(facts, g)
 }
+
+// modelTurn is the kind under which later versions record what a model answered.
+const modelTurn = "model_turn"
 
 // textWidth is how much of a prompt or a summary people see.
 const textWidth = 80
@@ -263,6 +290,12 @@ func describeLine(line traces.TraceLine) []string {
 		}
 		return []string{"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status), cut(r.Termination.Outcome.Summary, textWidth)}
 	case traces.Unknown:
+		if used := new(tally); r.Kind == modelTurn {
+			if u := usedBy(r.Raw); u.Counted() {
+				used.add(u)
+				return []string{r.Kind, "", value(cmp.Or(u.ResponseModel, u.RequestModel)), used.words()}
+			}
+		}
 		return []string{r.Kind, "", "", cut(string(r.Raw), textWidth)}
 	}
 	if read.Kind == traces.LineBlank {

@@ -133,6 +133,37 @@ func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []st
 	return out.String(), l.gone
 }
 
+// tooWide reports whether lines are wider than the terminal, however narrow their columns are made.
+func (g *grid) tooWide(width int) bool {
+	l := layout{grid: g, room: width}
+	l.measure(time.Time{})
+	l.fit()
+	return l.over() > 0
+}
+
+// records gives the text of a grid that is too wide for columns: each cell on a line of its own, with the name of its column.
+func (g *grid) records(width int, bold bool) string {
+	names := 0
+	for _, name := range g.header {
+		names = max(names, uniseg.StringWidth(printable(name)))
+	}
+	var out strings.Builder
+	for i, row := range g.rows {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		for column, cell := range row {
+			name := printable(g.header[column])
+			blanks := strings.Repeat(" ", names-uniseg.StringWidth(name)+between)
+			if bold {
+				name = "\x1b[1m" + name + "\x1b[0m"
+			}
+			out.WriteString(strings.TrimRight(name+blanks+narrow(printable(cell), max(textEnd, width-names-between)), " ") + "\n")
+		}
+	}
+	return out.String()
+}
+
 // A layout is a grid as it is drawn once.
 type layout struct {
 	*grid

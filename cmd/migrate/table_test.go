@@ -121,3 +121,16 @@ func TestAHintIsALineToPaste(t *testing.T) {
 		t.Errorf("on the default file: %q", got)
 	}
 }
+
+func TestAGridThatNoTerminalHoldsIsShownACellALine(t *testing.T) {
+	g := grid{header: []string{"scope", "waiting_since_ns", "question"}, whole: true, texts: []int{0, 2}}
+	g.add("", "1795364751474303152", "Ship it?")
+	g.add("b", "7", "a question that is longer than the line")
+	if g.tooWide(60) || !g.tooWide(30) {
+		t.Error("it is wider than 30, and not than 60")
+	}
+	if got, want := g.records(30, false), "scope\nwaiting_since_ns  179536475147…\nquestion          Ship it?\n\n"+
+		"scope             b\nwaiting_since_ns  7\nquestion          a question …\n"; got != want {
+		t.Errorf("it is\n%s", got)
+	}
+}

@@ -82,7 +82,7 @@ func TestTextsCantMoveTheCursor(t *testing.T) {
 
 func TestAWordIsQuotedWhereAShellWouldReadIt(t *testing.T) {
 	for word, want := range map[string]string{
-		"selvedge.db": "selvedge.db", "name:repo-triage": "name:repo-triage", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "-": "-",
+		"selvedge.db": "selvedge.db", "name:repo-triage": "name:repo-triage", "": "''", "a b": "'a b'", "it's": `"it's"`, "it's $x": `'it'\''s $x'`, "--limit=3": "--limit=3", "=x": "'=x'", "$x": "'$x'", "-": "-",
 	} {
 		if got := shellWord(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)

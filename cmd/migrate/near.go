@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"selvedge/db"
+)
+
+// nearest is the name that a mistyped word may have meant; "": none is near.
+func nearest(word string, names []string) (found string) {
+	most := max(1, len(word)/3)
+	for _, name := range names {
+		if n := edits(word, name); n <= most {
+			found, most = name, n-1
+		}
+	}
+	if found != "" {
+		return found
+	}
+	for _, name := range names { // the word is the beginning of one name
+		if len(word) > 2 && strings.HasPrefix(name, word) {
+			if found != "" {
+				return ""
+			}
+			found = name
+		}
+	}
+	return found
+}
+
+// edits counts the characters that were put in, left out or changed, and the neighbours that changed places.
+func edits(a, b string) int {
+	x, y := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := range x {
+		for j := range y {
+			same := 1
+			if x[i] == y[j] {
+				same = 0
+			}
+			rows[i+1][j+1] = min(rows[i][j+1]+1, rows[i+1][j]+1, rows[i][j]+same)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				rows[i+1][j+1] = min(rows[i+1][j+1], rows[i-1][j-1]+1)
+			}
+		}
+	}
+	return rows[len(x)][len(y)]
+}
+
+// retyped is the command line as it was given, with another word in place of one; "": it isn't there. What begins with the
+// word and an equals sign keeps its value.
+func (a *app) retyped(word, other string) string {
+	line := []string{"migrate"}
+	found := false
+	for _, arg := range a.args {
+		if name, value, given := strings.Cut(arg, "="); name == word && !found {
+			arg, found = other, true
+			if given {
+				arg += "=" + value
+			}
+		}
+		line = append(line, shellWord(arg))
+	}
+	if !found {
+		return ""
+	}
+	return strings.Join(line, " ")
+}
+
+// flagHint is what to do about a flag that can't be parsed.
+func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
+	help := "see: " + c.CommandPath() + " --help"
+	if err == nil || err.GetSpecifiedShortnames() != "" {
+		return help
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	near := nearest(err.GetSpecifiedName(), names)
+	if near == "" {
+		return help
+	}
+	if line := a.retyped("--"+err.GetSpecifiedName(), "--"+near); line != "" {
+		return "did you mean: " + line
+	}
+	return help
+}
+
+var noSuchName = regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
+
+// nameHint is what to do about SQL that names a table or a column which is not there: the same with the nearest that is.
+func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
+	wrong := noSuchName.FindStringSubmatch(err.Error())
+	if wrong == nil {
+		return ""
+	}
+	kind, word := wrong[1], wrong[2]
+	var tables, columns []string
+	if readErr := d.Read(ctx, "names", func(rx *db.Rx) error {
+		if err := rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY type DESC, name`); err != nil || kind == "table" {
+			return err
+		}
+		for _, table := range tables {
+			if !slices.ContainsFunc(words(sql), func(w string) bool { return strings.EqualFold(w, table) }) {
+				continue
+			}
+			var of []string
+			if err := rx.Select(&of, `SELECT name FROM pragma_table_info(?)`, table); err != nil {
+				return err
+			}
+			columns = append(columns, of...)
+		}
+		return nil
+	}); readErr != nil {
+		return ""
+	}
+	names, all := tables, `SELECT name FROM sqlite_schema WHERE type = 'view'`
+	if kind == "column" {
+		names = columns
+		if i := slices.IndexFunc(tables, func(t string) bool { return slices.Contains(words(sql), t) }); i >= 0 {
+			all = "PRAGMA table_info(" + tables[i] + ")"
+		}
+	}
+	if near := nearest(word, names); near != "" {
+		if line := a.retyped(sql, regexp.MustCompile(`\b`+word+`\b`).ReplaceAllLiteralString(sql, near)); line != "" {
+			return "did you mean: " + line
+		}
+	}
+	return "see what there is: migrate query " + shellWord(all)
+}
+
+var sqlWord = regexp.MustCompile(`\w+`)
+
+func words(sql string) []string { return sqlWord.FindAllString(sql, -1) }
+
+// nothingListed is the note under an empty list, on a terminal alone but where the scope is one that nothing was written to.
+func (a *app) nothingListed(ctx context.Context) {
+	note := ""
+	if a.screen.terminal {
+		note = "note: nothing is there, or passes"
+	}
+	if a.scope != "" && a.file != nil {
+		var scopes []string
+		if err := a.file.Read(ctx, "scopes", func(rx *db.Rx) error { return rx.Select(&scopes, `SELECT name FROM scopes ORDER BY name`) }); err == nil && !slices.Contains(scopes, a.scope) {
+			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope, (&app{path: a.path}).commandLine("scopes", "list"))
+			if near := nearest(a.scope, scopes); near != "" {
+				line := a.retyped(a.scope, near)
+				if line == "" {
+					line = (&app{path: a.path, scope: near}).commandLine(strings.Fields(a.op())...)
+				}
+				note = fmt.Sprintf("note: nothing was written to the scope %q; did you mean: %s", a.scope, line)
+			}
+		}
+	}
+	if note != "" {
+		a.afterwards = append(a.afterwards, note)
+	}
+}
