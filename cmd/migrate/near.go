@@ -67,7 +67,9 @@ func (a *app) retyped(word, other string) string {
 	line := []string{"migrate"}
 	found := false
 	for _, arg := range a.args {
-		if name, value, given := strings.Cut(arg, "="); name == word && !found {
+		if name, value, given := strings.Cut(arg, "="); arg == word && !found {
+			arg, found = other, true
+		} else if name == word && !found {
 			arg, found = other, true
 			if given {
 				arg += "=" + value

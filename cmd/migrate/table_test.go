@@ -129,7 +129,7 @@ func TestAGridThatNoTerminalHoldsIsShownACellALine(t *testing.T) {
 	if g.tooWide(60) || !g.tooWide(30) {
 		t.Error("it is wider than 30, and not than 60")
 	}
-	if got, want := g.records(30, false), "scope\nwaiting_since_ns  179536475147…\nquestion          Ship it?\n\n"+
+	if got, want := g.records(30, false), "scope\nwaiting_since_ns  17953647514…\nquestion          Ship it?\n\n"+
 		"scope             b\nwaiting_since_ns  7\nquestion          a question …\n"; got != want {
 		t.Errorf("it is\n%s", got)
 	}
