@@ -74,6 +74,43 @@ func TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt(t *testing.T) {
 	}
 }
 
+func TestAHeartbeatProlongsOneLease(t *testing.T) {
+	f := newFixture(t)
+	first, other := f.lease(t, "main", minute), f.lease(t, "other", minute) // at the same moment
+	f.boot.Since += time.Minute - 1
+	if err := first.Heartbeat(ctx); err != nil {
+		t.Fatal(err)
+	}
+	f.boot.Since++
+	if got := f.owner(t, "main"); got != first.SessionID() {
+		t.Errorf("the owner of its thread is %q", got)
+	}
+	if err := other.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the other goes on too: %v", err)
+	}
+}
+
+func TestALeaseWithoutAnEntryIsNone(t *testing.T) {
+	f, broken := newFixture(t), errors.New("no entry")
+	for how, try := range map[string]func(agents.Builder) (*agents.Lease, error){
+		"by itself": func(build agents.Builder) (*agents.Lease, error) {
+			l, _, err := f.TryLeaseThread(ctx, "main", minute, build)
+			return l, err
+		},
+		"in a transaction": func(build agents.Builder) (l *agents.Lease, err error) {
+			err = f.db.Write(ctx, "lease", func(tx *db.Tx) error {
+				l, _, err = f.TryLeaseThreadTx(tx, "main", minute, build)
+				return err
+			})
+			return l, err
+		},
+	} {
+		if l, err := try(func(string) (agents.Entry, error) { return agents.Entry{}, broken }); l != nil || !errors.Is(err, broken) {
+			t.Errorf("%s it gave %v, %v", how, l, err)
+		}
+	}
+}
+
 func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)

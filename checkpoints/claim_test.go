@@ -123,6 +123,10 @@ func TestAClaimIsTakenUpAgain(t *testing.T) {
 	if err != nil || string(again.Document) != string(claim.Document) || again.Owner != claim.Owner || !again.ClaimedAt.Equal(claim.ClaimedAt) {
 		t.Fatalf("%+v, %v", again, err)
 	}
+	kept, stop := again.Keep(t.Context())
+	if stop(); errors.Is(context.Cause(kept), db.ErrLeaseLost) {
+		t.Errorf("it is kept as if it were over: %v", context.Cause(kept))
+	}
 	check(t, again.Renew(ctx))
 	for what, c := range map[string]struct {
 		run   string
@@ -258,6 +262,23 @@ func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), `"r"`) {
 		t.Errorf("the cause is %v", err)
 	}
+}
+
+func TestAnErrorOfAClaimNamesItsRun(t *testing.T) {
+	store, d, _ := claimsUnder(t, minute)
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	trigger := func(text string) {
+		check(t, d.Write(ctx, "trigger", func(tx *db.Tx) error { _, err := tx.Exec(text); return err }))
+	}
+	trigger(`CREATE TRIGGER none_changes BEFORE UPDATE ON checkpoints BEGIN SELECT RAISE(ABORT, 'not today'); END`)
+	for what, err := range map[string]error{"renew": claim.Renew(ctx), "release": claim.Release(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), `"r"`) {
+			t.Errorf("%s gave %v", what, err)
+		}
+	}
+	trigger(`DROP TRIGGER none_changes`)
+	check(t, claim.Complete(ctx))
 }
 
 func TestAnImportedClaimIsNobodysToTakeUp(t *testing.T) {

@@ -120,6 +120,20 @@ func TestAReservationLastsForItsTimeAndNoLonger(t *testing.T) {
 	}
 }
 
+func TestARenewalWithoutATimeWritesNothing(t *testing.T) {
+	c := newClocks()
+	d := c.open(t)
+	l := reserve(t, d, "80", db.ReserveOptions{})
+	made := c.wall.Now()
+	c.pass(time.Minute)
+	if err := l.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok, err := d.Reservation(t.Context(), "", "port", "80"); !ok || err != nil || !r.RenewedAt.Equal(made) {
+		t.Errorf("it is %+v, %v", r, err)
+	}
+}
+
 func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
 	c := newClocks()
 	d := c.open(t)

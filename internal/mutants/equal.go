@@ -35,6 +35,7 @@ var equals = []equal{
 	{"checkpoints/claim.go", `return n > 0, err`, `return n >= 0, err`, oneWriter},
 	{"checkpoints/claim.go", `if err == nil && ok && row.Epoch != nil`, `if err == nil && true && row.Epoch != nil`, "without a row the epoch is nil"},
 	{"checkpoints/claim.go", `sqlFindClaim, scope, runID); err != nil || !ok {`, `err != nil || false {`, noRow},
+	{"checkpoints/recover.go", `run_id > ? ORDER BY`, `run_id >= ? ORDER BY`, "the last of a page is judged twice"},
 	{"checkpoints/recover.go", `return freed && !c.PausedAgain`, `return true && !c.PausedAgain`, oneWriter},
 	{"runs/recover.go", `len(batch) < endedAtATime`, `len(batch) <= endedAtATime`, "a batch of one more"},
 	{"internal/runs/append.go", `known && p.turns && tx`, `true && p.turns && tx`, noRow},

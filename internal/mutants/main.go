@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"regexp"
@@ -43,8 +44,8 @@ func mutants(ctx context.Context, args []string, out io.Writer) (err error) {
 		only     = flags.String("fence", "", "a regular expression: only fences that it matches")
 		file     = flags.String("file", "", "a regular expression: only mutants of files that it matches")
 		try      = flags.String("try", "", "numbers of mutants, with commas between: only these")
-		sample   = flags.Int("sample", 1, "every how many-th mutant is tried")
-		from     = flags.Int("from", 1, "the first of a sample")
+		sample   = flags.Int("sample", 0, "how many mutants are tried, drawn at random; 0: all")
+		seed     = flags.Uint64("seed", 1, "of the draw")
 		list     = flags.Bool("list", false, "show the mutants, and try none")
 		slowest  = flags.Duration("slowest", time.Minute, "leave out tests that take longer by themselves")
 		jobs     = flags.Int("jobs", runtime.GOMAXPROCS(0), "test binaries that run at a time")
@@ -84,14 +85,15 @@ func mutants(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	var chosen []*mutant
-	for i, m := range r.mutants {
-		wanted := i >= *from-1 && (i-*from+1)%*sample == 0
-		if *try != "" {
-			wanted = slices.Contains(strings.Split(*try, ","), strconv.Itoa(m.number))
-		}
+	for _, m := range r.mutants {
+		wanted := *try == "" || slices.Contains(strings.Split(*try, ","), strconv.Itoa(m.number))
 		if wanted && filePattern.MatchString(m.file) {
 			chosen = append(chosen, m)
 		}
+	}
+	if *sample > 0 {
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		chosen = chosen[:min(*sample, len(chosen))]
 	}
 	if *list {
 		for _, m := range chosen {
