@@ -6,7 +6,10 @@ import (
 	"hash/crc32"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // An eraser puts a mark over what a pattern finds, or with nil over everything, and leaves every text as long as it was: sizes of
@@ -42,6 +45,90 @@ func (e eraser) plain(text []byte) ([]byte, int64) {
 		n++
 	}
 	return out, n
+}
+
+// text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands behind escapes: tools are often
+// called with JSON in a string, and that may hold JSON in a string.
+func (e eraser) text(text []byte) ([]byte, int64) {
+	out, n := e.plain(text)
+	if e.pattern == nil {
+		return out, n
+	}
+	said, from := text, []int(nil)
+	for bytes.IndexByte(said, '\\') >= 0 {
+		said, from = unescaped(said, from)
+		for _, p := range e.pattern.FindAllIndex(said, -1) {
+			at, end := from[p[0]], from[p[1]]
+			m := mark(end - at)
+			if bytes.Equal(m, out[at:end]) {
+				continue // it stood there without escapes
+			}
+			if n == 0 {
+				out = bytes.Clone(text)
+			}
+			copy(out[at:], m)
+			n++
+		}
+	}
+	return out, n
+}
+
+// unescaped gives a text with what its escapes stand for, once, and where each of its bytes, and its end, is in the text that
+// from leads to; nil leads to the text itself.
+func unescaped(text []byte, from []int) (said []byte, at []int) {
+	origin := func(i int) int {
+		if from == nil {
+			return i
+		}
+		return from[i]
+	}
+	for i := 0; i < len(text); {
+		piece, size := text[i:i+1], 1
+		if text[i] == '\\' {
+			piece, size = escape(text[i:])
+		}
+		for range piece {
+			at = append(at, origin(i))
+		}
+		said = append(said, piece...)
+		i += size
+	}
+	return said, append(at, origin(len(text)))
+}
+
+// escape reads the escape that a text begins with, of JSON or as \x2d in a program, and gives its length. A backslash before
+// anything else, or at the end, goes.
+func escape(text []byte) (piece []byte, size int) {
+	number := func(digits []byte, most int) (rune, bool) {
+		if len(digits) < most {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(digits[:most]), 16, 32)
+		return rune(n), err == nil
+	}
+	if len(text) == 1 {
+		return nil, 1
+	}
+	switch c := text[1]; c {
+	case 'n', 't', 'r', 'b', 'f':
+		return []byte{"\n\t\r\b\f"[strings.IndexByte("ntrbf", c)]}, 2
+	case 'x':
+		if r, ok := number(text[2:], 2); ok {
+			return []byte{byte(r)}, 4
+		}
+	case 'u':
+		r, ok := number(text[2:], 4)
+		if !ok {
+			break
+		}
+		if utf16.IsSurrogate(r) && bytes.HasPrefix(text[6:], []byte(`\u`)) {
+			if low, ok := number(text[8:], 4); ok && utf16.DecodeRune(r, low) != utf8.RuneError {
+				return utf8.AppendRune(nil, utf16.DecodeRune(r, low)), 12
+			}
+		}
+		return utf8.AppendRune(nil, r), 6
+	}
+	return text[1:2], 2
 }
 
 // keptMembers are the members of JSON whose texts are the program's own words, ids or times, which stay where all else is
@@ -136,7 +223,7 @@ func (e eraser) json(column string, text []byte) ([]byte, int64) {
 		}
 	}
 	if e.pattern != nil && !json.Valid(text) {
-		more, m := e.plain(out)
+		more, m := e.text(out)
 		return more, n + m
 	}
 	return out, n
@@ -167,7 +254,7 @@ func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
 		piece, n := e.plain(literal)
 		return piece, n > 0
 	}
-	text, n := e.plain([]byte(s))
+	text, n := e.text([]byte(s))
 	if n == 0 {
 		return nil, false
 	}

@@ -17,7 +17,8 @@ import (
 
 // A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
 type Redaction struct {
-	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes. nil
+	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes, those
+	// of JSON in a string too. It is not found in base64, percent-encoding or UTF-16, nor where its pieces are in several records. nil
 	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses, names of members, and numbers
 	// outside of what tools were given and gave back, and of the state of a workflow, stay.
 	Pattern *regexp.Regexp
@@ -366,7 +367,7 @@ func (t *redactedTable) change(rows []textRow) (changed []textRow, places int64)
 		if slices.Contains(t.JSON, column) {
 			erased, n = t.eraser.json(column, whole)
 		} else {
-			erased, n = t.eraser.plain(whole)
+			erased, n = t.eraser.text(whole)
 		}
 		places += n
 		for i, r := range rows {

@@ -372,3 +372,58 @@ func TestARedactionLeavesNothingOfRunsThatWereRemovedInPart(t *testing.T) {
 		t.Error("the trace of a run that was removed is still in the files")
 	}
 }
+
+func TestASecretIsFoundInJSONThatIsATextOfJSON(t *testing.T) {
+	for name, text := range map[string]string{
+		"as it is":                      `key sk/live-7 \ and more`,
+		"in JSON":                       `{"key":"sk/live-7"}`,
+		"with a slash escaped":          `{"key":"sk\/live-7"}`,
+		"in escapes":                    `{"key":"\u0073\u006b\u002F\u006cive-7","other":"\ud83d\ude00 \u00e9"}`,
+		"in JSON in JSON":               `{"arguments":"{\"key\":\"\\u0073k\\/live-7\"}"}`,
+		"in JSON in JSON in JSON":       `{"a":"{\"b\":\"{\\\"c\\\":\\\"sk\\\\u002flive-7\\\"}\"}"}`,
+		"in a program":                  `print('\x73k/live-\x37')`,
+		"in a line that is torn":        `it said "quoted, and {"key":"sk\u002flive-7`,
+		"twice, behind escapes and not": `sk/live-7 \u0073k/live-7`,
+		"at an end":                     `sk\u002flive-7\`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dbtest.Open(t, db.Options{})
+			s := runs.NewStore(d, runs.Options{})
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			turn := runs.Turn{Prompt: &text, Parameters: quoted, Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`)}
+			if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn}}); err != nil {
+				t.Fatal(err)
+			}
+			r := maintenance.Redaction{Pattern: regexp.MustCompile(`sk/live-\d`)}
+			if done, err := maintenance.Redact(t.Context(), d, r); err != nil || done.Rows() != 1 {
+				t.Fatal(done, err)
+			}
+			if left, err := maintenance.PlanRedaction(t.Context(), d, r); err != nil || left.Rows() != 0 {
+				t.Error(left, err)
+			}
+			for record, err := range s.Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := record.Record.(runs.Turn)
+				for _, piece := range []string{*got.Prompt, string(got.Parameters), string(got.Output)} {
+					if strings.Contains(piece, "live") || !strings.Contains(piece, "*") && !strings.Contains(piece, "[redacted]") {
+						t.Errorf("it says %s", piece)
+					}
+				}
+				if !json.Valid(got.Parameters) || !json.Valid(got.Output) || !strings.Contains(string(got.Output), "stays") {
+					t.Errorf("the JSON is %s and %s", got.Parameters, got.Output)
+				}
+				if json.Valid([]byte(text)) && !json.Valid([]byte(*got.Prompt)) {
+					t.Errorf("the text is no JSON any more: %s", *got.Prompt)
+				}
+			}
+			if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+				t.Errorf("the file says %v, %v", x.Problems, err)
+			}
+		})
+	}
+}
