@@ -93,6 +93,26 @@ func TestWhatWasBegunIsNotBegunAgain(t *testing.T) {
 	}
 }
 
+func TestWhatIsReleasedInOneScopeIsHeldOnInAnother(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	var held [2]*runs.Run
+	for i, store := range []*runs.Store{s, runs.NewStore(d, runs.Options{Scope: "other"})} {
+		var err error
+		held[i], err = store.Begin(t.Context(), started("r", "a", start))
+		must(t, err)
+	}
+	must(t, held[0].Release(t.Context()))
+	owned := 0
+	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Get(&owned, `SELECT count(*) FROM runs WHERE owner_id IS NOT NULL`) }))
+	if owned != 1 {
+		t.Errorf("%d runs have an owner", owned)
+	}
+	must(t, held[1].Append(t.Context(), turn(0, "p")))
+	if r, err := s.Reattach(t.Context(), runs.RunRef{AgentID: "a", RunID: "none"}, 1); r != nil || !errors.Is(err, db.ErrNotFound) {
+		t.Errorf("of no run: %v, %v", r, err)
+	}
+}
+
 func TestARunThatIsHeldForNoProcessOutlivesItsOwn(t *testing.T) {
 	path := dbtest.Path(t)
 	gone, err := db.Open(t.Context(), path, db.Options{})

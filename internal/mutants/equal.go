@@ -37,6 +37,7 @@ var equals = []equal{
 	{"checkpoints/claim.go", `sqlFindClaim, scope, runID); err != nil || !ok {`, `err != nil || false {`, noRow},
 	{"checkpoints/recover.go", `run_id > ? ORDER BY`, `run_id >= ? ORDER BY`, "the last of a page is judged twice"},
 	{"checkpoints/recover.go", `return freed && !c.PausedAgain`, `return true && !c.PausedAgain`, oneWriter},
+	{"runs/recover.go", `if !found || run.Status`, `if false || run.Status`, "what is not there has no status"},
 	{"runs/recover.go", `len(batch) < endedAtATime`, `len(batch) <= endedAtATime`, "a batch of one more"},
 	{"internal/runs/append.go", `known && p.turns && tx`, `true && p.turns && tx`, noRow},
 	{"internal/runs/append.go", `AND turn_count IS NULL AND owner_id`, `AND (1 OR (turn_count IS NULL)) AND owner_id`, "a run that has ended has no owner"},
