@@ -346,11 +346,11 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(answers)) { // up comes before verify
 		answer := answers[name]
-		documented := map[string]bool{}
+		documented := map[string]string{}
 		for _, f := range fieldsOf(reflect.TypeOf(answer), "") {
-			documented[f.path] = true
+			documented[f.path] = f.kind
 		}
-		seen := map[string]bool{}
+		seen := map[string]any{}
 		for _, args := range calls[name] {
 			for _, stdout := range printed(t, append(args, "--json")) {
 				var value any
@@ -361,8 +361,10 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 			}
 		}
 		for _, path := range slices.Sorted(maps.Keys(seen)) {
-			if !documented[path] {
+			if kind, ok := documented[path]; !ok {
 				t.Errorf("%s prints %s, which is not documented", name, path)
+			} else if seen[path] != nil {
+				t.Errorf("%s prints %s as %v, which is documented as %s", name, path, seen[path], kind)
 			}
 		}
 		optional := regexp.MustCompile(`^(parts|differs\[\]|left_out\[\]|followed\[\]|apart\[\]|quarantined\[\]|ignored\[\]|unknown\[\]|saw|readable|proof)`)
@@ -371,7 +373,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 			wholeAgain := name == "salvage" && strings.HasPrefix(path, "problems[]")                 // what it makes is whole
 			noStep := name == "up" && strings.HasPrefix(path, "tables[]")                            // says that it removes or adds rows
 			undecided := name == "imports conflicts" && strings.HasPrefix(path, "items[].decision.") // which is why they are listed
-			if !seen[path] && !inTree && !noStep && !wholeAgain && !undecided {
+			if _, ok := seen[path]; !ok && !inTree && !noStep && !wholeAgain && !undecided {
 				t.Errorf("%s does not print %s, which is documented", name, path)
 			}
 		}
@@ -393,7 +395,7 @@ func printed(t *testing.T, args []string) []string {
 }
 
 // hasAny reports whether a path begins so.
-func hasAny(paths map[string]bool, beginning string) bool {
+func hasAny(paths map[string]string, beginning string) bool {
 	for path := range paths {
 		if strings.HasPrefix(path, beginning) {
 			return true
@@ -402,8 +404,28 @@ func hasAny(paths map[string]bool, beginning string) bool {
 	return false
 }
 
-// collect notes the paths of all members, in the spelling of the documentation; it goes no deeper than that.
-func collect(seen map[string]bool, value any, at string, documented map[string]bool) {
+// fits reports whether a value of JSON is of a documented kind.
+func fits(value any, kind string) bool {
+	kind, orNull := strings.CutSuffix(kind, " or null")
+	switch v := value.(type) {
+	case nil:
+		return orNull || kind == "any"
+	case bool:
+		return kind == "true or false" || kind == "bool" || kind == "any"
+	case float64:
+		return kind == "number" || kind == "any"
+	case string:
+		_, err := time.Parse(time.RFC3339, v)
+		return kind == "text" || kind == "any" || kind == "time" && err == nil
+	case []any:
+		return kind == "list" || kind == "array" || kind == "any"
+	}
+	return kind == "object" || kind == "any"
+}
+
+// collect notes the paths of all members, in the spelling of the documentation, and of each the value that does not fit it; it goes
+// no deeper than that.
+func collect(seen map[string]any, value any, at string, documented map[string]string) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
@@ -412,7 +434,12 @@ func collect(seen map[string]bool, value any, at string, documented map[string]b
 				collect(seen, inner, at+"NAME.", documented)
 				continue
 			}
-			seen[path] = true
+			if seen[path] == nil {
+				seen[path] = nil
+				if kind, ok := documented[path]; ok && !fits(inner, kind) {
+					seen[path] = fmt.Sprintf("%.60v", inner)
+				}
+			}
 			if path == "document" || path == "record" {
 				continue // the old program's own, of any shape
 			}

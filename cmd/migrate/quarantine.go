@@ -18,8 +18,8 @@ import (
 // quarantineAnswer is the shape of quarantine show --json. The bytes are written piece by piece.
 type quarantineAnswer struct {
 	legacy.Quarantined
-	Ours []byte `json:"ours" doc:"of a conflict, what is here under the id, as a file of the old program, base64, at most its first 64 KiB; null where nothing is"`
-	Raw  []byte `json:"raw" doc:"the bytes that are kept, base64"`
+	Ours *[]byte `json:"ours" doc:"of a conflict, what is here under the id, as a file of the old program, base64, at most its first 64 KiB; null where nothing is"`
+	Raw  []byte  `json:"raw" doc:"the bytes that are kept, base64"`
 }
 
 func (a *app) quarantineCommand() *cobra.Command {
@@ -163,7 +163,11 @@ func (a *app) quarantineShow(ctx context.Context, id int64, raw bool) error {
 
 // quarantineJSON writes the row with its bytes as one object, without holding the bytes.
 func (a *app) quarantineJSON(ctx context.Context, d *db.DB, q legacy.Quarantined, ours []byte) error {
-	text, err := encodeJSON(quarantineAnswer{Quarantined: q, Ours: ours})
+	answer := quarantineAnswer{Quarantined: q}
+	if ours != nil {
+		answer.Ours = &ours
+	}
+	text, err := encodeJSON(answer)
 	if err != nil {
 		return err
 	}
