@@ -57,20 +57,14 @@ type recordedAnswer struct {
 }
 
 func TestTrees(t *testing.T) {
-	list, err := replay.Trees("agents")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var tally replay.Tally
-	for _, tree := range list {
-		t.Run(tree.Name, func(t *testing.T) {
-			counted, err := newTreePlayer(t, tree, tree.Expected).play()
-			if err != nil {
-				t.Error(err)
-			}
-			tally.Add(counted)
-		})
-	}
+	replay.EachTree(t, "agents", func(t *testing.T, tree replay.Tree) {
+		counted, err := newTreePlayer(t, tree, tree.Expected).play()
+		if err != nil {
+			t.Error(err)
+		}
+		tally.Add(counted)
+	})
 	t.Log(tally)
 }
 

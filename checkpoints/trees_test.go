@@ -63,23 +63,19 @@ type expectedSummary struct {
 func (e expectedID) undecodable() bool { return e.Load.Kind == "InvalidData" }
 
 func TestTrees(t *testing.T) {
-	trees, err := replay.Trees("checkpoints")
-	check(t, err)
-	for _, tree := range trees {
-		t.Run(tree.Name, func(t *testing.T) {
-			var want expected
-			check(t, json.Unmarshal(tree.Expected, &want))
-			dir := unpack(t, tree)
-			store, report := importTree(t, dir)
-			j := &judge{t: t, store: store, dir: dir}
-			j.all(want, report)
-			for _, wrong := range j.wrong {
-				t.Error(wrong)
-			}
-			t.Logf("%d answers compared, judged by rule: %v", j.compared, j.ruled)
-			sameAfterRoundTrip(t, store, dir)
-		})
-	}
+	replay.EachTree(t, "checkpoints", func(t *testing.T, tree replay.Tree) {
+		var want expected
+		check(t, json.Unmarshal(tree.Expected, &want))
+		dir := unpack(t, tree)
+		store, report := importTree(t, dir)
+		j := &judge{t: t, store: store, dir: dir}
+		j.all(want, report)
+		for _, wrong := range j.wrong {
+			t.Error(wrong)
+		}
+		t.Logf("%d answers compared, judged by rule: %v", j.compared, j.ruled)
+		sameAfterRoundTrip(t, store, dir)
+	})
 }
 
 func unpack(t *testing.T, tree replay.Tree) string {

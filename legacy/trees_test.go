@@ -18,15 +18,8 @@ import (
 var treeNow = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 func TestTrees(t *testing.T) {
-	for store, test := range map[string]func(*testing.T, replay.Tree){"runs": testTree, "live": testLiveTree} {
-		trees, err := replay.Trees(store)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, tree := range trees {
-			t.Run(tree.Name, func(t *testing.T) { test(t, tree) })
-		}
-	}
+	replay.EachTree(t, "runs", testTree)
+	replay.EachTree(t, "live", testLiveTree)
 }
 
 func testTree(t *testing.T, tree replay.Tree) {

@@ -17,13 +17,7 @@ import (
 )
 
 func TestTrees(t *testing.T) {
-	trees, err := replay.Trees("workers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tree := range trees {
-		t.Run(tree.Name, func(t *testing.T) { checkWorkersTree(t, tree) })
-	}
+	replay.EachTree(t, "workers", checkWorkersTree)
 }
 
 func unpackWorkers(t *testing.T, tree replay.Tree) string {

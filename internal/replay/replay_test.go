@@ -176,3 +176,13 @@ func TestNumbersAreComparedAsTheOriginalsHoldThem(t *testing.T) {
 		}
 	}
 }
+
+func TestATreeThatATestDoesNotKnowFailsAlone(t *testing.T) {
+	var answers map[string]map[string]int
+	if err := guarded(func() { answers["unknown"]["list"]++ }); err == nil || !strings.Contains(err.Error(), "does not know this tree") {
+		t.Errorf("it gave %v", err)
+	}
+	if err := guarded(func() {}); err != nil {
+		t.Error(err)
+	}
+}
