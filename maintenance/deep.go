@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"selvedge/agents"
 	"selvedge/checkpoints"
@@ -15,26 +16,50 @@ import (
 	"selvedge/workers"
 )
 
-// Check is db.Examine, and then has every store read all that it keeps, in every scope: documents, records and entries that
-// can't be read as what they should be are problems of the check "deep", and so is a run that says something else than its
-// trace, and a checkpoint that says something else than its document. It takes as long as reading the file through the stores.
+// Examine is db.Examine, and compares besides what a run and a checkpoint say with what they say it of: a run that says something else
+// than its trace, and a checkpoint that says something else than its document, are problems of the check "derived". That is left
+// out of a file whose pages are damaged, or that has another schema than this program's.
+func Examine(ctx context.Context, d *db.DB) (db.Examination, error) {
+	x, err := d.Examine(ctx)
+	if err != nil || slices.ContainsFunc(x.Problems, func(p db.Problem) bool { return p.Check == "integrity" || p.Check == "schema" }) {
+		return x, err
+	}
+	s, err := d.Schema(ctx)
+	if err != nil || s.Version != db.SchemaVersion() {
+		return x, err
+	}
+	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
+		c.derivedRuns(scope)
+		c.checkpoints(scope)
+	})
+}
+
+// Check is Examine, and has every store read all that it keeps, in every scope: documents, records and entries that
+// can't be read as what they should be are problems of the check "deep". It takes as long as reading the file through the stores.
 func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	x, err := d.Examine(ctx)
 	if err != nil {
 		return x, err
 	}
-	scopes, err := scopesOf(ctx, d)
-	if err != nil {
-		return x, err
-	}
-	c := &deep{ctx: ctx, d: d}
-	for _, scope := range scopes {
+	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
 		for _, s := range stores {
 			s.read(c, scope)
 		}
+	})
+}
+
+// inEveryScope adds to x what is found in each scope.
+func inEveryScope(ctx context.Context, d *db.DB, x *db.Examination, look func(c *deep, scope string)) error {
+	scopes, err := scopesOf(ctx, d)
+	if err != nil {
+		return err
+	}
+	c := &deep{ctx: ctx, d: d}
+	for _, scope := range scopes {
+		look(c, scope)
 	}
 	x.Problems = append(x.Problems, c.found...)
-	return x, c.err
+	return c.err
 }
 
 type deep struct {
@@ -73,35 +98,103 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 
 func (c *deep) runs(scope string) {
 	s := runs.NewStore(c.d, runs.Options{Scope: scope})
+	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) { read(c, s.Trace(c.ctx, r.Ref), nil) })
+	c.derivedRuns(scope)
+}
+
+// sqlFrame gives what of a run's trace is no turn.
+const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > ?1 << 24 AND id < (?1 + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
+
+// derivedRuns compares runs with their traces, of which it reads no turn.
+func (c *deep) derivedRuns(scope string) {
+	s := runs.NewStore(c.d, runs.Options{Scope: scope})
 	read(c, s.All(c.ctx, runs.Filter{}), func(r runs.RunSummary) {
-		var started *runs.Started
-		var ended *runs.Ended
-		var summary string
-		later := false // a record of a later version, which may have ended it in its own way
-		read(c, s.Trace(c.ctx, r.Ref), func(t runs.TraceRecord) {
-			switch record := t.Record.(type) {
-			case runs.Started:
-				started = &record
-			case runs.Ended:
-				ended, summary = &record, ""
-				if o := record.Termination.Outcome; o != nil {
-					summary = o.Summary
-				}
-			case runs.Unknown:
-				later = true
+		var said frame
+		err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
+			if r, err = s.GetTx(rx, r.Ref); err == nil { // once more: both of one moment
+				said, err = frameOf(rx, scope, r.Ref)
 			}
+			return err
 		})
-		if started != nil && (started.Intent != r.Intent || !started.StartedAt.Equal(r.StartedAt)) {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another intent or start than its trace", r.Ref.RunID, r.Ref.AgentID)})
-		}
-		if !later && !endsAs(r, ended) {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another end than its trace", r.Ref.RunID, r.Ref.AgentID)})
-		}
-		if r.Summary != "" && r.Summary != summary {
-			c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("run %q of agent %q says another summary than its trace", r.Ref.RunID, r.Ref.AgentID)})
+		switch {
+		case err == nil:
+			c.compareRun(r, said)
+		case !errors.Is(err, db.ErrNotFound): // else it was removed meanwhile
+			c.failed(err)
 		}
 	})
 }
+
+const sqlKeyOf = `SELECT key FROM runs WHERE scope = (SELECT id FROM scopes WHERE name = ?) AND agent_id = ? AND run_id = ?`
+
+func frameOf(rx *db.Rx, scope string, ref runs.RunRef) (said frame, err error) {
+	var key int64
+	if err := rx.Get(&key, sqlKeyOf, scope, ref.AgentID, ref.RunID); err != nil {
+		return said, err
+	}
+	var rows []struct {
+		Kind string `db:"kind"`
+		Raw  []byte `db:"raw"`
+	}
+	err = rx.Select(&rows, sqlFrame, key)
+	for _, row := range rows {
+		switch row.Kind {
+		case "started":
+			var one runs.Started
+			if one.UnmarshalJSON(row.Raw) == nil {
+				said.add(one)
+			}
+		case "ended":
+			var one runs.Ended
+			if one.UnmarshalJSON(row.Raw) == nil {
+				said.add(one)
+			}
+		default:
+			said.later = true
+		}
+	}
+	return said, err
+}
+
+// A frame is what a trace says of its run.
+type frame struct {
+	started *runs.Started
+	ended   *runs.Ended
+	summary string
+	later   bool // a record of a later version, which may have ended it in its own way
+}
+
+func (f *frame) add(record runs.Record) {
+	switch record := record.(type) {
+	case runs.Started:
+		f.started = &record
+	case runs.Ended:
+		f.ended, f.summary = &record, ""
+		if o := record.Termination.Outcome; o != nil {
+			f.summary = o.Summary
+		}
+	case runs.Unknown:
+		f.later = true
+	}
+}
+
+func (c *deep) compareRun(r runs.RunSummary, said frame) {
+	differs := func(what string) {
+		c.found = append(c.found, db.Problem{Check: derived, Detail: fmt.Sprintf("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID, what)})
+	}
+	if s := said.started; s != nil && (s.Intent != r.Intent || !s.StartedAt.Equal(r.StartedAt)) {
+		differs("intent or start")
+	}
+	if !said.later && !endsAs(r, said.ended) {
+		differs("end")
+	}
+	if r.Summary != "" && r.Summary != said.summary {
+		differs("summary")
+	}
+}
+
+// derived is the check that compares what rows say with what they say it of.
+const derived = "derived"
 
 // endsAs reports whether a run ends as the last end in its trace says; nil: there is none.
 func endsAs(r runs.RunSummary, ended *runs.Ended) bool {
@@ -135,13 +228,25 @@ func (c *deep) checkpoints(scope string) {
 
 // paused compares what a list shows of a run that waits with its document.
 func (c *deep) paused(s *checkpoints.Store, listed checkpoints.Summary) {
-	document, ok, err := s.Load(c.ctx, listed.RunID)
-	c.failed(err)
-	if err != nil || !ok || listed.State != checkpoints.Paused {
+	if listed.State != checkpoints.Paused {
+		_, _, err := s.Load(c.ctx, listed.RunID)
+		c.failed(err)
 		return
 	}
-	if document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt || !document.CreatedAt.Equal(listed.CreatedAt) {
-		c.found = append(c.found, db.Problem{Check: "deep", Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)})
+	var document *checkpoints.PausedWorkflow
+	err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
+		if listed, err = s.GetTx(rx, checkpoints.Ref{RunID: listed.RunID, State: checkpoints.Paused}); err == nil { // both of one moment
+			document, _, err = s.LoadTx(rx, listed.RunID)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, db.ErrNotFound): // claimed or removed meanwhile
+	case err != nil:
+		c.failed(err)
+	case document == nil || listed.Problem != "":
+	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt || !document.CreatedAt.Equal(listed.CreatedAt):
+		c.found = append(c.found, db.Problem{Check: derived, Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)})
 	}
 }
 

@@ -1,6 +1,7 @@
 package maintenance_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"selvedge/runs"
 )
 
-func TestADeepCheckComparesACheckpointWithItsDocument(t *testing.T) {
+var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){"check": maintenance.Examine, "deep": maintenance.Check}
+
+func TestACheckComparesACheckpointWithItsDocument(t *testing.T) {
 	for _, set := range []string{`prompt = 'sign here'`, `paused_stage_id = 'other'`, `created_at = created_at + 1`} {
 		d := dbtest.Open(t, db.Options{})
 		s := checkpoints.NewStore(d, checkpoints.Options{})
@@ -23,8 +26,10 @@ func TestADeepCheckComparesACheckpointWithItsDocument(t *testing.T) {
 			t.Fatalf("a whole file: %v, %v", x.Problems, err)
 		}
 		edit(t, d, `UPDATE checkpoints SET `+set+`, row_checksum = NULL`)
-		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, "than its document") {
-			t.Errorf("%s: %v, %v", set, x.Problems, err)
+		for name, check := range checks {
+			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, "than its document") {
+				t.Errorf("%s, %s: %v, %v", name, set, x.Problems, err)
+			}
 		}
 	}
 }
@@ -40,7 +45,7 @@ func edit(t *testing.T, d *db.DB, statement string) {
 	}
 }
 
-func TestADeepCheckComparesARunWithItsTrace(t *testing.T) {
+func TestACheckComparesARunWithItsTrace(t *testing.T) {
 	for set, word := range map[string]string{
 		`intent = 'all went well'`: "another intent or start", `summary = 'all went well'`: "another summary", `outcome = 'success'`: "another end",
 		`ended_at = ended_at + 1`: "another end", `status = 'incomplete', outcome = NULL`: "another end",
@@ -56,9 +61,14 @@ func TestADeepCheckComparesARunWithItsTrace(t *testing.T) {
 		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
 			t.Fatalf("a whole file: %v, %v", x.Problems, err)
 		}
+		if x, err := maintenance.Examine(t.Context(), d); err != nil || len(x.Problems) != 0 {
+			t.Fatalf("a whole file: %v, %v", x.Problems, err)
+		}
 		edit(t, d, `UPDATE runs SET `+set+`, checksum = NULL`)
-		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, word) {
-			t.Errorf("%s: %v, %v", set, x.Problems, err)
+		for name, check := range checks {
+			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, word) {
+				t.Errorf("%s, %s: %v, %v", name, set, x.Problems, err)
+			}
 		}
 	}
 }

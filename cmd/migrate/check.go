@@ -25,7 +25,7 @@ type checkCount struct {
 }
 
 type checkProblem struct {
-	Check  string `json:"check" doc:"integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema, or deep"`
+	Check  string `json:"check" doc:"integrity, schema, versions, foreign keys, checksums, the name of an invariant of the schema, derived, or deep"`
 	Detail string `json:"detail" doc:"what it found"`
 }
 
@@ -35,8 +35,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check [--deep]",
 		Short: "Read the whole file and say what is wrong with it",
 		Long: `check runs SQLite's integrity check, compares tables, indexes, triggers and views with what this program makes, looks
-for rows that refer to others which are gone, tests the invariants of the schema, and recomputes the checksum of
-every row that has one. It changes nothing, and works on a file that is in use. Damage ends it with exit code 7.
+for rows that refer to others which are gone, tests the invariants of the schema, recomputes the checksum of
+every row that has one, and compares runs with their traces and checkpoints with their documents. It changes nothing, and works on a file that is in use. Damage ends it with exit code 7.
 
 Who changes a row by hand makes its checksum wrong, and says that the row is right by setting the checksum to NULL in
 the same UPDATE; the next call that writes the row gives it one again. docs/damage.md lists what is covered.`,
@@ -59,11 +59,11 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	}
 	err = a.with(ctx, how, func(d *db.DB) error {
 		answer.Path = d.Path()
-		look := d.Examine
+		look := maintenance.Examine
 		if deep {
-			look = func(ctx context.Context) (db.Examination, error) { return maintenance.Check(ctx, d) }
+			look = maintenance.Check
 		}
-		x, err := look(ctx)
+		x, err := look(ctx, d)
 		for _, p := range x.Problems {
 			answer.Problems = append(answer.Problems, checkProblem{p.Check, p.Detail})
 		}

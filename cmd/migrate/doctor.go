@@ -262,7 +262,7 @@ func (x *examiner) room() {
 }
 
 func (x *examiner) whole() {
-	examined, err := x.d.Examine(x.ctx)
+	examined, err := maintenance.Examine(x.ctx, x.d)
 	if x.err = err; err != nil {
 		return
 	}
