@@ -29,36 +29,9 @@ func spelled(f agents.Followed) string {
 	return f.Of + " " + string(f.Item.Entry.Status)
 }
 
-// A listener pulls what a follower is told.
-type listener struct {
-	t      *testing.T
-	next   func() (agents.Followed, error, bool)
-	cursor string
-}
-
-func listen(t *testing.T, items iter.Seq2[agents.Followed, error]) *listener {
+func listen(t *testing.T, items iter.Seq2[agents.Followed, error]) *dbtest.Listener[string, agents.Change] {
 	t.Helper()
-	next, stop := iter.Pull2(items)
-	t.Cleanup(stop)
-	return &listener{t: t, next: next}
-}
-
-func (l *listener) hears(want ...string) {
-	l.t.Helper()
-	for _, one := range want {
-		f, err, ok := l.next()
-		if err != nil || !ok || spelled(f) != one {
-			l.t.Fatalf("%q is told, and not %q (%v, %v)", spelled(f), one, err, ok)
-		}
-		l.cursor = f.Cursor
-	}
-}
-
-func (l *listener) endsWith(want error) {
-	l.t.Helper()
-	if f, err, _ := l.next(); !errors.Is(err, want) {
-		l.t.Fatalf("%q is told, and %v is the error", spelled(f), err)
-	}
+	return dbtest.Listen(t, items, spelled)
 }
 
 func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
@@ -74,7 +47,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := listen(t, r.Follow(ctx, "a", ""))
-		l.hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
+		l.Hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
 		for _, step := range []func() error{
 			func() error { return lease.Heartbeat(ctx) }, // not told
 			func() error { _, err := lease.Update(ctx, func(e *agents.Entry) { e.Model = p("m") }); return err },
@@ -83,23 +56,23 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		l.hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
-		begun := l.cursor
+		l.Hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
+		begun := l.Cursor
 		if err := lease.Release(ctx, agents.Complete); err != nil {
 			t.Fatal(err)
 		}
-		l.hears("a complete", "a is complete")
-		listen(t, r.Follow(ctx, "a", begun)).hears("a complete", "a is complete")
+		l.Hears("a complete", "a is complete")
+		listen(t, r.Follow(ctx, "a", begun)).Hears("a complete", "a is complete")
 		if err := r.UpdateStatus(ctx, "a", agents.Active); err != nil {
 			t.Fatal(err)
 		}
-		l.hears("a active", "a is active")
+		l.Hears("a active", "a is active")
 		if err := r.Delete(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
-		l.endsWith(db.ErrCursorExpired)
-		listen(t, r.Follow(ctx, "a", begun)).endsWith(db.ErrCursorExpired)
-		listen(t, r.Follow(ctx, "a", "")).endsWith(db.ErrNotFound)
+		l.EndsWith(db.ErrCursorExpired)
+		listen(t, r.Follow(ctx, "a", begun)).EndsWith(db.ErrCursorExpired)
+		listen(t, r.Follow(ctx, "a", "")).EndsWith(db.ErrNotFound)
 	}
 }
 
@@ -111,33 +84,33 @@ func TestAnAgentThatIsPutAsideIsGoneForItsFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := listen(t, r.Follow(t.Context(), "old", ""))
-	l.hears("old complete", "old is complete")
+	l.Hears("old complete", "old is complete")
 	all := listen(t, r.FollowAll(t.Context(), agents.Filter{}))
 	clock.Advance(8 * 24 * time.Hour)
 	if _, err := r.List(ctx); err != nil {
 		t.Fatal(err)
 	}
-	l.endsWith(db.ErrCursorExpired)
-	all.hears("old gone")
+	l.EndsWith(db.ErrCursorExpired)
+	all.Hears("old gone")
 	save(t, r, entry("old", agents.Active)) // the id is free again
-	all.hears("old active")
-	listen(t, r.Follow(t.Context(), "old", l.cursor)).endsWith(db.ErrCursorExpired)
+	all.Hears("old active")
+	listen(t, r.Follow(t.Context(), "old", l.Cursor)).EndsWith(db.ErrCursorExpired)
 }
 
 func TestANewAgentIsNeverTakenForARemovedOne(t *testing.T) {
 	r := newRegistry(t)
 	save(t, r, entry("a", agents.Active))
 	l := listen(t, r.Follow(t.Context(), "a", ""))
-	l.hears("a active")
+	l.Hears("a active")
 	all := listen(t, r.FollowAll(t.Context(), agents.Filter{}))
 	if err := r.Delete(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	save(t, r, entry("a", agents.Merged), entry("b", agents.Active)) // the highest number in the table was free
-	l.endsWith(db.ErrCursorExpired)
-	all.hears("a gone", "a merged", "a is merged", "b active")
+	l.EndsWith(db.ErrCursorExpired)
+	all.Hears("a gone", "a merged", "a is merged", "b active")
 	for _, id := range []string{"a", "b"} {
-		listen(t, r.Follow(t.Context(), id, l.cursor)).endsWith(db.ErrCursorExpired)
+		listen(t, r.Follow(t.Context(), id, l.Cursor)).EndsWith(db.ErrCursorExpired)
 	}
 }
 
@@ -157,9 +130,9 @@ func TestCursorsOfAnotherAgentScopeOrListAreInvalid(t *testing.T) {
 	for _, items := range []iter.Seq2[agents.Followed, error]{
 		r.Follow(t.Context(), "b", cursor), other.Follow(t.Context(), "a", cursor), r.Follow(t.Context(), "a", page.Next),
 	} {
-		listen(t, items).endsWith(db.ErrInvalid)
+		listen(t, items).EndsWith(db.ErrInvalid)
 	}
-	listen(t, r.Follow(t.Context(), "a", cursor)).hears("a active")
+	listen(t, r.Follow(t.Context(), "a", cursor)).Hears("a active")
 	if cursor, err = r.CursorBefore(ctx, "a", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +140,7 @@ func TestCursorsOfAnotherAgentScopeOrListAreInvalid(t *testing.T) {
 	if err := r.UpdateStatus(ctx, "a", agents.Abandoned); err != nil {
 		t.Fatal(err)
 	}
-	l.hears("a abandoned", "a is abandoned")
+	l.Hears("a abandoned", "a is abandoned")
 	if _, err := r.CursorBefore(ctx, "a", -1); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 		t.Errorf("-1 writes: %v", err)
 	}
@@ -185,13 +158,13 @@ func TestAFilterTakesAnAgentFromWhenItPassesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.hears("b merged", "b is merged")
+	l.Hears("b merged", "b is merged")
 	if err := r.UpdateStatus(ctx, "b", agents.Active); err != nil {
 		t.Fatal(err)
 	}
-	l.hears("b active", "b is active")
+	l.Hears("b active", "b is active")
 	wrong := listen(t, r.FollowAll(t.Context(), agents.Filter{Statuses: []agents.Status{"asleep"}}))
-	wrong.endsWith(db.ErrInvalid)
+	wrong.EndsWith(db.ErrInvalid)
 }
 
 func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
@@ -202,9 +175,9 @@ func TestFollowersOfOtherTimesHearEachTheirOwn(t *testing.T) {
 	later := listen(t, r.FollowAll(soon, agents.Filter{Since: e.StartedAt.Add(time.Hour)}))
 	all := listen(t, r.FollowAll(soon, agents.Filter{}))
 	save(t, r, e)
-	all.hears("a active")
+	all.Hears("a active")
 	cancel()
-	later.endsWith(context.Canceled)
+	later.EndsWith(context.Canceled)
 }
 
 func TestAFollowerHearsOfAnotherProcessesAgents(t *testing.T) {
@@ -215,12 +188,12 @@ func TestAFollowerHearsOfAnotherProcessesAgents(t *testing.T) {
 	if got := r.tell(0, "lease agent-one main"); got != "won agent-one" {
 		t.Fatal(got)
 	}
-	l.hears("agent-one leased as 1, active")
+	l.Hears("agent-one leased as 1, active")
 	r.all[0].Kill()
 	if n, err := here.Recover(ctx); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	l.hears("agent-one abandoned", "agent-one is abandoned")
+	l.Hears("agent-one abandoned", "agent-one is abandoned")
 }
 
 func TestTheLastStateIsToldHoweverManyWritersThereAre(t *testing.T) {

@@ -21,36 +21,9 @@ func spelled(f checkpoints.Followed) string {
 	return f.Of + " " + string(f.Item.State) + " at " + f.Item.PausedStageID
 }
 
-// A listener pulls what a follower is told.
-type listener struct {
-	t      *testing.T
-	next   func() (checkpoints.Followed, error, bool)
-	cursor string
-}
-
-func listen(t *testing.T, items iter.Seq2[checkpoints.Followed, error]) *listener {
+func listen(t *testing.T, items iter.Seq2[checkpoints.Followed, error]) *dbtest.Listener[string, checkpoints.Summary] {
 	t.Helper()
-	next, stop := iter.Pull2(items)
-	t.Cleanup(stop)
-	return &listener{t: t, next: next}
-}
-
-func (l *listener) hears(want ...string) {
-	l.t.Helper()
-	for _, one := range want {
-		f, err, ok := l.next()
-		if err != nil || !ok || spelled(f) != one {
-			l.t.Fatalf("%q is told, and not %q (%v, %v)", spelled(f), one, err, ok)
-		}
-		l.cursor = f.Cursor
-	}
-}
-
-func (l *listener) endsWith(want error) {
-	l.t.Helper()
-	if f, err, _ := l.next(); !errors.Is(err, want) {
-		l.t.Fatalf("%q is told, and %v is the error", spelled(f), err)
-	}
+	return dbtest.Listen(t, items, spelled)
 }
 
 func pauseAt(t *testing.T, s *checkpoints.Store, run, stage string) {
@@ -73,32 +46,32 @@ func TestAFollowerHearsHowACheckpointStandsUntilItIsGone(t *testing.T) {
 		s := checkpoints.NewStore(dbtest.OpenAt(t, path, db.Options{}), checkpoints.Options{})
 		pauseAt(t, s, "a", "one")
 		l, all := listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")), listen(t, s.FollowAll(ctx, checkpoints.Filter{}))
-		l.hears("a paused at one")
+		l.Hears("a paused at one")
 		pauseAt(t, s, "a", "two")
-		l.hears("a paused at two")
-		all.hears("a paused at two")
+		l.Hears("a paused at two")
+		all.Hears("a paused at two")
 		claim := claimed(t, s, "a")
-		l.hears("a claimed at two", "a is claimed")
-		all.hears("a claimed at two", "a is claimed")
-		before := l.cursor
+		l.Hears("a claimed at two", "a is claimed")
+		all.Hears("a claimed at two", "a is claimed")
+		before := l.Cursor
 		check(t, claim.Renew(ctx)) // not told
 		check(t, claim.Release(ctx))
-		l.hears("a paused at two", "a is paused")
-		all.hears("a paused at two", "a is paused")
-		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, before)).hears("a paused at two", "a is paused")
+		l.Hears("a paused at two", "a is paused")
+		all.Hears("a paused at two", "a is paused")
+		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, before)).Hears("a paused at two", "a is paused")
 		claim = claimed(t, s, "a")
-		l.hears("a claimed at two", "a is claimed")
-		all.hears("a claimed at two", "a is claimed")
+		l.Hears("a claimed at two", "a is claimed")
+		all.Hears("a claimed at two", "a is claimed")
 		pauseAt(t, s, "a", "three") // another checkpoint of the run
-		all.hears("a paused at three")
+		all.Hears("a paused at three")
 		check(t, claim.Complete(ctx))
-		l.endsWith(db.ErrCursorExpired)
-		all.hears("a gone")
-		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, before)).endsWith(db.ErrCursorExpired)
-		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a", State: checkpoints.Claimed}, "")).endsWith(db.ErrNotFound)
-		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")).hears("a paused at three")
+		l.EndsWith(db.ErrCursorExpired)
+		all.Hears("a gone")
+		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, before)).EndsWith(db.ErrCursorExpired)
+		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a", State: checkpoints.Claimed}, "")).EndsWith(db.ErrNotFound)
+		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")).Hears("a paused at three")
 		check(t, s.Remove(ctx, "a"))
-		all.hears("a gone")
+		all.Hears("a gone")
 	}
 }
 
@@ -109,10 +82,10 @@ func TestAFilterTakesACheckpointFromWhenItPassesOn(t *testing.T) {
 	l := listen(t, s.FollowAll(t.Context(), checkpoints.Filter{State: checkpoints.Claimed}))
 	check(t, s.Remove(t.Context(), "a"))
 	claim := claimed(t, s, "b")
-	l.hears("b claimed at one", "b is claimed")
+	l.Hears("b claimed at one", "b is claimed")
 	check(t, claim.Release(t.Context()))
-	l.hears("b paused at one", "b is paused")
-	listen(t, s.FollowAll(t.Context(), checkpoints.Filter{State: "asleep"})).endsWith(db.ErrInvalid)
+	l.Hears("b paused at one", "b is paused")
+	listen(t, s.FollowAll(t.Context(), checkpoints.Filter{State: "asleep"})).EndsWith(db.ErrInvalid)
 }
 
 func TestCursorsOfAnotherCheckpointScopeOrListAreInvalid(t *testing.T) {
@@ -130,14 +103,14 @@ func TestCursorsOfAnotherCheckpointScopeOrListAreInvalid(t *testing.T) {
 	for _, items := range []iter.Seq2[checkpoints.Followed, error]{
 		s.Follow(t.Context(), checkpoints.Ref{RunID: "b"}, cursor), other.Follow(t.Context(), a, cursor), s.Follow(t.Context(), a, page.Next),
 	} {
-		listen(t, items).endsWith(db.ErrInvalid)
+		listen(t, items).EndsWith(db.ErrInvalid)
 	}
-	listen(t, s.Follow(t.Context(), a, cursor)).hears("a paused at one")
+	listen(t, s.Follow(t.Context(), a, cursor)).Hears("a paused at one")
 	cursor, err = s.CursorBefore(t.Context(), a, 0)
 	check(t, err)
 	l := listen(t, s.Follow(t.Context(), a, cursor))
 	claimed(t, s, "a")
-	l.hears("a claimed at one", "a is claimed")
+	l.Hears("a claimed at one", "a is claimed")
 	if _, err := s.CursorBefore(t.Context(), a, -1); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 		t.Errorf("-1 changes: %v", err)
 	}

@@ -42,16 +42,7 @@ func told(f workers.Followed) string {
 // toldUntil follows up to an item.
 func toldUntil(t *testing.T, items iter.Seq2[workers.Followed, error], last string) (list []string, cursor string) {
 	t.Helper()
-	for item, err := range items {
-		if err != nil {
-			t.Fatalf("after %v: %v", list, err)
-		}
-		list, cursor = append(list, told(item)), item.Cursor
-		if told(item) == last {
-			break
-		}
-	}
-	return list, cursor
+	return dbtest.ToldUntil(t, items, told, last)
 }
 
 func lastError(items iter.Seq2[workers.Followed, error]) (last error) {

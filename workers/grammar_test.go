@@ -205,7 +205,7 @@ func TestDeletingARuntimeTakesAllOfItAndNothingElse(t *testing.T) {
 	for table, want := range map[string]int{
 		"worker_runtimes": 1, "workers": 1, "worker_requests": 1, "worker_events": 2, "worker_entries": 0, "worker_diagnostics": 0,
 	} {
-		if n := checkSums(t, d, table); n != want {
+		if n := dbtest.CheckSums(t, d, table); n != want {
 			t.Errorf("%s has %d rows", table, n)
 		}
 	}
@@ -311,42 +311,10 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	must(r.PruneEvents(ctx, workers.EventCursor{RuntimeID: "r", NextEventID: 2}))(t)
 	must(r.StopRuntime(ctx))(t)
 	for _, sum := range migrations.Checksums {
-		if strings.HasPrefix(sum.Table, "worker") && checkSums(t, d, sum.Table) == 0 {
+		if strings.HasPrefix(sum.Table, "worker") && dbtest.CheckSums(t, d, sum.Table) == 0 {
 			t.Errorf("%s has no rows", sum.Table)
 		}
 	}
-}
-
-// checkSums computes the checksums of a table again.
-func checkSums(t *testing.T, d *db.DB, table string) (rows int) {
-	t.Helper()
-	for _, sum := range migrations.Checksums {
-		if sum.Table != table {
-			continue
-		}
-		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-			for row, err := range rx.Query("SELECT " + strings.Join(append([]string{sum.Column}, sum.Covered...), ", ") + " FROM " + table) {
-				if err != nil {
-					return err
-				}
-				values, targets := make([]any, 1+len(sum.Covered)), make([]any, 1+len(sum.Covered))
-				for i := range values {
-					targets[i] = &values[i]
-				}
-				if err := row.Scan(targets...); err != nil {
-					return err
-				}
-				if rows++; values[0] != db.Checksum(values[1:]...) {
-					t.Errorf("%s: the checksum of %v is %v", table, values[1:], values[0])
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return rows
 }
 
 // The last place in the log, and the last id, are given; then the log is full.

@@ -51,16 +51,7 @@ func told(f live.Followed) string {
 // toldUntil follows a run up to an item.
 func toldUntil(t *testing.T, items iter.Seq2[live.Followed, error], last string) (list []string, cursor string) {
 	t.Helper()
-	for item, err := range items {
-		if err != nil {
-			t.Fatalf("after %v: %v", list, err)
-		}
-		list, cursor = append(list, told(item)), item.Cursor
-		if told(item) == last {
-			break
-		}
-	}
-	return list, cursor
+	return dbtest.ToldUntil(t, items, told, last)
 }
 
 func TestFollowDeliversEventsOfAnotherHandleAndResumes(t *testing.T) {

@@ -2,12 +2,10 @@ package live_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
-	"selvedge/migrations"
 	"selvedge/runs/live"
 )
 
@@ -57,40 +55,8 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for table, rows := range map[string]int{"live_runs": 2, "live_texts": 2, "live_events": 4} {
-		if n := checkSums(t, d, table); n != rows {
+		if n := dbtest.CheckSums(t, d, table); n != rows {
 			t.Errorf("%d rows of %s were checked", n, table)
 		}
 	}
-}
-
-// checkSums computes the checksums of a table again.
-func checkSums(t *testing.T, d *db.DB, table string) (rows int) {
-	t.Helper()
-	for _, sum := range migrations.Checksums {
-		if sum.Table != table {
-			continue
-		}
-		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-			for row, err := range rx.Query("SELECT " + strings.Join(append([]string{sum.Column}, sum.Covered...), ", ") + " FROM " + table) {
-				if err != nil {
-					return err
-				}
-				values, targets := make([]any, 1+len(sum.Covered)), make([]any, 1+len(sum.Covered))
-				for i := range values {
-					targets[i] = &values[i]
-				}
-				if err := row.Scan(targets...); err != nil {
-					return err
-				}
-				if rows++; values[0] != db.Checksum(values[1:]...) {
-					t.Errorf("%s: the checksum of %v is %v", table, values[1:], values[0])
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return rows
 }
