@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -85,6 +86,7 @@ func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix strin
 		if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
 			a.path = env
 		}
+		a.running = c
 		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
 		defer stop()
 		d, err := db.Open(ctx, a.path, db.Options{ReadOnly: true, LockTimeout: completingTakes})
@@ -100,12 +102,48 @@ func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix strin
 	}
 }
 
-// completeIDs completes scopes, and the ids that commands of a group take: those whose use says ID.
+// A finder gives the ids of a sort that begin with a prefix.
+type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
+
+// completeIDs completes scopes, and the ids that commands of a group take, those whose use says ID, and that flags take.
 func (a *app) completeIDs(root *cobra.Command) {
 	complete(root, "scope", a.completeFrom(a.findScopes))
-	for name, find := range map[string]func(context.Context, *db.DB, string) ([]string, error){
+	stores := map[string]finder{
 		"runs": a.findRuns, "live": a.findLiveRuns, "agents": a.findAgents, "checkpoints": a.findCheckpoints, "workers": a.findWorkers,
-	} {
+	}
+	flags := map[string]finder{
+		"agent":   a.named(`SELECT agent_id FROM run_agents WHERE scope = ? UNION SELECT session_id FROM agents WHERE scope = ?`, 2),
+		"session": a.named(`SELECT DISTINCT session_id FROM live_runs WHERE scope = ?`, 1),
+		"runtime": a.named(`SELECT runtime_id FROM worker_runtimes WHERE scope = ?`, 1),
+		"run":     a.named(`SELECT run_id FROM runs WHERE scope = ? UNION SELECT run_id FROM live_runs WHERE scope = ? UNION SELECT run_id FROM checkpoints WHERE scope = ?`, 3),
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for name, find := range flags {
+			if c.LocalNonPersistentFlags().Lookup(name) != nil {
+				complete(c, name, a.completeFrom(find))
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	subcommand(root, "delete").ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return db.Stores(), cobra.ShellCompDirectiveNoFileComp
+		}
+		if find := stores[args[0]]; find != nil && len(args) == 1 {
+			return a.completeFrom(find)(c, args, prefix)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	contested := a.completeFrom(a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ? AND decided_at IS NULL`, 1))
+	subcommand(subcommand(root, "imports"), "resolve").ValidArgsFunction = contested
+	groups := maps.Clone(stores)
+	groups["quarantine"] = a.named(`SELECT CAST(id AS TEXT) FROM quarantine WHERE scope = ?`, 1)
+	groups["imports"] = a.named(`SELECT CAST(i.id AS TEXT) FROM imports AS i JOIN import_sources AS s ON s.id = i.source WHERE s.scope = ?`, 1)
+	for name, find := range groups {
 		ids := a.completeFrom(find)
 		for _, c := range subcommand(root, name).Commands() {
 			_, words, _ := strings.Cut(c.Use, " ")
@@ -127,10 +165,29 @@ func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" || !strings.HasPrefix(name, prefix) }), err
 }
 
+// named finds what a query gives that asks for the scope n times.
+func (a *app) named(query string, n int) finder {
+	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
+		err = d.Read(ctx, "complete", func(rx *db.Rx) error {
+			scope, _, err := rx.Scope(a.scope)
+			if err != nil {
+				return err
+			}
+			return rx.Select(&names, `SELECT * FROM (`+query+`)`, slices.Repeat([]any{scope}, n)...)
+		})
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
+		return names[:min(len(names), completedIDs)], err
+	}
+}
+
+// findRuns finds runs, those of --agent where that is given.
 func (a *app) findRuns(ctx context.Context, d *db.DB, prefix string) (ids []string, err error) {
 	found, err := runs.NewStore(d, runs.Options{Scope: a.scope}).Find(ctx, prefix, completedIDs)
+	agent := a.running.Flags().Lookup("agent")
 	for _, ref := range found {
-		ids = append(ids, ref.RunID)
+		if agent == nil || !agent.Changed || agent.Value.String() == ref.AgentID {
+			ids = append(ids, ref.RunID)
+		}
 	}
 	return ids, err
 }

@@ -42,8 +42,7 @@ worker with its transcript, a checkpoint whether it waits or is claimed. The ID 
 writes to stays. The space goes back to the disk.
 
 It asks first on a terminal, and needs --yes elsewhere.`,
-		ValidArgs: db.Stores(),
-		Args:      cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), toWrite, func(d *db.DB) error { return a.delete(c, d, args[0], args[1], f) })
 		},
