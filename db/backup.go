@@ -34,7 +34,7 @@ type Restored struct {
 //
 // The file has another generation then: cursors from before are ErrCursorExpired. Its schema is the backup's.
 func Restore(ctx context.Context, backup, path string, o Options) (Restored, error) {
-	return inFile(path, o, func(c sqlite.Config) (Restored, error) {
+	return inFile(path, o, "this way to restore", "use pg_restore, or bring back the server's own backup", func(c sqlite.Config) (Restored, error) {
 		r, err := sqlite.Restore(ctx, backup, path, c)
 		return Restored(r), err
 	})

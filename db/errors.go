@@ -22,7 +22,8 @@ var (
 	// ErrLeaseLost: the lease that the call was made under has passed to another holder; nothing was changed.
 	ErrLeaseLost = engine.ErrLeaseLost
 	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened. The handle refuses
-	// every call until the file is closed and opened again; then repeat the call with BatchOf, or look for the change.
+	// every call until the file is closed and opened again; then repeat the call with BatchOf, or look for the change. On a server
+	// it comes where no primary answered, and the handle goes on.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 	// ErrCursorExpired: what the cursor points at was removed by retention.
 	ErrCursorExpired = engine.ErrCursorExpired
@@ -36,7 +37,8 @@ var (
 	ErrSchemaTooNew = engine.ErrSchemaTooNew
 	// ErrNotADatabase: the file is not an SQLite database, or it belongs to another program.
 	ErrNotADatabase = engine.ErrNotADatabase
-	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely.
+	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely; or the engine has
+	// no such thing, and the hint names what does it there.
 	ErrUnsupported = engine.ErrUnsupported
 	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
 	// handle finds the same, until the file is back, and so does Open of the path in this process, until the handle is closed.
@@ -51,7 +53,7 @@ type Error struct {
 	Op     string // what was being done, in the caller's words: "append records"
 	Entity string // the kind of thing: "run", "file"; may be empty
 	ID     string // its id or path; may be empty
-	Code   int    // the extended SQLite result code; 0 when SQLite did not fail
+	Code   int    // the extended SQLite result code, or the SQLSTATE read as a number of base 36; 0 when the database did not fail
 	Hint   string // what a person can do about it; may be empty
 	HeldBy []int  // with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't tell
 	Err    error  // the cause, which wraps a sentinel where one fits

@@ -9,6 +9,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
 	"selvedge/db/internal/sqlite"
 )
 
@@ -63,7 +64,7 @@ type TableMigrated struct {
 	Before, After int64
 }
 
-func migrated(m sqlite.Move) Migrated {
+func migrated(m engine.Move) Migrated {
 	out := Migrated{From: m.From, To: m.To, Backup: m.Backup}
 	for _, t := range m.Tables {
 		out.Tables = append(out.Tables, TableMigrated(t))
@@ -78,23 +79,44 @@ func migrated(m sqlite.Move) Migrated {
 //
 // Going down needs the file alone, always makes a backup, and loses what the versions in between have brought.
 func Migrate(ctx context.Context, path string, o Options) (Migrated, error) {
-	return inFile(path, o, func(c sqlite.Config) (Migrated, error) {
+	if isServer(path) {
+		return migrateServer(ctx, path, o)
+	}
+	return inFile(path, o, "this", "", func(c sqlite.Config) (Migrated, error) {
 		m, err := sqlite.MoveTo(ctx, path, c)
 		return migrated(m), err
 	})
 }
 
+// migrateServer is Migrate on a server: up only. All of it takes effect, or nothing.
+func migrateServer(ctx context.Context, address string, o Options) (m Migrated, err error) {
+	if err := o.check(address); err != nil {
+		return m, openError(address, err)
+	}
+	var callbacks callback.Callbacks
+	defer callbacks.TakeLane()()
+	moved, err := moveServer(ctx, address, o.withDefaults(), &callbacks)
+	if err != nil {
+		return m, openError(address, err)
+	}
+	return migrated(moved), nil
+}
+
 // Rehearse does to a copy of the file, beside it, what Migrate would do to the file, checks the copy and removes it.
 // Backup is the path that Migrate would give.
 func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
-	return inFile(path, o, func(c sqlite.Config) (Migrated, error) {
+	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there too, or nothing"
+	return inFile(path, o, "a rehearsal", hint, func(c sqlite.Config) (Migrated, error) {
 		m, err := sqlite.Rehearse(ctx, path, c)
 		return migrated(m), err
 	})
 }
 
-// inFile runs fn, which opens the file for itself.
-func inFile[T any](path string, o Options, fn func(sqlite.Config) (T, error)) (result T, err error) {
+// inFile runs fn, which opens the file for itself. what it is and its hint are for who gives the address of a server.
+func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T, err error) {
+	if err := onlyFile(path, what, hint); err != nil {
+		return result, err
+	}
 	if err := o.check(path); err != nil {
 		return result, openError(path, err)
 	}

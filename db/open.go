@@ -3,11 +3,15 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"selvedge/db/internal/engine"
 	"selvedge/db/internal/sqlite"
 )
 
@@ -16,6 +20,11 @@ const memoryPath = ":memory:"
 
 // Open opens the file at path, creates it (0600, its folder 0700) where it is missing, and migrates it to this program's
 // schema where it is older. path may be ":memory:". The handle is used by the whole process and closed at its end.
+//
+// path may also be the address of a PostgreSQL server, postgres://user@host:port/database with libpq's settings behind a ?: the
+// tables are made there, in the schema selvedge or the one that search_path names. docs/postgres.md says what is promised
+// there and what is not. An address is never taken for a file's name; a program that was built with the tag nopostgres
+// answers ErrUnsupported.
 //
 // Each of these is an error of its own, and leaves every byte as it was: a path that is a folder (ErrInvalid), a file that
 // is no database or another program's (ErrNotADatabase), one that needs a newer program to write it, or to read it with
@@ -27,20 +36,50 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	}
 	d := &DB{options: options.withDefaults(), closed: make(chan struct{})}
 	d.giveLane = d.callbacks.TakeLane()
-	file, err := sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
+	opened, err := d.open(ctx, path)
 	if err != nil {
 		d.giveLane()
 		return nil, openError(path, err)
 	}
-	d.engine, d.path = file, file.Path()
+	d.engine, d.path = opened, opened.Path()
 	return d, nil
+}
+
+func (d *DB) open(ctx context.Context, path string) (interface {
+	engine.Engine
+	Path() string
+}, error,
+) {
+	if isServer(path) {
+		return openServer(ctx, path, d.options, &d.callbacks)
+	}
+	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
+}
+
+// isServer reports whether a path is the address of a server, and no file's.
+func isServer(path string) bool {
+	return strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://")
+}
+
+// onlyFile refuses the address of a server where only a file will do; hint names what does it there.
+func onlyFile(path, what, hint string) error {
+	if !isServer(path) {
+		return nil
+	}
+	return openError(path, &engine.Failure{
+		Kind: ErrUnsupported, Hint: hint, Err: fmt.Errorf("%s is for files, and this is the address of a server", what),
+	})
 }
 
 // openError adds what a person can do.
 func openError(path string, err error) error {
-	e := &Error{Op: "open", Entity: "file", ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
+	entity := "file"
+	if isServer(path) {
+		entity, path = "database", withoutSecrets(path)
+	}
+	e := &Error{Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 	switch {
-	case e.Hint != "":
+	case e.Hint != "" || entity != "file":
 	case errors.Is(err, ErrNotADatabase):
 		e.Hint = "choose another path: this file belongs to another program and was left as it is"
 	case errors.Is(err, ErrUnsupported):
@@ -57,8 +96,26 @@ func openError(path string, err error) error {
 	return e
 }
 
-// Exists reports whether something lies at path.
+// withoutSecrets is an address for people: without its password and settings.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil { // a password may be what makes it unreadable
+		scheme, _, _ := strings.Cut(address, "://")
+		return scheme + "://…"
+	}
+	u.RawQuery = ""
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	return u.String()
+}
+
+// Exists reports whether something lies at path. Of the address of a server it says that there is something: only opening
+// it tells.
 func Exists(path string) (bool, error) {
+	if isServer(path) {
+		return true, nil
+	}
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

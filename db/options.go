@@ -17,7 +17,8 @@ const (
 	// SyncFull waits for the disk at every commit (with F_FULLFSYNC on macOS): a returned Write survives a power cut.
 	// The default.
 	SyncFull Synchronous = iota
-	// SyncNormal waits at checkpoints only: a power cut may take the last commits, a killed process none.
+	// SyncNormal waits at checkpoints only: a power cut may take the last commits, a killed process none. On a server it is
+	// synchronous_commit=off: what a crash of the server, or a failover, takes.
 	SyncNormal
 )
 
@@ -25,7 +26,7 @@ const (
 type Options struct {
 	// Synchronous is SyncFull unless told otherwise.
 	Synchronous Synchronous
-	// Readers is the largest number of reading connections; 0 means the number of cores, and at least 2.
+	// Readers is the largest number of reading connections; 0 means the number of cores, and at least 2, or 8 on a server.
 	Readers int
 	// ReadOnly opens without migrating, creating or writing; Write returns ErrInvalid.
 	ReadOnly bool
@@ -57,6 +58,8 @@ type Options struct {
 	// never began, because the wait for it ended, and of one whose function panicked (Err is the *Panic) or left by
 	// runtime.Goexit.
 	Observe func(Observation)
+
+	readersUnsaid bool // Readers is the default
 
 	// ladder replaces the program's own ladder of schema versions; tests only.
 	ladder *sqlite.Ladder
@@ -95,6 +98,7 @@ func (o Options) check(path string) error {
 
 func (o Options) withDefaults() Options {
 	if o.Readers == 0 {
+		o.readersUnsaid = true
 		o.Readers = max(2, runtime.GOMAXPROCS(0))
 	}
 	if o.LockTimeout == 0 {

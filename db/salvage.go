@@ -44,6 +44,11 @@ type SalvagedTable struct {
 //
 // It changes nothing in the damaged file, which nobody may have open (ErrBusy). A file at to is ErrConflict.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (Salvaged, error) {
+	for _, path := range []string{from, to} {
+		if err := onlyFile(path, "salvage", "bring back the server's own backup; pg_amcheck tells what is damaged"); err != nil {
+			return Salvaged{}, err
+		}
+	}
 	options := Options{}.withDefaults()
 	var callbacks callback.Callbacks
 	got, err := sqlite.Salvage(ctx, from, to, options.sqlite(&callbacks), o.KeepSuspect)

@@ -28,7 +28,7 @@ type Compacted struct {
 // Options.LockTimeout), and a crash leaves one of the two there, whole. It needs as much room on the disk as the copy takes.
 // The rows are the same, so cursors stay good; so does the schema, whichever it is.
 func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
-	return inFile(path, o, func(c sqlite.Config) (Compacted, error) {
+	return inFile(path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack", func(c sqlite.Config) (Compacted, error) {
 		r, err := sqlite.Compact(ctx, path, c)
 		return Compacted(r), err
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"selvedge/db"
 )
@@ -221,11 +222,13 @@ func (l holders) dead(t *testing.T, at place) {
 		}
 		p.Kill()
 		recovered := 0
-		for _, d := range at.both() {
-			s := l.open(d, at.scope)
-			n, err := s.recover(t.Context())
-			must(t, err)
-			recovered += n
+		for end := time.Now().Add(patience); recovered == 0 && time.Now().Before(end); { // an engine may wait before it takes the silent for dead
+			for _, d := range at.both() {
+				s := l.open(d, at.scope)
+				n, err := s.recover(t.Context())
+				must(t, err)
+				recovered += n
+			}
 		}
 		if recovered != 1 {
 			t.Errorf("what the dead held was recovered %d times", recovered)

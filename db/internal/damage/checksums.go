@@ -16,10 +16,19 @@ const checksumBatch = 1000
 // Checksums recomputes the checksum of every row of a table. It reports the rows that have another one, and counts all rows
 // and those without one.
 func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem, count engine.Checksums, err error) {
+	columns, err := Columns(ctx, c, sum.Table)
+	if err != nil {
+		return nil, engine.Checksums{Table: sum.Table}, err
+	}
+	return ChecksumsOf(ctx, c, sum, columns)
+}
+
+// ChecksumsOf is Checksums for a table with these columns, of any engine.
+func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum, columns []Column) (found []engine.Problem, count engine.Checksums, err error) {
 	count.Table = sum.Table
-	t, err := summedTable(ctx, c, sum)
-	if err != nil || t == nil {
-		return nil, count, err
+	t := summedTable(sum, columns)
+	if t == nil {
+		return nil, count, nil
 	}
 	for after := []any(nil); ; {
 		n := 0
@@ -46,9 +55,13 @@ func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []en
 
 // Rows gives every row of a table with its key, its checksum and the columns that it covers, and names the columns of the key.
 func Rows(ctx context.Context, c Conn, sum migrations.Checksum, row func(key []any, kept any, covered []any)) ([]string, error) {
-	t, err := summedTable(ctx, c, sum)
-	if err != nil || t == nil {
+	columns, err := Columns(ctx, c, sum.Table)
+	if err != nil {
 		return nil, err
+	}
+	t := summedTable(sum, columns)
+	if t == nil {
+		return nil, nil
 	}
 	for after := []any(nil); ; {
 		n := 0
@@ -71,11 +84,7 @@ type summed struct {
 }
 
 // summedTable is nil where the file has no such table or column yet.
-func summedTable(ctx context.Context, c Conn, sum migrations.Checksum) (*summed, error) {
-	columns, err := Columns(ctx, c, sum.Table)
-	if err != nil {
-		return nil, err
-	}
+func summedTable(sum migrations.Checksum, columns []Column) *summed {
 	t := &summed{table: sum.Table}
 	types := map[string]string{}
 	for _, column := range columns {
@@ -88,7 +97,7 @@ func summedTable(ctx context.Context, c Conn, sum migrations.Checksum) (*summed,
 		}
 	}
 	if types[sum.Column] == "" {
-		return nil, nil
+		return nil
 	}
 	if len(t.key) == 0 {
 		t.key = []string{"rowid"}
@@ -99,10 +108,11 @@ func summedTable(ctx context.Context, c Conn, sum migrations.Checksum) (*summed,
 		if types[name] == "" {
 			continue // an older schema's table; where it is missing from this one's, the checksums are others, too
 		}
+		name = `"` + name + `"` // user is a word of SQL's
 		list = append(list, name, name+" IS NULL")
 	}
 	t.query = "SELECT " + strings.Join(list, ", ") + " FROM " + sum.Table
-	return t, nil
+	return t
 }
 
 func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) (err error) {

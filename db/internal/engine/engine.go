@@ -126,6 +126,19 @@ type Versions struct {
 	ViewsDigest string `db:"views_digest"`
 }
 
+// A Move is a change of a database's schema.
+type Move struct {
+	From, To int64
+	Backup   string      // path of the copy made before; "" where no row was removed or rewritten
+	Tables   []TableMove // whose rows became more or fewer, of those that were there before
+}
+
+// TableMove is the number of rows of a table before and after; After is -1 where it is gone.
+type TableMove struct {
+	Name          string
+	Before, After int64
+}
+
 // A Problem is one thing that a check found.
 type Problem struct {
 	Check  string

@@ -16,7 +16,7 @@ var (
 	ErrIO             = errors.New("input/output error")
 	ErrSchemaTooNew   = errors.New("schema too new")
 	ErrNotADatabase   = errors.New("not a selvedge database")
-	ErrUnsupported    = errors.New("unsupported file system")
+	ErrUnsupported    = errors.New("unsupported")
 	ErrReplaced       = errors.New("file replaced")
 	ErrClosed         = errors.New("closed")
 )

@@ -19,17 +19,10 @@ import (
 )
 
 // A Move is a change of a file's schema.
-type Move struct {
-	From, To int64
-	Backup   string      // path of the copy made before; "" where no row was removed or rewritten
-	Tables   []TableMove // whose rows became more or fewer, of those that were there before
-}
+type Move = engine.Move
 
 // TableMove is the number of rows of a table before and after; After is -1 where it is gone.
-type TableMove struct {
-	Name          string
-	Before, After int64
-}
+type TableMove = engine.TableMove
 
 // A direction says whether a file that is beyond the target comes back to it.
 type direction int
@@ -558,7 +551,7 @@ func (m *migration) compare(before census) error {
 		if was == is || was == 0 && !there {
 			continue
 		}
-		m.Tables = append(m.Tables, TableMove{table, was, is})
+		m.Tables = append(m.Tables, TableMove{Name: table, Before: was, After: is})
 		switch {
 		case m.where == down:
 		case is < was && !slices.Contains(removes, table):

@@ -1,0 +1,240 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/engine"
+)
+
+// DefaultSchema is where the tables are when the address names no search_path.
+const DefaultSchema = "selvedge"
+
+const (
+	connectPatience = 5 * time.Second  // for one host
+	closePatience   = 2 * time.Second  // for a goodbye
+	laterPrimaries  = time.Second      // that hosts get to answer after one of them said that it is the primary
+	commitPatience  = 12 * time.Second // until a COMMIT without an answer is given up and settled
+)
+
+// An Address is where a server is, and the schema in its database.
+type Address struct {
+	config *pgconn.Config
+	schema string
+	ttl    time.Duration // of owners
+	hosts  []host
+}
+
+// ttlSetting is the setting of an address that says for how long a process may be silent before it counts as dead. The others of
+// the database must say the same.
+const ttlSetting = "selvedge.owner_ttl"
+
+// A host is one server of an address, with the ways to it: with TLS and without, say.
+type host struct {
+	name string
+	ways []pgconn.FallbackConfig
+}
+
+// IsAddress reports whether a path is the address of a server.
+func IsAddress(path string) bool {
+	return strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://")
+}
+
+// ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's other settings and
+// environment variables.
+func ParseAddress(text string) (*Address, error) {
+	config, err := pgconn.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the address of the server: %w", engine.ErrInvalid, err) // pgconn leaves the password out
+	}
+	a := &Address{config: config, schema: DefaultSchema, ttl: DefaultTTL}
+	if path, ok := config.RuntimeParams["search_path"]; ok {
+		name, _, _ := strings.Cut(path, ",")
+		a.schema = strings.Trim(strings.TrimSpace(name), `"`)
+	}
+	if a.schema == "" || len(a.schema) > 63 || strings.ContainsAny(a.schema, "\x00\"") || strings.HasPrefix(a.schema, "pg_") {
+		return nil, fmt.Errorf("%w: search_path names the schema %q: a name of up to 63 bytes, without quotes, that does not begin with pg_", engine.ErrInvalid, a.schema)
+	}
+	if text, ok := config.RuntimeParams[ttlSetting]; ok {
+		delete(config.RuntimeParams, ttlSetting)
+		if a.ttl, err = time.ParseDuration(text); err != nil || a.ttl < shortestTTL || a.ttl > time.Hour {
+			return nil, fmt.Errorf("%w: %s is %q: a time from %v to %v", engine.ErrInvalid, ttlSetting, text, shortestTTL, time.Hour)
+		}
+	}
+	for key, value := range map[string]string{
+		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8", "standard_conforming_strings": "on", "jit": "off",
+		"default_transaction_read_only": "off", "DateStyle": "ISO",
+		// A process that was cut off in the middle of a transaction keeps nobody waiting for longer.
+		"idle_in_transaction_session_timeout": "30s", "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+	} {
+		for given := range config.RuntimeParams {
+			if strings.EqualFold(given, key) {
+				delete(config.RuntimeParams, given)
+			}
+		}
+		config.RuntimeParams[key] = value
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "selvedge"
+	}
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectPatience {
+		config.ConnectTimeout = connectPatience
+	}
+	config.ValidateConnect = nil // which host is the primary is asked below
+	for _, way := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...) {
+		name := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
+		at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name })
+		if at < 0 {
+			at = len(a.hosts)
+			a.hosts = append(a.hosts, host{name: name})
+		}
+		a.hosts[at].ways = append(a.hosts[at].ways, *way)
+	}
+	return a, nil
+}
+
+func (a *Address) quotedSchema() string { return `"` + a.schema + `"` }
+
+// String is the address without its secrets, the same for the same place.
+func (a *Address) String() string {
+	var names []string
+	for _, h := range a.hosts {
+		names = append(names, h.name)
+	}
+	u := url.URL{Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","), Path: "/" + a.config.Database}
+	if strings.HasPrefix(a.config.Host, "/") { // a folder with a socket
+		u.Host = ""
+		u.RawQuery = "host=" + url.QueryEscape(a.config.Host) + "&port=" + strconv.Itoa(int(a.config.Port)) + "&"
+	}
+	u.RawQuery += "search_path=" + url.QueryEscape(a.schema)
+	if a.ttl != DefaultTTL {
+		u.RawQuery += "&" + ttlSetting + "=" + a.ttl.String()
+	}
+	return u.String()
+}
+
+// sqlTimeline gives the timeline of a primary; a standby has none that it writes.
+const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
+
+// errStandby: the host answers, and is not the primary.
+var errStandby = fmt.Errorf("%w: the server is a standby", errConnection)
+
+// connect gives a connection to the primary. Of several hosts all are asked, and of those that say that they are it the one
+// with the highest timeline is: a primary that was replaced and does not know yet has a lower one.
+func (a *Address) connect(ctx context.Context) (*wire, error) {
+	if len(a.hosts) == 1 {
+		w, _, err := a.hosts[0].connect(ctx, a.config)
+		return w, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	type answer struct {
+		wire     *wire
+		timeline string
+		err      error
+	}
+	answers := make(chan answer, len(a.hosts))
+	for _, h := range a.hosts {
+		go func() {
+			w, timeline, err := h.connect(ctx, a.config)
+			answers <- answer{w, timeline, err}
+		}()
+	}
+	var best answer
+	var failed error
+	var enough <-chan time.Time
+	left := len(a.hosts)
+	for ; left > 0; left-- {
+		select {
+		case got := <-answers:
+			if got.err != nil {
+				failed = errors.Join(failed, got.err)
+				continue
+			}
+			if best.wire == nil || got.timeline > best.timeline {
+				got, best = best, got
+			}
+			if got.wire != nil {
+				_ = got.wire.Close()
+			}
+			if enough == nil {
+				clock := time.NewTimer(laterPrimaries)
+				defer clock.Stop()
+				enough = clock.C
+			}
+			continue
+		case <-enough:
+		}
+		break
+	}
+	if left > 0 {
+		cancel()
+		go func() { // who answers now is too late
+			for range left {
+				if late := <-answers; late.wire != nil {
+					_ = late.wire.Close()
+				}
+			}
+		}()
+	}
+	if best.wire == nil {
+		return nil, failed
+	}
+	return best.wire, nil
+}
+
+// connect gives a connection to this host where it is the primary, and its timeline.
+func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, string, error) {
+	w := &wire{prepared: map[string]*prepared{}, ctx: background}
+	config := shared.Copy()
+	config.Host, config.Port, config.TLSConfig = h.ways[0].Host, h.ways[0].Port, h.ways[0].TLSConfig
+	config.Fallbacks = nil
+	for _, way := range h.ways[1:] {
+		config.Fallbacks = append(config.Fallbacks, &way)
+	}
+	// When a connection breaks pgconn asks the server, over another one, to cancel what runs there. Of a COMMIT that
+	// waits for its standbys a server says "done" then, so nothing is ever dialled again for a connection that stands,
+	// unless its read is to be ended.
+	var sealed atomic.Bool
+	w.mayDial = func(may bool) { sealed.Store(!may) }
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 4}, Control: giveUpEarly}
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if sealed.Load() {
+			return nil, errConnection
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
+	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			w.warned = n
+		}
+	}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = waitEnded(ctx, "the server "+h.name)
+		}
+		return nil, "", err
+	}
+	w.conn = conn
+	w.mayDial(false)
+	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
+	err = got.Err
+	if err == nil && len(got.Rows[0][0]) == 0 {
+		err = fmt.Errorf("%s: %w", h.name, errStandby)
+	}
+	if err != nil {
+		return nil, "", errors.Join(err, w.Close())
+	}
+	return w, string(got.Rows[0][0]), nil
+}

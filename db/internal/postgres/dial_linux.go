@@ -1,0 +1,25 @@
+package postgres
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// unanswered is for how long what was sent may go without an answer of the other host's system, in milliseconds: a host that
+// was cut off says nothing.
+const unanswered = 12_000
+
+// giveUpEarly sets TCP_USER_TIMEOUT (man 7 tcp).
+func giveUpEarly(network, _ string, c syscall.RawConn) error {
+	if network == "unix" {
+		return nil
+	}
+	var failed error
+	if err := c.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, unanswered)
+	}); err != nil {
+		return err
+	}
+	return failed
+}

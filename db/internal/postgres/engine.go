@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+)
+
+// Config is what Open needs to know. Nothing in it has a default.
+type Config struct {
+	Lazy          bool // commits don't wait for the disk
+	Writers       int  // largest number of connections that write
+	Readers       int  // and that read
+	ReadOnly      bool
+	MustExist     bool
+	AnySchema     bool
+	KeepSchema    bool
+	SchemaVersion int64
+	LockTimeout   time.Duration
+	Now           func() time.Time
+	Callbacks     *callback.Callbacks
+}
+
+// An Engine is an open database of a server.
+type Engine struct {
+	address    *Address
+	config     Config
+	generation uint64
+	moved      Move
+
+	writers *sessions // nil when read-only
+	readers *sessions
+	losers  chan struct{} // held by the one of this handle's calls that waits in the queue of those who lost
+
+	calls   calls
+	home    *home // nil when read-only
+	watch   *watch
+	counted struct{ callers, commits atomic.Int64 }
+}
+
+var _ engine.Engine = (*Engine)(nil)
+
+// Open connects to the server, makes what is missing there or migrates it, and gives the open database.
+func Open(ctx context.Context, address string, config Config) (*Engine, error) {
+	a, err := ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{address: a, config: config, losers: make(chan struct{}, 1)}
+	if err := e.prepare(ctx); err != nil {
+		return nil, failure(err)
+	}
+	e.readers = newSessions(config.Readers, e.newSession)
+	e.watch = newWatch(e)
+	if !config.ReadOnly {
+		e.writers = newSessions(config.Writers, e.newWriter)
+		e.home = homeOf(e)
+	}
+	return e, nil
+}
+
+// Path is the address without its secrets.
+func (e *Engine) Path() string { return e.address.String() }
+
+// Generation tells the databases apart that the address has had.
+func (e *Engine) Generation() uint64 { return e.generation }
+
+// Close waits for the calls under way, refuses new ones, and closes the connections.
+func (e *Engine) Close() error {
+	e.calls.close()
+	e.watch.close()
+	var failed error
+	if e.writers != nil {
+		failed = e.home.leave(e)
+		failed = errors.Join(failed, e.writers.close())
+	}
+	return errors.Join(failed, e.readers.close())
+}
+
+// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+func (e *Engine) Interrupt() []string { return e.calls.interrupt() }
+
+// A call is one under way.
+type call struct {
+	why   string
+	write bool
+	began time.Time
+	end   context.CancelCauseFunc // of a read
+}
+
+// calls are those under way through a handle.
+type calls struct {
+	mu      sync.Mutex
+	open    map[*call]struct{}
+	closing bool // new ones are refused
+	ending  bool // reads are interrupted
+	left    sync.WaitGroup
+}
+
+// begin registers a call, and gives a read the context that interrupts it.
+func (c *calls) begin(ctx context.Context, why string, write bool) (*call, context.Context, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return nil, ctx, engine.ErrClosed
+	}
+	one := &call{why: why, write: write, began: time.Now()}
+	if !write {
+		ctx, one.end = context.WithCancelCause(ctx)
+		if c.ending {
+			one.end(engine.ErrClosed)
+		}
+	}
+	if c.open == nil {
+		c.open = map[*call]struct{}{}
+	}
+	c.open[one] = struct{}{}
+	c.left.Add(1)
+	return one, ctx, nil
+}
+
+func (c *calls) over(one *call) {
+	c.mu.Lock()
+	delete(c.open, one)
+	c.mu.Unlock()
+	if one.end != nil {
+		one.end(nil)
+	}
+	c.left.Done()
+}
+
+func (c *calls) close() {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	c.left.Wait()
+}
+
+func (c *calls) interrupt() (whys []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ending = true
+	for one := range c.open {
+		whys = append(whys, one.why)
+		if one.end != nil {
+			one.end(engine.ErrClosed)
+		}
+	}
+	return whys
+}
+
+// oldest is the call of its kind that began first.
+func (c *calls) oldest(write bool) (why string, took time.Duration, count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var first *call
+	for one := range c.open {
+		if one.write != write {
+			continue
+		}
+		count++
+		if first == nil || one.began.Before(first.began) {
+			first = one
+		}
+	}
+	if first == nil {
+		return "", 0, 0
+	}
+	return first.why, time.Since(first.began), count
+}

@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/engine"
+)
+
+// state is the SQLSTATE in err's chain, or "" (postgresql.org/docs/15/errcodes-appendix.html).
+func state(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// isLost reports whether the connection is gone, or the server refuses to go on with it. What was not committed then never
+// will be.
+func isLost(err error) bool {
+	switch s := state(err); {
+	case s == "57P01", s == "57P02", s == "57P03", s == "57P05", s == "25P03", strings.HasPrefix(s, "08"): // shut down, crashed, starting, idle for too long
+		return true
+	case s == "25006", s == "0A000" && strings.Contains(err.Error(), "standby"): // it became a standby
+		return true
+	case s != "":
+		return false
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	_, refused := errors.AsType[*pgconn.ConnectError](err)
+	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errConnection)
+}
+
+// errConnection stands for an error of pgconn that has no type: the connection was closed before.
+var errConnection = errors.New("the connection to the server is closed")
+
+// isBeaten reports whether the transaction lost against another one, and goes through when it is run again.
+func isBeaten(err error) bool {
+	s := state(err)
+	return s == "40001" || s == "40P01"
+}
+
+// duplicateOf names the key of a violated UNIQUE; "" where none is.
+func duplicateOf(err error) string {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || e.Code != "23505" {
+		return ""
+	}
+	return e.ConstraintName + " " + e.Detail
+}
+
+// isStale reports whether a prepared statement no longer fits its tables, which were changed meanwhile.
+func isStale(err error) bool {
+	return state(err) == "0A000" && strings.Contains(err.Error(), "cached plan")
+}
+
+// failure says what an error of the server or the way to it means. Other errors, and what is said already, pass as they are.
+func failure(err error) error {
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours
+		return err
+	}
+	if _, said := errors.AsType[*engine.Failure](err); said {
+		return err
+	}
+	s := state(err)
+	hint, kind := kindOf(s)
+	lost := isLost(err)
+	if lost {
+		kind, hint = engine.ErrIO, "the server does not answer, or is not the primary: see that it runs; nothing was changed"
+	}
+	if s == "" && !lost {
+		return err
+	}
+	code, _ := strconv.ParseInt(s, 36, 32)
+	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Hint: hint, Err: err}
+}
+
+// kindOf is the sentinel that a SQLSTATE belongs to, or nil.
+func kindOf(s string) (hint string, kind error) {
+	switch {
+	case s == "40001", s == "40P01", s == "55P03":
+		return "other transactions change the same rows: try again", engine.ErrBusy
+	case s == "53300":
+		return "the server has no connection left: raise max_connections, or have fewer handles open", engine.ErrBusy
+	case s == "53100":
+		return "nothing was changed; free space on the server's disk, and repeat the call", engine.ErrFull
+	case strings.HasPrefix(s, "XX"):
+		return "look at the server's log; pg_amcheck tells what is damaged", engine.ErrCorrupt
+	case s == "58030":
+		return "the server's disk or file system fails: look at its log", engine.ErrIO
+	case s == "22021", s == "22P05":
+		return "text is UTF-8 without NUL", engine.ErrInvalid
+	case s == "3D000":
+		return "make the database first: createdb NAME", engine.ErrNotFound
+	case s == "42501":
+		return "the user lacks a right: have the owner of the schema GRANT it", nil
+	case strings.HasPrefix(s, "28"):
+		return "the server refuses this user or password: see its pg_hba.conf, and $PGPASSFILE", nil
+	}
+	return "", nil
+}
+
+func constraint(s string) engine.Constraint {
+	switch {
+	case s == "23505", s == "23P01":
+		return engine.Unique
+	case strings.HasPrefix(s, "23"), s == "P0001": // and what a trigger raises
+		return engine.OtherConstraint
+	}
+	return engine.NoConstraint
+}
+
+func wrongCount(takes, given int) error {
+	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, takes, given)
+}
+
+// waitEnded is the error of a caller whose context ended while it waited for what.
+func waitEnded(ctx context.Context, what string) error {
+	return &engine.Failure{
+		Kind: engine.ErrBusy,
+		Hint: "other callers hold " + what + "; try again, or give the call more time",
+		Err:  fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx)),
+	}
+}
+
+// endedBefore is the error of a caller whose context had ended when it came: nobody kept it waiting.
+func endedBefore(ctx context.Context) error {
+	return fmt.Errorf("the context had ended before the call: %w", context.Cause(ctx))
+}
+
+// unknown is the error of a commit of which nobody can say whether it happened.
+func unknown(err error) error {
+	return &engine.Failure{
+		Kind: engine.ErrOutcomeUnknown,
+		Hint: "no primary answered since the commit was cut: when one does, look for the change, or repeat the call with the batch of this error",
+		Err:  fmt.Errorf("commit: %w", err),
+	}
+}
+
+// Unsupported is the error of what only a file has.
+func Unsupported(what, hint string) error {
+	return &engine.Failure{Kind: engine.ErrUnsupported, Hint: hint, Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what)}
+}

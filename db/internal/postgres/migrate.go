@@ -1,0 +1,292 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"selvedge/db/internal/engine"
+	"selvedge/migrations"
+)
+
+// Move is what Open did to the schema.
+type Move = engine.Move
+
+// oldestServer is the first version that this is tested with, as server_version_num.
+const oldestServer = 15_00_00
+
+const (
+	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL`
+	sqlVersions  = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+       min_reader, min_writer, generation, views_digest FROM selvedge_file`
+	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlViewsMade   = `SELECT views FROM selvedge_file`
+	sqlViews       = `SELECT coalesce(string_agg(viewname, ' ' ORDER BY viewname COLLATE "C"), '') FROM pg_views WHERE schemaname = current_schema()`
+
+	sqlLockSchema   = `SELECT pg_advisory_lock(hashtextextended('selvedge schema ' || ?, 0))`
+	sqlUnlockSchema = `SELECT pg_advisory_unlock(hashtextextended('selvedge schema ' || ?, 0))`
+)
+
+// A getter reads versions through a transaction, as a session reads them.
+type getter struct{ engine.Rx }
+
+func (g getter) get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
+
+func readVersions(g interface {
+	get(dest any, query string, args ...any) error
+},
+) (engine.Versions, error) {
+	var v engine.Versions
+	var there bool
+	if err := g.get(&there, sqlHasTables); err != nil || !there {
+		return v, err
+	}
+	err := g.get(&v, sqlVersions)
+	if errors.Is(err, engine.ErrNotFound) {
+		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	return v, err
+}
+
+// step is the last one of the ladder that a database with this schema has reached.
+func step(version int64) migrations.Step {
+	var at migrations.Step
+	for _, s := range migrations.Steps {
+		if s.Version <= version {
+			at = s
+		}
+	}
+	return at
+}
+
+func lastStep() migrations.Step { return migrations.Steps[len(migrations.Steps)-1] }
+
+// viewsDigest tells whose views a database has.
+func viewsDigest(version int64) string {
+	if version != lastStep().Version {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(migrations.PostgresViews()))
+	return hex.EncodeToString(sum[:])
+}
+
+// current reports whether nothing is to be done for this program, which goes to the target at most.
+func current(have engine.Versions, target int64) bool {
+	if have.Schema > target {
+		return true
+	}
+	at := step(target)
+	return have.Schema == at.Version && have.MinReader == at.MinReader && have.MinWriter == at.MinWriter &&
+		(target < lastStep().Version || have.ViewsDigest == viewsDigest(target))
+}
+
+func mayRead(have engine.Versions, anySchema bool) error {
+	own := lastStep().Version
+	switch {
+	case have.MinReader > own:
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may read; this program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
+	case have.Schema < own && !anySchema:
+		return tooOld(have)
+	}
+	return nil
+}
+
+func mayWrite(have engine.Versions) error {
+	if own := lastStep().Version; have.MinWriter > own {
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may write; this program has %d",
+			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
+	}
+	return nil
+}
+
+func tooOld(have engine.Versions) error {
+	return &engine.Failure{
+		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
+		Err: fmt.Errorf("the database has schema %d and this program reads and writes %d", have.Schema, lastStep().Version),
+	}
+}
+
+// prepare looks at what the server has, and brings it to this program's schema where that is wanted.
+func (e *Engine) prepare(ctx context.Context) (err error) {
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.wire.ctx = ctx
+	if version, err := strconv.Atoi(s.wire.conn.ParameterStatus("server_version_num")); err == nil && version < oldestServer {
+		return fmt.Errorf("%w: the server is of version %d, and the oldest that is supported is 15", engine.ErrUnsupported, version/10000)
+	}
+	have, err := readVersions(s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case have.Schema == 0 && (e.config.ReadOnly || e.config.MustExist):
+		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound, e.address.schema)
+	case e.config.ReadOnly:
+		e.generation = uint64(have.Generation)
+		return mayRead(have, e.config.AnySchema)
+	}
+	if err := mayWrite(have); err != nil {
+		return err
+	}
+	if !current(have, e.config.SchemaVersion) {
+		if e.config.KeepSchema && have.Schema > 0 {
+			if have.Schema < step(e.config.SchemaVersion).Version {
+				return tooOld(have)
+			}
+		} else if have, err = e.migrate(ctx, s); err != nil {
+			return err
+		}
+	}
+	e.generation = uint64(have.Generation)
+	return nil
+}
+
+// migrate takes all steps in one transaction, while no other program does.
+func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", max(1, e.config.LockTimeout.Milliseconds()))); err != nil {
+		return have, err
+	}
+	if _, err := s.exec(sqlLockSchema, e.address.schema); err != nil {
+		return have, fmt.Errorf("wait for another program that migrates: %w", err)
+	}
+	defer func() {
+		if !s.broken() {
+			_, unlock := s.exec(sqlUnlockSchema, e.address.schema)
+			err = errors.Join(err, unlock)
+		}
+	}()
+	if have, err = readVersions(s); err != nil {
+		return have, err
+	}
+	if err := mayWrite(have); err != nil || current(have, e.config.SchemaVersion) {
+		return have, err // another program was faster
+	}
+	if _, err := s.wire.simple(ctx, "BEGIN; CREATE SCHEMA IF NOT EXISTS "+e.address.quotedSchema()); err != nil {
+		return have, err
+	}
+	from := have.Schema
+	if err := e.climb(ctx, s, have); err != nil {
+		if !s.wire.conn.IsClosed() {
+			_, undo := s.wire.simple(background, "ROLLBACK")
+			err = errors.Join(err, undo)
+		}
+		return have, err
+	}
+	tags, err := s.wire.simple(ctx, "COMMIT")
+	if err != nil || tags[0] != "COMMIT" {
+		return have, errors.Join(errors.New("the migration was not committed"), err)
+	}
+	if have, err = readVersions(s); err == nil {
+		e.moved = Move{From: from, To: have.Schema}
+	}
+	return have, err
+}
+
+// climb runs the steps and makes the views.
+func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) error {
+	if have.Schema > 0 {
+		if err := dropViews(ctx, s); err != nil {
+			return err
+		}
+	}
+	target := step(e.config.SchemaVersion).Version
+	pool := poolOf(nested{s.wire})
+	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.Postgres())
+	if err == nil {
+		_, err = provider.UpTo(ctx, target)
+	}
+	if err := errors.Join(err, pool.Close()); err != nil {
+		return fmt.Errorf("migrate from schema %d to %d: %w", have.Schema, target, err)
+	}
+	var made bool
+	if err := s.get(&made, sqlHasTables); err != nil || !made {
+		return errors.Join(err, fmt.Errorf("%w: a server has no schema %d: the first that it can have is in migrations/postgres", engine.ErrUnsupported, target))
+	}
+	views := ""
+	if target == lastStep().Version {
+		if _, err := s.wire.simple(ctx, migrations.PostgresViews()); err != nil {
+			return fmt.Errorf("make the views: %w", err)
+		}
+		if err := s.get(&views, sqlViews); err != nil {
+			return err
+		}
+	}
+	at := step(target)
+	_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, viewsDigest(target), views)
+	return err
+}
+
+// dropViews drops the views that a program of ours has made. A view of a user's that stands on one of them is in the way, and
+// is named by the server.
+func dropViews(ctx context.Context, s *session) error {
+	var made string
+	if err := s.get(&made, sqlViewsMade); err != nil || made == "" {
+		return err
+	}
+	var names []string
+	for name := range strings.FieldsSeq(made) {
+		names = append(names, `"`+name+`"`)
+	}
+	_, err := s.wire.simple(ctx, "DROP VIEW IF EXISTS "+strings.Join(names, ", "))
+	return err
+}
+
+// nested is a connection in the middle of a transaction as goose wants it: each of its transactions is a savepoint, so that all
+// steps take effect together or not at all.
+type nested struct{ *wire }
+
+var (
+	_ driver.ConnBeginTx = nested{}
+	_ driver.Tx          = part{}
+)
+
+// Close leaves the connection open.
+func (nested) Close() error { return nil }
+
+// BeginTx begins a step.
+func (n nested) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	_, err := n.simple(ctx, "SAVEPOINT migration")
+	return part{n.wire}, err
+}
+
+type part struct{ wire *wire }
+
+// Commit ends the step.
+func (p part) Commit() error {
+	_, err := p.wire.simple(background, "RELEASE migration")
+	return err
+}
+
+// Rollback undoes the step.
+func (p part) Rollback() error {
+	_, err := p.wire.simple(background, "ROLLBACK TO migration; RELEASE migration")
+	return err
+}
+
+// MoveTo brings the database at the address to config.SchemaVersion.
+func MoveTo(ctx context.Context, address string, config Config) (Move, error) {
+	e, err := Open(ctx, address, config)
+	if err != nil {
+		return Move{}, err
+	}
+	m := e.moved
+	have, err := e.Versions(ctx)
+	if err == nil && have.Schema > config.SchemaVersion {
+		err = Unsupported("way down to an older schema", "restore a backup from before (pg_restore, or your server's own backup)")
+	}
+	if m.To == 0 {
+		m.From, m.To = have.Schema, have.Schema
+	}
+	return m, errors.Join(err, e.Close())
+}

@@ -1,0 +1,371 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/machine"
+)
+
+// A process is alive until the moment that its row in owner_beats names, by the server's clock, and moves that moment on while
+// it runs. Who comes too late, because it was stopped or cut off, moves nothing any more: it is dead for ever, and gets another
+// number at its next claim. What it still believes to hold is refused by the epochs of its claims.
+
+// DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
+const (
+	DefaultTTL  = 60 * time.Second
+	shortestTTL = time.Second
+)
+
+// beatEvery is how often a process beats.
+func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
+
+// certain is for how long a process that has just beaten takes itself for alive without asking: its own clock may be slower than
+// the server's.
+func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
+
+const (
+	sqlAddOwner = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlAddBeat  = `INSERT INTO owner_beats (owner, until) VALUES (?, server_nanos() + ?)`
+	sqlBeat     = `UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos()`
+	sqlLives    = `SELECT until > server_nanos() FROM owner_beats WHERE owner = ?`
+
+	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
+	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
+	sqlDropOwner    = `DELETE FROM owners WHERE id = ?`
+	sqlDie          = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
+)
+
+// A home is what the handles of one database have in common in this process: its number among the owners.
+type home struct {
+	key     string
+	certain time.Duration
+
+	mu      sync.Mutex
+	handles []*Engine
+	id      int64
+	until   time.Duration // since the machine's start: it certainly lives until then
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+var homes struct {
+	sync.Mutex
+	open map[string]*home
+}
+
+func homeOf(e *Engine) *home {
+	homes.Lock()
+	defer homes.Unlock()
+	key := e.Path()
+	h := homes.open[key]
+	if h == nil {
+		h = &home{key: key, certain: e.address.certain()}
+		if homes.open == nil {
+			homes.open = map[string]*home{}
+		}
+		homes.open[key] = h
+	}
+	h.mu.Lock()
+	h.handles = append(h.handles, e)
+	h.mu.Unlock()
+	return h
+}
+
+// known is this process's number while it certainly lives; 0 where it has none.
+func (h *home) known() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.id != 0 && machine.ReadBootTime().Since < h.until {
+		return h.id
+	}
+	return 0
+}
+
+// number is this process's number, whether it lives or not.
+func (h *home) number() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.id
+}
+
+// lives keeps that the process has this number, and was alive at the moment from.
+func (h *home) lives(id int64, from time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.id, h.until = id, from+h.certain
+	if h.stop == nil {
+		h.stop, h.stopped = make(chan struct{}), make(chan struct{})
+		go h.beat(h.handles[0].address.beatEvery(), h.stop, h.stopped)
+	}
+}
+
+// renewed is lives for a beat, which may come after the process has given its number up.
+func (h *home) renewed(id int64, from time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.id == id {
+		h.until = from + h.certain
+	}
+}
+
+// died forgets a number.
+func (h *home) died(id int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.id == id {
+		h.id = 0
+	}
+}
+
+// beat moves the process's moment on.
+func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
+	defer close(stopped)
+	var s *session
+	defer func() {
+		if s != nil {
+			_ = s.close()
+		}
+	}()
+	clock := time.NewTicker(every)
+	defer clock.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-clock.C:
+		}
+		if id, e := h.beating(); id != 0 {
+			s = h.beatOnce(e, s, id)
+		}
+	}
+}
+
+// beating is the number that the process has, and a handle that is open.
+func (h *home) beating() (int64, *Engine) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.handles) == 0 {
+		return 0, nil
+	}
+	return h.id, h.handles[0]
+}
+
+// beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
+func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
+	ctx, cancel := context.WithTimeout(background, e.address.beatEvery())
+	defer cancel()
+	if s == nil {
+		var err error
+		if s, err = e.newSession(ctx); err != nil {
+			return nil // the next beat tries again; until then the moment nears
+		}
+	}
+	from := machine.ReadBootTime().Since
+	s.wire.ctx = ctx
+	n, err := s.exec(sqlBeat, int64(e.address.ttl), id)
+	s.wire.ctx = background
+	switch {
+	case err != nil:
+		_ = s.close()
+		return nil
+	case n == 0:
+		h.died(id)
+	default:
+		h.renewed(id, from)
+	}
+	return s
+}
+
+// leave ends the home with its last handle: what the process owned then can be taken at once.
+func (h *home) leave(e *Engine) error {
+	homes.Lock()
+	defer homes.Unlock()
+	h.mu.Lock()
+	for i, one := range h.handles {
+		if one == e {
+			h.handles = append(h.handles[:i], h.handles[i+1:]...)
+			break
+		}
+	}
+	last, id, stop, stopped := len(h.handles) == 0, h.id, h.stop, h.stopped
+	if !last {
+		h.mu.Unlock()
+		return nil
+	}
+	h.stop, h.id = nil, 0
+	h.mu.Unlock()
+	delete(homes.open, h.key)
+	if stop != nil {
+		close(stop)
+		<-stopped
+	}
+	if id == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(background, closePatience)
+	defer cancel()
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // its moment passes by itself
+	}
+	if _, err := s.exec(sqlDropOwner, id); err != nil && constraint(state(err)) != engine.NoConstraint {
+		_, _ = s.exec(sqlDie, id) // it still owns something
+	}
+	return s.close()
+}
+
+// Owner gives the number under which this process owns claims; its rows are made at the first call, and anew after it has died.
+func (t *tx) Owner() (int64, error) {
+	h := t.engine.home
+	if t.made != 0 {
+		return t.made, nil
+	}
+	if id := h.known(); id != 0 {
+		return id, nil
+	}
+	if id := h.number(); id != 0 {
+		from := machine.ReadBootTime().Since
+		n, err := t.Exec(sqlBeat, []any{int64(t.engine.address.ttl), id})
+		if err != nil {
+			return 0, err
+		}
+		if n == 1 {
+			t.OnCommit(func() { h.lives(id, from) })
+			return id, nil
+		}
+		h.died(id)
+	}
+	token, err := uuid.NewRandom()
+	if err != nil {
+		return 0, err
+	}
+	from := machine.ReadBootTime().Since
+	columns := []any{
+		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+	}
+	var id int64
+	if err := t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...))); err != nil {
+		return 0, err
+	}
+	if _, err := t.Exec(sqlAddBeat, []any{id, int64(t.engine.address.ttl)}); err != nil {
+		return 0, err
+	}
+	t.made = id
+	t.OnCommit(func() { h.lives(id, from) })
+	return id, nil
+}
+
+// Owns reports whether id is this process.
+func (x *rx) Owns(id int64) (bool, error) {
+	h := x.engine.home
+	switch {
+	case h == nil || id == 0:
+		return false, nil
+	case x.made != 0:
+		return x.made == id, nil
+	case h.number() != id:
+		return false, nil
+	case h.known() == id:
+		return true, nil
+	}
+	life, err := x.life(id) // it may have come too late
+	if life == engine.LifeDead {
+		h.died(id)
+	}
+	return life == engine.LifeAlive, err
+}
+
+// Life says whether the process with this number still runs, or has been silent for so long that it counts as dead.
+func (x *rx) Life(id int64) (engine.Life, error) {
+	if own, err := x.Owns(id); own || err != nil {
+		return engine.LifeAlive, err
+	}
+	return x.life(id)
+}
+
+func (x *rx) life(id int64) (engine.Life, error) {
+	var lives bool
+	err := x.Get(&lives, sqlLives, []any{id})
+	switch {
+	case errors.Is(err, engine.ErrNotFound):
+		return engine.LifeDead, nil
+	case err != nil:
+		return engine.LifeUnknown, err
+	case lives:
+		return engine.LifeAlive, nil
+	}
+	return engine.LifeDead, nil
+}
+
+// ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
+const ownersAtOnce = 256
+
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
+func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
+	if after == 0 {
+		var ends struct {
+			First int64 `db:"first"`
+			Last  int64 `db:"last"`
+		}
+		if err := t.Get(&ends, sqlEndsOfOwners, nil); err != nil || ends.Last == 0 {
+			return 0, false, err
+		}
+		after = ends.First + rand.Int64N(ends.Last-ends.First+1)
+	}
+	var ids, before []int64
+	if err := t.Select(&ids, sqlSomeOwners, []any{after, int64(math.MaxInt64), ownersAtOnce}); err != nil {
+		return 0, false, err
+	}
+	more = len(ids) == ownersAtOnce
+	if !more {
+		if err := t.Select(&before, sqlSomeOwners, []any{0, after, ownersAtOnce - len(ids)}); err != nil {
+			return 0, false, err
+		}
+	}
+	for _, id := range append(ids, before...) {
+		last = id
+		life, err := t.Life(id)
+		if err != nil {
+			return 0, false, err
+		}
+		if life == engine.LifeDead {
+			if err := t.forgetOwner(id); err != nil {
+				return 0, false, err
+			}
+		}
+	}
+	return last, more, nil
+}
+
+// forgetOwner deletes a row unless something refers to it. The foreign keys know what does.
+func (t *tx) forgetOwner(id int64) error {
+	s, err := t.Savepoint()
+	if err != nil {
+		return err
+	}
+	if _, err = t.Exec(sqlDropOwner, []any{id}); err == nil {
+		return s.Release()
+	}
+	if constraint(state(err)) == engine.NoConstraint {
+		return errors.Join(err, s.RollBack())
+	}
+	return s.RollBack()
+}
+
+// nullable is NULL for what the system doesn't have.
+func nullable(id int64) *int64 {
+	if id == 0 {
+		return nil
+	}
+	return &id
+}

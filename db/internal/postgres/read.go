@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+)
+
+const sqlBeginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+// Read runs fn in a read transaction. It runs again where the connection was lost.
+func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) (out callback.Outcome) {
+	if ctx.Err() != nil {
+		return callback.Outcome{Err: endedBefore(ctx)}
+	}
+	one, within, err := e.calls.begin(ctx, why, false)
+	if err != nil {
+		return callback.Outcome{Err: err}
+	}
+	defer e.calls.over(one)
+	var t trouble
+	for {
+		s, err := e.readers.acquire(within)
+		if err == nil {
+			err = e.serveRead(within, s, fn, &out)
+		} else {
+			out = callback.Outcome{Err: failure(err)}
+		}
+		if err == nil || !t.again(within, err) {
+			return out
+		}
+		if isLost(err) {
+			e.readers.renew()
+		}
+	}
+}
+
+// serveRead runs fn once. again is why it may be run once more, where the connection or a statement was no good.
+func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, out *callback.Outcome) (again error) {
+	defer e.readers.release(s)
+	w := s.wire
+	w.ctx = ctx
+	w.mayDial(true)
+	defer func() {
+		w.ctx = background
+		w.mayDial(false)
+	}()
+	x := &rx{engine: e, session: s, ctx: ctx}
+	if _, err := w.simple(ctx, sqlBeginRead); err != nil {
+		if ctx.Err() != nil {
+			*out = callback.Outcome{Err: x.interrupted()}
+			return nil
+		}
+		*out = callback.Outcome{Err: failure(err)}
+		return err
+	}
+	e.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
+		if err := x.close(); err != nil && !o.Failed() {
+			o.Err = err
+		}
+		if !w.conn.IsClosed() {
+			if _, err := w.simple(background, "ROLLBACK"); err != nil && !o.Failed() {
+				o.Err = failure(err)
+			}
+		}
+		*out = o
+	})
+	if x.dead != nil && out.Err != nil && !out.Gone() && ctx.Err() == nil {
+		return x.dead
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"selvedge/db/internal/engine"
+)
+
+const (
+	sqlServerVersion = `SELECT 'PostgreSQL ' || current_setting('server_version')`
+	sqlCreatedAt     = `SELECT created_at FROM selvedge_file`
+	sqlCount         = `SELECT count(*) FROM `
+	// sqlSizes are those of the schema: tables with their indexes and large values.
+	sqlSizes = `
+SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes, current_setting('block_size')::bigint AS page
+FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'`
+)
+
+// Versions reads what the database says of itself.
+func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
+	var have engine.Versions
+	err := e.Read(ctx, "read the schema version", func(x engine.Rx) (err error) {
+		have, err = readVersions(getter{x})
+		return err
+	}).Err
+	return have, err
+}
+
+// Stats reads the sizes and counts the rows of every table. The WAL is the server's, and of all its databases: it is not counted.
+func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
+	err := e.Read(ctx, "stats", func(x engine.Rx) error { return stats(x, &s) }).Err
+	return s, err
+}
+
+type sizes struct {
+	Bytes int64 `db:"bytes"`
+	Page  int64 `db:"page"`
+}
+
+func stats(x engine.Rx, s *engine.Stats) (err error) {
+	*s = engine.Stats{}
+	if s.Versions, err = readVersions(getter{x}); err != nil {
+		return err
+	}
+	if err := x.Get(&s.Engine, sqlServerVersion, nil); err != nil {
+		return err
+	}
+	var z sizes
+	if err := x.Get(&z, sqlSizes, nil); err != nil {
+		return err
+	}
+	s.FileBytes, s.PageSize, s.Pages = z.Bytes, z.Page, z.Bytes/z.Page
+	if s.Schema > 0 {
+		var created int64
+		if err := x.Get(&created, sqlCreatedAt, nil); err != nil {
+			return err
+		}
+		s.CreatedAt = time.Unix(0, created).UTC()
+	}
+	var tables []string
+	if err := x.Select(&tables, sqlSchemaTables, nil); err != nil {
+		return err
+	}
+	for _, name := range tables {
+		t := engine.TableStats{Name: name}
+		if err := x.Get(&t.Rows, sqlCount+`"`+name+`"`, nil); err != nil {
+			return err
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return nil
+}
+
+// Work is what the handle has done since it was opened.
+func (e *Engine) Work() engine.Work {
+	w := engine.Work{Callers: e.counted.callers.Load(), Commits: e.counted.commits.Load()}
+	w.LongestRead, w.LongestReadFor, _ = e.calls.oldest(false)
+	return w
+}
+
+// Health looks at the calls under way and at the sizes.
+func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
+	var h engine.Health
+	h.LongestRead, h.LongestReadFor, _ = e.calls.oldest(false)
+	writes := 0
+	h.Writing, _, writes = e.calls.oldest(true)
+	h.Waiting = max(0, writes-e.config.Writers)
+	var z sizes
+	err := e.Read(ctx, "health", func(x engine.Rx) error { return x.Get(&z, sqlSizes, nil) }).Err
+	if err == nil {
+		h.FileBytes, h.PageSize, h.Pages = z.Bytes, z.Page, z.Bytes/z.Page
+	}
+	return h, err
+}
+
+// Backup is the server's own.
+func (e *Engine) Backup(context.Context, string) error {
+	return Unsupported("backup", "use pg_dump -n "+e.address.schema+" for a copy, or pg_basebackup and the archive of the WAL for every moment")
+}
+
+// GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
+func (e *Engine) GiveBack(context.Context) error { return nil }
+
+// Scrub is not to be had: the server keeps old rows in its WAL, its standbys and its backups.
+func (e *Engine) Scrub(context.Context) error {
+	return Unsupported("scrubbing", "run VACUUM FULL on the tables; what was deleted stays in the WAL, on standbys and in backups for as long as those are kept")
+}

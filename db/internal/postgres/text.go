@@ -1,0 +1,78 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// The server's text holds no NUL and nothing that is not UTF-8. What callers give may: each such byte is written with the
+// greatest rune before it, which nobody else uses and which is doubled where somebody does. Concatenation and prefixes stay what
+// they are, and so does the order of what needs none of it. Views show such bytes as U+FFFD (the function shown).
+const (
+	escape     = "\U0010FFFF"
+	escapedNUL = escape + "0"
+	escapedHex = escape + "x" // and two hexadecimal digits
+)
+
+// plain reports whether a text is kept as it is.
+func plain(s string) bool {
+	return strings.IndexByte(s, 0) < 0 && utf8.ValidString(s) && !strings.Contains(s, escape)
+}
+
+func encodeText(s string) string {
+	if plain(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size <= 1:
+			fmt.Fprintf(&b, escapedHex+"%02x", s[0])
+		case r == 0:
+			b.WriteString(escapedNUL)
+		case r == utf8.MaxRune:
+			b.WriteString(escape + escape)
+		default:
+			b.WriteString(s[:size])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+func decodeText(s string) string {
+	at := strings.Index(s, escape)
+	if at < 0 {
+		return s
+	}
+	var b strings.Builder
+	for at >= 0 {
+		b.WriteString(s[:at])
+		rest := s[at+len(escape):]
+		var c byte
+		switch {
+		case strings.HasPrefix(rest, escape):
+			b.WriteString(escape)
+			rest = rest[len(escape):]
+		case strings.HasPrefix(rest, "0"):
+			b.WriteByte(0)
+			rest = rest[1:]
+		case len(rest) >= 3 && rest[0] == 'x' && hexByte(rest[1:3], &c):
+			b.WriteByte(c)
+			rest = rest[3:]
+		default: // not of our writing
+			b.WriteString(escape)
+		}
+		s = rest
+		at = strings.Index(s, escape)
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+func hexByte(digits string, c *byte) bool {
+	n, err := fmt.Sscanf(digits, "%02x", c)
+	return n == 1 && err == nil
+}

@@ -1,0 +1,312 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jmoiron/sqlx"
+
+	"selvedge/db/internal/engine"
+)
+
+// rx is a read transaction on one connection.
+type rx struct {
+	engine  *Engine
+	session *session
+	open    []*rows // not closed yet
+
+	// dead is why the transaction takes no more: it is lost, or was beaten by another one. mayPass says that it may go through when
+	// it is run again.
+	dead    error
+	mayPass bool
+	// failed is the statement's error after which the server takes nothing more until a savepoint is undone that was open then.
+	failed      error
+	failedDepth int
+	depth       int // of savepoints
+
+	made int64 // the owner that this very transaction made
+
+	met *trouble // of a write: what the call has met so far
+
+	// Of a read.
+	ctx context.Context // nil in a write
+}
+
+// tx is a write transaction.
+type tx struct {
+	rx
+	afterwards []func()
+	undone     []func()
+}
+
+var (
+	_ engine.Rx = (*rx)(nil)
+	_ engine.Tx = (*tx)(nil)
+)
+
+func (x *rx) usable() error {
+	switch {
+	case x.dead != nil:
+		return x.dead
+	case x.ctx != nil && x.ctx.Err() != nil:
+		return x.interrupted()
+	case x.failed != nil:
+		return x.afterFailed()
+	}
+	return nil
+}
+
+func (x *rx) afterFailed() error {
+	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around what may fail): %w", x.failed)
+}
+
+// interrupted is the error of a read that was ended.
+func (x *rx) interrupted() error { return fmt.Errorf("interrupted: %w", context.Cause(x.ctx)) }
+
+// after looks, when a statement failed, what became of the transaction.
+func (x *rx) after(err error) error {
+	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from get
+		return err
+	}
+	if x.ctx != nil && x.ctx.Err() != nil {
+		err = x.interrupted()
+	} else {
+		err = failure(err)
+	}
+	conn := x.session.wire.conn
+	switch {
+	case x.dead != nil:
+		return x.dead
+	case isLost(err) || isBeaten(err) || isStale(err) || x.met != nil && x.met.passing(err):
+		x.dead, x.mayPass = err, true
+	case conn.IsClosed():
+		x.dead = err
+	case conn.TxStatus() != 'T' && x.failed == nil && !conn.IsBusy():
+		x.failed, x.failedDepth = err, x.depth
+	}
+	return err
+}
+
+func (x *rx) Get(dest any, query string, args []any) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.after(x.session.get(dest, query, args...))
+}
+
+func (x *rx) Select(dest any, query string, args []any) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.after(x.session.conn.SelectContext(background, dest, query, args...))
+}
+
+func (x *rx) Query(query string, args []any) (engine.Rows, error) {
+	if err := x.usable(); err != nil {
+		return nil, err
+	}
+	found, err := x.session.conn.QueryxContext(background, query, args...)
+	if err != nil {
+		return nil, x.after(err)
+	}
+	r := &rows{Rows: found, rx: x, query: query}
+	x.open = append(x.open, r)
+	return r, nil
+}
+
+// QueryContext is Query for a statement that ends with ctx. Ending it ends the connection, and with it the transaction.
+func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
+	wire := x.session.wire
+	before := wire.ctx
+	merged, cancel := context.WithCancelCause(before)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	wire.ctx = merged
+	wire.mayDial(true)
+	got, err := x.Query(query, args)
+	wire.ctx = before
+	release := func() {
+		stop()
+		cancel(nil)
+		wire.mayDial(x.ctx != nil)
+	}
+	if err != nil {
+		release()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
+		return nil, err
+	}
+	r := got.(*rows)
+	r.ctx, r.release = ctx, release
+	return r, nil
+}
+
+// close closes the rows that are still open, and reports them.
+func (x *rx) close() error {
+	if len(x.open) == 0 {
+		return nil
+	}
+	left := x.open[0].query
+	for len(x.open) > 0 {
+		_ = x.open[0].Close() // takes itself out
+	}
+	return fmt.Errorf("%w: %s", errLeftOpen, left)
+}
+
+// rows belong to the transaction that reads them.
+type rows struct {
+	*sqlx.Rows
+	rx      *rx
+	query   string
+	ctx     context.Context // of QueryContext
+	release func()
+	closed  bool
+}
+
+var _ engine.Rows = (*rows)(nil)
+
+// ScanStruct reads the row into a struct with db tags.
+func (r *rows) ScanStruct(dest any) error { return r.StructScan(dest) }
+
+// Err is what ended the rows early.
+func (r *rows) Err() error { return r.told(r.Rows.Err()) }
+
+// told names the end of the context of QueryContext where that is what ended the rows.
+func (r *rows) told(err error) error {
+	err = r.rx.after(err)
+	if err != nil && r.ctx != nil && r.ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", context.Cause(r.ctx))
+	}
+	return err
+}
+
+// Close ends the query.
+func (r *rows) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	err := r.Rows.Close()
+	r.rx.open = slices.DeleteFunc(r.rx.open, func(other *rows) bool { return other == r })
+	if r.release != nil {
+		r.release()
+	}
+	return r.told(err)
+}
+
+// Exec changes rows and gives their number.
+func (t *tx) Exec(query string, args []any) (int64, error) {
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	n, err := t.session.exec(query, args...)
+	return n, t.after(err)
+}
+
+// A savepoint is one of a transaction's, and what hooks there were when it was opened.
+type savepoint struct {
+	tx                        *tx
+	depth, afterwards, undone int
+	made                      int64
+}
+
+// Savepoint begins a part that can be undone alone.
+func (t *tx) Savepoint() (engine.Savepoint, error) {
+	if err := t.usable(); err != nil {
+		return nil, err
+	}
+	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone), t.made}
+	if err := t.control("SAVEPOINT " + s.name()); err != nil {
+		return nil, err
+	}
+	t.depth++
+	return s, nil
+}
+
+func (t *tx) control(text string) error {
+	_, err := t.session.wire.simple(background, text)
+	return t.after(err)
+}
+
+func (s *savepoint) name() string { return fmt.Sprintf("inner_%d", s.depth) }
+
+// end is called first by what ends it.
+func (s *savepoint) end() {
+	if s.tx.dead == nil && s.tx.depth != s.depth {
+		s.tx.dead = fmt.Errorf("%w: savepoints of several goroutines overlap", engine.ErrInvalid)
+	}
+	s.tx.depth--
+}
+
+// Release keeps what was done since. Where a statement failed whose error was passed over there is nothing to keep.
+func (s *savepoint) Release() error {
+	t := s.tx
+	if t.dead == nil && t.failed != nil {
+		err := t.afterFailed()
+		_ = s.RollBack()
+		return err
+	}
+	s.end()
+	if t.dead != nil {
+		return t.dead
+	}
+	return t.control("RELEASE " + s.name())
+}
+
+// RollBack undoes what was done since.
+func (s *savepoint) RollBack() error {
+	t := s.tx
+	if s.end(); t.dead != nil {
+		return nil //nolint:nilerr // all of the transaction is about to be undone
+	}
+	t.afterwards = t.afterwards[:s.afterwards]
+	for _, f := range t.undone[s.undone:] {
+		f()
+	}
+	t.undone = t.undone[:s.undone]
+	t.made = s.made
+	if t.failed != nil && t.failedDepth >= s.depth {
+		t.failed = nil
+	}
+	if t.failed != nil { // from before the savepoint: it was never made
+		return nil //nolint:nilerr // all of the transaction is about to be undone
+	}
+	if err := t.control("ROLLBACK TO " + s.name() + "; RELEASE " + s.name()); err != nil {
+		if t.dead == nil {
+			t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
+		}
+		return err
+	}
+	return nil
+}
+
+// finish is close for a write: a savepoint whose function still runs may be half done, and after a failed statement there is
+// nothing that could be committed.
+func (t *tx) finish() error {
+	err := t.close()
+	switch {
+	case t.dead != nil || err != nil:
+		return err
+	case t.depth > 0:
+		return fmt.Errorf("%w: a savepoint was still open when the function returned", engine.ErrInvalid)
+	case t.failed != nil:
+		return t.afterFailed()
+	}
+	return nil
+}
+
+// OnCommit has fn run after the commit.
+func (t *tx) OnCommit(fn func()) { t.afterwards = append(t.afterwards, fn) }
+
+// OnRollback has fn run when the transaction is undone.
+func (t *tx) OnRollback(fn func()) { t.undone = append(t.undone, fn) }
+
+func (t *tx) rolledBack() {
+	for _, f := range t.undone {
+		f()
+	}
+}
+
+// Alone is false: others write meanwhile.
+func (*tx) Alone() bool { return false }

@@ -1,0 +1,295 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// background is the context of every statement of a write: one that can end would cut the connection in the middle.
+var background = context.Background()
+
+// statementCacheSize bounds the prepared statements that a connection keeps.
+const statementCacheSize = 512
+
+// A wire is one connection to the server with its prepared statements, as database/sql's driver of it: sqlx then scans rows
+// here as it does those of a file. One goroutine at a time uses it.
+type wire struct {
+	conn     *pgconn.PgConn
+	prepared map[string]*prepared // by the text before rebinding
+	made     int                  // names of statements given out
+	reading  *results             // those whose rows are still on the connection
+	warned   *pgconn.Notice       // the last warning of the server, since it was forgotten
+	mayDial  func(bool)           // whether the connection may ask the server to cancel
+
+	// What ends the statements of the read that has the connection; background for a write. database/sql is given none that can
+	// end: it would close rows on a goroutine of its own.
+	ctx context.Context
+}
+
+type prepared struct {
+	*pgconn.StatementDescription
+	formats []int16 // of the results
+}
+
+var (
+	_ driver.Conn           = (*wire)(nil)
+	_ driver.QueryerContext = (*wire)(nil)
+	_ driver.ExecerContext  = (*wire)(nil)
+)
+
+// simple runs statements of ours without arguments in one message, and gives the tags of what they did.
+func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	results, err := w.conn.Exec(ctx, text).ReadAll()
+	var tags []string
+	for _, r := range results {
+		if r.Err == nil {
+			tags = append(tags, r.CommandTag.String())
+		}
+	}
+	return tags, err
+}
+
+// free reads into memory what is left of rows that somebody has open, so that the connection can be used.
+func (w *wire) free() error {
+	if w.reading == nil {
+		return nil
+	}
+	return w.reading.keepRest()
+}
+
+// statement gives a prepared statement for a caller's text.
+func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
+	if kept, ok := w.prepared[query]; ok {
+		return kept, nil
+	}
+	text, err := rebind(query)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	if len(w.prepared) >= statementCacheSize {
+		if err := w.forget(ctx); err != nil {
+			return nil, err
+		}
+	}
+	w.made++
+	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, nil)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{StatementDescription: described}
+	for i := range p.Fields {
+		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
+		p.formats = append(p.formats, p.Fields[i].Format)
+	}
+	w.prepared[query] = p
+	return p, nil
+}
+
+// forget closes some of the statements that are kept.
+func (w *wire) forget(ctx context.Context) error {
+	left := statementCacheSize / 4
+	for query, p := range w.prepared {
+		if left--; left < 0 {
+			break
+		}
+		if err := w.conn.Deallocate(ctx, p.Name); err != nil {
+			return err
+		}
+		delete(w.prepared, query)
+	}
+	return nil
+}
+
+// run begins a statement.
+func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) (*prepared, *pgconn.ResultReader, error) {
+	p, err := w.statement(ctx, query)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) != len(p.ParamOIDs) {
+		return nil, nil, wrongCount(len(p.ParamOIDs), len(args))
+	}
+	values := make([][]byte, len(args))
+	formats := make([]int16, len(args))
+	for i, arg := range args {
+		if values[i], formats[i], err = encode(arg.Value, p.ParamOIDs[i]); err != nil {
+			return nil, nil, fmt.Errorf("argument %d: %w", i+1, err)
+		}
+	}
+	if err := w.free(); err != nil {
+		return nil, nil, err
+	}
+	return p, w.conn.ExecPrepared(ctx, p.Name, values, formats, p.formats), nil
+}
+
+// ExecContext runs a statement and counts the rows that it changed.
+func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	_, reader, err := w.run(w.ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := reader.Close()
+	if err != nil {
+		return nil, err
+	}
+	return driver.RowsAffected(tag.RowsAffected()), nil
+}
+
+// QueryContext runs a statement. Where it failed at once that is its error.
+func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	p, reader, err := w.run(w.ctx, query, args)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{wire: w, prepared: p, reader: reader}
+	w.reading = r
+	if r.advance() { // the error of a change with RETURNING comes before its first row
+		if r.failed = r.keep(); r.failed == nil {
+			return r, nil
+		}
+	}
+	if err := r.failed; err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// results are the rows of a query: some on the connection still, and before them those that were read to free it.
+type results struct {
+	wire     *wire
+	prepared *prepared
+	reader   *pgconn.ResultReader // nil once all is read
+	kept     [][]driver.Value
+	failed   error
+}
+
+// Columns are the names of the columns.
+func (r *results) Columns() []string {
+	names := make([]string, len(r.prepared.Fields))
+	for i, f := range r.prepared.Fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// advance goes to the next row on the connection, and ends the reading where there is none.
+func (r *results) advance() bool {
+	if r.reader == nil {
+		return false
+	}
+	if r.reader.NextRow() {
+		return true
+	}
+	_, err := r.reader.Close()
+	r.ended(err)
+	return false
+}
+
+func (r *results) ended(err error) {
+	r.reader = nil
+	r.wire.reading = nil
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
+// keep keeps the row that the connection is at.
+func (r *results) keep() error {
+	row := make([]driver.Value, len(r.prepared.Fields))
+	err := r.decode(row)
+	r.kept = append(r.kept, row)
+	return err
+}
+
+func (r *results) keepRest() error {
+	for r.advance() {
+		if err := r.keep(); err != nil {
+			_, _ = r.reader.Close() // the first error is what is told
+			r.ended(err)
+		}
+	}
+	return nil // their reader is told
+}
+
+func (r *results) decode(dest []driver.Value) (err error) {
+	for i, value := range r.reader.Values() {
+		if dest[i], err = decode(value, r.prepared.Fields[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Next reads a row.
+func (r *results) Next(dest []driver.Value) error {
+	if len(r.kept) > 0 {
+		copy(dest, r.kept[0])
+		r.kept[0] = nil
+		r.kept = r.kept[1:]
+		return nil
+	}
+	if r.advance() {
+		return r.decode(dest)
+	}
+	if r.failed != nil {
+		return r.failed
+	}
+	return io.EOF
+}
+
+// Close ends the reading. What the statement itself did stays done.
+func (r *results) Close() error {
+	r.kept = nil
+	if r.reader == nil {
+		return nil
+	}
+	_, err := r.reader.Close()
+	r.ended(err)
+	return err
+}
+
+// Close says goodbye to the server.
+func (w *wire) Close() error {
+	ctx, cancel := context.WithTimeout(background, closePatience)
+	defer cancel()
+	return w.conn.Close(ctx)
+}
+
+var errNoPlainSQL = errors.New("statements are run with their arguments")
+
+// Prepare is never asked for: sqlx gives statements with their arguments.
+func (w *wire) Prepare(string) (driver.Stmt, error) { return nil, errNoPlainSQL }
+
+// Begin is never asked for either: transactions are the engine's.
+func (w *wire) Begin() (driver.Tx, error) { return nil, errNoPlainSQL }
+
+// A connector gives database/sql the one connection that there is.
+type connector struct{ conn driver.Conn }
+
+// Connect gives it.
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
+
+// Driver is asked for by nobody.
+func (c connector) Driver() driver.Driver { return nil }
+
+var _ driver.Connector = connector{}
+
+// poolOf is a connection as sqlx and goose want it.
+func poolOf(conn driver.Conn) *sql.DB {
+	pool := sql.OpenDB(connector{conn})
+	pool.SetMaxOpenConns(1)
+	return pool
+}

@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+)
+
+const (
+	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+
+	// queueAfter is after how many losses against others a call waits in the queue of those who lost. Those in it don't meet each
+	// other, so that a crowd on one row comes through.
+	queueAfter    = 2
+	sqlEnterQueue = `SELECT pg_advisory_lock(hashtextextended('selvedge queue ' || current_schema(), 0))`
+	sqlLeaveQueue = `SELECT pg_advisory_unlock(hashtextextended('selvedge queue ' || current_schema(), 0))`
+
+	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that was cut for being settled. A
+	// failover takes half of it.
+	primaryPatience = 60 * time.Second
+)
+
+// A trouble is what a call has met so far.
+type trouble struct {
+	losses int       // against other transactions
+	since  time.Time // no primary has answered; zero when one did
+	tried  int
+
+	duplicates map[string]bool // keys that were found taken
+}
+
+// mostDuplicates bounds how many keys are found taken before one more is taken for the caller's own doing.
+const mostDuplicates = 100
+
+// passing reports whether a key that is found taken may be one that another transaction has just committed, which the
+// transaction's own reads don't show. The server says that in place of a lost race: when the transaction is run again it sees the row.
+// A key that is found taken a second time is the caller's own doing.
+func (t *trouble) passing(err error) bool {
+	key := duplicateOf(err)
+	if key == "" || t.duplicates[key] || len(t.duplicates) >= mostDuplicates {
+		return false
+	}
+	if t.duplicates == nil {
+		t.duplicates = map[string]bool{}
+	}
+	t.duplicates[key] = true
+	return true
+}
+
+// again waits before the call is run once more, and reports whether it is to be.
+func (t *trouble) again(ctx context.Context, err error) bool {
+	switch {
+	case isBeaten(err) || duplicateOf(err) != "":
+		t.losses++
+		t.since, t.tried = time.Time{}, 0
+		most := time.Millisecond << min(t.losses, 5)
+		return pause(ctx, rand.N(most))
+	case isStale(err):
+		return true
+	case !isLost(err):
+		return false
+	}
+	if t.since.IsZero() {
+		t.since = time.Now()
+	}
+	if time.Since(t.since) > primaryPatience {
+		return false
+	}
+	t.tried++
+	most := time.Millisecond << min(t.tried, 9)
+	return pause(ctx, most/2+rand.N(most/2+1))
+}
+
+// Reclaim is Write: the server's disk has no reserve of ours.
+func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.Write(ctx, why, fn)
+}
+
+// Write runs fn in a serialisable transaction, again and again where it loses against others, or where the connection is lost
+// before its commit.
+func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) (out callback.Outcome) {
+	if ctx.Err() != nil {
+		return callback.Outcome{Err: endedBefore(ctx)}
+	}
+	one, _, err := e.calls.begin(ctx, why, true)
+	if err != nil {
+		return callback.Outcome{Err: err}
+	}
+	defer e.calls.over(one)
+	var t trouble
+	for {
+		again := e.tryWrite(ctx, &t, fn, &out)
+		if again == nil {
+			return out
+		}
+		if !t.again(ctx, again) {
+			if ctx.Err() != nil {
+				out.Err = &engine.Failure{
+					Kind: engine.ErrBusy, Hint: "nothing was changed; try again, or give the call more time",
+					Err: fmt.Errorf("running it again: %w (%w)", context.Cause(ctx), again),
+				}
+			}
+			return out
+		}
+		if isLost(again) {
+			e.writers.renew()
+		}
+	}
+}
+
+// tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
+func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, out *callback.Outcome) (again error) {
+	*out = callback.Outcome{}
+	queue := met.losses >= queueAfter
+	refused := func(err error) error {
+		out.Err = failure(err)
+		return err
+	}
+	if queue {
+		select {
+		case e.losers <- struct{}{}:
+			defer func() { <-e.losers }()
+		case <-ctx.Done():
+			return refused(waitEnded(ctx, "the rows that it changes"))
+		}
+	}
+	s, err := e.writers.acquire(ctx)
+	if err != nil {
+		return refused(err)
+	}
+	defer e.writers.release(s)
+	if queue {
+		if _, err := s.wire.simple(background, sqlEnterQueue); err != nil {
+			return refused(err)
+		}
+		defer func() {
+			if !s.broken() {
+				_, _ = s.wire.simple(background, sqlLeaveQueue) // a session that fails here is closed, which leaves it too
+			}
+		}()
+	}
+	if _, err := s.wire.simple(background, sqlBeginWrite); err != nil {
+		return refused(err)
+	}
+	t := &tx{rx: rx{engine: e, session: s, met: met}}
+	e.config.Callbacks.Invoke(func() error { return fn(t) }, func(o callback.Outcome) {
+		again = e.conclude(t, &o)
+		*out = o
+	})
+	if again == nil && !out.Failed() {
+		e.committed(t, out)
+	}
+	return again
+}
+
+// conclude commits what fn did, or undoes it.
+func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
+	err := t.finish()
+	switch {
+	case t.dead != nil && !out.Gone() && t.mayPass:
+		out.Err, again = t.dead, t.dead // whatever fn made of it
+	case t.dead != nil && !out.Failed():
+		out.Err = t.dead
+	case err != nil && !out.Failed():
+		out.Err = err
+	}
+	if !out.Failed() {
+		began := time.Now()
+		again, out.Err = e.commit(t.session)
+		out.Group, out.Commit = 1, time.Since(began)
+	}
+	if !out.Failed() {
+		return nil
+	}
+	out.Group, out.Commit = 0, 0
+	t.rolledBack()
+	wire := t.session.wire
+	if !wire.conn.IsClosed() && wire.conn.TxStatus() != 'I' {
+		_, _ = wire.simple(background, "ROLLBACK") // a connection that can't is closed
+	}
+	return again
+}
+
+// committed does what is left to do after the commit.
+func (e *Engine) committed(t *tx, out *callback.Outcome) {
+	e.counted.callers.Add(1)
+	e.counted.commits.Add(1)
+	e.watch.committed()
+	e.runHooks(t.afterwards, out)
+}
+
+// runHooks runs all of them, also after one that takes the goroutine with it; out is told of the first that did not return.
+func (e *Engine) runHooks(hooks []func(), out *callback.Outcome) {
+	if len(hooks) == 0 {
+		return
+	}
+	defer func() { e.runHooks(hooks[1:], out) }()
+	e.config.Callbacks.Invoke(func() error { hooks[0](); return nil }, func(o callback.Outcome) {
+		if o.Gone() && !out.Gone() {
+			o.Committed, o.Group, o.Commit = true, out.Group, out.Commit
+			*out = o
+		}
+	})
+}

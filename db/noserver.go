@@ -1,0 +1,25 @@
+//go:build nopostgres
+
+package db
+
+import (
+	"context"
+	"errors"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/sqlite"
+)
+
+// errNoServers is what a program says of the address of a server that was built without the engine for it.
+var errNoServers = &engine.Failure{
+	Kind: ErrUnsupported, Hint: "build it without the tag nopostgres", Err: errors.New("this program was built for files only"),
+}
+
+func openServer(context.Context, string, Options, *callback.Callbacks) (*sqlite.Engine, error) {
+	return nil, errNoServers
+}
+
+func moveServer(context.Context, string, Options, *callback.Callbacks) (engine.Move, error) {
+	return engine.Move{}, errNoServers
+}

@@ -1,0 +1,35 @@
+//go:build !nopostgres
+
+package db
+
+import (
+	"context"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
+)
+
+// serverConnections are how many connections a handle has to a server, at most, of each kind: for what writes, and for what
+// reads where Options.Readers does not say.
+const serverConnections = 8
+
+func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (*postgres.Engine, error) {
+	return postgres.Open(ctx, address, o.server(callbacks))
+}
+
+func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move, error) {
+	return postgres.MoveTo(ctx, address, o.server(callbacks))
+}
+
+func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
+	readers := o.Readers
+	if o.readersUnsaid {
+		readers = serverConnections
+	}
+	return postgres.Config{
+		Lazy: o.Synchronous == SyncNormal, Writers: serverConnections, Readers: readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist,
+		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion, LockTimeout: o.LockTimeout, Now: o.Now,
+		Callbacks: callbacks,
+	}
+}
