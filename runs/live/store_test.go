@@ -479,51 +479,6 @@ func TestARunThatIsHeldKeepsAllItsEvents(t *testing.T) {
 	}
 }
 
-func TestADeletionTakesAsManyTransactionsAsItMust(t *testing.T) {
-	for events, want := range map[int]int{1: 1, 4_000: 1, 4_001: 2, 8_001: 3} {
-		writes := 0
-		store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
-			if o.Write && o.Why == "delete live run" {
-				writes++
-			}
-		}}), live.Options{})
-		run := create(t, store, "p")
-		if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Delete(t.Context(), run.ID); err != nil {
-			t.Fatal(err)
-		}
-		if writes != want {
-			t.Errorf("%d events went in %d transactions, not %d", events, writes, want)
-		}
-	}
-}
-
-func TestARunThatGoesWhileItIsDeletedIsNotFound(t *testing.T) {
-	var store *live.Store
-	looking := false
-	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
-		if looking && !o.Write {
-			looking = false
-			if err := store.ReplaceRecords(t.Context(), nil); err != nil {
-				t.Error(err)
-			}
-		}
-	}})
-	store = live.NewStore(d, live.Options{})
-	for _, events := range []int{1, 4_001} {
-		run := create(t, store, "p")
-		if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
-			t.Fatal(err)
-		}
-		looking = true
-		if err := store.Delete(t.Context(), run.ID); !errors.Is(err, db.ErrNotFound) {
-			t.Errorf("of %d events: %v", events, err)
-		}
-	}
-}
-
 func TestDeleteTakesEverythingThatBelongsToARun(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})
