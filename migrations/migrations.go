@@ -82,7 +82,8 @@ func PostgresChecks() []Check { return checksIn("postgres/checks") }
 func Whole() string { return concat("sqlite/whole") }
 
 // Views is the script that makes all views, which must be dropped before. Some words in the files are no functions of SQLite:
-// utc(x) stands for the text of a time in Unix nanoseconds, and doc(x) for a BLOB that should be JSON. counts_of(j) is the path
+// utc(x) stands for the text of a time in Unix nanoseconds, doc(x) for a BLOB that should be JSON, and shown(x) for a text with U+FFFD
+// in place of each NUL. counts_of(j) is the path
 // of the object in which the record j counts; the others that end in _of read what a record says of the use of a model, out of a row
 // of which j is the record, and u that path.
 func Views() string { return writtenOut(concat("sqlite/views")) }
@@ -93,6 +94,9 @@ var viewWords = map[string]string{
 	// negative in SQL.
 	"utc(": "strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch')" +
 		" || printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)",
+	// A text up to its end: what reads a text as C does ends at NUL, and replace() finds none. As JSON it is \u0000, which no other text
+	// is while backslashes are something else.
+	"shown(": "CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\\', char(65534))), '\\u0000', char(65533)), '$'), char(65534), '\\') ELSE ? END",
 	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
 	"doc(": "CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END",
 
@@ -113,7 +117,7 @@ var viewWords = map[string]string{
 	"cost_of(":          "coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))",
 }
 
-var viewWord = regexp.MustCompile(`\b(utc|doc|(counts|provider|request_model|response_model|input_tokens|prompt_tokens|cache_read|cache_write|output_tokens|reasoning|cost)_of)\(`)
+var viewWord = regexp.MustCompile(`\b(utc|doc|shown|(counts|provider|request_model|response_model|input_tokens|prompt_tokens|cache_read|cache_write|output_tokens|reasoning|cost)_of)\(`)
 
 func writtenOut(script string) string {
 	var out strings.Builder

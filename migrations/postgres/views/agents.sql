@@ -3,7 +3,7 @@ CREATE VIEW v_agents AS
 SELECT
     s.name AS scope,
     a.session_id AS session_id,
-    shown(a.thread) AS thread,
+    a.thread AS thread,
     a.status AS status,
     (r.epoch IS NOT NULL)::int::bigint AS reserved,
     (r.lease_ttl IS NOT NULL)::int::bigint AS leased,
@@ -26,7 +26,7 @@ SELECT
     shown(a.model) AS model,
     shown(a.model) AS request_model,
     NULL::text AS response_model,
-    shown(a.path) AS path,
+    a.path AS path,
     shown(a.attach_reason) AS attach_reason,
     a.client_instance_id AS client_instance_id,
     a.native_actor_key AS native_actor_key,
@@ -49,7 +49,7 @@ LEFT JOIN agent_reservations r ON r.agent_id = a.id;
 CREATE VIEW v_threads AS
 SELECT
     s.name AS scope,
-    shown(a.thread) AS thread,
+    a.thread AS thread,
     a.session_id AS session_id,
     CASE WHEN r.epoch IS NULL THEN 'active' WHEN r.lease_ttl IS NULL THEN 'reserved' ELSE 'leased'
         END AS held,

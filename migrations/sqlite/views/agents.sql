@@ -21,13 +21,13 @@ SELECT
         END                   AS silent_seconds,    -- since its start or its last heartbeat or progress; NULL: it has ended
     a.pid                     AS pid,               -- NULL: nobody can tell whether it lives
     a.boot_id                 AS boot_id,           -- of the machine's start that pid belongs to
-    a.harness                 AS harness,           -- program the agent runs in
-    a.provider                AS provider,          -- of the model
-    a.model                   AS model,             -- model's name
-    a.model                   AS request_model,     -- the same, under the name that all views have
+    shown(a.harness)                 AS harness,           -- program the agent runs in
+    shown(a.provider)                AS provider,          -- of the model
+    shown(a.model)                   AS model,             -- model's name
+    shown(a.model)                   AS request_model,     -- the same, under the name that all views have
     NULL                      AS response_model,    -- NULL: a registry doesn't know
     a.path                    AS path,              -- worktree
-    a.attach_reason           AS attach_reason,     -- what the agent is for
+    shown(a.attach_reason)           AS attach_reason,     -- what the agent is for
     a.client_instance_id      AS client_instance_id, -- client program
     a.native_actor_key        AS native_actor_key,  -- the harness's own name for it
     a.native_parent_actor_key AS native_parent_actor_key, -- and for the actor that started it
@@ -62,8 +62,8 @@ SELECT
     a.pid                   AS pid,           -- NULL: nobody can tell whether the agent lives
     o.pid                   AS owner_pid,     -- process that the lease is tied to; NULL: none
     o.program               AS owner_program, -- its program
-    a.harness               AS harness,       -- program the agent runs in
-    a.attach_reason         AS attach_reason  -- what the agent is for
+    shown(a.harness)               AS harness,       -- program the agent runs in
+    shown(a.attach_reason)         AS attach_reason  -- what the agent is for
 FROM agents a
 JOIN scopes s ON s.id = a.scope
 LEFT JOIN agent_reservations r ON r.agent_id = a.id

@@ -4,8 +4,8 @@ SELECT
     s.name            AS scope,           -- '' is the default scope
     c.run_id          AS run_id,          -- the run
     c.state           AS state,           -- paused: waits and can be claimed; claimed: a process resumes it. A run that paused again has both
-    c.paused_stage_id AS paused_stage_id, -- approval stage the run waits at; NULL: the document can't be read
-    c.prompt          AS prompt,          -- what the person is asked; NULL: the document can't be read
+    shown(c.paused_stage_id) AS paused_stage_id, -- approval stage the run waits at; NULL: the document can't be read
+    shown(c.prompt)          AS prompt,          -- what the person is asked; NULL: the document can't be read
     utc(c.created_at) AS paused_at,       -- UTC, by the document; NULL: it can't be read
     c.created_at      AS paused_at_ns,    -- Unix nanoseconds; NULL: the document can't be read
     round((julianday('now') - 2440587.5) * 86400 - c.created_at / 1e9) AS paused_seconds, -- since then, until now; NULL: the document can't be read
@@ -19,7 +19,7 @@ SELECT
     utc(c.saved_at)   AS saved_at,        -- UTC, of the save or import
     c.saved_at        AS saved_at_ns,     -- Unix nanoseconds
     c.size            AS bytes,           -- of the document
-    c.problem         AS problem,         -- why the document can't be read; NULL: it can
+    shown(c.problem)         AS problem,         -- why the document can't be read; NULL: it can
     (SELECT max(x.reason) FROM import_conflicts AS x WHERE x.scope = c.scope AND x.kind = 'checkpoints' AND x.entity_id = c.run_id AND x.decided_at IS NULL)
                       AS contested,       -- what the old program did to the run since it was imported: can't be claimed until migrate imports resolve; NULL: nothing
     (SELECT max(w.key) FROM runs AS w WHERE w.scope = c.scope AND w.run_id = c.run_id) AS run, -- number of the trace with its id, for joins with v_runs; NULL: there is none
@@ -34,7 +34,7 @@ SELECT
     s.name                   AS scope,     -- '' is the default scope
     c.run_id                 AS run_id,    -- the run
     c.state                  AS state,     -- as in v_checkpoints
-    CAST(d.document AS TEXT) AS document,  -- JSON; where v_checkpoints names a problem it may be anything
+    shown(CAST(d.document AS TEXT)) AS document,  -- JSON; where v_checkpoints names a problem it may be anything
     c.id                     AS checkpoint -- the row's number, for joins with v_checkpoints
 FROM checkpoints AS c
 JOIN scopes AS s ON s.id = c.scope

@@ -27,7 +27,7 @@ SELECT
     CAST(q.path AS TEXT)         AS file,           -- file below it
     q.byte_offset                AS byte_offset,    -- where in the file
     q.what                       AS what,           -- line, tail, file, conflict or name
-    q.reason                     AS reason,         -- what is wrong
+    shown(q.reason)                     AS reason,         -- what is wrong
     q.entity_group               AS entity_group,   -- whose it is or would be; runs: the agent id; NULL: not known
     q.entity_id                  AS entity_id,      -- runs: the run id; NULL: not known
     q.bytes                      AS bytes,          -- kept in the table quarantine_parts
@@ -47,7 +47,7 @@ SELECT
     CAST(s.root AS TEXT)         AS source,         -- the folder
     CAST(c.path AS TEXT)         AS file,           -- file below it
     c.import                     AS import,         -- number of the import that found it first, for: migrate imports show
-    c.reason                     AS reason,         -- what the old program did
+    shown(c.reason)                     AS reason,         -- what the old program did
     utc(c.found_at)              AS found_at,       -- UTC
     c.found_at                   AS found_at_ns,    -- Unix nanoseconds
     c.taken                      AS taken,          -- whose version: old or ours; NULL: not decided, as in the four below

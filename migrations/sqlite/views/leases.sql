@@ -5,7 +5,7 @@ SELECT
     l.kind           AS kind,          -- sort of thing
     l.name           AS name,          -- which one of that sort
     l.epoch          AS epoch,         -- grows with every reservation in the file
-    l.note           AS note,          -- what the holder wants it for; NULL: not said
+    shown(l.note)           AS note,          -- what the holder wants it for; NULL: not said
     utc(l.reserved_at) AS reserved_at, -- UTC
     l.reserved_at AS reserved_at_ns, -- Unix nanoseconds
     utc(l.renewed_at) AS renewed_at, -- UTC; of the last renewal, or of the reservation

@@ -5,9 +5,9 @@ SELECT
     r.session_id  AS session_id,  -- the session that the run belongs to
     r.run_id      AS run_id,      -- 'run-' and a UUID, or the caller's own
     r.status      AS status,      -- created, planning, executing, verifying, completed, failed or cancelled
-    t.prompt      AS prompt,      -- what the run was asked to do
-    t.result_text AS result_text, -- what it answered; NULL: nothing yet
-    t.error       AS error,       -- what went wrong; NULL: nothing, or the run got over it
+    shown(t.prompt)      AS prompt,      -- what the run was asked to do
+    shown(t.result_text) AS result_text, -- what it answered; NULL: nothing yet
+    shown(t.error)       AS error,       -- what went wrong; NULL: nothing, or the run got over it
     CASE WHEN r.status IN ('failed', 'cancelled') THEN r.status END AS error_type, -- failed or cancelled; NULL: neither
     utc(r.created_at) AS created_at, -- UTC, at most the year 2262
     r.created_at  AS created_at_ns, -- Unix nanoseconds

@@ -5,8 +5,8 @@ SELECT
     w.kind          AS kind,          -- checkpoint: a paused workflow; confirmation: a tool call of a live run
     w.run_id        AS run_id,        -- the run
     w.session_id    AS session_id,    -- of the live run; NULL: a checkpoint
-    w.question      AS question,      -- what the person is asked: the stage's prompt, or the call's arguments as JSON
-    w.stage_id      AS paused_stage_id, -- approval stage; NULL: a confirmation
+    shown(w.question)      AS question,      -- what the person is asked: the stage's prompt, or the call's arguments as JSON
+    shown(w.stage_id)      AS paused_stage_id, -- approval stage; NULL: a confirmation
     w.tool_name     AS tool_name,     -- tool that would be called; NULL: a checkpoint
     w.tool_call_id  AS tool_call_id,  -- the call; NULL: a checkpoint
     utc(w.since)    AS waiting_since, -- UTC
@@ -44,11 +44,11 @@ SELECT
     p.run_id          AS run_id,          -- the run
     p.session_id      AS session_id,      -- of the live run; NULL: a checkpoint
     p.state           AS state,           -- paused or waiting: for a person; claimed: being resumed; completed or answered: over; superseded: over unsaid, for the run paused or asked again; timeout: nobody answered; ended: the live run ended before
-    p.question        AS question,        -- what the person is asked, as in v_waiting
+    shown(p.question)        AS question,        -- what the person is asked, as in v_waiting
     p.tool_name       AS tool_name,       -- tool that would be called; NULL: a checkpoint
-    p.paused_stage_id AS paused_stage_id, -- approval stage; NULL: a confirmation
-    p.decision        AS decision,        -- approved, rejected or auto_approved for a confirmation; for a checkpoint the words of who completed it; NULL: not said, or not yet
-    p.decided_by      AS decided_by,      -- who decided, in the same words; NULL: not said
+    shown(p.paused_stage_id) AS paused_stage_id, -- approval stage; NULL: a confirmation
+    shown(p.decision)        AS decision,        -- approved, rejected or auto_approved for a confirmation; for a checkpoint the words of who completed it; NULL: not said, or not yet
+    shown(p.decided_by)      AS decided_by,      -- who decided, in the same words; NULL: not said
     p.reason          AS reason,          -- why, for a confirmation; NULL: not said
     utc(p.asked)      AS asked_at,        -- UTC; NULL: the document can't be read
     p.asked           AS asked_at_ns,     -- Unix nanoseconds; NULL: as above

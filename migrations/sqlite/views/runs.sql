@@ -4,13 +4,13 @@ SELECT
     s.name                               AS scope,      -- '' is the default scope
     coalesce(r.shown_agent_id, r.agent_id) AS agent_id, -- as the last started record names it
     coalesce(r.shown_run_id, r.run_id)     AS run_id,   -- as the last started record names it
-    r.intent                             AS intent,     -- what the run was meant to achieve
+    shown(r.intent)                             AS intent,     -- what the run was meant to achieve
     r.status                             AS status,     -- in_progress, completed, incomplete, cancelled or cancellation_pending
     r.outcome                            AS outcome,    -- success, partial_success, give_up, timeout, failure or done; NULL: none was reported
     CASE WHEN r.status IN ('incomplete', 'cancelled') THEN r.status
          WHEN r.outcome IN ('failure', 'timeout', 'give_up') THEN r.outcome
         END                              AS error_type, -- what kept the run from its aim: failure, timeout, give_up, incomplete or cancelled; NULL: nothing, or not yet
-    r.summary                            AS summary,    -- why, in the words of its end; NULL: it says nothing
+    shown(r.summary)                            AS summary,    -- why, in the words of its end; NULL: it says nothing
     utc(r.started_at)                    AS started_at, -- UTC
     r.started_at                         AS started_at_ns, -- Unix nanoseconds
     utc(r.ended_at)                      AS ended_at,   -- UTC; NULL: open
@@ -46,16 +46,16 @@ SELECT
     coalesce(r.shown_run_id, r.run_id)     AS run_id,     -- as in v_runs
     t.id & 16777215                      AS sequence,     -- place of the line in the trace, from 1
     t.turn_index                         AS turn_index,   -- as the recorder stamped it: old traces repeat and skip values
-    t.prompt                             AS prompt,       -- NULL: not recorded
-    t.tool                               AS tool,         -- NULL: not recorded
-    t.tool                               AS tool_name,    -- the same, under the name that all views have
+    shown(t.prompt)                             AS prompt,       -- NULL: not recorded
+    shown(t.tool)                               AS tool,         -- NULL: not recorded
+    shown(t.tool)                               AS tool_name,    -- the same, under the name that all views have
     CAST(t.parameters AS TEXT)           AS parameters,   -- JSON; NULL: none
     CAST(t.output AS TEXT)               AS output,       -- JSON; NULL: none
     t.cli_kind                           AS cli_kind,     -- exited, killed or timeout; NULL: no command line
     t.cli_code                           AS cli_code,     -- exit code; NULL: it did not exit by itself
     t.verdict                            AS verdict,      -- pass, fail or not_run
-    t.policy_rule                        AS policy_rule,  -- the policy that rejected the turn; NULL: none did
-    t.policy_param                       AS policy_param, -- the parameter it objected to
+    shown(t.policy_rule)                        AS policy_rule,  -- the policy that rejected the turn; NULL: none did
+    shown(t.policy_param)                       AS policy_param, -- the parameter it objected to
     CASE WHEN t.policy_rule IS NOT NULL THEN 'policy_rejected'
          WHEN t.cli_kind IN ('killed', 'timeout') THEN t.cli_kind
          WHEN t.cli_code <> 0 THEN 'exit_code'

@@ -3,7 +3,7 @@ CREATE VIEW v_worker_runtimes AS
 SELECT
     s.name                AS scope,             -- '' is the default scope
     r.runtime_id          AS runtime_id,        -- as its callers name it
-    r.display_name        AS display_name,      -- NULL: none
+    shown(r.display_name)        AS display_name,      -- NULL: none
     r.status              AS status,            -- running or stopped
     r.running_workers + r.stopped_workers + r.cancelled_workers AS workers, -- number of all
     r.running_workers     AS running,           -- number of those that run
@@ -27,8 +27,8 @@ SELECT
     w.worker_id           AS worker_id,         -- unique in its runtime
     w.status              AS status,            -- running, stopped or cancelled
     q.intent              AS intent,            -- assistant, task or role
-    coalesce(q.objective, q.role, q.purpose) AS purpose, -- the task's objective, the role, or what the assistant is for; NULL: not given
-    coalesce(q.profile_value, q.profile)     AS profile, -- its name, or runtime_default
+    shown(coalesce(q.objective, q.role, q.purpose)) AS purpose, -- the task's objective, the role, or what the assistant is for; NULL: not given
+    shown(coalesce(q.profile_value, q.profile))     AS profile, -- its name, or runtime_default
     q.config_bundle       AS config_bundle,     -- NULL: none
     q.capabilities        AS capabilities,      -- number of requested capabilities
     w.transcript_len      AS inputs,            -- entries in its transcript
@@ -54,7 +54,7 @@ SELECT
     coalesce(e.event_id, e.id & 1099511627775) AS event_id, -- as the calls name it
     e.kind                AS kind,              -- runtime_started, runtime_stopped, worker_created, worker_input_accepted, worker_stopped, worker_cancelled; other words come from imports
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
-    e.message             AS message,           -- for people
+    shown(e.message)             AS message,           -- for people
     utc(e.recorded_at) AS recorded_at, -- UTC; NULL: imported
     e.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
     r.key                 AS runtime,           -- the runtime's number, for joins with the other views
@@ -74,7 +74,7 @@ SELECT
     w.worker_id           AS worker_id,         -- whose transcript it is
     coalesce(t.sequence, t.id & 16777215) AS sequence, -- as the calls name it
     t.role                AS role,              -- user or system
-    CAST(t.content AS TEXT) AS content,         -- what was said
+    shown(CAST(t.content AS TEXT)) AS content,         -- what was said
     t.event_id            AS event_id,          -- the event that accepted it
     utc(t.recorded_at) AS recorded_at, -- UTC; NULL: imported
     t.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
@@ -94,7 +94,7 @@ SELECT
     coalesce(d.diagnostic_id, d.id & 1099511627775) AS diagnostic_id, -- as the calls name it
     d.severity            AS severity,          -- info, warning or error
     d.code                AS code,              -- a stable word; import.… tells what an import could not read
-    d.message             AS message,           -- for people
+    shown(d.message)             AS message,           -- for people
     w.worker_id           AS worker_id,         -- the worker it is about; NULL: the runtime itself
     utc(d.recorded_at) AS recorded_at, -- UTC; NULL: imported
     d.recorded_at AS recorded_at_ns, -- Unix nanoseconds; NULL: imported
