@@ -83,6 +83,10 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened, or to be asked
 		answer.Findings, err = append(answer.Findings, damagedFinding("integrity", err.Error())), nil
 	}
+	if errors.Is(err, db.ErrFull) { // so full that not even a reader finds room for what SQLite keeps beside the file
+		answer.Findings = append(answer.Findings, doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
+		err = nil
+	}
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,9 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 		hint: "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE",
 	}
 }
+
+// roomFirst is what to do about a disk that has no room for anything.
+const roomFirst = "free 1 MiB on the disk or in the quota, by removing something else; then make room with: migrate gc --apply"
 
 // fixed does what is safe and says what there was to do.
 func fixed(ctx context.Context, d *db.DB) ([]string, error) {

@@ -78,6 +78,8 @@ func (a *app) openFault(err error) error {
 		return &fault{kind: kindFailed, hint: hint, err: err}
 	case errors.Is(err, db.ErrNotADatabase) && stat == nil && info.Size() == 0:
 		return withHint(err, "finish it with: migrate --db %s up", shellWord(a.path))
+	case errors.Is(err, db.ErrFull) && stat == nil:
+		return withHint(err, roomFirst)
 	case errors.Is(err, db.ErrUnsupported):
 		return withHint(err, "keep the file on a local disk")
 	}

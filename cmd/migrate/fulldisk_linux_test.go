@@ -76,3 +76,41 @@ func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
 		t.Errorf("an import after that: exit %d\n%s", exit, stderr)
 	}
 }
+
+func TestADiskWithoutAnyRoomIsNamed(t *testing.T) {
+	folder := t.TempDir()
+	if err := unix.Mount("tmpfs", folder, "tmpfs", 0, "size=4m"); err != nil {
+		t.Fatalf("mount a small disk: %v; run the tests as root, or under unshare -rm", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(folder, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(folder, "agents.db")
+	if exit, _, stderr := call(t, "--db", file, "up"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	filler, err := os.Create(filepath.Join(folder, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece := make([]byte, 1<<12); err == nil; {
+		_, err = filler.Write(piece)
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if exit, stdout, stderr := call(t, "--db", file, "doctor"); exit != 0 || !strings.Contains(stdout, "free space\ttodo\t") || !strings.Contains(stdout, "migrate --db "+file+" gc --apply") {
+		t.Errorf("doctor: exit %d\n%s%s", exit, stdout, stderr)
+	}
+	if exit, _, stderr := call(t, "--db", file, "gc"); exit != kindFailed.exit || !strings.Contains(stderr, "hint: free 1 MiB") {
+		t.Errorf("gc: exit %d\n%s", exit, stderr)
+	}
+	if err := os.Truncate(filepath.Join(folder, "filler"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _, stderr := call(t, "--db", file, "gc", "--apply"); exit != 0 {
+		t.Errorf("gc with room: exit %d\n%s", exit, stderr)
+	}
+}
