@@ -63,6 +63,7 @@ var groups = []group{
 	{"growth", growth},
 	{"retention", retention},
 	{"holds", holds},
+	{"space", givingBack},
 	{"agents", registries},
 	{"claims", claims},
 	{"workers", inputs},
