@@ -147,27 +147,42 @@ type getter struct{ engine.Rx }
 // Get reads one row.
 func (g getter) Get(dest any, query string, args ...any) error { return g.Rx.Get(dest, query, args) }
 
-func readVersions(g interface {
+// getsRows is what versions are read through: a session, or a transaction.
+type getsRows interface {
 	Get(dest any, query string, args ...any) error
-},
-) (engine.Versions, error) {
+}
+
+// readVersions are the zero value for a file that is none of ours.
+func readVersions(g getsRows) (engine.Versions, error) {
 	var v engine.Versions
+	err := g.Get(&v, sqlVersions)
+	if primary(err) == sqlite3.SQLITE_ERROR { // it lacks a table or a column
+		return readOlderVersions(g, err)
+	}
+	return v, noRow(err)
+}
+
+// readOlderVersions is readVersions for a file that lacks something of what every file has today.
+func readOlderVersions(g getsRows, lacks error) (v engine.Versions, err error) {
 	var has struct{ Tables, Columns int }
 	if err := g.Get(&has, sqlHasFileTable); err != nil || has.Tables < 2 {
 		return v, err
 	}
-	query := sqlVersions
-	if has.Columns < 2 {
-		query = sqlVersionsBefore8
+	if has.Columns == 2 { // its name stands in the schema, and the rest of it can't be parsed
+		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, lacks)
 	}
-	err := g.Get(&v, query)
-	if errors.Is(err, engine.ErrNotFound) {
-		return v, fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
-	}
-	if primary(err) == sqlite3.SQLITE_ERROR { // its name stands in the schema, and the rest of it can't be parsed
+	err = g.Get(&v, sqlVersionsBefore8)
+	if primary(err) == sqlite3.SQLITE_ERROR {
 		return v, fmt.Errorf("%w: %w", engine.ErrCorrupt, err)
 	}
-	return v, err
+	return v, noRow(err)
+}
+
+func noRow(err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return fmt.Errorf("%w: selvedge_file has no row", engine.ErrCorrupt)
+	}
+	return err
 }
 
 // An object is an entry of sqlite_schema.

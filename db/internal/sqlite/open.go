@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"golang.org/x/sys/unix"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
@@ -138,7 +135,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err = s.settleOpening(e, turns); err != nil {
 		return err
 	}
-	if err = e.mayPromise(s); err != nil {
+	if err = s.mayWrite(); err != nil {
 		return err
 	}
 	if isCopy(e.generation) {
@@ -211,19 +208,14 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 	return pool, s, nil
 }
 
-// mayPromise makes sure of two things that SQLite passes over without a word. A file that could not be opened for writing at
-// that moment, for want of descriptors say, it opens to be read, and every write fails. And the result of its one sync
-// of the folder, which puts the name of a new WAL on the disk, it throws away.
-func (e *Engine) mayPromise(s *session) error {
+// mayWrite makes sure of what SQLite passes over without a word: a file that could not be opened for writing at that moment, for
+// want of descriptors say, it opens to be read, and every write fails.
+func (s *session) mayWrite() error {
 	_, err := s.exec("DELETE FROM selvedge_file WHERE 0") // BEGIN IMMEDIATE doesn't mind
 	if err != nil && !isBusy(err) {
 		return fmt.Errorf("open to write: %w", err)
 	}
-	err = syncFile(filepath.Dir(e.path))
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EINVAL) {
-		return nil // a folder that can't be read, or a file system that syncs no folders
-	}
-	return err
+	return nil
 }
 
 // mayOpen reports whether this program may write the file, and whether it must be migrated first.

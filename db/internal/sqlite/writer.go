@@ -67,6 +67,7 @@ type writer struct {
 
 	wal     walCare
 	lookout lookout
+	named   bool // the disk has the WAL's name
 
 	running atomic.Pointer[request] // whose function runs, for people
 	counted counted
