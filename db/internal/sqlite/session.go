@@ -22,6 +22,7 @@ import (
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/frames"
 	"selvedge/db/internal/lock"
+	"selvedge/db/internal/machine"
 	"selvedge/db/internal/shm"
 )
 
@@ -257,6 +258,18 @@ func (h handle) joinFrames() error {
 		defer tls.Close()
 		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
 			return frames.Join(tls, wal)
+		}
+		return nil
+	})
+}
+
+// writeOutWAL is machine.WriteOut for bytes of the WAL.
+func (h handle) writeOutWAL(from, n int64) {
+	_ = h.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
+			machine.WriteOut(int((*(**sqlite3.TunixFile)(unsafe.Pointer(&wal))).Fh), from, n)
 		}
 		return nil
 	})

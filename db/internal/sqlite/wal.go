@@ -29,6 +29,7 @@ type walCare struct {
 	lookIn   int64     // commits until the next look
 	since    int64     // commits since the last one
 	seen     int64     // pages at the last one
+	out      int64     // pages that the disk was told to write
 	above    int64     // pages from which a gap is wanted
 	asked    time.Time // for the gap; zero: nobody asks
 	cut      bool      // the gap that is asked for is for a cut
@@ -53,6 +54,7 @@ func (w *writer) boundWAL() {
 		return
 	}
 	w.engine.space.walPages.Store(size.Log)
+	w.writeOut(size.Log)
 	if w.engine.space.free.Load() < littleFree { // a look a second would come too late
 		w.engine.space.lookAtDisk()
 	}
@@ -66,6 +68,20 @@ func (w *writer) boundWAL() {
 	rate := max(1, (size.Log-c.seen)/max(1, c.since))
 	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
 	c.since, c.seen = 0, size.Log
+}
+
+// writeOut has the disk begin with what was added to the WAL, where no commit waits for the disk: else all of it is left to the
+// checkpoint, which the writer's turn waits for.
+func (w *writer) writeOut(pages int64) {
+	const frame, some = 24 + 4096, 256
+	c := &w.wal
+	if c.out > pages {
+		c.out = 0 // it began anew
+	}
+	if w.engine.config.Synchronous == Normal && pages-c.out >= some {
+		w.session.writeOutWAL(c.out*frame, (pages-c.out)*frame)
+		c.out = pages
+	}
 }
 
 // restartWAL has the WAL start again from its beginning. cut: it is to give its space back, too.
