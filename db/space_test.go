@@ -230,6 +230,44 @@ func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
 	})
 }
 
+// fullDisk gives the path of a closed file, with bodies in it and its reserve beside it, on a disk that others have filled to the last byte.
+func fullDisk(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "full.db")
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	write(t, d, numbers)
+	body := strings.Repeat("x", 20<<10)
+	there := false
+	for n := 0; !there || n < 300; n++ {
+		must(t, d.Write(t.Context(), "add", insert(body, n)))
+		there, err = db.Exists(path + "-reserve")
+		must(t, err)
+	}
+	must(t, d.Close())
+	fillDisk(t, dir)
+	return path
+}
+
+func TestAFileIsOpenedOnAFullDiskToDeleteFromIt(t *testing.T) {
+	path := fullDisk(t, smallDisk(t, "size=24m"))
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	must(t, d.Close())
+	if size := sizeOf(t, path+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("once it is closed the reserve has %d bytes", size)
+	}
+	d, err = db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	defer d.Close() //nolint:errcheck // it was checked
+	isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
+	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n > 10"); return err }))
+	must(t, d.GiveBack(t.Context()))
+	if size := sizeOf(t, path); size > 2<<20 {
+		t.Errorf("the file still has %d bytes", size)
+	}
+}
+
 func TestOnlyDeletionsUseTheReserve(t *testing.T) {
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
 	fill(t, d, 5)

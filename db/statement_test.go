@@ -320,7 +320,10 @@ var refused = []string{
 	"SELECT 1; COMMIT", "SELECT ';'; COMMIT", "SELECT 'it''s'; COMMIT", "SELECT \";\" FROM (SELECT 1 AS \";\"); COMMIT", "SELECT 1 -- ;\n; COMMIT", "SELECT [;] FROM (SELECT 1 AS [;]);COMMIT",
 	"EXPLAIN COMMIT", "EXPLAIN PRAGMA query_only=1", "explain query plan PRAGMA query_only=1",
 	"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT",
-	"CREATE TEMP TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT 1 END; END; PRAGMA query_only=1",
+	"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT 1 END; END; PRAGMA query_only=1",
+	"CREATE TEMP TABLE numbers (n)", "create temporary view numbers AS SELECT 1", "CREATE TABLE temp.numbers (n)", "CREATE TABLE IF NOT EXISTS \"temp\".numbers (n)",
+	"CREATE TEMP TRIGGER t AFTER INSERT ON main.numbers BEGIN SELECT 1; END", "CREATE TRIGGER [Temp].t AFTER INSERT ON main.numbers BEGIN SELECT 1; END",
+	"CREATE VIRTUAL TABLE `temp`.numbers USING fts5 (n)", "SELECT 1; CREATE TEMP TABLE numbers (n)", "EXPLAIN CREATE TEMP TABLE numbers (n)",
 }
 
 func TestATransactionIsNotAFunctionsToControl(t *testing.T) {
@@ -367,7 +370,7 @@ func TestWhatOnlyLooksLikeControlIsLetThrough(t *testing.T) {
 		"PRAGMA page_size", "PRAGMA main.user_version", "PRAGMA table_info(numbers)", "PRAGMA index_list('numbers')", "PRAGMA journal_mode", "PRAGMA\nfreelist_count ; ",
 		"EXPLAIN QUERY PLAN SELECT 1", "EXPLAIN SELECT 1", "WITH a AS (SELECT 1) SELECT * FROM a", "VALUES (1), (2)",
 		"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT CASE WHEN 1 THEN 2 END; SELECT 1; END",
-		"DROP TRIGGER changed; CREATE TABLE more (n); DROP TABLE more", "CREATE TEMPORARY TABLE t (n); DROP TABLE t",
+		"DROP TRIGGER changed; CREATE TABLE more (n); DROP TABLE more", "CREATE TABLE temporary_t (n); CREATE UNIQUE INDEX temps ON temporary_t (n); DROP TABLE temporary_t", "CREATE TABLE temp (n); DROP TABLE temp",
 	} {
 		if err := d.Write(t.Context(), "look", func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
 			t.Errorf("%q: %v", text, err)

@@ -63,6 +63,8 @@ type Engine struct {
 	space  *space // nil in memory and when read-only
 	visits visits
 
+	onReserve bool // it was opened on a full disk, with the room of the reserve
+
 	rest       *rest // nil unless the file can only be read as it lies there
 	generation uint64
 	moved      Move     // what Open did to the schema
@@ -138,6 +140,9 @@ func (e *Engine) Close() error {
 		if e.writer.turns != nil {
 			failed = errors.Join(failed, e.writer.turns.Close())
 		}
+	}
+	if e.space != nil {
+		e.space.restock()
 	}
 	failed = errors.Join(failed, e.reads.close())
 	if e.hold != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,6 +31,13 @@ var (
 		"INTEGRITY_CHECK": true, "QUICK_CHECK": true, "TABLE_INFO": true, "TABLE_LIST": true, "TABLE_XINFO": true,
 	}
 )
+
+// creating are the words between CREATE and the name, or its schema.
+var creating = map[string]bool{"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true, "TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true}
+
+// What is temporary belongs to the connection, where it would stay behind the transaction, and hides what has the same name in
+// the file: the next caller's rows would go into a table that nobody else sees.
+var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its name in the file; use WITH, or a table that you drop")
 
 const transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or return an error to undo it"
 
@@ -83,9 +91,16 @@ func (t *tokens) statement(first string) error {
 	trigger := false
 	if first == "CREATE" {
 		if strings.EqualFold(word, "TEMP") || strings.EqualFold(word, "TEMPORARY") {
-			word, kind = t.next()
+			return errTemporary
 		}
 		trigger = strings.EqualFold(word, "TRIGGER")
+		for kind == tokenWord && creating[strings.ToUpper(word)] {
+			word, kind = t.next()
+		}
+		inTemp := strings.EqualFold(unquoted(word), "TEMP")
+		if word, kind = t.next(); inTemp && word == "." {
+			return errTemporary
+		}
 	}
 	for {
 		if kind == tokenEnd {

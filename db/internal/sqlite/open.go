@@ -175,6 +175,9 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 		}
 	}()
 	s, err = retrySession(ctx, pool, roleWriter, e.config)
+	if errors.Is(failure(err), engine.ErrFull) && e.openOnReserve() { // no room for the WAL and its index
+		s, err = retrySession(ctx, pool, roleWriter, e.config)
+	}
 	if errors.Is(err, engine.ErrCorrupt) { // perhaps only a text of the schema, which can be made again
 		if e.mended, err = e.mend(ctx); err == nil {
 			s, err = retrySession(ctx, pool, roleWriter, e.config)

@@ -17,8 +17,8 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// ReserveBytes is the size of FILE-reserve, which is there so that a full disk can be emptied: it goes when a deletion
-// finds the disk full, and comes back when there is room for it twice. A file gets one when it is as large itself.
+// ReserveBytes is the size of FILE-reserve, which is there so that a full disk can be emptied: it goes when a deletion, or who
+// opens the file to write, finds the disk full, and comes back when there is room for it twice. A file gets one when it is as large itself.
 const ReserveBytes = 4 << 20
 
 // littleFree is when the disk is looked at more often than once a second.
@@ -63,9 +63,16 @@ func startSpace(e *Engine) *space {
 	s := &space{engine: e, wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
 	s.ctx, s.leave = context.WithCancel(context.Background())
 	s.asleep.Store(true)
+	s.released.Store(e.onReserve)
 	s.lookAtDisk()
 	go s.run()
 	return s
+}
+
+// openOnReserve gives the reserve to a handle that is being opened on a full disk, so that somebody can delete. false: there is none.
+func (e *Engine) openOnReserve() bool {
+	e.onReserve = os.Remove(e.path+reserveSuffix) == nil
+	return e.onReserve
 }
 
 // touched says that something was written.
@@ -221,6 +228,13 @@ func (s *space) reserve() {
 	}
 	if err := s.fillReserve(); err == nil || errors.Is(err, fs.ErrExist) {
 		s.released.Store(false)
+	}
+}
+
+// restock puts back, as the file is closed and the WAL has gone, what a handle took of a full disk and needed no more.
+func (s *space) restock() {
+	if s.released.Load() {
+		_ = s.fillReserve() // there may be no room
 	}
 }
 

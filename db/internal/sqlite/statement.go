@@ -163,6 +163,7 @@ func (s *session) execOnce(st *statement, args []any) (int64, error) {
 // change runs a statement that gives no rows with the driver itself: of a lone append's time between BEGIN and COMMIT,
 // database/sql's own part is a tenth.
 func (s *session) change(st *statement, args []any) (int64, error) {
+	s.args = s.args[:0] // a Valuer that panicked has left some
 	for i, arg := range args {
 		value := driver.NamedValue{Ordinal: i + 1, Value: arg}
 		switch arg.(type) {
