@@ -13,12 +13,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"selvedge/db"
 )
 
 const module = "selvedge/"
 
 // stores are what STORE stands for, and what "every store" is.
-var stores = []string{"runs", "runs/live", "agents", "checkpoints", "workers"}
+var stores = func() (rooms []string) {
+	for _, store := range db.Stores() {
+		if store == db.StoreLive {
+			store = "runs/live"
+		}
+		rooms = append(rooms, store)
+	}
+	return rooms
+}()
 
 // A room is a row of the table in architecture.md, or of one store where the row is one of STORE.
 type room struct {

@@ -5,12 +5,15 @@
 package migrations
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -34,8 +37,9 @@ type Step struct {
 }
 
 // Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean raises MinReader; one that
-// adds what a writer must keep up raises MinWriter.
-var Steps = []Step{
+// adds what a writer must keep up raises MinWriter. Of a file that is not named here it is taken that programs from before can read what
+// it makes, can't write it, and find all of their rows as they were: that is counted when it runs.
+var Steps = withRest([]Step{
 	{Version: 1, MinReader: 1, MinWriter: 1},
 	{Version: 2, MinReader: 1, MinWriter: 1},
 	{Version: 3, MinReader: 1, MinWriter: 1},
@@ -53,8 +57,23 @@ var Steps = []Step{
 	{Version: 15, MinReader: 1, MinWriter: 15},
 	{Version: 16, MinReader: 1, MinWriter: 16, Removes: []string{"run_limits"}},
 	{Version: 17, MinReader: 1, MinWriter: 16},
-	{Version: 18, MinReader: 1, MinWriter: 18},
 	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},
+})
+
+func withRest(named []Step) []Step {
+	reader := named[len(named)-1].MinReader
+	for _, name := range names("sqlite") {
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			panic(fmt.Sprintf("migrations: %s has no version: %v", name, err))
+		}
+		if !slices.ContainsFunc(named, func(s Step) bool { return s.Version == version }) {
+			named = append(named, Step{Version: version, MinReader: reader, MinWriter: version})
+		}
+	}
+	slices.SortFunc(named, func(a, b Step) int { return cmp.Compare(a.Version, b.Version) })
+	return named
 }
 
 // ViewsBefore8 are the views of programs with a schema version below 8, which did not write down what they had made.
