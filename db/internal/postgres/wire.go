@@ -56,7 +56,15 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 			tags = append(tags, r.CommandTag.String())
 		}
 	}
-	return tags, err
+	return tags, w.lost(err)
+}
+
+// lost says of an error that came with the end of the connection that it did, unless it was ended on purpose.
+func (w *wire) lost(err error) error {
+	if err == nil || !w.conn.IsClosed() || w.ctx.Err() != nil || errors.Is(err, errConnection) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errConnection, err)
 }
 
 // free reads into memory what is left of rows that somebody has open, so that the connection can be used.
@@ -139,11 +147,11 @@ func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) 
 func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	_, reader, err := w.run(w.ctx, query, args)
 	if err != nil {
-		return nil, err
+		return nil, w.lost(err)
 	}
 	tag, err := reader.Close()
 	if err != nil {
-		return nil, err
+		return nil, w.lost(err)
 	}
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
@@ -152,7 +160,7 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	p, reader, err := w.run(w.ctx, query, args)
 	if err != nil {
-		return nil, err
+		return nil, w.lost(err)
 	}
 	r := &results{wire: w, prepared: p, reader: reader}
 	w.reading = r
@@ -202,7 +210,7 @@ func (r *results) ended(err error) {
 	r.reader = nil
 	r.wire.reading = nil
 	if r.failed == nil {
-		r.failed = err
+		r.failed = r.wire.lost(err)
 	}
 }
 

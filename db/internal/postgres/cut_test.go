@@ -1,0 +1,236 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/callback"
+	"selvedge/db/internal/engine"
+	"selvedge/internal/dbtest"
+)
+
+// A cutter passes the messages of the protocol on, in both directions, and cuts a connection at the one that it is told.
+type cutter struct {
+	network, server string
+
+	mu   sync.Mutex
+	left int // messages until the cut; 0: none comes
+	how  cut
+	was  bool // it has cut
+}
+
+type cut int
+
+const (
+	before cut = iota // the message is not passed on
+	after             // it is the last one
+)
+
+// through gives the address behind a cutter.
+func through(t *testing.T, address string) (string, *cutter) {
+	t.Helper()
+	config, err := pgconn.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{}
+	c.network, c.server = pgconn.NetworkAddress(config.Host, config.Port)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served sync.WaitGroup
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		served.Wait()
+	})
+	served.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			served.Go(func() { c.serve(client) })
+		}
+	})
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", config.User, listener.Addr(), config.Database), c
+}
+
+func (c *cutter) serve(client net.Conn) {
+	defer client.Close() //nolint:errcheck // it may be cut already
+	server, err := net.Dial(c.network, c.server)
+	if err != nil {
+		return
+	}
+	defer server.Close() //nolint:errcheck // it may be cut already
+	var both sync.WaitGroup
+	pass := func(to, from net.Conn, first bool) {
+		defer to.Close()   //nolint:errcheck // it may be cut already
+		defer from.Close() //nolint:errcheck // it may be cut already
+		for c.pass(to, from, first) == nil {
+			first = false
+		}
+	}
+	both.Go(func() { pass(server, client, true) })
+	both.Go(func() { pass(client, server, false) })
+	both.Wait()
+}
+
+var errCut = errors.New("cut")
+
+// pass passes one message on. The first one of a client has no type.
+func (c *cutter) pass(to io.Writer, from io.Reader, first bool) error {
+	head := make([]byte, 5)
+	if first {
+		head = head[:4]
+	}
+	if _, err := io.ReadFull(from, head); err != nil {
+		return err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[len(head)-4:])-4)
+	if _, err := io.ReadFull(from, body); err != nil {
+		return err
+	}
+	cuts, how := c.here()
+	if cuts && how == before {
+		return errCut
+	}
+	if _, err := to.Write(append(head, body...)); err != nil {
+		return err
+	}
+	if cuts {
+		return errCut
+	}
+	return nil
+}
+
+// here counts a message, and reports whether the cut is at it.
+func (c *cutter) here() (bool, cut) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left == 0 {
+		return false, c.how
+	}
+	c.left--
+	c.was = c.left == 0
+	return c.was, c.how
+}
+
+func (c *cutter) arm(left int, how cut) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.how, c.was = left, how, false
+}
+
+// disarm reports whether it has cut.
+func (c *cutter) disarm() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = 0
+	return c.was
+}
+
+func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	address, c := through(t, direct)
+	e, look := open(t, address), open(t, direct)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	n := int64(0)
+	insert := func() callback.Outcome {
+		return e.Write(t.Context(), "test", func(x engine.Tx) error {
+			var last int64
+			if err := x.Get(&last, "SELECT coalesce(max(n), 0) FROM kept WHERE n < ?", []any{n}); err != nil {
+				return err
+			}
+			_, err := x.Exec("INSERT INTO kept VALUES (?)", []any{n})
+			return err
+		})
+	}
+	const enough = 500
+	for _, how := range []cut{before, after} {
+		cuts := 0
+		for at := 1; ; at++ {
+			n++
+			if out := insert(); out.Err != nil { // over a connection that is as the next one finds it
+				t.Fatal(out.Err)
+			}
+			n++
+			c.arm(at, how)
+			out := insert()
+			was := c.disarm()
+			there := get[int64](t, look, "SELECT count(*) FROM kept WHERE n = ?", n)
+			if out.Err == nil && there != 1 || out.Err != nil && !errors.Is(out.Err, engine.ErrOutcomeUnknown) && there != 0 {
+				t.Fatalf("cut at message %d (%d): it said %v, and %d rows are there", at, how, out.Err, there)
+			}
+			if out.Err != nil {
+				t.Errorf("cut at message %d (%d): %v", at, how, out.Err)
+			}
+			if !was {
+				break
+			}
+			if cuts++; cuts > enough {
+				t.Fatal("a write has no end")
+			}
+		}
+		if cuts < 10 { // BEGIN, two statements, COMMIT and their answers
+			t.Errorf("there were %d cuts", cuts)
+		}
+	}
+}
+
+func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	standbys := func(names string) {
+		outside(t, address, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
+		outside(t, address, "SELECT pg_reload_conf()")
+	}
+	waiting := func() [][][]byte {
+		return outside(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()")
+	}
+	standbys("nobody")
+	t.Cleanup(func() { standbys("") })
+	done := make(chan callback.Outcome, 1)
+	go func() {
+		done <- e.Write(t.Context(), "test", func(x engine.Tx) error {
+			_, err := x.Exec("INSERT INTO kept VALUES (1)", nil)
+			return err
+		})
+	}()
+	first := waiting()
+	for ; len(first) == 0; first = waiting() {
+		<-time.After(time.Millisecond)
+	}
+	outside(t, address, "SELECT pg_cancel_backend("+string(first[0][0])+")")
+	for { // until the change that settles it waits in its turn
+		if now := waiting(); len(now) > 0 && string(now[0][0]) != string(first[0][0]) {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	select {
+	case out := <-done:
+		t.Errorf("it said %v while no standby has it", out.Err)
+	default:
+	}
+	standbys("")
+	if out := <-done; out.Err != nil {
+		t.Error(out.Err)
+	}
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 {
+		t.Errorf("%d rows are there", n)
+	}
+}
