@@ -53,14 +53,6 @@ func (w Work) CallersPerCommit() float64 {
 	return float64(w.Writes) / float64(w.Commits)
 }
 
-// MeanWait is how long a call of Write waited on average.
-func (w Work) MeanWait() time.Duration {
-	if w.Writes == 0 {
-		return 0
-	}
-	return w.Waited / time.Duration(w.Writes)
-}
-
 // Work tells it without touching the file: cheap enough for every scrape.
 func (d *DB) Work() Work {
 	if d.engine == nil {

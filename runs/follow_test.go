@@ -241,3 +241,23 @@ func TestACursorBeforeTheLastLines(t *testing.T) {
 		t.Errorf("of no run: %v", err)
 	}
 }
+
+func TestTheEndOfATraceIsBehindLinesThatAreNoRecords(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	importTrace(t, d, s, ref, `{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2026-01-01T00:00:00Z"}
+{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"incomplete"},"ended_at":"2026-01-01T00:00:01Z"}
+torn
+`)
+	end, err := s.CursorBefore(t.Context(), ref, 0)
+	must(t, err)
+	for f, err := range s.Follow(t.Context(), ref, "") {
+		must(t, err)
+		if f.What == db.StatusChanged {
+			if f.Cursor != end {
+				t.Error("the last cursor is not that of the end")
+			}
+			break
+		}
+	}
+}

@@ -41,9 +41,6 @@ const (
 // Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run already; Resume takes one up
 // that nobody holds.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
-	if start.ID == "" {
-		start.ID = newID()
-	}
 	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
 		r, err = s.BeginTx(tx, start)
 		return err

@@ -31,17 +31,17 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
 // Callbacks are those of one open file. A call from inside one of them would wait for itself, and no context tells it, since
-// a caller may pass another. The stack does: a callback runs from its file's lanes.
+// a caller may pass another. The stack does: a callback runs from its file's markers.
 type Callbacks struct {
-	lanes   []lane       // the outermost first, the last a final one
+	markers []marker     // the outermost first, the last a final one
 	running atomic.Int64 // at 0 a call need not look at its stack
 }
 
-// A lane is a function that does nothing but call another: its address on a goroutine's stack says what runs there. Each open
-// file has a number, and a callback runs from the lanes of its digits, base 16: from one of the final lanes for the last
+// A marker is a function that does nothing but call another: its address on a goroutine's stack says what runs there. Each open
+// file has a number, and a callback runs from the markers of its digits, base 16: from one of the final markers for the last
 // digit, and from the others for those before it. So any number of files are told apart, and with up to 16 of them a callback
-// runs from a single lane. Each lane is a function of its own because the sizes differ.
-type lane struct {
+// runs from a single marker. Each marker is a function of its own because the sizes differ.
+type marker struct {
 	run     func(fn func() error) error
 	returns uintptr // the address that what it calls returns to
 }
@@ -61,27 +61,27 @@ var final, leading = measured(
 	through[[28]byte], through[[29]byte], through[[30]byte], through[[31]byte],
 )
 
-func measured(functions ...func(fn func() error) error) []lane {
-	lanes := make([]lane, len(functions))
+func measured(functions ...func(fn func() error) error) []marker {
+	markers := make([]marker, len(functions))
 	for i, run := range functions {
-		lanes[i].run = run
+		markers[i].run = run
 		_ = run(func() error {
 			var address [1]uintptr
-			runtime.Callers(2, address[:]) // 0 is Callers, 1 this function, 2 the lane
-			lanes[i].returns = address[0]
+			runtime.Callers(2, address[:]) // 0 is Callers, 1 this function, 2 the marker
+			markers[i].returns = address[0]
 			return nil
 		})
 	}
-	return lanes
+	return markers
 }
 
-// lanesOf gives the lanes of a number.
-func lanesOf(number int) []lane {
-	lanes := []lane{final[number%base]}
+// markersOf gives the markers of a number.
+func markersOf(number int) []marker {
+	markers := []marker{final[number%base]}
 	for number /= base; number > 0; number /= base {
-		lanes = slices.Insert(lanes, 0, leading[number%base])
+		markers = slices.Insert(markers, 0, leading[number%base])
 	}
-	return lanes
+	return markers
 }
 
 var numbers struct {
@@ -102,7 +102,7 @@ func (c *Callbacks) TakeLane() (give func()) {
 		number++
 	}
 	numbers.taken[number] = true
-	c.lanes = lanesOf(number)
+	c.markers = markersOf(number)
 	return sync.OnceFunc(func() {
 		numbers.Lock()
 		defer numbers.Unlock()
@@ -121,14 +121,14 @@ func (c *Callbacks) Invoke(fn func() error, report func(Outcome)) {
 		c.running.Add(-1)
 		report(out)
 	}()
-	out = Outcome{Err: run(c.lanes, fn)}
+	out = Outcome{Err: run(c.markers, fn)}
 }
 
-func run(lanes []lane, fn func() error) error {
-	if len(lanes) == 1 {
-		return lanes[0].run(fn)
+func run(markers []marker, fn func() error) error {
+	if len(markers) == 1 {
+		return markers[0].run(fn)
 	}
-	return lanes[0].run(func() error { return run(lanes[1:], fn) })
+	return markers[0].run(func() error { return run(markers[1:], fn) })
 }
 
 // Inside reports whether the calling goroutine is in a callback. Where others' are running, it costs half a microsecond.
@@ -136,7 +136,7 @@ func (c *Callbacks) Inside() bool {
 	if c.running.Load() == 0 {
 		return false
 	}
-	last := c.lanes[len(c.lanes)-1].returns
+	last := c.markers[len(c.markers)-1].returns
 	var callers [64]uintptr
 	for skip := 2; ; skip += len(callers) {
 		n := runtime.Callers(skip, callers[:])
@@ -149,7 +149,7 @@ func (c *Callbacks) Inside() bool {
 	}
 }
 
-// onStack looks at the whole stack for the file's lanes, and for no more than those: the last digit of another file may be
+// onStack looks at the whole stack for the file's markers, and for no more than those: the last digit of another file may be
 // the same.
 func (c *Callbacks) onStack() bool {
 	var all []uintptr
@@ -160,20 +160,20 @@ func (c *Callbacks) onStack() bool {
 			break
 		}
 	}
-	var chain []uintptr // of lanes, the innermost first
+	var chain []uintptr // of markers, the innermost first
 	same := func() bool {
-		if len(chain) != len(c.lanes) {
+		if len(chain) != len(c.markers) {
 			return false
 		}
 		for i, returns := range chain {
-			if returns != c.lanes[len(c.lanes)-1-i].returns {
+			if returns != c.markers[len(c.markers)-1-i].returns {
 				return false
 			}
 		}
 		return true
 	}
 	for _, address := range all {
-		isLane := func(l lane) bool { return l.returns == address }
+		isLane := func(l marker) bool { return l.returns == address }
 		switch {
 		case slices.ContainsFunc(final, isLane):
 			if same() {

@@ -81,13 +81,13 @@ func TestADeepStackIsSearchedToItsEnd(t *testing.T) {
 func TestANumberIsGivenAgain(t *testing.T) {
 	var first, second Callbacks
 	give := first.TakeLane()
-	lanes := fmt.Sprint(first.lanes[0].returns)
+	markers := fmt.Sprint(first.markers[0].returns)
 	give()
 	defer second.TakeLane()()
 	give() // a second time is nothing
 	var third Callbacks
 	defer third.TakeLane()()
-	if fmt.Sprint(second.lanes[0].returns) != lanes || fmt.Sprint(third.lanes[0].returns) == lanes {
+	if fmt.Sprint(second.markers[0].returns) != markers || fmt.Sprint(third.markers[0].returns) == markers {
 		t.Error("the number that was given back was not the next to be taken, or was taken twice")
 	}
 }

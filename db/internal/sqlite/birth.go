@@ -29,10 +29,10 @@ func unbornToRead() error {
 	}
 }
 
-// bear makes the file. It is made under another name and gets its own when it has its schema and is on the disk: whoever
+// create makes the file. It is made under another name and gets its own when it has its schema and is on the disk: whoever
 // dies before that leaves nothing, and nobody ever sees half of it. An empty file that was there is replaced, under the
 // exclusive hold, as every file that takes another's place.
-func (e *Engine) bear(ctx context.Context) (err error) {
+func (e *Engine) create(ctx context.Context) (err error) {
 	dir := filepath.Dir(e.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -34,7 +34,7 @@ func open(ctx context.Context, path string, config Config) (*Engine, error) {
 		case err == nil:
 			return e, nil
 		case errors.Is(err, errUnborn):
-			err = e.bear(ctx)
+			err = e.create(ctx)
 		case errors.Is(err, errReplaced):
 			err = ctx.Err()
 		}
