@@ -314,23 +314,27 @@ func TestTokensToolsAndErrorsAreColumnsOfTheRecordThatSaysThem(t *testing.T) {
 		"a turn that counted none": {func(n *night) {
 			n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, `"action_id":"act-1","usage":{"input_tokens":0,"output_tokens":0},"cost_usd":0`))
 		}, `SELECT ` + recordColumns + ofTools + ` FROM v_turns`, "|||0|||0||0|reported||act-1|"},
-		"the end of a turn, and one of the run": {func(n *night) {
-			n.create("r", "s")
-			n.event("r", turnEnd(1, 40, 12))
-			n.event("r", agentEnd(40, 12))
-		}, `SELECT type, ` + recordColumns + ofTools + ` FROM v_live_events ORDER BY sequence`,
-			"turn_end||||40|||12||||||\nagent_end|acme|small|small-1|40|||12||||||"},
-		"tools that failed": {func(n *night) {
-			n.create("r", "s")
-			for _, e := range []string{
-				toolEnd("c1", "grep", 0), toolEnd("c2", "grep", 3), `{"type":"tool_end","id":"c3","name":"rm","output":"","exit_code":0,"error_kind":{"type":"not_found"}}`,
-				`{"type":"permission_denied","tool_id":"c4","tool_name":"rm","args":{},"reason":"no"}`, `{"type":"error","message":"gone"}`,
-				`{"type":"subagent_end","task_id":"t","session_id":"s","agent":"a","output":"","success":false}`,
-			} {
-				n.event("r", e)
-			}
-		}, `SELECT type, tool_name, tool_call_id, error_type, input_tokens FROM v_live_events ORDER BY sequence`,
-			"tool_end|grep|c1||\ntool_end|grep|c2|exit_code|\ntool_end|rm|c3|not_found|\npermission_denied|rm|c4|permission_denied|\nerror|||error|\nsubagent_end|||failed|"},
+		"the end of a turn, and one of the run": {
+			func(n *night) {
+				n.create("r", "s")
+				n.event("r", turnEnd(1, 40, 12))
+				n.event("r", agentEnd(40, 12))
+			}, `SELECT type, ` + recordColumns + ofTools + ` FROM v_live_events ORDER BY sequence`,
+			"turn_end||||40|||12||||||\nagent_end|acme|small|small-1|40|||12||||||",
+		},
+		"tools that failed": {
+			func(n *night) {
+				n.create("r", "s")
+				for _, e := range []string{
+					toolEnd("c1", "grep", 0), toolEnd("c2", "grep", 3), `{"type":"tool_end","id":"c3","name":"rm","output":"","exit_code":0,"error_kind":{"type":"not_found"}}`,
+					`{"type":"permission_denied","tool_id":"c4","tool_name":"rm","args":{},"reason":"no"}`, `{"type":"error","message":"gone"}`,
+					`{"type":"subagent_end","task_id":"t","session_id":"s","agent":"a","output":"","success":false}`,
+				} {
+					n.event("r", e)
+				}
+			}, `SELECT type, tool_name, tool_call_id, error_type, input_tokens FROM v_live_events ORDER BY sequence`,
+			"tool_end|grep|c1||\ntool_end|grep|c2|exit_code|\ntool_end|rm|c3|not_found|\npermission_denied|rm|c4|permission_denied|\nerror|||error|\nsubagent_end|||failed|",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.in(name)
