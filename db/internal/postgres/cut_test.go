@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func (c *cutter) pass(to io.Writer, from io.Reader, first bool) error {
 	if cuts && how == before {
 		return errCut
 	}
-	if _, err := to.Write(append(head, body...)); err != nil {
+	if _, err := to.Write(slices.Concat(head, body)); err != nil {
 		return err
 	}
 	if cuts {
