@@ -51,7 +51,7 @@ func PostgresSchema(t testing.TB) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
+	t.Cleanup(func() { d.Close() }) //nolint:errcheck // the database goes next
 	PostgresScript(t, d, "CREATE SCHEMA selvedge")
 	steps, err := fs.Glob(migrations.Postgres(), "*.sql")
 	if err != nil {
@@ -76,7 +76,7 @@ func PostgresScript(t testing.TB, d *sql.DB, script string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // back to the pool
 	if err := conn.Raw(func(driver any) error {
 		_, err := driver.(*stdlib.Conn).Conn().PgConn().Exec(context.Background(), script).ReadAll()
 		return err
@@ -93,7 +93,7 @@ func postgresExec(t testing.TB, address, statement string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx)
+	defer conn.Close(ctx) //nolint:errcheck // what it did is told already
 	if _, err := conn.Exec(ctx, statement).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
