@@ -190,7 +190,7 @@ func (e *Engine) endsWhereItSays() bool {
 		if info.Size() >= page*int64(binary.BigEndian.Uint32(header[headerPages:])) {
 			return true
 		}
-		time.Sleep(lock.Retry)
+		pause(background, lock.Retry)
 	}
 	return false
 }
