@@ -34,6 +34,9 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 // changes alone. fn may run more than once, when SQLite ended the transaction of the group (a full disk): what it changes
 // outside the database it must be able to change again.
 //
+// On a server functions of several callers run side by side, each in a serialisable transaction of its own, which is run again
+// when it loses against another one or its connection: see docs/postgres.md.
+//
 // When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause; a context that had ended
 // before the call is no more than its own error. Once fn has begun, Write returns when fn and its commit have ended.
 //
