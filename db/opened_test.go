@@ -112,18 +112,21 @@ func TestAPathIsNotOpenedWhileAnotherProcessHasTheFileThatLayThere(t *testing.T)
 }
 
 func TestAFileThatIsCutOffWhileItIsOpenIsNotWritten(t *testing.T) {
-	for name, left := range map[string]int64{"to nothing": 0, "to its first page": 4096} {
-		path := filepath.Join(t.TempDir(), "x.db") // nobody checks what is left of it
-		d, err := db.Open(t.Context(), path, db.Options{})
-		must(t, err)
-		insertScope(t, d, "before")
-		must(t, os.Truncate(path, left))
-		err = addScope(d, "after")
-		if wantRefused(t, err, db.ErrCorrupt); err == nil {
-			t.Errorf("%s: it was acknowledged", name)
+	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
+		for name, left := range map[string]int64{"to nothing": 0, "to its first page": 4096} {
+			path := filepath.Join(t.TempDir(), "x.db") // nobody checks what is left of it
+			d, err := db.Open(t.Context(), path, db.Options{})
+			must(t, err)
+			insertScope(t, d, "before")
+			begin(d)
+			must(t, os.Truncate(path, left))
+			err = addScope(d, "after")
+			if wantRefused(t, err, db.ErrCorrupt); err == nil {
+				t.Errorf("%s: it was acknowledged", name)
+			}
+			_ = d.Close() // what is in the WAL can't be moved
 		}
-		_ = d.Close() // what is in the WAL can't be moved
-	}
+	})
 }
 
 func TestAFileThatBecomesSmallerBySpaceGivenBackIsWritten(t *testing.T) {

@@ -281,7 +281,7 @@ var errOldQueue = errors.New("the file of the queue was deleted")
 // inPlace is the engine's, for who has the turn.
 func (w *writer) inPlace() (err error) {
 	l := &w.lookout
-	if l.place != nil && !l.place.Changed() {
+	if l.place != nil && !l.place.Changed() && !w.engine.shorter() {
 		return nil
 	}
 	if err := w.name(); err != nil {
@@ -315,6 +315,16 @@ func (w *writer) name() error {
 	}
 	w.named = true // or the folder can't be read, its file system syncs none, or it is gone, as the look will say
 	return nil
+}
+
+// shorter reports whether the file has less than at the last look: a cut is a write like any other to who watches.
+func (e *Engine) shorter() bool {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(e.file.look.Fd()), &stat); err != nil || stat.Size < e.size {
+		return true
+	}
+	e.size = stat.Size
+	return false
 }
 
 // watch ends a watch that told of a change, and begins one once there were many looks. The look that follows is at all
