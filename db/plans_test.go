@@ -18,7 +18,6 @@ import (
 var mayScan = map[string]string{
 	"INSERT INTO scopes (":                     "the foreign keys to a new scope are looked for in agents: once a scope",
 	"FROM selvedge_file":                       "a table of one row",
-	"FROM pragma_table_info":                   "the columns of one table",
 	"FROM run_leavings ORDER":                  "what removed runs left is in a queue of its own, and the first is asked for",
 	"WHERE owner_id IS NOT NULL AND scope = ?": "sorts the runs that are held, which are few",
 	"FROM leases AS l LEFT JOIN owners":        "sorts the reservations of a scope, which are listed as a whole",
