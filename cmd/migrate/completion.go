@@ -173,7 +173,7 @@ func (a *app) named(query string, n int) finder {
 			if err != nil {
 				return err
 			}
-			return rx.Select(&names, `SELECT * FROM (`+query+`)`, slices.Repeat([]any{scope}, n)...)
+			return rx.Select(&names, `SELECT * FROM (`+query+`) AS named`, slices.Repeat([]any{scope}, n)...)
 		})
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 		return names[:min(len(names), completedIDs)], err
