@@ -68,8 +68,11 @@ func (s *stage) spaceDuel(ctx context.Context, rounds, n, freed int) (duel, erro
 
 // awaitFree waits until enough says so of the free pages there are, and the most there were.
 func (s *stage) awaitFree(ctx context.Context, enough func(now, most int64) bool) error {
-	var most int64
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("freed pages were not given back"))
+	defer cancel()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for most := int64(0); ; {
 		h, err := s.file.Health(ctx)
 		if err != nil {
 			return err
@@ -78,8 +81,12 @@ func (s *stage) awaitFree(ctx context.Context, enough func(now, most int64) bool
 		if enough(h.FreePages, most) {
 			return nil
 		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return errors.New("freed pages were not given back")
 }
 
 // addBulk adds a run that is over, of so many turns.
