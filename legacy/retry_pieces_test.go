@@ -268,3 +268,71 @@ func TestFilesOfLaterVersionsGoBackBesideTheirWorker(t *testing.T) {
 		}
 	}
 }
+
+// What lies beside a runtime that has its folder for itself is no runtime of that tree.
+func TestARetryTakesNothingThatAnImportDoesNotTake(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	folder{
+		"runtime.json": aloneRuntime, "events.jsonl": startedEvent, "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", ""),
+		"runtimes/" + idName("r") + "/runtime.json": wholeRuntime(""), "runtimes/" + idName("r") + "/events.jsonl": startedEvent,
+	}.below(t, dir)
+	d := emptyFile(t)
+	report := importLater(t, d, "", dir)
+	if len(report.Quarantined) != 1 {
+		t.Fatalf("%+v", report.Quarantined)
+	}
+	q := report.Quarantined[0]
+	if r := retried(t, d, q.ID); r.Taken || r.Reason != q.Reason {
+		t.Errorf("%+v", r)
+	}
+	if ids := selected[string](t, d, `SELECT runtime_id FROM worker_runtimes`); len(ids) != 1 || ids[0] != "store" {
+		t.Errorf("there are the runtimes %q", ids)
+	}
+}
+
+// The original takes the last record of an id in a file: that it was deleted here brings no earlier one back.
+func TestARecordBeforeALaterOneOfItsIdIsNotTakenLate(t *testing.T) {
+	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
+	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "," + liveRecord("run-1", "web-1", "later") + "]"}.below(t, dir)
+	report := importLive(t, d, "", dir)
+	if len(report.Quarantined) != 1 {
+		t.Fatalf("%+v", report.Quarantined)
+	}
+	q := report.Quarantined[0]
+	if err := live.NewStore(d, live.Options{}).Delete(ctx, "run-1"); err != nil {
+		t.Fatal(err)
+	}
+	if r := retried(t, d, q.ID); r.Taken || r.Reason != q.Reason {
+		t.Errorf("%+v", r)
+	}
+	if ids := selected[string](t, d, `SELECT run_id FROM live_runs`); len(ids) != 0 {
+		t.Errorf("there are the runs %q", ids)
+	}
+}
+
+// Two files of a tree may hold the same run: what is taken late as such leaves in both.
+func TestARecordThatIsTakenLateAsTheSameLeavesInItsFile(t *testing.T) {
+	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
+	first, second := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "]"}, "["+liveRecord("run-1", "web-1", "later")+"]"
+	first.below(t, dir)
+	folder{"runs/web-2.json": second}.below(t, dir)
+	report := importLive(t, d, "", dir)
+	if len(report.Quarantined) != 1 {
+		t.Fatalf("%+v", report.Quarantined)
+	}
+	q := report.Quarantined[0]
+	folder{"runs/web-1.json": second}.below(t, dir)
+	importLive(t, d, "", dir)
+	if r := retried(t, d, q.ID); !r.Taken {
+		t.Fatalf("%+v", r)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := Export(ctx, d, Live, out, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"runs/web-1.json", "runs/web-2.json"} {
+		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil || !strings.Contains(string(text), `"later"`) {
+			t.Errorf("%s left as %q, %v", name, text, err)
+		}
+	}
+}

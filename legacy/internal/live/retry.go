@@ -31,8 +31,12 @@ func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 	if len(f.elements) != 1 || f.damage != nil {
 		return nil, q.Reason, nil
 	}
-	f.elements[0].Offset = int(q.ByteOffset)
-	return &lateRecord{f, q}, f.elements[0].Reason, nil
+	e := &f.elements[0]
+	e.Offset = int(q.ByteOffset)
+	if e.Reason == "" && q.Reason == refusal(e, hasLater) { // also where that one was removed here
+		return nil, q.Reason, nil
+	}
+	return &lateRecord{f, q}, e.Reason, nil
 }
 
 // indent is what stood before the first line of a record that was written over several: it stands before the last one.
@@ -68,6 +72,10 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	if err != nil {
 		return err
 	}
+	from := records.Origin{Source: f.Source.ID, Path: []byte(f.path)}
+	if from.Position, err = f.position(&tx.Rx); err != nil {
+		return err
+	}
 	if found {
 		same, err := f.store.Holds(&tx.Rx, ours.Key, e)
 		if err != nil || !same {
@@ -75,15 +83,17 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 			return err
 		}
 		countRun(part, len(e.Record.Events), tree.Already)
-	} else {
-		from := records.Origin{Source: f.Source.ID, Path: []byte(f.path)}
-		if from.Position, err = f.position(&tx.Rx); err != nil {
+		if ours.Source == from.Source && !bytes.Equal(ours.Path, from.Path) {
+			err = f.store.AddCopy(tx, ours.Key, from)
+		}
+		if err != nil {
 			return err
 		}
+	} else {
+		countRun(part, len(e.Record.Events), tree.New)
 		if err := f.store.ImportRun(tx, e, from); err != nil {
 			return err
 		}
-		countRun(part, len(e.Record.Events), tree.New)
 	}
 	if err := f.Source.Release(tx, f.path, f.aside.ByteOffset, f.aside.What); err != nil {
 		return err

@@ -226,7 +226,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 	}
 	id := e.Record.Snapshot.ID
 	if b.superseded(i) {
-		return false, b.refuse(e, "has a later record in the same file, which the original takes")
+		return false, b.refuse(e, hasLater)
 	}
 	ours, found, err := b.store.FindImported(&b.tx.Rx, id)
 	from := records.Origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
@@ -274,12 +274,18 @@ func (b *taking) element(i int) (taken bool, err error) {
 	return true, b.store.ImportRun(b.tx, e, from)
 }
 
-func (b *taking) refuse(e *records.FileElement, reason string) error {
-	id := e.Record.Snapshot.ID
+// hasLater is why a record is refused that the original does not take either.
+const hasLater = "has a later record in the same file, which the original takes"
+
+func refusal(e *records.FileElement, why string) string {
+	return fmt.Sprintf("run %q %s", e.Record.Snapshot.ID, why)
+}
+
+func (b *taking) refuse(e *records.FileElement, why string) error {
 	countRun(b.part, len(e.Record.Events), tree.Quarantine)
 	return b.aside(tree.Finding{
-		What: tree.WhatConflict, Offset: int64(e.Offset), Reason: fmt.Sprintf("run %q %s", id, reason), Raw: e.Text,
-		Whose: &tree.Entity{Group: e.Record.Snapshot.SessionID, ID: id},
+		What: tree.WhatConflict, Offset: int64(e.Offset), Reason: refusal(e, why), Raw: e.Text,
+		Whose: &tree.Entity{Group: e.Record.Snapshot.SessionID, ID: e.Record.Snapshot.ID},
 	})
 }
 

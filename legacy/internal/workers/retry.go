@@ -19,6 +19,13 @@ func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p
 	if t.Folder.Lacks(path) {
 		return nil, "it is a piece of a runtime, which is taken as a whole, and that is not in the folder any more", nil
 	}
+	imports := false // else it lies beside a runtime
+	if err = (Layout{}).Walk(t.Folder, func(one string) error {
+		imports = imports || one == path
+		return nil
+	}, func(string, string) error { return nil }); err != nil || !imports {
+		return nil, q.Reason, err
+	}
 	err = each(t, path, func(r *runtime) error {
 		p = &again{r}
 		for _, f := range r.findings {
