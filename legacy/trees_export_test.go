@@ -63,7 +63,7 @@ func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *record
 	}
 	checkModes(t, out)
 
-	before := dump(t, x.d, "import_files", "import_sources", "quarantine", "quarantine_parts")
+	before := dump(t, x.d, "import_files", "import_sources", "import_settings", "quarantine", "quarantine_parts")
 	again, err := Import(ctx, x.d, Runs, out, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *record
 			t.Errorf("importing the export counts %s as %+v", kind, c)
 		}
 	}
-	if diff := firstDifference(before, dump(t, x.d, "import_files", "import_sources", "quarantine", "quarantine_parts")); diff != "" {
+	if diff := firstDifference(before, dump(t, x.d, "import_files", "import_sources", "import_settings", "quarantine", "quarantine_parts")); diff != "" {
 		t.Errorf("importing the export changed the file: %s", diff)
 	}
 }
