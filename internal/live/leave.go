@@ -109,6 +109,7 @@ func DropLeft(tx *db.Tx, behind int64) (last int64, more bool, err error) {
 				return behind, false, err
 			}
 			if alive {
+				share.Events -= eventsOfARun
 				behind = left.Run
 				continue
 			}

@@ -37,7 +37,8 @@ type replacement struct {
 	same  []live.WholeRow
 	going []live.WholeRow // between those that stay, and behind them
 	come  []comer
-	owner int64 // of the numbers that were reserved for what comes; 0: none were
+	owner int64 // of the numbers that are reserved for what comes; 0: none are
+	taken int   // so many of those that come have theirs: a transaction that fails gives its numbers back, to whoever comes next
 }
 
 // A comer is a run that comes, with its events from the first that the caps keep on.
@@ -144,6 +145,9 @@ func (r *replacement) write(ctx context.Context) error {
 			return err
 		}
 		run, put = at, n
+		if r.taken = run; put > 0 {
+			r.taken++
+		}
 	}
 	return nil
 }
@@ -246,11 +250,11 @@ func (r *replacement) add(tx *db.Tx, scope int64, c *comer) error {
 
 // giveUp lets go of what was written, also where ctx has ended. Where that fails, it goes once this process has ended.
 func (r *replacement) giveUp(ctx context.Context) {
-	if r.owner == 0 {
+	if r.taken == 0 {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
-	for some := range slices.Chunk(r.come, 500) {
+	for some := range slices.Chunk(r.come[:r.taken], 500) {
 		_ = r.store.db.Reclaim(ctx, opReplace, func(tx *db.Tx) error {
 			for i := range some {
 				if err := some[i].row.GiveUp(tx, r.owner); err != nil {

@@ -188,6 +188,51 @@ func TestAReplacementThatIsGivenUpChangesNothing(t *testing.T) {
 	}
 }
 
+// The numbers that a failed transaction took are nobody's, and the next replacement's.
+func TestAReplacementGivesUpNothingOfAnother(t *testing.T) {
+	path := dbtest.Path(t)
+	plain := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	err := plain.Write(t.Context(), "refuse an event", func(tx *db.Tx) error {
+		_, err := tx.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON live_events WHEN instr(CAST(NEW.event AS TEXT), 'bad') BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrote, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	parts := 0
+	other := watched(t, path, func() {
+		if parts++; parts == 1 {
+			close(wrote)
+			<-goOn
+		}
+	})
+	failed := false
+	d := watched(t, path, func() {
+		if failed {
+			return
+		}
+		failed = true
+		go func() {
+			done <- live.NewStore(other, live.Options{Scope: "other"}).ReplaceRecords(context.Background(), many("other", 1, 9_000))
+		}()
+		<-wrote
+	})
+	if err := live.NewStore(d, live.Options{}).ReplaceRecords(t.Context(), many("bad", 1, 9_000)); err == nil {
+		t.Error("nothing was refused")
+	}
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	if left, events := rows(t, plain, "live_leavings"), rows(t, plain, "live_events"); left != 0 || events != 9_000 {
+		t.Errorf("%d runs are left, and %d events are there", left, events)
+	}
+	if err := plain.Write(t.Context(), "as before", func(tx *db.Tx) error { _, err := tx.Exec(`DROP TRIGGER refuse`); return err }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // replaceProgram replaces what is there, and dies behind its first transaction.
 func replaceProgram(args []string) error {
 	ctx := context.Background()
