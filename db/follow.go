@@ -275,10 +275,20 @@ func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R],
 	}
 }
 
+// A stand is where a follower stands in one of many streams; Out until that first passes.
+type stand[R comparable] struct {
+	Head[R]
+	// gone: its removal was told. A look that began before the removal, or that kept what an earlier one saw, may show it still.
+	gone bool
+}
+
 func (s *Stream[R, T]) followAll(
 	ctx context.Context, d *DB, overview *overview[R], now sight[R], yield func(Followed[R, T], error) bool,
 ) error {
-	followed := now.heads // where this follower stands; Out until it first passes
+	followed := make([]stand[R], len(now.heads))
+	for i, head := range now.heads {
+		followed[i].Head = head
+	}
 	var lag lag
 	defer d.lookouts.caughtUp(&lag)
 	for {
@@ -289,7 +299,7 @@ func (s *Stream[R, T]) followAll(
 		}
 		d.lookouts.behind(&lag)
 		before := followed
-		followed = make([]Head[R], 0, len(now.heads))
+		followed = make([]stand[R], 0, len(now.heads))
 		for _, head := range now.heads {
 			for len(before) > 0 && before[0].Key < head.Key {
 				if err := s.tellGone(ctx, d, before[0], yield); err != nil {
@@ -297,43 +307,40 @@ func (s *Stream[R, T]) followAll(
 				}
 				before = before[1:]
 			}
-			at := Head[R]{Of: head.Of, Place: Place{Key: head.Key, Status: s.Born}, Out: head.Out}
+			at := stand[R]{Head: Head[R]{Of: head.Of, Place: Place{Key: head.Key, Status: s.Born}, Out: head.Out}}
 			if len(before) > 0 && before[0].Key == head.Key {
-				at.Place, at.Out = before[0].Place, before[0].Out && head.Out
+				at.Place, at.Out, at.gone = before[0].Place, before[0].Out && head.Out, before[0].gone
 				before = before[1:]
 			}
 			if at.Out {
 				at.Place = head.Place
 			}
-			alive := true
 			if at.behind(head.Place) {
-				if alive, err = s.tellRest(ctx, d, &at, yield); err != nil {
+				if err := s.tellRest(ctx, d, &at, yield); err != nil {
 					return err
 				}
 			}
-			if alive {
-				followed = append(followed, at)
-			}
+			followed = append(followed, at)
 		}
-		for _, head := range before {
-			if err := s.tellGone(ctx, d, head, yield); err != nil {
+		for _, was := range before {
+			if err := s.tellGone(ctx, d, was, yield); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// behind reports whether there is something to read for a reader who stands at h. One who has read on beyond the look has
+// behind reports whether there is something to read for a reader who stands there. One who has read on beyond the look has
 // seen all that the look saw.
-func (h *Head[R]) behind(end Place) bool {
-	return h.Seen < end.Seen || h.Seen == end.Seen && h.Status != end.Status
+func (at *stand[R]) behind(end Place) bool {
+	return !at.gone && (at.Seen < end.Seen || at.Seen == end.Seen && at.Status != end.Status)
 }
 
 // errLeft ends a follower whose caller left the loop; nobody is told.
 var errLeft = errors.New("the loop was left")
 
-// tellRest reads one stream to its end; alive is false when it was removed meanwhile, which was told.
-func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *Head[R], yield func(Followed[R, T], error) bool) (alive bool, err error) {
+// tellRest reads one stream to its end, or tells that it was removed meanwhile.
+func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R], yield func(Followed[R, T], error) bool) error {
 	for more := true; more; {
 		var told []Followed[R, T]
 		var next Place
@@ -342,23 +349,25 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *Head[R], yield f
 			return err
 		})
 		if errors.Is(err, ErrCursorExpired) {
-			return false, s.tellGone(ctx, d, *at, yield)
+			err = s.tellGone(ctx, d, *at, yield)
+			at.gone = true
+			return err
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		at.Place = next
 		for _, f := range told {
 			if !yield(f, nil) {
-				return false, errLeft
+				return errLeft
 			}
 		}
 	}
-	return true, nil
+	return nil
 }
 
-func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was Head[R], yield func(Followed[R, T], error) bool) error {
-	if was.Out {
+func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was stand[R], yield func(Followed[R, T], error) bool) error {
+	if was.Out || was.gone {
 		return nil
 	}
 	f := Followed[R, T]{Of: was.Of, What: Gap, Gone: true, Reason: "it was removed"}

@@ -55,7 +55,7 @@ func IsAddress(path string) bool {
 func ParseAddress(text string) (*Address, error) {
 	config, err := pgconn.ParseConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the address of the server: %w", engine.ErrInvalid, err) // pgconn leaves the password out
+		return nil, fmt.Errorf("%w: the address of the server: %s", engine.ErrInvalid, withoutAddress(err))
 	}
 	a := &Address{config: config, schema: DefaultSchema, ttl: DefaultTTL}
 	if path, ok := config.RuntimeParams["search_path"]; ok {
@@ -101,6 +101,15 @@ func ParseAddress(text string) (*Address, error) {
 		a.hosts[at].ways = append(a.hosts[at].ways, *way)
 	}
 	return a, nil
+}
+
+// withoutAddress is what pgconn says of an address, without the address: it leaves a password out, but not one with an @ in it.
+func withoutAddress(err error) string {
+	text := err.Error()
+	if at := strings.LastIndex(text, "`: "); at >= 0 {
+		return text[at+len("`: "):]
+	}
+	return "it can't be read"
 }
 
 func (a *Address) quotedSchema() string { return `"` + a.schema + `"` }

@@ -28,13 +28,15 @@ type cutter struct {
 	left int // messages until the cut; 0: none comes
 	how  cut
 	was  bool // it has cut
+	gone bool // and passes nothing on since
 }
 
 type cut int
 
 const (
-	before cut = iota // the message is not passed on
-	after             // it is the last one
+	before  cut = iota // the message is not passed on
+	after              // it is the last one
+	forGood            // it is the last one of all connections
 )
 
 // through gives the address behind a cutter.
@@ -121,11 +123,15 @@ func (c *cutter) pass(to io.Writer, from io.Reader, first bool) error {
 func (c *cutter) here() (bool, cut) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.gone {
+		return true, before
+	}
 	if c.left == 0 {
 		return false, c.how
 	}
 	c.left--
 	c.was = c.left == 0
+	c.gone = c.was && c.how == forGood
 	return c.was, c.how
 }
 
@@ -139,7 +145,7 @@ func (c *cutter) arm(left int, how cut) {
 func (c *cutter) disarm() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.left = 0
+	c.left, c.gone = 0, false
 	return c.was
 }
 
@@ -188,6 +194,47 @@ func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
 		if cuts < 10 { // BEGIN, two statements, COMMIT and their answers
 			t.Errorf("there were %d cuts", cuts)
 		}
+	}
+}
+
+// No primary answers after the cut: where it came in the commit nobody can say whether that happened, and before it nothing did.
+func TestPostgresAServerThatIsGoneLeavesNoDoubt(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	address, c := through(t, direct)
+	e, look := open(t, address), open(t, direct)
+	e.SetPatience(50 * time.Millisecond)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	unknown := 0
+	for n := 1; ; n++ {
+		exec(t, e, "SELECT count(*) FROM kept") // over a connection that is as the next one finds it
+		c.arm(n, forGood)
+		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+			_, err := x.Exec("INSERT INTO kept VALUES (?)", []any{n})
+			return err
+		})
+		was := c.disarm()
+		there := get[int64](t, look, "SELECT count(*) FROM kept WHERE n = ?", n)
+		var f *engine.Failure
+		switch {
+		case errors.Is(out.Err, engine.ErrOutcomeUnknown):
+			unknown++
+			if !errors.As(out.Err, &f) || f.Hint == "" {
+				t.Errorf("cut at message %d: %v has no hint", n, out.Err)
+			}
+		case out.Err != nil && there != 0, out.Err == nil && there != 1:
+			t.Errorf("cut at message %d: it said %v, and %d rows are there", n, out.Err, there)
+		case out.Err != nil && !errors.Is(out.Err, engine.ErrIO):
+			t.Errorf("cut at message %d: %v", n, out.Err)
+		}
+		if !was {
+			break
+		}
+		if n > 500 {
+			t.Fatal("a write has no end")
+		}
+	}
+	if unknown == 0 {
+		t.Error("every cut was settled without a server")
 	}
 }
 

@@ -32,6 +32,7 @@ type Engine struct {
 	config     Config
 	generation uint64
 	moved      Move
+	patience   time.Duration // with a server that has no primary
 
 	writers *sessions // nil when read-only
 	readers *sessions
@@ -51,7 +52,7 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{address: a, config: config, losers: make(chan struct{}, 1)}
+	e := &Engine{address: a, config: config, patience: primaryPatience, losers: make(chan struct{}, 1)}
 	if err := e.prepare(ctx); err != nil {
 		return nil, failure(err)
 	}

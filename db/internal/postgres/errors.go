@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -25,10 +26,16 @@ func state(err error) string {
 // isLost reports whether the connection is gone, or the server refuses to go on with it. What was not committed then never
 // will be.
 func isLost(err error) bool {
+	if errors.Is(err, errConnection) {
+		return true
+	}
+	if _, ended := errors.AsType[*interruption](err); ended {
+		return false
+	}
 	switch s := state(err); {
 	case s == "57P01", s == "57P02", s == "57P03", s == "57P05", s == "25P03", strings.HasPrefix(s, "08"): // shut down, crashed, starting, idle for too long
 		return true
-	case s == "25006", s == "0A000" && strings.Contains(err.Error(), "standby"): // it became a standby
+	case s == "0A000" && strings.Contains(err.Error(), "standby"): // it became a standby
 		return true
 	case s != "":
 		return false
@@ -37,11 +44,29 @@ func isLost(err error) bool {
 		return true
 	}
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
-	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errConnection)
+	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // errConnection stands for an error of pgconn that has no type: the connection was closed before.
 var errConnection = errors.New("the connection to the server is closed")
+
+// errSilent is why a statement of ours is given up: the server does not answer, though its host may.
+var errSilent = fmt.Errorf("%w: no answer came in time", errConnection)
+
+// patient gives the context of a statement of ours that waits for nobody.
+func patient(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, errSilent)
+}
+
+// An interruption is the error of a statement that its context ended. The end of a context's time is a net.Error too, and no
+// network's.
+type interruption struct{ cause error }
+
+// Error gives the cause.
+func (i *interruption) Error() string { return "interrupted: " + i.cause.Error() }
+
+// Unwrap gives the cause.
+func (i *interruption) Unwrap() error { return i.cause }
 
 // isBeaten reports whether the transaction lost against another one, and goes through when it is run again.
 func isBeaten(err error) bool {
@@ -60,7 +85,8 @@ func duplicateOf(err error) string {
 
 // isStale reports whether a prepared statement no longer fits its tables, which were changed meanwhile.
 func isStale(err error) bool {
-	return state(err) == "0A000" && strings.Contains(err.Error(), "cached plan")
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery" // its message is in the server's language
 }
 
 // failure says what an error of the server or the way to it means. Other errors, and what is said already, pass as they are.
@@ -97,6 +123,8 @@ func kindOf(s string) (hint string, kind error) {
 		return "look at the server's log; pg_amcheck tells what is damaged", engine.ErrCorrupt
 	case s == "58030":
 		return "the server's disk or file system fails: look at its log", engine.ErrIO
+	case s == "25006":
+		return "use Write: a function that reads changes nothing", engine.ErrInvalid
 	case s == "22021", s == "22P05":
 		return "text is UTF-8 without NUL", engine.ErrInvalid
 	case s == "3D000":

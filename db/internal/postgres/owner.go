@@ -34,10 +34,10 @@ func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 
 const (
-	sqlAddOwner = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlAddBeat  = `INSERT INTO owner_beats (owner, until) VALUES (?, server_nanos() + ?)`
-	sqlBeat     = `UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos()`
-	sqlLives    = `SELECT until > server_nanos() FROM owner_beats WHERE owner = ?`
+	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
+INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
+	sqlBeat  = `UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos()`
+	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
 	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
 	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
@@ -49,6 +49,8 @@ const (
 type home struct {
 	key     string
 	certain time.Duration
+
+	making sync.Mutex // held while the number is renewed or made
 
 	mu      sync.Mutex
 	handles []*Engine
@@ -172,10 +174,11 @@ func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
 	}
 	from := machine.ReadBootTime().Since
 	s.wire.ctx = ctx
+	s.wire.warned = nil
 	n, err := s.exec(sqlBeat, int64(e.address.ttl), id)
 	s.wire.ctx = background
 	switch {
-	case err != nil:
+	case err != nil, s.wire.warned != nil: // no standby may have it
 		_ = s.close()
 		return nil
 	case n == 0:
@@ -218,29 +221,63 @@ func (h *home) leave(e *Engine) error {
 	if err != nil {
 		return nil //nolint:nilerr // its moment passes by itself
 	}
+	s.wire.ctx = ctx
 	if _, err := s.exec(sqlDropOwner, id); err != nil && constraint(state(err)) != engine.NoConstraint {
 		_, _ = s.exec(sqlDie, id) // it still owns something
 	}
 	return s.close()
 }
 
-// Owner gives the number under which this process owns claims; its rows are made at the first call, and anew after it has died.
+// errNewNumber has a transaction run again whose snapshot is older than the number of its process.
+var errNewNumber = errors.New("this process has another number than when the transaction began")
+
+// Owner gives the number under which this process owns claims. Its rows are made at the first call, and anew after it has died: over
+// another connection, as functions that run side by side have one number together. The transaction then runs again, and sees them.
 func (t *tx) Owner() (int64, error) {
-	h := t.engine.home
-	if t.made != 0 {
-		return t.made, nil
+	if err := t.usable(); err != nil {
+		return 0, err
 	}
+	id, err := t.engine.home.ensure(t.engine)
+	switch {
+	case err != nil:
+		err = failure(err)
+		if isLost(err) || isBeaten(err) {
+			t.dead, t.mayPass = err, true
+		}
+		return 0, err
+	case id != t.number:
+		t.dead, t.mayPass = errNewNumber, true
+		return 0, t.dead
+	}
+	return id, nil
+}
+
+// ensure gives the number of this process, which lives, and makes one where it has none.
+func (h *home) ensure(e *Engine) (id int64, err error) {
 	if id := h.known(); id != 0 {
 		return id, nil
 	}
+	h.making.Lock()
+	defer h.making.Unlock()
+	if id := h.known(); id != 0 {
+		return id, nil // another was faster
+	}
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	s.wire.ctx = ctx
+	from := machine.ReadBootTime().Since
 	if id := h.number(); id != 0 {
-		from := machine.ReadBootTime().Since
-		n, err := t.Exec(sqlBeat, []any{int64(t.engine.address.ttl), id})
+		n, err := s.exec(sqlBeat, int64(e.address.ttl), id)
 		if err != nil {
 			return 0, err
 		}
 		if n == 1 {
-			t.OnCommit(func() { h.lives(id, from) })
+			h.lives(id, from)
 			return id, nil
 		}
 		h.died(id)
@@ -249,19 +286,13 @@ func (t *tx) Owner() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	from := machine.ReadBootTime().Since
 	columns := []any{
-		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), e.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
 	}
-	var id int64
-	if err := t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...))); err != nil {
+	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...), int64(e.address.ttl))...); err != nil {
 		return 0, err
 	}
-	if _, err := t.Exec(sqlAddBeat, []any{id, int64(t.engine.address.ttl)}); err != nil {
-		return 0, err
-	}
-	t.made = id
-	t.OnCommit(func() { h.lives(id, from) })
+	h.lives(id, from)
 	return id, nil
 }
 
@@ -271,8 +302,6 @@ func (x *rx) Owns(id int64) (bool, error) {
 	switch {
 	case h == nil || id == 0:
 		return false, nil
-	case x.made != 0:
-		return x.made == id, nil
 	case h.number() != id:
 		return false, nil
 	case h.known() == id:
@@ -293,16 +322,27 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
+// life judges by the row as the transaction sees it, which is as old as its first statement. So a read is told what was true when it
+// began; and a write changes the row of a dead one, which fails, and has it run again, where that one has beaten since.
 func (x *rx) life(id int64) (engine.Life, error) {
-	var lives bool
-	err := x.Get(&lives, sqlLives, []any{id})
+	var at struct {
+		Until int64 `db:"until"`
+		Now   int64 `db:"now"`
+		Began int64 `db:"began"`
+	}
+	err := x.Get(&at, sqlLives, []any{id})
+	writes := x.ctx == nil
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
 		return engine.LifeDead, nil
 	case err != nil:
 		return engine.LifeUnknown, err
-	case lives:
+	case at.Until > at.Now, !writes && at.Until > at.Began:
 		return engine.LifeAlive, nil
+	case writes && at.Until > 0:
+		if _, err := x.session.exec(sqlDie, id); err != nil {
+			return engine.LifeUnknown, x.after(err)
+		}
 	}
 	return engine.LifeDead, nil
 }

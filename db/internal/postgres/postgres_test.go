@@ -199,7 +199,7 @@ func TestPostgresAFailedStatementTakesOnlyItsSavepoint(t *testing.T) {
 
 func TestPostgresTransactionsAreOurs(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
-	for _, query := range []string{"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'", "-- x\nSAVEPOINT a", "LISTEN x"} {
+	for _, query := range []string{"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'", "-- x\nSAVEPOINT a", "-- x\rCOMMIT", "LISTEN x"} {
 		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 			_, err := x.Exec(query, nil)
 			return err
@@ -384,6 +384,7 @@ func TestPostgresWhatCannotBeOpened(t *testing.T) {
 		{address + "&search_path=pg_catalog", config(t), engine.ErrInvalid},
 		{address + "&selvedge.owner_ttl=1ns", config(t), engine.ErrInvalid},
 		{"postgres://user:secret@%zz/", config(t), engine.ErrInvalid},
+		{"postgres://user:x@secret@host:port/", config(t), engine.ErrInvalid},
 	} {
 		_, err := postgres.Open(t.Context(), c.address, c.config)
 		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "secret") {

@@ -27,7 +27,7 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 		} else {
 			out = callback.Outcome{Err: failure(err)}
 		}
-		if err == nil || !t.again(within, err) {
+		if err == nil || !t.again(within, e.patience, err) {
 			return out
 		}
 		if isLost(err) {
@@ -60,7 +60,7 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 			o.Err = err
 		}
 		if !w.conn.IsClosed() {
-			if _, err := w.simple(background, "ROLLBACK"); err != nil && !o.Failed() {
+			if err := w.undo(); err != nil && !o.Failed() {
 				o.Err = failure(err)
 			}
 		}

@@ -56,7 +56,7 @@ func (t *tokens) next() (word string) {
 	rest := t.text[start:]
 	switch {
 	case strings.HasPrefix(rest, "--"):
-		t.skipPast(2, "\n")
+		t.line()
 	case strings.HasPrefix(rest, "/*"):
 		t.comment()
 	case c == '\'' || c == '"':
@@ -127,6 +127,15 @@ func (t *tokens) escaped() {
 		}
 	}
 	t.at = len(t.text)
+}
+
+// line reads to the end of the line. The server takes a carriage return for one too.
+func (t *tokens) line() {
+	if n := strings.IndexAny(t.text[t.at:], "\r\n"); n >= 0 {
+		t.at += n + 1
+	} else {
+		t.at = len(t.text)
+	}
 }
 
 // comment reads a comment, which may have others inside.

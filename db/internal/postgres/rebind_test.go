@@ -14,6 +14,7 @@ func TestAQuestionMarkIsAParameterOutsideOfTextAlone(t *testing.T) {
 		`SELECT E'\'?', ?`:           `SELECT E'\'?', $1`,
 		`SELECT "a?", ?`:             `SELECT "a?", $1`,
 		"SELECT ? -- ?\n, ?":         "SELECT $1 -- ?\n, $2",
+		"SELECT -- ?\r ?":            "SELECT -- ?\r $1",
 		"SELECT /* ? /* ? */ ? */ ?": "SELECT /* ? /* ? */ ? */ $1",
 		"SELECT $a$ ? $a$, ?":        "SELECT $a$ ? $a$, $1",
 		"SELECT $$ ? $$, $1, ?":      "SELECT $$ ? $$, $1, $1",

@@ -47,6 +47,8 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 		if e.config.Lazy {
 			settings = sqlSettingsNormal
 		}
+		ctx, cancel := patient(ctx, commitPatience)
+		defer cancel()
 		_, err = w.simple(ctx, settings)
 	}
 	if err != nil {
@@ -55,12 +57,21 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
+// within has the session's statements end with ctx, until the function that it gives is called.
+func (s *session) within(ctx context.Context) (without func()) {
+	s.wire.ctx = ctx
+	return func() { s.wire.ctx = background }
+}
+
 // newWriter is newSession for one that writes: it has a row, and takes those away that nobody has used for a day.
 func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	s, err := e.newSession(ctx)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	defer s.within(ctx)()
 	if err = s.get(&s.row, sqlAddSession); err == nil {
 		_, err = s.exec(sqlOldSessions)
 	}
@@ -73,6 +84,9 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 // resign takes the session's row away and closes it.
 func (s *session) resign() error {
 	if s.row != 0 && !s.broken() {
+		ctx, cancel := patient(background, closePatience)
+		defer cancel()
+		defer s.within(ctx)()
 		_, _ = s.exec(sqlDropSession, s.row) // it is in nobody's way, and goes in a day
 	}
 	return s.close()

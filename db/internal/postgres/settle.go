@@ -16,8 +16,8 @@ import (
 // finds the number or does not. A server that was replaced by another one can't commit the change, so it settles nothing. What
 // was never sent to the end is undone by the server, at the latest when it has been idle for 30 s.
 
-// settled is what a server says of the session's row.
-const sqlSettle = `SET lock_timeout = '10s'; UPDATE sessions SET seen = server_nanos() WHERE id = %d RETURNING outcome`
+// sqlSettle asks for the session's row. Its own commit waits for the standbys, whatever is said elsewhere.
+const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET seen = server_nanos() WHERE id = %d RETURNING outcome`
 
 // commit commits the session's transaction. again is set where it did not happen for a reason that may pass; err is nil only
 // where it is known to have happened.
@@ -25,7 +25,7 @@ func (e *Engine) commit(s *session) (again, err error) {
 	s.outcome++
 	w := s.wire
 	w.warned = nil
-	ctx, cancel := context.WithTimeout(background, commitPatience)
+	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
 	tags, err := w.simple(ctx, fmt.Sprintf("UPDATE sessions SET outcome = %d, seen = server_nanos() WHERE id = %d; COMMIT", s.outcome, s.row))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
@@ -62,7 +62,7 @@ func (e *Engine) commit(s *session) (again, err error) {
 
 // settle says whether the transaction of a session with this number was committed.
 func (e *Engine) settle(row, outcome int64) (happened bool, err error) {
-	ctx, cancel := context.WithTimeout(background, primaryPatience)
+	ctx, cancel := context.WithTimeout(background, e.patience)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var found bool
@@ -92,9 +92,9 @@ func (e *Engine) trySettle(ctx context.Context, row, outcome int64) (happened, f
 		return false, false, err
 	case w.warned != nil:
 		return false, false, fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
-	case len(results) != 2 || len(results[1].Rows) == 0:
+	case len(results) != 3 || len(results[2].Rows) == 0:
 		return false, false, nil
 	}
-	got, err := strconv.ParseInt(string(results[1].Rows[0][0]), 10, 64)
+	got, err := strconv.ParseInt(string(results[2].Rows[0][0]), 10, 64)
 	return got == outcome, true, err
 }

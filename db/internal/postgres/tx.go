@@ -25,8 +25,6 @@ type rx struct {
 	failedDepth int
 	depth       int // of savepoints
 
-	made int64 // the owner that this very transaction made
-
 	met *trouble // of a write: what the call has met so far
 
 	// Of a read.
@@ -36,6 +34,7 @@ type rx struct {
 // tx is a write transaction.
 type tx struct {
 	rx
+	number     int64 // of this process when the transaction began: its row is in the snapshot
 	afterwards []func()
 	undone     []func()
 }
@@ -62,7 +61,7 @@ func (x *rx) afterFailed() error {
 }
 
 // interrupted is the error of a read that was ended.
-func (x *rx) interrupted() error { return fmt.Errorf("interrupted: %w", context.Cause(x.ctx)) }
+func (x *rx) interrupted() error { return &interruption{context.Cause(x.ctx)} }
 
 // after looks, when a statement failed, what became of the transaction.
 func (x *rx) after(err error) error {
@@ -75,6 +74,9 @@ func (x *rx) after(err error) error {
 		err = failure(err)
 	}
 	conn := x.session.wire.conn
+	if isStale(err) {
+		_ = x.session.wire.Close() // it would say so of that statement for ever
+	}
 	switch {
 	case x.dead != nil:
 		return x.dead
@@ -133,7 +135,7 @@ func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine
 	if err != nil {
 		release()
 		if ctx.Err() != nil {
-			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+			err = &interruption{context.Cause(ctx)}
 		}
 		return nil, err
 	}
@@ -176,7 +178,7 @@ func (r *rows) Err() error { return r.told(r.Rows.Err()) }
 func (r *rows) told(err error) error {
 	err = r.rx.after(err)
 	if err != nil && r.ctx != nil && r.ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", context.Cause(r.ctx))
+		return &interruption{context.Cause(r.ctx)}
 	}
 	return err
 }
@@ -208,7 +210,6 @@ func (t *tx) Exec(query string, args []any) (int64, error) {
 type savepoint struct {
 	tx                        *tx
 	depth, afterwards, undone int
-	made                      int64
 }
 
 // Savepoint begins a part that can be undone alone.
@@ -216,7 +217,7 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone), t.made}
+	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone)}
 	if err := t.control("SAVEPOINT " + s.name()); err != nil {
 		return nil, err
 	}
@@ -265,7 +266,6 @@ func (s *savepoint) RollBack() error {
 		f()
 	}
 	t.undone = t.undone[:s.undone]
-	t.made = s.made
 	if t.failed != nil && t.failedDepth >= s.depth {
 		t.failed = nil
 	}

@@ -194,13 +194,22 @@ func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	}
 	var seen string
 	if _, err = s.wire.simple(ctx, "LISTEN "+w.channel()); err == nil {
-		err = s.get(&seen, sqlSnapshot)
+		seen, err = s.snapshot(ctx)
 	}
 	if err != nil {
 		_ = s.close()
 		return nil, "", err
 	}
 	return s, seen, nil
+}
+
+// snapshot is another one after every commit.
+func (s *session) snapshot(ctx context.Context) (now string, err error) {
+	ctx, cancel := patient(ctx, commitPatience)
+	defer cancel()
+	defer s.within(ctx)()
+	err = s.get(&now, sqlSnapshot)
+	return now, err
 }
 
 // observe tells of commits elsewhere until ctx ends.
@@ -228,8 +237,8 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 		if s.wire.conn.IsClosed() || ctx.Err() != nil {
 			continue
 		}
-		var now string
-		if err := s.get(&now, sqlSnapshot); err != nil {
+		now, err := s.snapshot(ctx)
+		if err != nil {
 			continue
 		}
 		if heard || now != seen {

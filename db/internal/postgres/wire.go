@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/engine"
 )
 
 // background is the context of every statement of a write: one that can end would cut the connection in the middle.
@@ -56,12 +58,23 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 			tags = append(tags, r.CommandTag.String())
 		}
 	}
-	return tags, w.lost(err)
+	return tags, w.lost(ctx, err)
 }
 
-// lost says of an error that came with the end of the connection that it did, unless it was ended on purpose.
-func (w *wire) lost(err error) error {
-	if err == nil || !w.conn.IsClosed() || w.ctx.Err() != nil || errors.Is(err, errConnection) {
+// undo ends a transaction. A connection that can't is closed.
+func (w *wire) undo() error {
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	_, err := w.simple(ctx, "ROLLBACK")
+	return err
+}
+
+// lost says of the error of a statement that its context ended it, or else that the connection did.
+func (w *wire) lost(ctx context.Context, err error) error {
+	switch {
+	case err != nil && ctx.Err() != nil && state(err) == "":
+		return &interruption{context.Cause(ctx)}
+	case err == nil || !w.conn.IsClosed() || errors.Is(err, errConnection):
 		return err
 	}
 	return fmt.Errorf("%w: %w", errConnection, err)
@@ -147,11 +160,11 @@ func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) 
 func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	_, reader, err := w.run(w.ctx, query, args)
 	if err != nil {
-		return nil, w.lost(err)
+		return nil, w.lost(w.ctx, err)
 	}
 	tag, err := reader.Close()
 	if err != nil {
-		return nil, w.lost(err)
+		return nil, w.lost(w.ctx, err)
 	}
 	return driver.RowsAffected(tag.RowsAffected()), nil
 }
@@ -160,9 +173,9 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	p, reader, err := w.run(w.ctx, query, args)
 	if err != nil {
-		return nil, w.lost(err)
+		return nil, w.lost(w.ctx, err)
 	}
-	r := &results{wire: w, prepared: p, reader: reader}
+	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: reader}
 	w.reading = r
 	if r.advance() { // the error of a change with RETURNING comes before its first row
 		if r.failed = r.keep(); r.failed == nil {
@@ -178,10 +191,20 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 // results are the rows of a query: some on the connection still, and before them those that were read to free it.
 type results struct {
 	wire     *wire
+	ctx      context.Context // what ends the statement
 	prepared *prepared
 	reader   *pgconn.ResultReader // nil once all is read
 	kept     [][]driver.Value
+	size     int // of all that were kept, in bytes
 	failed   error
+}
+
+// mostKept bounds what of one query is read into memory to free the connection.
+const mostKept = 64 << 20
+
+var errTooMuchOpen = &engine.Failure{
+	Kind: engine.ErrInvalid, Hint: "read the rows to their end first, or page by page with LIMIT",
+	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20),
 }
 
 // Columns are the names of the columns.
@@ -210,13 +233,19 @@ func (r *results) ended(err error) {
 	r.reader = nil
 	r.wire.reading = nil
 	if r.failed == nil {
-		r.failed = r.wire.lost(err)
+		r.failed = r.wire.lost(r.ctx, err)
 	}
 }
 
 // keep keeps the row that the connection is at.
 func (r *results) keep() error {
 	row := make([]driver.Value, len(r.prepared.Fields))
+	for _, value := range r.reader.Values() {
+		r.size += len(value) + 16
+	}
+	if r.size > mostKept {
+		return errTooMuchOpen
+	}
 	err := r.decode(row)
 	r.kept = append(r.kept, row)
 	return err
@@ -224,8 +253,8 @@ func (r *results) keep() error {
 
 func (r *results) keepRest() error {
 	for r.advance() {
-		if err := r.keep(); err != nil {
-			_, _ = r.reader.Close() // the first error is what is told
+		if r.failed = r.keep(); r.failed != nil {
+			_, err := r.reader.Close() // the first error is what is told
 			r.ended(err)
 		}
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -12,12 +13,13 @@ import (
 
 const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is taken behind it is new. The lock
+	// goes with the transaction, also when this process stops in the middle of it, and is in the way of nobody who does not queue.
+	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
 
 	// queueAfter is after how many losses against others a call waits in the queue of those who lost. Those in it don't meet each
 	// other, so that a crowd on one row comes through.
-	queueAfter    = 2
-	sqlEnterQueue = `SELECT pg_advisory_lock(hashtextextended('selvedge queue ' || current_schema(), 0))`
-	sqlLeaveQueue = `SELECT pg_advisory_unlock(hashtextextended('selvedge queue ' || current_schema(), 0))`
+	queueAfter = 2
 
 	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that was cut for being settled. A
 	// failover takes half of it.
@@ -52,22 +54,22 @@ func (t *trouble) passing(err error) bool {
 }
 
 // again waits before the call is run once more, and reports whether it is to be.
-func (t *trouble) again(ctx context.Context, err error) bool {
+func (t *trouble) again(ctx context.Context, patience time.Duration, err error) bool {
 	switch {
 	case isBeaten(err) || duplicateOf(err) != "":
 		t.losses++
 		t.since, t.tried = time.Time{}, 0
 		most := time.Millisecond << min(t.losses, 5)
 		return pause(ctx, rand.N(most))
-	case isStale(err):
-		return true
+	case isStale(err), errors.Is(err, errNewNumber):
+		return ctx.Err() == nil
 	case !isLost(err):
 		return false
 	}
 	if t.since.IsZero() {
 		t.since = time.Now()
 	}
-	if time.Since(t.since) > primaryPatience {
+	if time.Since(t.since) > patience {
 		return false
 	}
 	t.tried++
@@ -97,7 +99,7 @@ func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error
 		if again == nil {
 			return out
 		}
-		if !t.again(ctx, again) {
+		if !t.again(ctx, e.patience, again) {
 			if ctx.Err() != nil {
 				out.Err = &engine.Failure{
 					Kind: engine.ErrBusy, Hint: "nothing was changed; try again, or give the call more time",
@@ -133,20 +135,10 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 		return refused(err)
 	}
 	defer e.writers.release(s)
-	if queue {
-		if _, err := s.wire.simple(background, sqlEnterQueue); err != nil {
-			return refused(err)
-		}
-		defer func() {
-			if !s.broken() {
-				_, _ = s.wire.simple(background, sqlLeaveQueue) // a session that fails here is closed, which leaves it too
-			}
-		}()
-	}
-	if _, err := s.wire.simple(background, sqlBeginWrite); err != nil {
+	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number()}
+	if err := t.begin(ctx, queue); err != nil {
 		return refused(err)
 	}
-	t := &tx{rx: rx{engine: e, session: s, met: met}}
 	e.config.Callbacks.Invoke(func() error { return fn(t) }, func(o callback.Outcome) {
 		again = e.conclude(t, &o)
 		*out = o
@@ -155,6 +147,21 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 		e.committed(t, out)
 	}
 	return again
+}
+
+// begin begins the transaction, in the queue of those who lost where it has to. A wait there ends with ctx.
+func (t *tx) begin(ctx context.Context, queue bool) error {
+	wire := t.session.wire
+	if queue {
+		wire.mayDial(true)
+		defer wire.mayDial(false)
+		_, err := wire.simple(ctx, sqlBeginQueued)
+		return err
+	}
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	_, err := wire.simple(ctx, sqlBeginWrite)
+	return err
 }
 
 // conclude commits what fn did, or undoes it.
@@ -180,7 +187,7 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	t.rolledBack()
 	wire := t.session.wire
 	if !wire.conn.IsClosed() && wire.conn.TxStatus() != 'I' {
-		_, _ = wire.simple(background, "ROLLBACK") // a connection that can't is closed
+		_ = wire.undo() // a connection that can't is closed
 	}
 	return again
 }

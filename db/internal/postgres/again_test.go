@@ -1,0 +1,161 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"selvedge/db/internal/engine"
+	"selvedge/internal/dbtest"
+)
+
+// A server refuses a prepared statement whose table has other columns now, at each of its runs.
+func TestPostgresAStatementOutlivesAChangeOfItsTable(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	const query = "SELECT * FROM kept"
+	runs := 0
+	look := func(x engine.Rx) error {
+		if runs++; runs > 20 {
+			return errors.New("it is run again and again")
+		}
+		rows, err := x.Query(query, nil)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			continue
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
+	for _, change := range []string{"ALTER TABLE kept ADD COLUMN more BIGINT", "ANALYZE kept"} {
+		runs = 0
+		if out := e.Read(t.Context(), "test", look); out.Err != nil {
+			t.Fatal(out.Err)
+		}
+		runs = 0
+		write(t, e, func(x engine.Tx) error { return look(x) })
+		exec(t, e, change)
+	}
+}
+
+func TestPostgresAChangeInAReadIsRefusedAtOnce(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	runs := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := e.Read(ctx, "test", func(x engine.Rx) error {
+		if runs++; runs > 1 {
+			cancel()
+		}
+		return x.Get(new(int64), "INSERT INTO kept VALUES (1) RETURNING n", nil)
+	})
+	if !errors.Is(out.Err, engine.ErrInvalid) || runs != 1 {
+		t.Errorf("after %d runs: %v", runs, out.Err)
+	}
+}
+
+// The context is one that the function made: nobody else ended anything.
+func TestPostgresAQueryThatItsContextEndedIsNotRunAgain(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	why := errors.New("enough")
+	slow := func(runs *int) func(x engine.Rx) error {
+		return func(x engine.Rx) error {
+			if *runs++; *runs > 1 {
+				return nil
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			rows, err := x.QueryContext(ctx, "SELECT n, repeat('x', 10000) FROM generate_series(1, 1000000) n", nil)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				cancel(why)
+			}
+			return errors.Join(rows.Err(), rows.Close())
+		}
+	}
+	var reads, writes int
+	if out := e.Read(t.Context(), "test", slow(&reads)); !errors.Is(out.Err, why) || reads != 1 {
+		t.Errorf("a read after %d runs: %v", reads, out.Err)
+	}
+	if out := e.Write(t.Context(), "test", func(x engine.Tx) error { return slow(&writes)(x) }); !errors.Is(out.Err, why) || writes != 1 {
+		t.Errorf("a write after %d runs: %v", writes, out.Err)
+	}
+}
+
+func TestPostgresRowsThatAreLeftOpenHaveABound(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	out := e.Read(t.Context(), "test", func(x engine.Rx) error {
+		outer, err := x.Query("SELECT repeat('x', 1000000) FROM generate_series(1, 100)", nil)
+		if err != nil {
+			return err
+		}
+		if err := x.Get(new(int64), "SELECT 1", nil); err != nil { // this one is right
+			t.Error(err)
+		}
+		n := 0
+		for outer.Next() {
+			n++
+		}
+		if n == 0 || n == 100 {
+			t.Errorf("%d rows came", n)
+		}
+		return errors.Join(outer.Err(), outer.Close())
+	})
+	var f *engine.Failure
+	if !errors.Is(out.Err, engine.ErrInvalid) || !errors.As(out.Err, &f) || f.Hint == "" {
+		t.Errorf("it ended with %v", out.Err)
+	}
+}
+
+// One function holds the queue of those who lost, and another one waits in it.
+func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
+	address := dbtest.Postgres(t)
+	holder, waiter := open(t, address), open(t, address)
+	exec(t, holder, "CREATE TABLE kept (name TEXT PRIMARY KEY, n BIGINT)")
+	exec(t, holder, "INSERT INTO kept VALUES ('a', 0), ('b', 0)")
+	loses := func(name string, queued func() error) func(engine.Tx) error {
+		runs := 0
+		return func(x engine.Tx) error {
+			runs++
+			if err := x.Get(new(int64), "SELECT n FROM kept WHERE name = ?", []any{name}); err != nil {
+				return err
+			}
+			if runs > 2 {
+				return queued()
+			}
+			outside(t, address, "UPDATE selvedge.kept SET n = n + 1 WHERE name = '"+name+"'")
+			_, err := x.Exec("UPDATE kept SET n = n + 1 WHERE name = ?", []any{name})
+			return err
+		}
+	}
+	held, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- holder.Write(t.Context(), "hold", loses("a", func() error { close(held); <-leave; return nil })).Err
+	}()
+	<-held
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waited := make(chan error, 1)
+	go func() {
+		waited <- waiter.Write(ctx, "wait", loses("b", func() error { return errors.New("it was let in") })).Err
+	}()
+	for len(outside(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")) == 0 {
+		<-time.After(time.Millisecond)
+	}
+	cancel(why)
+	if err := <-waited; !errors.Is(err, why) || !errors.Is(err, engine.ErrBusy) {
+		t.Errorf("it ended with %v", err)
+	}
+	close(leave)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

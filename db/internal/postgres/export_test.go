@@ -1,0 +1,6 @@
+package postgres
+
+import "time"
+
+// SetPatience says for how long a call waits for a primary.
+func (e *Engine) SetPatience(d time.Duration) { e.patience = d }
