@@ -336,3 +336,30 @@ func TestARecordThatIsTakenLateAsTheSameLeavesInItsFile(t *testing.T) {
 		}
 	}
 }
+
+// A folder without a worker in it has the old program refuse the whole runtime.
+func TestFilesOfALaterVersionMakeNoWorkersFolder(t *testing.T) {
+	at := "runtimes/" + idName("r") + "/"
+	d, dir := emptyFile(t), t.TempDir()
+	folder{
+		at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
+		at + "workers/1/worker.json": laterWorker(`{"runtime_id":"r","worker_id":"1"}`, "1", ""), at + "workers/1/metadata.json": "{}",
+		at + "workers/bad/observations.jsonl": observationLine(1),
+	}.below(t, dir)
+	importLater(t, d, "", dir)
+	_, out := exportedWorkers(t, d, "")
+	report, err := Export(context.Background(), d, Workers, filepath.Join(t.TempDir(), "again"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range out {
+		if below, ok := strings.CutPrefix(name, at+"workers/"); ok && !strings.HasPrefix(below, idName("1")+"/") {
+			t.Errorf("%s is written", name)
+		}
+	}
+	for _, name := range []string{"1/metadata.json", "bad/observations.jsonl"} {
+		if !slices.ContainsFunc(report.LeftOut, func(f Remark) bool { return strings.HasSuffix(f.File, "workers/"+name) }) {
+			t.Errorf("%s is not named: %+v", name, report.LeftOut)
+		}
+	}
+}

@@ -47,6 +47,10 @@ func (e eraser) plain(text []byte) ([]byte, int64) {
 	return out, n
 }
 
+// mostDeep is how often escapes are read of what they stand for. JSON in JSON doubles them each time, and so ends long before;
+// only a text that is made for it has more, as \u005cu005cu005c, and each time is one through all of it.
+const mostDeep = 64
+
 // text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands behind escapes: tools are often
 // called with JSON in a string, and that may hold JSON in a string.
 func (e eraser) text(text []byte) ([]byte, int64) {
@@ -55,7 +59,7 @@ func (e eraser) text(text []byte) ([]byte, int64) {
 		return out, n
 	}
 	said, from := text, []int(nil)
-	for bytes.IndexByte(said, '\\') >= 0 {
+	for deep := 0; deep < mostDeep && bytes.IndexByte(said, '\\') >= 0; deep++ {
 		said, from = unescaped(said, from)
 		for _, p := range e.pattern.FindAllIndex(said, -1) {
 			at, end := from[p[0]], from[p[1]]
@@ -271,7 +275,17 @@ func quoted(s string) []byte {
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // a string always can
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	text := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	for i := 0; i < len(text)-1; i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if piece, size := escape(text[i:]); size == 6 && piece[0] >= ' ' { // U+2028 and U+2029 need none
+			text = slices.Replace(text, i, i+size, piece...)
+		}
+		i++
+	}
+	return text
 }
 
 // documentChecksum is what the column checksum of checkpoints keeps of a document.

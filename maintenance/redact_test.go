@@ -427,3 +427,40 @@ func TestASecretIsFoundInJSONThatIsATextOfJSON(t *testing.T) {
 		})
 	}
 }
+
+// The encoder of encoding/json escapes these two, which then took more room than they had.
+func TestALineSeparatorBesideASecretStays(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	store := live.NewStore(d, live.Options{})
+	if _, err := store.CreateRunWithID(t.Context(), "run", "s", "p"); err != nil {
+		t.Fatal(err)
+	}
+	const text = "one\u2028two\u2029 \\u2028 \u0001"
+	if _, _, err := store.RecordEvent(t.Context(), "run", live.TextDelta(text+"sk-secret")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`sk-\w+`)}); err != nil {
+		t.Fatal(err)
+	}
+	events, err := store.Events(t.Context(), "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var event struct{ Text string }
+	if err := json.Unmarshal(events[0].Event.JSON(), &event); err != nil || event.Text != text+"*********" {
+		t.Errorf("%q, %v", event.Text, err)
+	}
+}
+
+// Each look behind escapes takes one away here; the test would take minutes.
+func TestATextOfEscapesOfEscapesIsGoneThrough(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	store := live.NewStore(d, live.Options{})
+	if _, err := store.CreateRunWithID(t.Context(), "run", "s", `sk-x \u005c`+strings.Repeat("u005c", 40_000)); err != nil {
+		t.Fatal(err)
+	}
+	done, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`sk-x`)})
+	if err != nil || done.Rows() != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

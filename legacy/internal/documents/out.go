@@ -38,7 +38,7 @@ func (l Layout) ReadBack(root tree.Folder, path string, say func(file string, li
 }
 
 // GivesBack is so for every document.
-func (Layout) GivesBack(string) bool { return true }
+func (Layout) GivesBack(tree.Folder, string) bool { return true }
 
 func (l Layout) exportOne(ctx context.Context, t *tree.Tree, store Store, e tree.Entity) error {
 	var path, problem string

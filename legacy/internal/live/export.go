@@ -162,4 +162,4 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 }
 
 // GivesBack is so for every file.
-func (Layout) GivesBack(string) bool { return true }
+func (Layout) GivesBack(tree.Folder, string) bool { return true }

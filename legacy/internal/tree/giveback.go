@@ -71,7 +71,7 @@ func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 // givesBack reports whether a file in quarantine goes back where it was.
 func (t *Tree) givesBack(path string) bool {
 	whole, ok := t.layout.(WholeFiles)
-	return ok && whole.GivesBack(path)
+	return ok && whole.GivesBack(t.Folder, path)
 }
 
 // holds reports whether a file that was written has the bytes of a row: as all that it holds, or where they are a line of it,

@@ -44,8 +44,8 @@ type Layout interface {
 
 // WholeFiles is a Layout whose files in quarantine, whole, go back where they were.
 type WholeFiles interface {
-	// GivesBack reports whether the old program would look at such a file, or pass it over, and go on as before.
-	GivesBack(path string) bool
+	// GivesBack reports whether the old program would look at such a file in what was written, or pass it over, and go on as before.
+	GivesBack(written Folder, path string) bool
 }
 
 // A Finisher is a Layout that has something to do once every file was taken.

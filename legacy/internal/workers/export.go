@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"selvedge/db"
 	pool "selvedge/internal/workers"
@@ -53,10 +52,11 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 	})
 }
 
-// GivesBack is so for the files of later versions, which the original passes over. All else would have it refuse the runtime.
-func (Layout) GivesBack(path string) bool {
-	name := path[strings.LastIndexByte(path, '/')+1:]
-	return name == observationsFile || name == metadataFile
+// GivesBack is so for the files of later versions, which the original passes over, beside a worker that was written. All else, a
+// folder with nothing but such a file too, would have it refuse the runtime.
+func (Layout) GivesBack(written tree.Folder, path string) bool {
+	name := filepath.Base(path)
+	return (name == observationsFile || name == metadataFile) && written.IsFolder(filepath.Dir(path))
 }
 
 // A backReader reads the files of a runtime, as strict as the original.
