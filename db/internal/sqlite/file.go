@@ -48,7 +48,7 @@ type sharedFile struct {
 
 	mu     sync.Mutex
 	hold   *os.File // for writing; nil until a handle writes
-	name   int64    // under which the process has it open
+	name   fileName // under which the process has it open
 	locked bool     // this process's byte is locked
 	token  uuid.UUID
 	id     int64           // of this process's committed row among the owners; 0 before its first claim

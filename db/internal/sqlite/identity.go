@@ -28,22 +28,31 @@ const (
 	namesSpace     = 1 << 48
 )
 
-// nameByte stands for the name, among namesSpace: the folder's inode, which is the same however the folder is mounted,
-// and the name in it.
-func nameByte(path string) (int64, error) {
+// A fileName is a name in a folder, which is the same however the folder is mounted.
+type fileName struct {
+	folder fileKey
+	base   string
+}
+
+func nameOf(path string) (fileName, error) {
 	folder, err := os.Stat(filepath.Dir(path))
 	if err != nil {
-		return 0, err
+		return fileName{}, err
 	}
+	return fileName{keyOf(folder), filepath.Base(path)}, nil
+}
+
+// byte stands for the name, among namesSpace. The folder's device has another number where another process has it mounted.
+func (n fileName) byte() int64 {
 	hash := fnv.New64a()
-	fmt.Fprintf(hash, "%d %s", keyOf(folder).inode, filepath.Base(path)) //nolint:errcheck // it never fails
-	return int64(hash.Sum64() % namesSpace), nil
+	fmt.Fprintf(hash, "%d %s", n.folder.inode, n.base) //nolint:errcheck // it never fails
+	return int64(hash.Sum64() % namesSpace)
 }
 
 // claimName makes path the name under which this process has the file open, and refuses a second one: to write under it, or
 // to read under it while a process writes under another.
 func (f *sharedFile) claimName(path string, o Config) error {
-	name, err := nameByte(path)
+	name, err := nameOf(path)
 	if err != nil {
 		return err
 	}
@@ -54,7 +63,7 @@ func (f *sharedFile) claimName(path string, o Config) error {
 			return err
 		}
 	}
-	if f.name != 0 && f.name != name+1 && !o.AllowLinks {
+	if f.name != (fileName{}) && f.name != name && !o.AllowLinks {
 		return otherName("this process has it open under another path")
 	}
 	from, with := int64(readersNamesAt), f.look
@@ -66,10 +75,10 @@ func (f *sharedFile) claimName(path string, o Config) error {
 		}
 		from, with = writersNamesAt, f.hold
 	}
-	if err := lock.Byte(with, unix.F_RDLCK, from+name); err != nil {
+	if err := lock.Byte(with, unix.F_RDLCK, from+name.byte()); err != nil {
 		return fmt.Errorf("lock the byte of its name: %w", err)
 	}
-	f.name = name + 1
+	f.name = name
 	if o.AllowLinks {
 		return nil
 	}
@@ -78,7 +87,7 @@ func (f *sharedFile) claimName(path string, o Config) error {
 		bases = bases[:1]
 	}
 	for _, base := range bases {
-		held, err := lock.HeldBeside(with, base, namesSpace, base+name)
+		held, err := lock.HeldBeside(with, base, namesSpace, base+name.byte())
 		if err != nil {
 			return err
 		}
@@ -95,12 +104,12 @@ func formerlyAt(path string, now fs.FileInfo) error {
 	if len(sharedFiles.byKey) == 0 {
 		return nil
 	}
-	name, err := nameByte(path)
+	name, err := nameOf(path)
 	if err != nil {
 		return nil //nolint:nilerr // no folder, so nothing of it is open
 	}
 	for key, f := range sharedFiles.byKey {
-		if f.opened() == name+1 && (now == nil || key != keyOf(now)) {
+		if f.opened() == name && (now == nil || key != keyOf(now)) {
 			return &engine.Failure{
 				Kind: engine.ErrReplaced, Hint: "close the handles on the file that lay at this path, and open the path again",
 				Err: errors.New("this process still has the file open that lay here before it was removed, renamed or replaced"),
@@ -111,7 +120,7 @@ func formerlyAt(path string, now fs.FileInfo) error {
 }
 
 // opened is the name under which this process has the file open.
-func (f *sharedFile) opened() int64 {
+func (f *sharedFile) opened() fileName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.name

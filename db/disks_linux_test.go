@@ -1,0 +1,16 @@
+package db_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// The root of every disk of one kind has the same inode number.
+func TestTwoDisksMayEachHaveAFileOfOneName(t *testing.T) {
+	for range 2 {
+		insertScope(t, dbtest.OpenAt(t, filepath.Join(smallDisk(t, "size=8m"), "x.db"), db.Options{}), "a disk")
+	}
+}
