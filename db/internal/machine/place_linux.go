@@ -65,9 +65,9 @@ func (p *Place) hear(fd int, events uint32, err error) error {
 
 // watchWay goes from the root to the file. So what was watched can't change, unseen, while what lies in it is still to be watched.
 func watchWay(fd int, path string) error {
-	var way []string
-	for at := filepath.Dir(path); at != filepath.Dir(at); at = filepath.Dir(at) {
-		way = append(way, at)
+	way := []string{filepath.Dir(path)}
+	for at := way[0]; at != filepath.Dir(at); at = filepath.Dir(at) {
+		way = append(way, filepath.Dir(at))
 	}
 	for i, at := range slices.Backward(way) {
 		events := uint32(unix.IN_ONLYDIR | unix.IN_MOVE_SELF)

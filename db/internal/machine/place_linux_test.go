@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestAPlaceTellsOfEveryChangeOfWhatLiesWhere(t *testing.T) {
@@ -51,23 +53,32 @@ func TestAPlaceTellsOfEveryChangeOfWhatLiesWhere(t *testing.T) {
 	}
 }
 
-// The mount is made in a namespace of its own, which this test runs in again.
-func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
+// inNamespace runs a test in a process of its own, where mounts are nobody else's, and gives that one a folder; "" in the first.
+func inNamespace(t *testing.T) (top string) {
+	t.Helper()
 	const inside = "SELVEDGE_IN_NAMESPACE"
-	if os.Getenv(inside) == "" {
-		if os.Geteuid() != 0 {
-			t.Fatal("this test makes namespaces: run it as root")
-		}
-		cmd := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), inside+"=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return
+	if top = os.Getenv(inside); top != "" {
+		return top
+	}
+	if os.Geteuid() != 0 {
+		t.Fatal("this test makes namespaces: run it as root")
 	}
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
+	}
+	cmd := exec.Command("unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), inside+"="+top)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return ""
+}
+
+func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
+	top := inNamespace(t)
+	if top == "" {
+		return
 	}
 	run(t, top, "mkdir -p a/b && touch a/b/x.db")
 	p, err := WatchPlace(filepath.Join(top, "a/b/x.db"))
@@ -82,6 +93,33 @@ func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
 		t.Error("it did not notice")
 	}
 	run(t, top, "umount a")
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPlaceInTheRootTellsOfWhatLiesThere(t *testing.T) {
+	top := inNamespace(t)
+	if top == "" {
+		return
+	}
+	run(t, top, "mkdir proc && mount --bind /proc proc && touch x.db x.db-wal")
+	if err := unix.Chroot(top); err != nil {
+		t.Fatal(err)
+	}
+	p, err := WatchPlace("/x.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Changed() {
+		t.Error("before anything was done it had changed")
+	}
+	if err := os.Remove("/x.db-wal"); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Changed() {
+		t.Error("it did not notice")
+	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
