@@ -332,3 +332,19 @@ func TestHealthNamesTheOtherProcessesThatRead(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Each has the turn when it looks whether the file is in its place; the race detector knows of no turns.
+func TestAScrubLooksAtTheFileBesideTheWriter(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	scrubbed := make(chan error, 1)
+	go func() { scrubbed <- d.Scrub(t.Context()) }()
+	for n := 0; ; n++ {
+		select {
+		case err := <-scrubbed:
+			must(t, err)
+			return
+		default:
+			must(t, d.Write(t.Context(), "add", insert("x", n)))
+		}
+	}
+}

@@ -90,10 +90,11 @@ const (
 )
 
 // On says that the hold is for the file with this inode, and waits, up to timeout, for those who have another one open that lay
-// here before.
-func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration) error {
+// here before. still ends the wait with its error: where the file was replaced meanwhile, who has the new one open is not waited
+// for, and may be waiting for this.
+func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, still func() error) error {
 	if l.file == nil {
-		return nil
+		return still()
 	}
 	l.on = filesAt + int64(inode%filesSpace)
 	if err := Byte(l.file, unix.F_RDLCK, l.on); err != nil {
@@ -102,6 +103,9 @@ func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration) erro
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it was removed or replaced, and %v passed", timeout))
 	defer cancel()
 	return l.poll(ctx, "the file that lay here before", func() (bool, error) {
+		if err := still(); err != nil {
+			return false, err
+		}
 		other, err := HeldBeside(l.file, filesAt, filesSpace, l.on)
 		return !other, err
 	})

@@ -89,3 +89,22 @@ func TestWhoCannotHaveTheFileAloneHasItSharedAgain(t *testing.T) {
 		t.Errorf("another has it alone (%v)", err)
 	}
 }
+
+func TestWhoWaitsForTheFileThatLayThereBeforeLeavesWhenItsOwnIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db-lock")
+	there := func() error { return nil }
+	if err := share(t, path).On(t.Context(), 1, time.Minute, there); err != nil {
+		t.Fatal(err)
+	}
+	replaced := errors.New("replaced")
+	looks := 0
+	err := share(t, path).On(t.Context(), 2, time.Minute, func() error {
+		if looks++; looks < 3 {
+			return nil
+		}
+		return replaced
+	})
+	if !errors.Is(err, replaced) {
+		t.Errorf("it ended with %v", err)
+	}
+}

@@ -50,11 +50,11 @@ type Engine struct {
 	memory bool
 	config Config
 
-	hold    *lock.Hold  // nil in memory
-	writer  *writer     // nil when read-only
-	readers *readers    // nil in memory
-	file    *sharedFile // nil in memory
-	size    int64       // of the file at the writer's last look
+	hold    *lock.Hold   // nil in memory
+	writer  *writer      // nil when read-only
+	readers *readers     // nil in memory
+	file    *sharedFile  // nil in memory
+	size    atomic.Int64 // of the file at the last look
 	beside  folder
 	token   uuid.UUID // of this process among the owners
 

@@ -169,13 +169,13 @@ func (e *Engine) inPlace() error {
 	case stat.Nlink > 1 && !e.config.AllowLinks:
 		return otherName(fmt.Sprintf("it has %d hard links", stat.Nlink))
 	}
-	if stat.Size < e.size && !e.endsWhereItSays() {
+	if had := e.size.Load(); stat.Size < had && !e.endsWhereItSays() {
 		return &engine.Failure{
 			Kind: engine.ErrCorrupt, Hint: "close the handle, keep a copy of the file, and bring what is left of it into a new one: migrate salvage",
-			Err: fmt.Errorf("the file was cut off while it was open: it had %d bytes, and has %d", e.size, stat.Size),
+			Err: fmt.Errorf("the file was cut off while it was open: it had %d bytes, and has %d", had, stat.Size),
 		}
 	}
-	e.size = stat.Size
+	e.size.Store(stat.Size)
 	return e.besideInPlace()
 }
 
@@ -329,10 +329,10 @@ func (w *writer) name() error {
 // shorter reports whether the file has less than at the last look: a cut is a write like any other to who watches.
 func (e *Engine) shorter() bool {
 	var stat unix.Stat_t
-	if err := unix.Fstat(int(e.file.look.Fd()), &stat); err != nil || stat.Size < e.size {
+	if err := unix.Fstat(int(e.file.look.Fd()), &stat); err != nil || stat.Size < e.size.Load() {
 		return true
 	}
-	e.size = stat.Size
+	e.size.Store(stat.Size)
 	return false
 }
 

@@ -83,8 +83,8 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	return nil
 }
 
-// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced: another one took its place
-// before the lock was ours.
+// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced: another one took its place, or
+// another schema, before the lock was ours.
 func (e *Engine) openPath(ctx context.Context) (err error) {
 	var wal bool
 	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
@@ -104,10 +104,7 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		return err
 	}
 	undo = append(undo, e.hold.Close)
-	if err := e.samePath(); err != nil {
-		return err
-	}
-	if err := e.hold.On(ctx, e.file.key.inode, e.config.LockTimeout); err != nil {
+	if err := e.hold.On(ctx, e.file.key.inode, e.config.LockTimeout, e.samePath); err != nil {
 		return err
 	}
 	if e.config.ReadOnly {
@@ -200,7 +197,11 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 		if s, err = retrySession(ctx, pool, roleWriter, e.config); err != nil {
 			return nil, nil, err
 		}
-		if have, err = readVersions(s); err != nil {
+		have, _, err = e.mayOpen(s) // another program may have taken it on, or back, while the hold was exchanged
+		if err == nil && have.Schema < e.config.Ladder.step(e.config.SchemaVersion).Version {
+			err = errReplaced
+		}
+		if err != nil {
 			return nil, nil, closeAfter(s, err)
 		}
 	}
