@@ -321,6 +321,44 @@ func TestPostgresAPanicAndAnErrorLeaveNothing(t *testing.T) {
 	}
 }
 
+// A leaver is a sql.Scanner that panics.
+type leaver struct{}
+
+func (*leaver) Scan(any) error { panic("oh") }
+
+func TestPostgresAScannerMayPanic(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	type row struct {
+		N *leaver `db:"n"`
+	}
+	const query = "SELECT n FROM kept"
+	for name, read := range map[string]func(engine.Rx) error{
+		"get":    func(x engine.Rx) error { return x.Get(new(row), query, nil) },
+		"select": func(x engine.Rx) error { return x.Select(new([]leaver), query, nil) },
+		"scan": func(x engine.Rx) error {
+			rows, err := x.Query(query, nil)
+			if err == nil && rows.Next() {
+				err = rows.ScanStruct(new(row))
+			}
+			return err
+		},
+	} {
+		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+			if _, err := x.Exec("INSERT INTO kept VALUES (1)", nil); err != nil {
+				return err
+			}
+			return read(x)
+		})
+		if !out.Panicked || out.Value != "oh" {
+			t.Errorf("%s ended with %+v", name, out)
+		}
+	}
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 0 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
 func TestPostgresAReadEndsWithItsContext(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	why := errors.New("enough")

@@ -2,16 +2,15 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/scan"
 )
 
 // A session is one connection, as sqlx uses it, and the row by which its commits are settled where it writes.
@@ -115,23 +114,11 @@ func (s *session) exec(query string, args ...any) (int64, error) {
 }
 
 func (s *session) get(dest any, query string, args ...any) error {
-	err := s.conn.GetContext(background, dest, query, args...)
-	if errors.Is(err, sql.ErrNoRows) {
-		clearStruct(dest)
-		return engine.ErrNotFound
+	found, err := s.conn.QueryxContext(background, query, args...)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// clearStruct zeroes a struct for which there was no row: sqlx has made its pointers point to zeros by then, which would be
-// taken for what stands in the table.
-func clearStruct(dest any) {
-	if _, scans := dest.(sql.Scanner); scans {
-		return
-	}
-	if v := reflect.ValueOf(dest); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		v.Elem().SetZero()
-	}
+	return scan.One(found, dest)
 }
 
 // sessionKept is for how long a session that nobody uses keeps its row: well under the day after which others take it away.

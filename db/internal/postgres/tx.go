@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jmoiron/sqlx"
-
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/scan"
 )
 
 // rx is a read transaction on one connection.
@@ -101,7 +100,11 @@ func (x *rx) Select(dest any, query string, args []any) error {
 	if err := x.usable(); err != nil {
 		return err
 	}
-	return x.after(x.session.conn.SelectContext(background, dest, query, args...))
+	found, err := x.session.conn.QueryxContext(background, query, args...)
+	if err == nil {
+		err = scan.All(found, dest)
+	}
+	return x.after(err)
 }
 
 func (x *rx) Query(query string, args []any) (engine.Rows, error) {
@@ -112,7 +115,7 @@ func (x *rx) Query(query string, args []any) (engine.Rows, error) {
 	if err != nil {
 		return nil, x.after(err)
 	}
-	r := &rows{Rows: found, rx: x, query: query}
+	r := &rows{Rows: scan.Rows{Rows: found}, rx: x, query: query}
 	x.open = append(x.open, r)
 	return r, nil
 }
@@ -158,7 +161,7 @@ func (x *rx) close() error {
 
 // rows belong to the transaction that reads them.
 type rows struct {
-	*sqlx.Rows
+	scan.Rows
 	rx      *rx
 	query   string
 	ctx     context.Context // of QueryContext
@@ -167,9 +170,6 @@ type rows struct {
 }
 
 var _ engine.Rows = (*rows)(nil)
-
-// ScanStruct reads the row into a struct with db tags.
-func (r *rows) ScanStruct(dest any) error { return r.StructScan(dest) }
 
 // Err is what ended the rows early.
 func (r *rows) Err() error { return r.told(r.Rows.Err()) }

@@ -6,13 +6,13 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/jmoiron/sqlx"
 
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/scan"
 )
 
 // statementCacheSize bounds the prepared statements that a connection keeps. The stores have a few dozen; lists with filters
@@ -210,41 +210,38 @@ func (s *session) withDriver(conn any) (err error) {
 	return err
 }
 
-func (s *session) getOnce(st *statement, dest any, args []any) error {
-	rows, err := s.forRows(st)
-	if err == nil {
-		err = rows.GetContext(background, dest, args...)
+func (s *session) getOnce(st *statement, dest any, args []any) (err error) {
+	defer s.putBackAfter(st, &err)
+	found, err := s.found(st, args)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		clearStruct(dest)
-		err = engine.ErrNotFound
-	}
-	if back := s.putBack(st); err == nil {
-		err = back
-	}
-	return err
+	return scan.One(found, dest)
 }
 
-// clearStruct zeroes a struct for which there was no row: sqlx has made its pointers point to zeros by then, which would be
-// taken for what stands in the file.
-func clearStruct(dest any) {
-	if _, scans := dest.(sql.Scanner); scans {
-		return
+func (s *session) selectOnce(st *statement, dest any, args []any) (err error) {
+	defer s.putBackAfter(st, &err)
+	found, err := s.found(st, args)
+	if err != nil {
+		return err
 	}
-	if v := reflect.ValueOf(dest); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-		v.Elem().SetZero()
+	return scan.All(found, dest)
+}
+
+// putBackAfter is putBack for a defer: a caller's sql.Scanner may take the goroutine with it.
+func (s *session) putBackAfter(st *statement, err *error) {
+	if back := s.putBack(st); *err == nil {
+		*err = back
 	}
 }
 
-func (s *session) selectOnce(st *statement, dest any, args []any) error {
-	rows, err := s.forRows(st)
-	if err == nil {
-		err = rows.SelectContext(background, dest, args...)
+// found runs a query.
+func (s *session) found(st *statement, args []any) (*sqlx.Rows, error) {
+	prepared, err := s.forRows(st)
+	if err != nil {
+		return nil, err
 	}
-	if back := s.putBack(st); err == nil {
-		err = back
-	}
-	return err
+	return prepared.QueryxContext(background, args...)
 }
 
 func (s *session) queryContext(ctx context.Context, query string, args []any) (*rows, error) {
@@ -259,7 +256,7 @@ func (s *session) queryContext(ctx context.Context, query string, args []any) (*
 	if err != nil {
 		return nil, err
 	}
-	return &rows{Rows: found, query: query, ctx: ctx}, nil
+	return &rows{Rows: scan.Rows{Rows: found}, query: query, ctx: ctx}, nil
 }
 
 func (s *session) query(query string, args []any) (*rows, error) {
@@ -267,20 +264,16 @@ func (s *session) query(query string, args []any) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	prepared, err := s.forRows(st)
-	var found *sqlx.Rows
-	if err == nil {
-		found, err = prepared.QueryxContext(background, args...)
-	}
+	found, err := s.found(st, args)
 	if err != nil {
 		return nil, errors.Join(err, s.putBack(st))
 	}
-	return &rows{Rows: found, statement: st, query: query}, nil
+	return &rows{Rows: scan.Rows{Rows: found}, statement: st, query: query}, nil
 }
 
 // rows belong to the transaction that reads them.
 type rows struct {
-	*sqlx.Rows
+	scan.Rows
 	rx        *rx
 	statement *statement // nil: not kept
 	query     string
@@ -292,13 +285,13 @@ var _ engine.Rows = (*rows)(nil)
 
 func (r *rows) Scan(dest ...any) error { return r.spoiled(r.Rows.Scan(dest...)) }
 
-func (r *rows) ScanStruct(dest any) error { return r.spoiled(r.StructScan(dest)) }
+func (r *rows) ScanStruct(dest any) error { return r.spoiled(r.Rows.ScanStruct(dest)) }
 
 func (r *rows) spoiled(err error) error {
 	if err == nil {
 		return nil
 	}
-	if wrong := damage.Wrong(background, r.rx.session.conn, r.query, r.Rows); wrong != nil {
+	if wrong := damage.Wrong(background, r.rx.session.conn, r.query, r.Rows.Rows); wrong != nil {
 		return spoiled(wrong)
 	}
 	return err
