@@ -19,14 +19,17 @@ const opDelete = "delete run"
 // them.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
 	var err error
+	var at detachment
 	for more := true; more && err == nil; {
+		var next detachment
 		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error {
 			key, err := s.deletable(tx, run)
 			if err == nil {
-				more, err = detach(tx, key)
+				next, more, err = at.of(key).step(tx)
 			}
 			return named(run, err)
 		})
+		at = next
 	}
 	if err == nil {
 		_ = s.dropLeavings(ctx) // an error would say that the run is there
@@ -98,6 +101,7 @@ type removal struct {
 	store   *Store
 	planned []removable
 	known   map[int64]bool
+	at      detachment // of the first one that is planned
 
 	removed int
 	gone    func(removable) // hears of each that went, after the commit
@@ -138,8 +142,9 @@ func (r *removal) run(ctx context.Context) error {
 	for len(r.planned) > 0 {
 		var done int
 		var gone []removable
+		var next detachment
 		err := r.store.db.Reclaim(ctx, opGC, func(tx *db.Tx) (err error) {
-			done, gone, err = r.removeSome(tx)
+			done, next, gone, err = r.removeSome(tx)
 			return err
 		})
 		if stuck := new(referred); errors.As(err, &stuck) {
@@ -150,7 +155,7 @@ func (r *removal) run(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(refused, err)
 		}
-		r.planned = r.planned[done:]
+		r.planned, r.at = r.planned[done:], next
 		r.removed += len(gone)
 		for _, run := range gone {
 			if r.gone != nil {
@@ -161,46 +166,85 @@ func (r *removal) run(ctx context.Context) error {
 	return errors.Join(refused, r.store.dropLeavings(ctx))
 }
 
-func (r *removal) removeSome(tx *db.Tx) (done int, gone []removable, err error) {
+func (r *removal) removeSome(tx *db.Tx) (done int, next detachment, gone []removable, err error) {
 	began := time.Now()
 	for i, run := range r.planned[:min(len(r.planned), runsAtATime)] {
 		if i > 0 && time.Since(began) > writerHeld {
-			return i, gone, nil
+			return i, next, gone, nil
 		}
 		done = i + 1
 		if over, err := tx.Find(new(int64), sqlStillOver, run.Key); err != nil {
-			return done, gone, err
+			return done, next, gone, err
 		} else if !over { // somebody else removed it, wrote to it, or pinned it
 			continue
 		}
-		if more, err := detach(tx, run.Key); db.IsConstraint(err) {
-			return done, gone, &referred{at: i, run: RunRef{RunID: run.RunID}, err: err}
+		var more bool
+		next, more, err = r.at.of(run.Key).step(tx)
+		if db.IsConstraint(err) {
+			return done, next, gone, &referred{at: i, run: RunRef{RunID: run.RunID}, err: err}
 		} else if err != nil || more {
-			return i, gone, err
+			return i, next, gone, err
 		}
 		gone = append(gone, run)
 	}
-	return done, gone, nil
+	return done, next, gone, nil
 }
 
 // keysAtOnce is how many of a run's keys one transaction takes from it.
 var keysAtOnce int64 = 500 // a variable for tests
 
-// detach removes the row of a run and leaves its records to dropLeavings. Of a run with many keys it first spends some: then
-// there is more to do, in another transaction.
-func detach(tx *db.Tx, key int64) (more bool, err error) {
-	spent, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, keysAtOnce)
+// A detachment removes the row of a run and leaves its records to dropLeavings. Of a run with many keys it first spends them, some
+// in each transaction. What a removal spent that was stopped or refused may be old by then, and is made new before.
+type detachment struct {
+	run     int64
+	renewed bool   // all keys that were spent before are new
+	last    string // the last one that is
+}
+
+// of gives the detachment of a run: this one, if that is the run it is of.
+func (d detachment) of(run int64) detachment {
+	if d.run != run {
+		return detachment{run: run}
+	}
+	return d
+}
+
+// step is what one transaction does, and gives where the next one goes on, if there is more to do.
+func (d detachment) step(tx *db.Tx) (next detachment, more bool, err error) {
+	for began := time.Now(); !d.renewed; {
+		if d.last != "" && time.Since(began) > writerHeld {
+			return d, true, nil
+		}
+		if err := d.renew(tx); err != nil {
+			return d, true, err
+		}
+	}
+	spent, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), d.run, keysAtOnce)
 	if err == nil && spent > 0 {
-		_, err = tx.Exec(sqlDropKeys, key, key, keysAtOnce)
+		_, err = tx.Exec(sqlDropKeys, d.run, d.run, keysAtOnce)
 	}
 	if err != nil || spent == keysAtOnce {
-		return true, err
+		return d, true, err
 	}
-	if _, err := tx.Exec(sqlLeave, key); err != nil {
-		return false, err
+	if _, err := tx.Exec(sqlLeave, d.run); err != nil {
+		return d, false, err
 	}
-	_, err = tx.Exec(sqlRemoveRun, key)
-	return false, err
+	_, err = tx.Exec(sqlRemoveRun, d.run)
+	return d, false, err
+}
+
+// renew makes some of the keys new that were spent before.
+func (d *detachment) renew(tx *db.Tx) error {
+	var some struct {
+		Keys int64  `db:"keys"`
+		Last string `db:"last"`
+	}
+	err := tx.Get(&some, sqlSomeSpent, d.run, d.last, keysAtOnce)
+	if err == nil && some.Keys > 0 {
+		_, err = tx.Exec(sqlRenewKeys, db.Nanos(tx.Now()), d.run, d.last, some.Last, d.run)
+	}
+	d.last, d.renewed = some.Last, some.Keys < keysAtOnce
+	return err
 }
 
 // keysKept is how long the keys of a run's appends are known after the run was removed.
@@ -211,6 +255,12 @@ const (
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ORDER BY k.append_key LIMIT ` + db.BoundLimit + `
 ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, run = excluded.run, removed_at = excluded.removed_at`
+	// Those of an earlier run of the name are passed over: they are as old as its removal.
+	sqlSomeSpent = `SELECT count(*) AS keys, coalesce(max(append_key), '') AS last FROM (SELECT k.append_key FROM runs AS r
+JOIN run_spent_keys AS k ON k.scope = r.scope AND k.run_id = r.run_id AND k.agent_id = r.agent_id
+WHERE r.key = ? AND k.append_key > ? ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS some`
+	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ? WHERE run = ? AND append_key > ? AND append_key <= ?
+AND (scope, run_id, agent_id) = (SELECT scope, run_id, agent_id FROM runs WHERE key = ?)`
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.
@@ -221,6 +271,11 @@ ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = exclude
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
 func spendKeys(tx *db.Tx, key int64) error {
+	for d := (detachment{run: key}); !d.renewed; {
+		if err := d.renew(tx); err != nil {
+			return err
+		}
+	}
 	_, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, math.MaxInt64)
 	return err
 }

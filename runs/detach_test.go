@@ -129,9 +129,83 @@ func TestARunThatStaysKeepsTheKeysThatItsRemovalTook(t *testing.T) {
 		return err
 	}))
 	must(s.Delete(t.Context(), ref))
+	must(s.Append(t.Context(), keyed)) // the key is as new as the removal
+	if n := spent(); n != 1 {
+		t.Errorf("%d keys of a run that has just gone are known", n)
+	}
 	forget("and those of a run that is gone go")
 	if n := spent(); n != 0 {
 		t.Errorf("%d keys of a run that is long gone are known", n)
+	}
+}
+
+// A removal that goes on after months takes a run whose first keys were spent at its start: all are known for 30 days from its end.
+func TestTheKeysThatARemovalTookLongAgoAreAsNewAsItsEnd(t *testing.T) {
+	before := keysAtOnce
+	keysAtOnce = 2
+	t.Cleanup(func() { keysAtOnce = before })
+	for name, remove := range map[string]func(*Store, *db.DB, RunRef) error{
+		"Delete": func(s *Store, _ *db.DB, ref RunRef) error { return s.Delete(t.Context(), ref) },
+		"DeleteTx": func(s *Store, d *db.DB, ref RunRef) error {
+			return d.Write(t.Context(), "delete", func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
+		},
+		"GC": func(s *Store, _ *db.DB, _ RunRef) error {
+			_, err := s.GC(t.Context())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := dbtest.NewClock(noon)
+			ctx, cancel := context.WithCancel(t.Context())
+			steps := 0
+			d := dbtest.Open(t, db.Options{Now: clock.Now, Observe: func(o db.Observation) {
+				if steps++; o.Why == opDelete && steps >= 3 {
+					cancel()
+				}
+			}})
+			s := NewStore(d, Options{})
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			ref := RunRef{AgentID: "a", RunID: "r"}
+			repeat := func() {
+				t.Helper()
+				for i := range 7 {
+					must(s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i), Records: []Record{Turn{VerifierVerdict: VerdictPass}}}))
+				}
+			}
+			end := func(ref RunRef) {
+				t.Helper()
+				must(s.WriteStarted(t.Context(), Started{AgentID: ref.AgentID, RunID: ref.RunID, StartedAt: noon}))
+				must(s.WriteEnded(t.Context(), Ended{AgentID: ref.AgentID, RunID: ref.RunID, EndedAt: noon}))
+			}
+			number := func(query string) (n int) {
+				t.Helper()
+				must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, query) }))
+				return n
+			}
+			repeat()
+			end(ref)
+			steps = 0
+			if err := s.Delete(ctx, ref); err == nil {
+				t.Fatal("it was to be stopped")
+			}
+			if n := number("SELECT count(*) FROM run_spent_keys"); n == 0 || n == 7 {
+				t.Fatalf("%d of 7 keys were spent", n)
+			}
+			clock.Advance(2 * keysKept)
+			must(remove(s, d, ref))
+			clock.Advance(keysKept - time.Hour)
+			end(RunRef{AgentID: "a", RunID: "old keys go with it"})
+			must(s.Delete(t.Context(), RunRef{AgentID: "a", RunID: "old keys go with it"}))
+			repeat()
+			if runs, known := number("SELECT count(*) FROM runs"), number("SELECT count(*) FROM run_spent_keys"); runs != 0 || known != 7 {
+				t.Errorf("%d runs are there, and %d of 7 keys are known", runs, known)
+			}
+		})
 	}
 }
 
