@@ -155,3 +155,11 @@ func WithLongLooks(t testing.TB) {
 	longLook = 0
 	t.Cleanup(func() { longLook = before })
 }
+
+// WithoutLooksAtAll has every overview look at open streams only, but for those who join.
+func WithoutLooksAtAll(t testing.TB) {
+	WithLongLooks(t)
+	before := allRest
+	allRest = 1 << 25
+	t.Cleanup(func() { allRest = before })
+}

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -163,4 +165,33 @@ func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
 			isPlainlyFull(t, "a backup", d.Backup(ctx, filepath.Join(disk, "copy.db")))
 		})
 	}
+}
+
+// A read keeps the WAL, and with it all that a deletion freed, for as long as it lasts. Nobody deletes again.
+func TestWritingGoesOnAfterAReadThatKeptWhatADeletionFreed(t *testing.T) {
+	db.WithGapPatience(t, time.Nanosecond) // the deletion does not wait for the read
+	d, err := db.Open(t.Context(), fullDisk(t, smallDisk(t, "size=24m")), db.Options{})
+	must(t, err)
+	defer d.Close() //nolint:errcheck // of no use
+	add := func() error { return d.Write(t.Context(), "add", insert("more", 1)) }
+	reading, enough := make(chan struct{}), make(chan struct{})
+	var over sync.WaitGroup
+	over.Go(func() {
+		err := d.Read(t.Context(), "read long", func(rx *db.Rx) error {
+			var n int64
+			err := rx.Get(&n, "SELECT count(*) FROM numbers")
+			close(reading)
+			<-enough
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-reading
+	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	isPlainlyFull(t, "a write", add())
+	close(enough)
+	over.Wait()
+	await(t, "writing goes on", func() bool { return add() == nil })
 }

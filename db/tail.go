@@ -400,12 +400,11 @@ func (o *overview[R]) look(ctx context.Context) {
 // longLook is how long a look at all takes that does not come after each commit any more. Tests shorten it.
 var longLook = 5 * time.Millisecond
 
-const (
-	// allRest is how many times as long as it took there is none then.
-	allRest = 20
-	// mostOpen is how many open streams are looked at one by one; more than that are found faster by a look at all.
-	mostOpen = 500
-)
+// allRest is how many times as long as it took there is none then. Tests lengthen it.
+var allRest time.Duration = 20
+
+// mostOpen is how many open streams are looked at one by one; more than that are found faster by a look at all.
+const mostOpen = 500
 
 // looksAtAll decides how to look. Who joins needs to know where each stream ends.
 func (o *overview[R]) looksAtAll(joined bool) bool {
