@@ -117,6 +117,9 @@ func (o Options) WithViews(views string) Options {
 	return o.WithLadder(o.ladder.Files, o.ladder.Steps, views)
 }
 
+// Resting reports whether the care of the file waits for the next write.
+func (d *DB) Resting() bool { return d.file().Resting() }
+
 // Closing reports whether the writer refuses new calls.
 func (d *DB) Closing() bool { return d.file().Closing() }
 

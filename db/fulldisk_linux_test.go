@@ -191,6 +191,7 @@ func TestWritingGoesOnAfterAReadThatKeptWhatADeletionFreed(t *testing.T) {
 	<-reading
 	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	isPlainlyFull(t, "a write", add())
+	await(t, "what can be given back is", d.Resting)
 	close(enough)
 	over.Wait()
 	await(t, "writing goes on", func() bool { return add() == nil })

@@ -130,6 +130,12 @@ func (s *space) look(step int64) (next int64) {
 		ctx, leave = context.WithTimeout(ctx, GapPatience)
 		defer leave()
 	}
+	if s.released.Load() { // nobody adds anything until there is room
+		if err := s.giveAllBack(ctx); err != nil { // who is refused next comes by again
+			s.engine.reads.open()
+		}
+		return 0
+	}
 	if step == 0 && !s.cut.Load() {
 		ctx, leave := context.WithTimeout(ctx, spaceLook)
 		defer leave()
@@ -261,7 +267,8 @@ func (s *space) release() bool {
 	return true
 }
 
-// refuses tells who only adds that the last of the disk is for deletions.
+// refuses tells who only adds that the last of the disk is for deletions. What those freed may not have been given back yet,
+// over a read say: that is tried again.
 func (s *space) refuses() error {
 	if !s.released.Load() {
 		return nil
@@ -269,6 +276,7 @@ func (s *space) refuses() error {
 	if s.lookAtDisk(); !s.released.Load() {
 		return nil
 	}
+	s.touched()
 	return &engine.Failure{
 		Kind: engine.ErrFull, Hint: "delete what is not needed, or make room on the disk",
 		Err: fmt.Errorf("until %d MiB are free, only deletions are let through", 2*ReserveBytes>>20),
@@ -284,7 +292,7 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 	out := e.writer.submit(ctx, &request{why: why, write: fn})
 	if !errors.Is(out.Err, engine.ErrFull) || out.Gone() {
 		if e.space.released.Load() && out.Err == nil {
-			e.space.giveAllBack(ctx)
+			_ = e.space.giveAllBack(ctx) // an error would say that nothing was deleted
 		}
 		return out
 	}
@@ -292,22 +300,23 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 		out = e.writer.submit(ctx, &request{why: why, write: fn})
 	}
 	if out.Err == nil {
-		e.space.giveAllBack(ctx)
+		_ = e.space.giveAllBack(ctx)
 	}
 	return out
 }
 
 // giveAllBack is for a full disk: the next deletion needs what this one freed.
-func (s *space) giveAllBack(ctx context.Context) {
+func (s *space) giveAllBack(ctx context.Context) error {
 	for left, before := int64(1), int64(0); left > 0 && left != before; {
 		s.cut.Store(true)
 		before = left
 		var err error
 		if left, err = s.giveBack(ctx, fullStep); err != nil {
-			return
+			return err
 		}
 	}
 	s.lookAtDisk()
+	return nil
 }
 
 // Health says how the file is doing.

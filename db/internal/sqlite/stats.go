@@ -117,6 +117,9 @@ func (e *Engine) Watching(ctx context.Context) (watching bool, err error) {
 	return watching, err
 }
 
+// Resting reports whether the care of the file waits for the next write.
+func (e *Engine) Resting() bool { return e.space.asleep.Load() }
+
 // Closing reports whether the writer refuses new calls.
 func (e *Engine) Closing() bool {
 	e.writer.mu.Lock()
