@@ -159,3 +159,48 @@ func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The server looks for the row that a foreign key names in the transaction's own snapshot: one that was committed since is not there.
+func TestPostgresARowThatSomebodyJustMadeIsReferredTo(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE parents (id BIGINT PRIMARY KEY)")
+	exec(t, e, "CREATE TABLE children (parent BIGINT REFERENCES parents (id))")
+	insert := func(x engine.Tx, parent int64) error {
+		_, err := x.Exec("INSERT INTO children VALUES (?)", []any{parent})
+		return err
+	}
+	runs := 0
+	write(t, e, func(x engine.Tx) error {
+		if err := x.Get(new(int64), "SELECT 1", nil); err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			outside(t, address, "INSERT INTO selvedge.parents VALUES (1)")
+		}
+		return insert(x, 1)
+	})
+	runs = 0
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error { runs++; return insert(x, 2) })
+	var f *engine.Failure
+	if !errors.As(out.Err, &f) || f.Constraint != engine.OtherConstraint || runs != 2 {
+		t.Errorf("after %d runs: %v", runs, out.Err)
+	}
+}
+
+// Rows of the dead that something refers to stay, and cost no run of their own.
+func TestPostgresTheDeadWhoStillOwnAreLeftInOneRun(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE claims (owner BIGINT REFERENCES owners (id))")
+	exec(t, e, "INSERT INTO owners (token, pid, program, registered_at) SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 10) n")
+	exec(t, e, "INSERT INTO claims SELECT id FROM owners WHERE id % 2 = 0")
+	runs := 0
+	write(t, e, func(x engine.Tx) error {
+		runs++
+		_, _, err := x.ForgetDeadOwners(engine.BeforeOwners)
+		return err
+	})
+	if n := get[int64](t, e, "SELECT count(*) FROM owners"); n != 5 || runs != 1 {
+		t.Errorf("after %d runs %d are left", runs, n)
+	}
+}

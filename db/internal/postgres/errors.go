@@ -74,10 +74,10 @@ func isBeaten(err error) bool {
 	return s == "40001" || s == "40P01"
 }
 
-// duplicateOf names the key of a violated UNIQUE; "" where none is.
-func duplicateOf(err error) string {
+// contested names the key of a violated UNIQUE or foreign key; "" where none is.
+func contested(err error) string {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || e.Code != "23505" {
+	if !ok || e.Code != "23505" && e.Code != "23503" {
 		return ""
 	}
 	return e.ConstraintName + " " + e.Detail

@@ -393,13 +393,14 @@ func (t *tx) forgetOwner(id int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err = t.Exec(sqlDropOwner, []any{id}); err == nil {
+	_, err = t.session.exec(sqlDropOwner, id)
+	switch {
+	case err == nil:
 		return s.Release()
+	case constraint(state(err)) != engine.NoConstraint: // expected, and no reason to run all of it again
+		return s.RollBack()
 	}
-	if constraint(state(err)) == engine.NoConstraint {
-		return errors.Join(err, s.RollBack())
-	}
-	return s.RollBack()
+	return errors.Join(t.after(err), s.RollBack())
 }
 
 // nullable is NULL for what the system doesn't have.

@@ -32,31 +32,32 @@ type trouble struct {
 	since  time.Time // no primary has answered; zero when one did
 	tried  int
 
-	duplicates map[string]bool // keys that were found taken
+	contested map[string]bool // keys that were found taken, or missing
 }
 
-// mostDuplicates bounds how many keys are found taken before one more is taken for the caller's own doing.
-const mostDuplicates = 100
+// mostContested bounds how many keys are found taken before one more is taken for the caller's own doing.
+const mostContested = 100
 
 // passing reports whether a key that is found taken may be one that another transaction has just committed, which the
 // transaction's own reads don't show. The server says that in place of a lost race: when the transaction is run again it sees the row.
-// A key that is found taken a second time is the caller's own doing.
+// So it is with a row that a foreign key names and that was committed after the transaction's snapshot, from which the server looks
+// for it. A key that is found so a second time is the caller's own doing.
 func (t *trouble) passing(err error) bool {
-	key := duplicateOf(err)
-	if key == "" || t.duplicates[key] || len(t.duplicates) >= mostDuplicates {
+	key := contested(err)
+	if key == "" || t.contested[key] || len(t.contested) >= mostContested {
 		return false
 	}
-	if t.duplicates == nil {
-		t.duplicates = map[string]bool{}
+	if t.contested == nil {
+		t.contested = map[string]bool{}
 	}
-	t.duplicates[key] = true
+	t.contested[key] = true
 	return true
 }
 
 // again waits before the call is run once more, and reports whether it is to be.
 func (t *trouble) again(ctx context.Context, patience time.Duration, err error) bool {
 	switch {
-	case isBeaten(err) || duplicateOf(err) != "":
+	case isBeaten(err) || contested(err) != "":
 		t.losses++
 		t.since, t.tried = time.Time{}, 0
 		most := time.Millisecond << min(t.losses, 5)
