@@ -5,10 +5,13 @@ package dbtest
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +45,33 @@ func Postgres(t testing.TB) string {
 	t.Cleanup(func() { postgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	address.Path = "/" + name
 	return address.String()
+}
+
+// PostgresAlone gives the address of a server that the test has for itself, for settings that concern a whole server. root is the path
+// from the package's folder to the module's.
+func PostgresAlone(t testing.TB, root string) string {
+	t.Helper()
+	above, err := os.MkdirTemp("", "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(above, 0o711); err != nil { // for the server's user, who owns only what is in it
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(above) }) //nolint:errcheck // a folder among temporary ones
+	tool, dir := filepath.Join(root, "tools", "postgres"), filepath.Join(above, "server")
+	out, err := exec.Command(tool, "start", dir).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		errors.As(err, &exit)
+		t.Fatalf("%v\n%s", err, exit.Stderr)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command(tool, "stop", dir).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	return strings.TrimSpace(string(out))
 }
 
 // PostgresSchema opens a new database, which is dropped when the test is over, with the schema and the views, by SQL alone.
