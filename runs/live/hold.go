@@ -45,6 +45,9 @@ func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
 		r, err = s.BeginTx(tx, start)
 		return err
 	})
+	if err == nil {
+		_ = s.dropLeft(ctx) // of a run that a cap took for this one; an error would say that it is not held
+	}
 	return orNone(r, err)
 }
 

@@ -301,3 +301,26 @@ func TestCapsHoldForWhatReplaces(t *testing.T) {
 		break
 	}
 }
+
+func TestNothingStaysOfARunThatACapTakesForAnother(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(1)})
+	for name, add := range map[string]func(id string) error{
+		"Begin": func(id string) error {
+			_, err := store.Begin(t.Context(), live.Start{ID: id, SessionID: "s"})
+			return err
+		},
+		"ReserveRunWithID": func(id string) error { _, err := store.ReserveRunWithID(t.Context(), id, "s", "p"); return err },
+		"CreateRunWithID":  func(id string) error { _, err := store.CreateRunWithID(t.Context(), id, "s", "p"); return err },
+	} {
+		if err := store.ReplaceRecords(t.Context(), many("old", 1, 4_500)); err != nil {
+			t.Fatal(err)
+		}
+		if err := add(name); err != nil {
+			t.Fatal(err)
+		}
+		if left, events := rows(t, d, "live_leavings"), rows(t, d, "live_events"); left != 0 || events != 0 {
+			t.Errorf("behind %s %d runs are left, and %d events are there", name, left, events)
+		}
+	}
+}

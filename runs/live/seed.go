@@ -29,6 +29,9 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
 		return err
 	})
+	if err == nil && !r.Existing {
+		_ = s.dropLeft(ctx) // of a run that a cap took for this one; an error would say that it is not there
+	}
 	return r, err
 }
 
