@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -60,5 +61,19 @@ func TestAFaultIsOneDiagnosticHoweverOftenItGoesOutAndIn(t *testing.T) {
 		if _, err := Export(ctx, d, Workers, dir, Options{}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestACheckpointWithoutAnIdLeavesUnderANameThatTheOldProgramNeverLists(t *testing.T) {
+	ctx, d, out := context.Background(), emptyFile(t), filepath.Join(t.TempDir(), "out")
+	if err := pausesOf(d).SaveDocument(ctx, "", []byte(strings.Replace(wholeCheckpoint, `"whole"`, `""`, 1))); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Export(ctx, d, Checkpoints, out, Options{})
+	if err != nil || !report.Partial() || len(report.Readable) != 1 || report.Readable[0].File != ".json" || report.Readable[0].Readable {
+		t.Errorf("it is said to be readable: %+v, %v", report, err)
+	}
+	if old := oldCheckpoints(t, out).(map[string]any); len(old["waiting"].(map[string]any)) != 0 {
+		t.Errorf("the old program lists %v", old)
 	}
 }

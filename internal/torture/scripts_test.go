@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,15 +10,11 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
+	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
-
-// reading are the beginnings of the names of calls that write nothing, and how the others begin that are none of ours.
-var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Changes|Check|Count|Cursor|Diagnostics|Each|Epoch|Event|Examine|Find|Follow|Get|Health|History|ID|Kind|Lease|Lines|List|` +
-	`Load|Longest|Name|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
-	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
 
 // within are calls that others of a script make.
 var within = map[string]string{
@@ -53,18 +48,13 @@ func TestEveryPublicWriteIsInAScript(t *testing.T) {
 		{(*checkpoints.Claim)(nil), `\(\*checkpoints\.Claim\)`},
 		{(*workers.Runtime)(nil), `\br`},
 	} {
-		kind := reflect.TypeOf(store.kind)
-		for method := range kind.Methods() {
-			name := strings.TrimSuffix(method.Name, "Tx")
-			if reading.MatchString(name) && !strings.HasPrefix(name, "FindOrCreate") {
-				continue
-			}
+		for _, name := range dbtest.PublicWrites(store.kind) {
 			looked++
 			if _, ok := within[name]; ok {
 				continue
 			}
 			if !regexp.MustCompile(store.receiver + `\.` + name + `\(`).MatchString(source.String()) {
-				t.Errorf("%s.%s is in no script", kind, name)
+				t.Errorf("%T.%s is in no script", store.kind, name)
 			}
 		}
 	}

@@ -1,0 +1,26 @@
+package dbtest
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reading are the beginnings of the names of calls that write nothing.
+var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Changes|Check|Count|Cursor|Diagnostics|Each|Epoch|Event|Examine|Find|Follow|Get|Health|History|ID|Kind|Lease|Lines|List|` +
+	`Load|Longest|Name|Of$|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
+	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
+
+// PublicWrites are the names of a store's methods that write, in order; store is a pointer of its type. A form with Tx is what the form
+// without it runs, and is not told apart.
+func PublicWrites(store any) (names []string) {
+	for method := range reflect.TypeOf(store).Methods() {
+		name := strings.TrimSuffix(method.Name, "Tx")
+		if !reading.MatchString(name) || strings.HasPrefix(name, "FindOrCreate") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
