@@ -268,6 +268,23 @@ func TestAFileIsOpenedOnAFullDiskToDeleteFromIt(t *testing.T) {
 	}
 }
 
+func TestAFileOnAFullDiskThatIsNotOpenedKeepsItsReserve(t *testing.T) {
+	dir := smallDisk(t, "size=24m")
+	path := fullDisk(t, dir)
+	must(t, os.Remove(filepath.Join(dir, "filler")))
+	d, err := db.Open(t.Context(), path, db.Options{})
+	must(t, err)
+	write(t, d, "UPDATE selvedge_file SET min_writer = 1000")
+	must(t, d.Close())
+	fillDisk(t, dir)
+	if _, err := db.Open(t.Context(), path, db.Options{}); !errors.Is(err, db.ErrSchemaTooNew) {
+		t.Fatalf("the error is %v", err)
+	}
+	if size := sizeOf(t, path+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("the reserve has %d bytes", size)
+	}
+}
+
 func TestOnlyDeletionsUseTheReserve(t *testing.T) {
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
 	fill(t, d, 5)

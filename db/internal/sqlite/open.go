@@ -99,6 +99,10 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		for _, f := range slices.Backward(undo) {
 			err = errors.Join(err, f())
 		}
+		if e.onReserve {
+			e.onReserve = false
+			_ = e.fillReserve() // there may be no room
+		}
 	}()
 	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, e.config.ReadOnly, e.config.LockTimeout); err != nil {
 		return err

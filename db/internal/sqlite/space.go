@@ -232,7 +232,7 @@ func (s *space) reserve() {
 	if err != nil || walErr != nil || size+wal < ReserveBytes && !s.released.Load() {
 		return
 	}
-	if err := s.fillReserve(); err == nil || errors.Is(err, fs.ErrExist) {
+	if err := s.engine.fillReserve(); err == nil || errors.Is(err, fs.ErrExist) {
 		s.released.Store(false)
 	}
 }
@@ -240,18 +240,19 @@ func (s *space) reserve() {
 // restock puts back, as the file is closed and the WAL has gone, what a handle took of a full disk and needed no more.
 func (s *space) restock() {
 	if s.released.Load() {
-		_ = s.fillReserve() // there may be no room
+		_ = s.engine.fillReserve() // there may be no room
 	}
 }
 
-func (s *space) fillReserve() error {
-	file, err := lock.MakeFile(s.reservePath())
+func (e *Engine) fillReserve() error {
+	path := e.path + reserveSuffix
+	file, err := lock.MakeFile(path)
 	if err != nil {
 		return err
 	}
 	err = machine.Allocate(file, ReserveBytes)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(s.reservePath()))
+		return errors.Join(err, os.Remove(path))
 	}
 	return nil
 }
