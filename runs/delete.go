@@ -256,7 +256,7 @@ SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key,
 ORDER BY k.append_key LIMIT ` + db.BoundLimit + `
 ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, run = excluded.run, removed_at = excluded.removed_at`
 	// Those of an earlier run of the name are passed over: they are as old as its removal.
-	sqlSomeSpent = `SELECT count(*) AS keys, coalesce(max(append_key), '') AS last FROM (SELECT k.append_key FROM runs AS r
+	sqlSomeSpent = `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (SELECT k.append_key FROM runs AS r
 JOIN run_spent_keys AS k ON k.scope = r.scope AND k.run_id = r.run_id AND k.agent_id = r.agent_id
 WHERE r.key = ? AND k.append_key > ? ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS some`
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ? WHERE run = ? AND append_key > ? AND append_key <= ?
