@@ -159,7 +159,13 @@ func (a *app) nothingListed(ctx context.Context) {
 		if err := a.file.Read(ctx, "scopes", func(rx *db.Rx) error { return rx.Select(&scopes, `SELECT name FROM scopes ORDER BY name`) }); err == nil && !slices.Contains(scopes, a.scope) {
 			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope, (&app{path: a.path}).commandLine("scopes", "list"))
 			if near := nearest(a.scope, scopes); near != "" {
-				line := a.retyped(a.scope, near)
+				line := a.retyped("--scope="+a.scope, "--scope="+near)
+				if i := slices.Index(a.args, "--scope"); i >= 0 && i+1 < len(a.args) { // its name may stand elsewhere in the line, too
+					from := *a
+					from.args = slices.Clone(a.args)
+					from.args[i+1] = near
+					line = from.retyped("--scope", "--scope")
+				}
 				if line == "" {
 					line = (&app{path: a.path, scope: near}).commandLine(strings.Fields(a.op())...)
 				}
