@@ -73,6 +73,7 @@ func isPlainlyFull(t *testing.T, what string, err error) {
 }
 
 func TestWhatAFullDiskRefusedIsNotDone(t *testing.T) {
+	db.WithGapPatience(t, time.Hour) // for which no read waits: no gap would let the WAL start again
 	path := filepath.Join(smallDisk(t, "size=3m"), "a.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
@@ -91,6 +92,11 @@ func TestWhatAFullDiskRefusedIsNotDone(t *testing.T) {
 	}
 	if acknowledged < 10 {
 		t.Errorf("only %d writes found room", acknowledged)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := d.Read(soon, "look", func(*db.Rx) error { return nil }); err != nil {
+		t.Fatal(err)
 	}
 	if n := count(t, d, "true"); n != acknowledged {
 		t.Errorf("%d rows are there of %d that were acknowledged", n, acknowledged)

@@ -117,6 +117,9 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		if mode == "TRUNCATE" {
 			w.engine.space.walPages.Store(0)
 		}
+	case err != nil: // a full disk, say: no gap would help
+		c.above = size.Log + walCheckpointPages
+		w.openGap()
 	case time.Since(c.asked) >= GapPatience:
 		c.above = size.Log + walCheckpointPages
 		if _, longest := w.engine.reads.longest(); longest < GapPatience { // of our own we hear when it ends
