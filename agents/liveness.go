@@ -60,11 +60,15 @@ func CurrentBootID() *string {
 	return &boot
 }
 
-// liveness judges a row: by its lease where it has one, else as LivenessFor. What is dead is so for ever. Under a lease that
+// liveness judges a row: by its lease where it has one, else as LivenessFor; but of a database that other machines use too a pid
+// counts only where the entry says that it is of this machine's present start. What is dead is so for ever. Under a lease that
 // is tied to a process its time and that process's lock decide alone; the entry's pid is a hint, and ends no more than a
 // detached lease.
 func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
 	judged := judgePID(Status(w.Status), w.PID, w.PIDNS, w.BootID)
+	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == registry.Active && (boot == nil || w.BootID == nil || *boot != *w.BootID) {
+		judged = Unknown // its pid may be another machine's
+	}
 	if w.TTL == nil || w.Status != registry.Active {
 		return judged, nil
 	}
