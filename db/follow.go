@@ -285,9 +285,9 @@ type stand[R comparable] struct {
 func (s *Stream[R, T]) followAll(
 	ctx context.Context, d *DB, overview *overview[R], now sight[R], yield func(Followed[R, T], error) bool,
 ) error {
-	followed := make([]stand[R], len(now.heads))
-	for i, head := range now.heads {
-		followed[i].Head = head
+	followed := make([]stand[R], 0, len(now.heads))
+	for _, head := range now.heads {
+		followed = append(followed, stand[R]{Head: head})
 	}
 	var lag lag
 	defer d.lookouts.caughtUp(&lag)

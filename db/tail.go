@@ -401,7 +401,7 @@ func (o *overview[R]) look(ctx context.Context) {
 var longLook = 5 * time.Millisecond
 
 // allRest is how many times as long as it took there is none then. Tests lengthen it.
-var allRest time.Duration = 20
+var allRest = 20
 
 // mostOpen is how many open streams are looked at one by one; more than that are found faster by a look at all.
 const mostOpen = 500
@@ -411,7 +411,7 @@ func (o *overview[R]) looksAtAll(joined bool) bool {
 	o.mu.Lock()
 	known := o.last.look > 0 && o.last.err == nil
 	o.mu.Unlock()
-	return joined || !known || o.heads.Open == nil || o.took < longLook || time.Since(o.allAt) >= allRest*o.took
+	return joined || !known || o.heads.Open == nil || o.took < longLook || time.Since(o.allAt) >= time.Duration(allRest)*o.took
 }
 
 // atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one moment of the look, which
@@ -445,7 +445,7 @@ func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	if !o.isOwed {
 		o.isOwed = true
-		time.AfterFunc(allRest*o.took-time.Since(o.allAt), o.ask)
+		time.AfterFunc(time.Duration(allRest)*o.took-time.Since(o.allAt), o.ask)
 	}
 	looked := make(map[int64]*Head[R]) // nil: it is gone
 	var open []int64
