@@ -33,6 +33,8 @@ type publicWrite struct {
 	do   func(ctx context.Context) error
 	// touches stands in the path of every file that the write changes.
 	touches string
+	// says is what a file that changed has then, as the old program writes it; "" where the answers say enough.
+	says string
 	// silent says why nothing of the write leaves; "" where something does.
 	silent string
 }
@@ -173,7 +175,7 @@ func (old *oldProgram) follow(ctx context.Context, s *storeFile, what string) fo
 
 // wrong tells what of an export after the write is not as the write says.
 func (w *publicWrite) wrong(before, after folder) (problems []string) {
-	changed := 0
+	changed, said := 0, false
 	for _, path := range slices.Concat(sortedKeys(before), sortedKeys(after)) {
 		was, isOld := before[path]
 		is, isNew := after[path]
@@ -181,12 +183,16 @@ func (w *publicWrite) wrong(before, after folder) (problems []string) {
 			continue
 		}
 		changed++
+		said = said || strings.Contains(is, w.says)
 		if w.silent != "" || !strings.Contains(path, w.touches) {
 			problems = append(problems, fmt.Sprintf("%q is another\n%s", path, firstOther(was, is)))
 		}
 	}
 	if w.silent == "" && changed == 0 {
 		problems = append(problems, "no file is another")
+	}
+	if w.silent == "" && !said {
+		problems = append(problems, fmt.Sprintf("no file that is another has %s", w.says))
 	}
 	return problems
 }
@@ -314,7 +320,7 @@ func runWrites(s *storeFile) []publicWrite {
 		{name: "a process dies at work", touches: "runs/moved/m-3.jsonl", do: s.diesAtWork(Runs)},
 		{name: "Recover", touches: "runs/moved/m-3.jsonl", do: func(ctx context.Context) error { return one(tracesOf(s.d).Recover(ctx)) }},
 		{name: "WriteStarted of another", touches: "runs/moved/m-4.jsonl", do: func(ctx context.Context) error { return tracesOf(s.d).WriteStarted(ctx, started("m-4")) }},
-		{name: "AdoptOrphans", touches: "runs/", do: func(ctx context.Context) error { return some(tracesOf(s.d).AdoptOrphans(ctx)) }},
+		{name: "AdoptOrphans", touches: "runs/", says: `"termination":{"kind":"incomplete"}`, do: func(ctx context.Context) error { return some(tracesOf(s.d).AdoptOrphans(ctx)) }},
 		{name: "GC", touches: "runs/", do: func(ctx context.Context) error { return some(tracesOf(s.d).GC(ctx)) }},
 		{name: "Delete", touches: "runs/moved/m-1.jsonl", do: func(ctx context.Context) error { return tracesOf(s.d).Delete(ctx, ref("m-1")) }},
 		{name: "Prune", touches: "runs/", do: func(ctx context.Context) error {
@@ -390,7 +396,7 @@ func liveWrites(s *storeFile) []publicWrite {
 			_, err := sessionsOf(s.d).Append(ctx, "m-2", live.Batch{Events: []live.Event{live.AgentEnd("done")}, Key: "key"})
 			return err
 		}},
-		{name: "MarkFailed", touches: moved, do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkFailed(ctx, "m-1", "no disk")) }},
+		{name: "MarkFailed", touches: moved, says: `"error": "no disk"`, do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkFailed(ctx, "m-1", "no disk")) }},
 		{name: "Begin", touches: moved, do: func(ctx context.Context) (err error) {
 			heldLive, err = sessionsOf(s.d).Begin(ctx, live.Start{ID: "m-3", SessionID: "moved", Prompt: "go"})
 			return err
@@ -401,14 +407,14 @@ func liveWrites(s *storeFile) []publicWrite {
 			heldLive, err = sessionsOf(s.d).Resume(ctx, "m-3")
 			return err
 		}},
-		{name: "Run.End", touches: moved, do: func(ctx context.Context) error { return heldLive.End(ctx, live.AgentEnd("over")) }},
+		{name: "Run.End", touches: moved, says: `"status": "completed"`, do: func(ctx context.Context) error { return heldLive.End(ctx, live.AgentEnd("over")) }},
 		{name: "a process dies at work", touches: moved, do: s.diesAtWork(Live)},
 		{name: "Recover", touches: moved, do: func(ctx context.Context) error { return one(sessionsOf(s.d).Recover(ctx)) }},
 		{name: "CreateRunWithID of another", touches: "runs/other.json", do: func(ctx context.Context) error {
 			_, err := sessionsOf(s.d).CreateRunWithID(ctx, "m-5", "other", "go")
 			return err
 		}},
-		{name: "MarkCancelled", touches: "runs/other.json", do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkCancelled(ctx, "m-5")) }},
+		{name: "MarkCancelled", touches: "runs/other.json", says: `"status": "cancelled"`, do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkCancelled(ctx, "m-5")) }},
 		{name: "Pin", silent: pinned, do: func(ctx context.Context) error { return sessionsOf(s.d).Pin(ctx, "m-1") }},
 		{name: "Unpin", silent: pinned, do: func(ctx context.Context) error { return sessionsOf(s.d).Unpin(ctx, "m-1") }},
 		{name: "Delete", touches: moved, do: func(ctx context.Context) error { return sessionsOf(s.d).Delete(ctx, "m-1") }},
@@ -479,14 +485,14 @@ func agentWrites(s *storeFile) []publicWrite {
 	const moved = "agents/moved.toml"
 	return []publicWrite{
 		{name: "Save", touches: moved, do: save(func() agents.Entry { return entry("moved", "main") })},
-		{name: "UpdateEntry", touches: moved, do: func(ctx context.Context) error {
+		{name: "UpdateEntry", touches: moved, says: `base_state = "é"`, do: func(ctx context.Context) error {
 			_, _, err := registryOf(s.d).UpdateEntry(ctx, "moved", func(e *agents.Entry) { e.BaseState = "é" })
 			return err
 		}},
 		{name: "LogContextQuery", touches: moved, do: func(ctx context.Context) error {
 			return registryOf(s.d).LogContextQuery(ctx, "moved", agents.ContextQuery{Path: "p", QueriedAt: s.clock.Now()})
 		}},
-		{name: "UpdateStatus", touches: moved, do: func(ctx context.Context) error { return registryOf(s.d).UpdateStatus(ctx, "moved", agents.Complete) }},
+		{name: "UpdateStatus", touches: moved, says: `status = "complete"`, do: func(ctx context.Context) error { return registryOf(s.d).UpdateStatus(ctx, "moved", agents.Complete) }},
 		{name: "CreateGeneratedEntry", touches: "agents/made.toml", do: func(ctx context.Context) error {
 			_, err := registryOf(s.d).CreateGeneratedEntry(ctx, build("made"))
 			return err
@@ -507,21 +513,21 @@ func agentWrites(s *storeFile) []publicWrite {
 			lease, _, err = registryOf(s.d).TryLeaseThread(ctx, "leased", agents.LeaseOptions{TTL: time.Hour}, build("leased"))
 			return err
 		}},
-		{name: "Lease.Heartbeat", touches: "agents/leased.toml", do: func(ctx context.Context) error {
+		{name: "Lease.Heartbeat", touches: "agents/leased.toml", says: `heartbeat_at = "2026-11-01T12:00:01Z"`, do: func(ctx context.Context) error {
 			s.clock.Advance(time.Second)
 			return lease.Heartbeat(ctx)
 		}},
-		{name: "Lease.Update", touches: "agents/leased.toml", do: func(ctx context.Context) error {
+		{name: "Lease.Update", touches: "agents/leased.toml", says: `base_state = "c"`, do: func(ctx context.Context) error {
 			_, err := lease.Update(ctx, func(e *agents.Entry) { e.BaseState = "c" })
 			return err
 		}},
-		{name: "Lease.LogContextQuery", touches: "agents/leased.toml", do: func(ctx context.Context) error {
+		{name: "Lease.LogContextQuery", touches: "agents/leased.toml", says: `path = "q"`, do: func(ctx context.Context) error {
 			return lease.LogContextQuery(ctx, agents.ContextQuery{Path: "q", QueriedAt: s.clock.Now()})
 		}},
 		{name: "Lease.Hold", silent: nested, do: func(ctx context.Context) error {
 			return lease.Hold(ctx, "look", func(*db.Tx) error { return nil })
 		}},
-		{name: "Lease.Release", touches: "agents/leased.toml", do: func(ctx context.Context) error { return lease.Release(ctx, agents.Merged) }},
+		{name: "Lease.Release", touches: "agents/leased.toml", says: `status = "merged"`, do: func(ctx context.Context) error { return lease.Release(ctx, agents.Merged) }},
 		{name: "Save of a dead one", touches: "agents/dead.toml", do: save(func() agents.Entry { return killed("dead") })},
 		{name: "ReapDeadForThread", touches: "agents/dead.toml", do: func(ctx context.Context) error { return one(registryOf(s.d).ReapDeadForThread(ctx, "dead")) }},
 		{name: "Save of the next", touches: "agents/dead-2.toml", do: save(func() agents.Entry { return killed("dead-2") })},
@@ -752,8 +758,8 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtime.RepeatInput(ctx, first, workers.SystemInput("again"), 1<<40)
 			return err
 		}},
-		{name: "StopWorker", touches: dir, do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err }},
-		{name: "CancelWorker", touches: dir, do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err }},
+		{name: "StopWorker", touches: dir, says: `"status": "stopped"`, do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err }},
+		{name: "CancelWorker", touches: dir, says: `"status": "cancelled"`, do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err }},
 		{name: "PruneEvents", touches: dir, do: func(ctx context.Context) error {
 			n, err := runtime.PruneEvents(ctx, workers.EventCursor{RuntimeID: "moved", NextEventID: 3})
 			return one(int(n)-1, err)
@@ -765,7 +771,7 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtimesOf(s.d).Prune(ctx, db.Policy{Age: db.KeepNone})
 			return err
 		}},
-		{name: "StopRuntime", touches: dir, do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err }},
+		{name: "StopRuntime", touches: dir, says: `"runtime_stopped"`, do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err }},
 		{name: "Runtimes.Delete", touches: dir, do: func(ctx context.Context) error { return runtimesOf(s.d).Delete(ctx, "moved") }},
 	}
 }
