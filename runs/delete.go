@@ -258,7 +258,7 @@ ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = exclude
 	// Those of an earlier run of the name are passed over: they are as old as its removal.
 	sqlSomeSpent = `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (SELECT k.append_key FROM runs AS r
 JOIN run_spent_keys AS k ON k.scope = r.scope AND k.run_id = r.run_id AND k.agent_id = r.agent_id
-WHERE r.key = ? AND k.append_key > ? ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS some`
+WHERE r.key = ? AND k.append_key > ? ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS spent`
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ? WHERE run = ? AND append_key > ? AND append_key <= ?
 AND (scope, run_id, agent_id) = (SELECT scope, run_id, agent_id FROM runs WHERE key = ?)`
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (

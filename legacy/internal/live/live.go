@@ -21,6 +21,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"selvedge/db"
 	records "selvedge/internal/live"
@@ -77,8 +78,16 @@ const sessionExtension = ".json"
 // called as the session in them is before copies of them.
 func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
-		if _, err := root.Sub(folder); err != nil {
+		switch _, err := root.Sub(folder); {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 			continue
+		case errors.Is(err, db.ErrInvalid), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ELOOP):
+			if err := ignored(folder, root.Why(folder, err)); err != nil {
+				return err
+			}
+			continue
+		case err != nil: // what is in it is not known
+			return err
 		}
 		var copies []string
 		err := root.Names(folder, func(name string) error {
