@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
@@ -130,16 +131,16 @@ func holdsRecord(root tree.Folder, path string) bool {
 }
 
 // Walk does as the original: every folder below the root, links followed, is an agent's, and every name with the
-// extension jsonl in it is a run, whatever it is. A folder that can't be listed, or that a link leads to which is not followed, is
-// reported as a file that can't be read.
+// extension jsonl in it is a run, whatever it is. A folder that can't be listed, or that a link leads to which is not followed, or of
+// which the system does not say what it is, is reported as a file that can't be read.
 func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
 	return root.Names(".", func(agent string) error {
 		info, err := root.Stat(agent)
 		switch {
-		case tree.Leaves(err):
-			return file(agent)
-		case err != nil:
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP):
 			return ignored(agent, root.Why(agent, err))
+		case err != nil:
+			return file(agent)
 		case !info.IsDir() && agent == nobackup:
 			return nil
 		case !info.IsDir():
