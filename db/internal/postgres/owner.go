@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -39,10 +37,8 @@ INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made R
 	sqlBeat  = `UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos()`
 	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
-	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
-	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
-	sqlDropOwner    = `DELETE FROM owners WHERE id = ?`
-	sqlDie          = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
+	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
+	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
 )
 
 // A home is what the handles of one database have in common in this process: its number among the owners.
@@ -352,39 +348,7 @@ const ownersAtOnce = 256
 
 // ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
-	if after == 0 {
-		var ends struct {
-			First int64 `db:"first"`
-			Last  int64 `db:"last"`
-		}
-		if err := t.Get(&ends, sqlEndsOfOwners, nil); err != nil || ends.Last == 0 {
-			return 0, false, err
-		}
-		after = ends.First + rand.Int64N(ends.Last-ends.First+1)
-	}
-	var ids, before []int64
-	if err := t.Select(&ids, sqlSomeOwners, []any{after, int64(math.MaxInt64), ownersAtOnce}); err != nil {
-		return 0, false, err
-	}
-	more = len(ids) == ownersAtOnce
-	if !more {
-		if err := t.Select(&before, sqlSomeOwners, []any{0, after, ownersAtOnce - len(ids)}); err != nil {
-			return 0, false, err
-		}
-	}
-	for _, id := range append(ids, before...) {
-		last = id
-		life, err := t.Life(id)
-		if err != nil {
-			return 0, false, err
-		}
-		if life == engine.LifeDead {
-			if err := t.forgetOwner(id); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	return last, more, nil
+	return engine.ForgetDead(t, after, ownersAtOnce, t.forgetOwner)
 }
 
 // forgetOwner deletes a row unless something refers to it. The foreign keys know what does.

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -91,12 +89,10 @@ func (x *rx) life(id int64) (engine.Life, error) {
 const placesKept = 1024
 
 const (
-	sqlOwnerToken   = `SELECT token FROM owners WHERE id = ?`
-	sqlFindOwner    = `SELECT id FROM owners WHERE token = ?`
-	sqlAddOwner     = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
-	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
-	sqlDropOwner    = `DELETE FROM owners WHERE id = ?`
+	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
+	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
+	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlDropOwner  = `DELETE FROM owners WHERE id = ?`
 )
 
 // Owner gives the number under which this process owns claims in the file; its lock and its row are made at the first call.
@@ -160,38 +156,7 @@ var OwnersAtOnce = 256
 
 // ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
-	if after == 0 {
-		var ends struct {
-			First int64 `db:"first"`
-			Last  int64 `db:"last"`
-		}
-		if err := t.Get(&ends, sqlEndsOfOwners, nil); err != nil || ends.Last == 0 {
-			return 0, false, err
-		}
-		after = ends.First + rand.Int64N(ends.Last-ends.First+1)
-	}
-	var ids, before []int64
-	if err := t.Select(&ids, sqlSomeOwners, []any{after, int64(math.MaxInt64), OwnersAtOnce}); err != nil {
-		return 0, false, err
-	}
-	more = len(ids) == OwnersAtOnce
-	if !more {
-		if err := t.Select(&before, sqlSomeOwners, []any{0, after, OwnersAtOnce - len(ids)}); err != nil {
-			return 0, false, err
-		}
-	}
-	for _, id := range append(ids, before...) {
-		last = id
-		if life, err := t.Life(id); err != nil {
-			return 0, false, err
-		} else if life != engine.LifeDead {
-			continue
-		}
-		if err := t.forgetOwner(id); err != nil {
-			return 0, false, err
-		}
-	}
-	return last, more, nil
+	return engine.ForgetDead(t, after, OwnersAtOnce, t.forgetOwner)
 }
 
 // forgetOwner deletes a row unless something refers to it. The foreign keys know what does.

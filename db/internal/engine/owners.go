@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+const (
+	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
+	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
+)
+
+// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the row of each that is dead.
+func ForgetDead(t Tx, after int64, atOnce int, forget func(id int64) error) (last int64, more bool, err error) {
+	if after == 0 {
+		var ends struct {
+			First int64 `db:"first"`
+			Last  int64 `db:"last"`
+		}
+		if err := t.Get(&ends, sqlEndsOfOwners, nil); err != nil || ends.Last == 0 {
+			return 0, false, err
+		}
+		after = ends.First + rand.Int64N(ends.Last-ends.First+1)
+	}
+	var ids, before []int64
+	if err := t.Select(&ids, sqlSomeOwners, []any{after, int64(math.MaxInt64), atOnce}); err != nil {
+		return 0, false, err
+	}
+	more = len(ids) == atOnce
+	if !more {
+		if err := t.Select(&before, sqlSomeOwners, []any{0, after, atOnce - len(ids)}); err != nil {
+			return 0, false, err
+		}
+	}
+	for _, id := range append(ids, before...) {
+		last = id
+		if life, err := t.Life(id); err != nil {
+			return 0, false, err
+		} else if life != LifeDead {
+			continue
+		}
+		if err := forget(id); err != nil {
+			return 0, false, err
+		}
+	}
+	return last, more, nil
+}
