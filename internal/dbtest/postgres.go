@@ -41,8 +41,8 @@ func Postgres(t testing.TB) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("selvedge_%d_%d", os.Getpid(), postgresDatabases.Add(1))
-	postgresExec(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { postgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	PostgresExec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 	address.Path = "/" + name
 	return address.String()
 }
@@ -115,7 +115,8 @@ func PostgresScript(t testing.TB, d *sql.DB, script string) {
 	}
 }
 
-func postgresExec(t testing.TB, address, statement string) {
+// PostgresExec runs a statement on a connection of its own, and gives its rows as text.
+func PostgresExec(t testing.TB, address, statement string) [][][]byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -123,8 +124,10 @@ func postgresExec(t testing.TB, address, statement string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what it did is told already
-	if _, err := conn.Exec(ctx, statement).ReadAll(); err != nil {
+	defer conn.Close(ctx) //nolint:errcheck // what it said is here
+	results, err := conn.Exec(ctx, statement).ReadAll()
+	if err != nil {
 		t.Fatal(err)
 	}
+	return results[len(results)-1].Rows
 }

@@ -131,7 +131,7 @@ func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
 			if runs > 2 {
 				return queued()
 			}
-			outside(t, address, "UPDATE selvedge.kept SET n = n + 1 WHERE name = '"+name+"'")
+			dbtest.PostgresExec(t, address, "UPDATE selvedge.kept SET n = n + 1 WHERE name = '"+name+"'")
 			_, err := x.Exec("UPDATE kept SET n = n + 1 WHERE name = ?", []any{name})
 			return err
 		}
@@ -147,7 +147,7 @@ func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
 	go func() {
 		waited <- waiter.Write(ctx, "wait", loses("b", func() error { return errors.New("it was let in") })).Err
 	}()
-	for len(outside(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")) == 0 {
+	for len(dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")) == 0 {
 		<-time.After(time.Millisecond)
 	}
 	cancel(why)
@@ -176,7 +176,7 @@ func TestPostgresARowThatSomebodyJustMadeIsReferredTo(t *testing.T) {
 			return err
 		}
 		if runs++; runs == 1 {
-			outside(t, address, "INSERT INTO selvedge.parents VALUES (1)")
+			dbtest.PostgresExec(t, address, "INSERT INTO selvedge.parents VALUES (1)")
 		}
 		return insert(x, 1)
 	})

@@ -244,11 +244,11 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	standbys := func(names string) {
-		outside(t, address, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
-		outside(t, address, "SELECT pg_reload_conf()")
+		dbtest.PostgresExec(t, address, "ALTER SYSTEM SET synchronous_standby_names = '"+names+"'")
+		dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
 	}
 	waiting := func() [][][]byte {
-		return outside(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 	}
 	standbys("nobody")
 	t.Cleanup(func() { standbys("") })
@@ -277,7 +277,7 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	before := said.Load()
-	outside(t, address, "SELECT pg_cancel_backend("+string(first[0][0])+")")
+	dbtest.PostgresExec(t, address, "SELECT pg_cancel_backend("+string(first[0][0])+")")
 	for { // until the change that settles it waits in its turn
 		if now := waiting(); len(now) > 0 && string(now[0][0]) != string(first[0][0]) {
 			break

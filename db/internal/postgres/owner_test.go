@@ -80,7 +80,7 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 		if err := x.Get(&until, "SELECT until FROM owner_beats WHERE owner = ?", []any{id}); err != nil {
 			return err
 		}
-		outside(t, address, fmt.Sprintf("UPDATE selvedge.owner_beats SET until = selvedge.server_nanos() + 3600000000000 WHERE owner = %d", id)) // it beats
+		dbtest.PostgresExec(t, address, fmt.Sprintf("UPDATE selvedge.owner_beats SET until = selvedge.server_nanos() + 3600000000000 WHERE owner = %d", id)) // it beats
 		for passed := first; first && passed; {
 			if err := x.Get(&passed, "SELECT server_nanos() <= ?", []any{until}); err != nil {
 				return err

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
@@ -66,23 +64,6 @@ func get[T any](t testing.TB, e *postgres.Engine, query string, args ...any) (v 
 		t.Fatal(out.Err)
 	}
 	return v
-}
-
-// outside runs a statement on a connection that the engine knows nothing of.
-func outside(t testing.TB, address, statement string) [][][]byte {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx) //nolint:errcheck // what it said is here
-	results, err := conn.Exec(ctx, statement).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results[len(results)-1].Rows
 }
 
 func TestPostgresValuesComeBackAsTheyWereGiven(t *testing.T) {
@@ -454,7 +435,7 @@ func TestPostgresCommitsElsewhereWakeAWatcher(t *testing.T) {
 	for get[int64](t, watcher, "SELECT count(*) FROM kept") == 0 {
 		<-changes
 	}
-	outside(t, address, `INSERT INTO selvedge.kept VALUES (2)`) // nobody notifies
+	dbtest.PostgresExec(t, address, `INSERT INTO selvedge.kept VALUES (2)`) // nobody notifies
 	for get[int64](t, watcher, "SELECT count(*) FROM kept") == 1 {
 		<-changes
 	}

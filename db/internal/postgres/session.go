@@ -215,16 +215,4 @@ func (p *sessions) close() error {
 	return failed
 }
 
-// pause waits, and reports whether ctx let it.
-func pause(ctx context.Context, d time.Duration) bool {
-	clock := time.NewTimer(d)
-	defer clock.Stop()
-	select {
-	case <-clock.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 var errLeftOpen = fmt.Errorf("%w: rows were still being read when the function returned", engine.ErrInvalid)

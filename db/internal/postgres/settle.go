@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/engine"
 )
 
 // A COMMIT whose answer did not come may have happened, and may still. Each transaction writes a number of its own into its
@@ -72,7 +74,7 @@ func (e *Engine) settle(row, outcome int64) (happened bool, err error) {
 			}
 			return happened, nil
 		}
-		if !pause(ctx, wait) {
+		if !engine.Pause(ctx, wait) {
 			return false, err
 		}
 	}

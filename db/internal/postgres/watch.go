@@ -177,12 +177,12 @@ func (w *watch) notify() {
 					_ = s.close()
 				}
 				s = nil
-				pause(w.ctx, lookEvery)
+				engine.Pause(w.ctx, lookEvery)
 				continue
 			}
 		}
 		_, _ = s.wire.simple(w.ctx, "NOTIFY "+w.channel())
-		pause(w.ctx, notifyEvery)
+		engine.Pause(w.ctx, notifyEvery)
 	}
 }
 
@@ -228,7 +228,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			if s, seen, err = w.connect(ctx); err != nil {
 				s = nil
 				w.tell() // who reads then gets the error, or waits for a primary
-				pause(ctx, lookEvery)
+				engine.Pause(ctx, lookEvery)
 				continue
 			}
 			w.tell()

@@ -61,7 +61,7 @@ func (t *trouble) again(ctx context.Context, patience time.Duration, err error) 
 		t.losses++
 		t.since, t.tried = time.Time{}, 0
 		most := time.Millisecond << min(t.losses, 5)
-		return pause(ctx, rand.N(most))
+		return engine.Pause(ctx, rand.N(most))
 	case isStale(err), errors.Is(err, errNewNumber):
 		return ctx.Err() == nil
 	case !isLost(err):
@@ -75,7 +75,7 @@ func (t *trouble) again(ctx context.Context, patience time.Duration, err error) 
 	}
 	t.tried++
 	most := time.Millisecond << min(t.tried, 9)
-	return pause(ctx, most/2+rand.N(most/2+1))
+	return engine.Pause(ctx, most/2+rand.N(most/2+1))
 }
 
 // Reclaim is Write: the server's disk has no reserve of ours.

@@ -199,7 +199,7 @@ func (e *Engine) endsWhereItSays() bool {
 		if info.Size() >= page*int64(binary.BigEndian.Uint32(header[headerPages:])) {
 			return true
 		}
-		pause(background, lock.Retry)
+		engine.Pause(background, lock.Retry)
 	}
 	return false
 }

@@ -50,7 +50,7 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 			return out
 		}
 		// Another process is recovering the WAL, or switching the file's mode.
-		if !pause(ctx, lock.Retry) {
+		if !engine.Pause(ctx, lock.Retry) {
 			out.Err = waitEnded(ctx, "the file")
 			return out
 		}
@@ -78,18 +78,6 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 		*out = o
 	})
 	return x.busy != nil
-}
-
-// pause waits, and reports whether ctx let it.
-func pause(ctx context.Context, d time.Duration) bool {
-	clock := time.NewTimer(d)
-	defer clock.Stop()
-	select {
-	case <-clock.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else the next that comes

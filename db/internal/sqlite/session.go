@@ -173,7 +173,7 @@ func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*sessio
 		if err == nil {
 			return s, nil
 		}
-		if ctx.Err() != nil || isBusy(err) && !pause(ctx, lock.Retry) {
+		if ctx.Err() != nil || isBusy(err) && !engine.Pause(ctx, lock.Retry) {
 			return nil, waitEnded(ctx, "the file")
 		}
 		if !isBusy(err) {
