@@ -22,7 +22,8 @@ type rx struct {
 	// failed is the statement's error after which the server takes nothing more until a savepoint is undone that was open then.
 	failed      error
 	failedDepth int
-	depth       int // of savepoints
+
+	engine.Savepoints // of a write
 
 	met *trouble // of a write: what the call has met so far
 
@@ -33,9 +34,7 @@ type rx struct {
 // tx is a write transaction.
 type tx struct {
 	rx
-	number     int64 // of this process when the transaction began: its row is in the snapshot
-	afterwards []func()
-	undone     []func()
+	number int64 // of this process when the transaction began: its row is in the snapshot
 }
 
 var (
@@ -84,7 +83,7 @@ func (x *rx) after(err error) error {
 	case conn.IsClosed():
 		x.dead = err
 	case conn.TxStatus() != 'T' && x.failed == nil && !conn.IsBusy():
-		x.failed, x.failedDepth = err, x.depth
+		x.failed, x.failedDepth = err, x.Depth
 	}
 	return err
 }
@@ -206,10 +205,10 @@ func (t *tx) Exec(query string, args []any) (int64, error) {
 	return n, t.after(err)
 }
 
-// A savepoint is one of a transaction's, and what hooks there were when it was opened.
+// A savepoint is one of a transaction's.
 type savepoint struct {
-	tx                        *tx
-	depth, afterwards, undone int
+	tx *tx
+	engine.Mark
 }
 
 // Savepoint begins a part that can be undone alone.
@@ -217,11 +216,11 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	if err := t.usable(); err != nil {
 		return nil, err
 	}
-	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone)}
-	if err := t.control("SAVEPOINT " + s.name()); err != nil {
+	s := &savepoint{t, t.Mark()}
+	if err := t.control("SAVEPOINT " + s.Name()); err != nil {
 		return nil, err
 	}
-	t.depth++
+	t.Opened(s.Mark)
 	return s, nil
 }
 
@@ -230,14 +229,11 @@ func (t *tx) control(text string) error {
 	return t.after(err)
 }
 
-func (s *savepoint) name() string { return fmt.Sprintf("inner_%d", s.depth) }
-
 // end is called first by what ends it.
 func (s *savepoint) end() {
-	if s.tx.dead == nil && s.tx.depth != s.depth {
-		s.tx.dead = fmt.Errorf("%w: savepoints of several goroutines overlap", engine.ErrInvalid)
+	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
+		s.tx.dead = err
 	}
-	s.tx.depth--
 }
 
 // Release keeps what was done since. Where a statement failed whose error was passed over there is nothing to keep.
@@ -252,7 +248,7 @@ func (s *savepoint) Release() error {
 	if t.dead != nil {
 		return t.dead
 	}
-	return t.control("RELEASE " + s.name())
+	return t.control("RELEASE " + s.Name())
 }
 
 // RollBack undoes what was done since.
@@ -261,18 +257,14 @@ func (s *savepoint) RollBack() error {
 	if s.end(); t.dead != nil {
 		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
-	t.afterwards = t.afterwards[:s.afterwards]
-	for _, f := range t.undone[s.undone:] {
-		f()
-	}
-	t.undone = t.undone[:s.undone]
-	if t.failed != nil && t.failedDepth >= s.depth {
+	t.Undone(s.Mark)
+	if t.failed != nil && s.Holds(t.failedDepth) {
 		t.failed = nil
 	}
 	if t.failed != nil { // from before the savepoint: it was never made
 		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
-	if err := t.control("ROLLBACK TO " + s.name() + "; RELEASE " + s.name()); err != nil {
+	if err := t.control("ROLLBACK TO " + s.Name() + "; RELEASE " + s.Name()); err != nil {
 		if t.dead == nil {
 			t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
 		}
@@ -288,24 +280,10 @@ func (t *tx) finish() error {
 	switch {
 	case t.dead != nil || err != nil:
 		return err
-	case t.depth > 0:
-		return fmt.Errorf("%w: a savepoint was still open when the function returned", engine.ErrInvalid)
-	case t.failed != nil:
+	case t.Depth == 0 && t.failed != nil:
 		return t.afterFailed()
 	}
-	return nil
-}
-
-// OnCommit has fn run after the commit.
-func (t *tx) OnCommit(fn func()) { t.afterwards = append(t.afterwards, fn) }
-
-// OnRollback has fn run when the transaction is undone.
-func (t *tx) OnRollback(fn func()) { t.undone = append(t.undone, fn) }
-
-func (t *tx) rolledBack() {
-	for _, f := range t.undone {
-		f()
-	}
+	return t.StillOpen()
 }
 
 // Alone is false: others write meanwhile.

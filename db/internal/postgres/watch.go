@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -22,126 +21,61 @@ const (
 	sqlSnapshot = `SELECT pg_current_snapshot()::text`
 )
 
-// A watch is those who wait for changes of one handle.
+// A watch is those who wait for changes of one handle, and what tells other processes of its commits.
 type watch struct {
+	*engine.Watchers
 	engine *Engine
 
-	mu       sync.Mutex
-	closed   bool
-	channels map[chan struct{}]func() bool // each with what keeps it from following its context
-	listen   context.CancelFunc            // nil while nobody waits
-	running  sync.WaitGroup
-
-	dirty     chan struct{} // something was committed that others have not been told of
-	notifying atomic.Bool
+	dirty     chan struct{}   // something was committed that others have not been told of
 	ctx       context.Context // of the notifier
 	end       context.CancelFunc
+	notifying sync.Once
+	notifier  sync.WaitGroup
 }
 
 func newWatch(e *Engine) *watch {
-	w := &watch{engine: e, channels: map[chan struct{}]func() bool{}, dirty: make(chan struct{}, 1)}
+	w := &watch{engine: e, dirty: make(chan struct{}, 1)}
+	w.Watchers = engine.NewWatchers(w.elsewhere)
 	w.ctx, w.end = context.WithCancel(background)
 	return w
 }
 
 // Changes gives a channel that gets a value after every commit.
-func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) { return e.watch.join(ctx) }
-
-func (w *watch) join(ctx context.Context) (<-chan struct{}, error) {
-	if ctx.Err() != nil {
-		return nil, waitEnded(ctx, "the server")
+func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
+	changes, err := e.watch.Join(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = waitEnded(ctx, "the server")
 	}
-	// The snapshot from which on commits are seen is taken before the channel is handed out.
-	w.mu.Lock()
-	first := w.listen == nil && !w.closed
-	w.mu.Unlock()
-	var s *session
-	var seen string
-	if first {
-		var err error
-		if s, seen, err = w.connect(ctx); err != nil {
-			return nil, failure(err)
-		}
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		if s != nil {
-			_ = s.close()
-		}
-		return nil, engine.ErrClosed
-	}
-	switch {
-	case w.listen == nil && s != nil:
-		within, cancel := context.WithCancel(background)
-		w.listen = cancel
-		w.running.Go(func() { w.observe(within, s, seen) })
-	case s != nil: // another was faster
-		_ = s.close()
-	case w.listen == nil: // the last one left in between
-		within, cancel := context.WithCancel(background)
-		w.listen = cancel
-		w.running.Go(func() { w.observe(within, nil, "") })
-	}
-	changes := make(chan struct{}, 1)
-	w.channels[changes] = context.AfterFunc(ctx, func() { w.leave(changes) })
-	return changes, nil
+	return changes, failure(err)
 }
 
-func (w *watch) leave(changes chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, ok := w.channels[changes]; !ok {
-		return
+// elsewhere begins to tell of commits elsewhere, from a snapshot on that is taken before the first one waits.
+func (w *watch) elsewhere(ctx context.Context) (end func() error, err error) {
+	s, seen, err := w.connect(ctx)
+	if err != nil {
+		return nil, err
 	}
-	delete(w.channels, changes)
-	close(changes)
-	if len(w.channels) == 0 && w.listen != nil {
-		w.listen()
-		w.listen = nil
-	}
-}
-
-// tell wakes everybody of this handle.
-func (w *watch) tell() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for changes := range w.channels {
-		select {
-		case changes <- struct{}{}:
-		default: // one is waiting to be seen
-		}
-	}
+	within, cancel := context.WithCancel(background)
+	var running sync.WaitGroup
+	running.Go(func() { w.observe(within, s, seen) })
+	return func() error {
+		cancel()
+		running.Wait()
+		return nil
+	}, nil
 }
 
 // close closes every channel and ends both connections.
 func (w *watch) close() {
-	w.mu.Lock()
-	w.closed = true
-	for changes, stay := range w.channels {
-		stay()
-		close(changes)
-	}
-	w.channels = nil
-	if w.listen != nil {
-		w.listen()
-		w.listen = nil
-	}
-	w.mu.Unlock()
+	_ = w.Close() // observing never fails
 	w.end()
-	w.running.Wait()
+	w.notifier.Wait()
 }
 
 // committed wakes those of this process, and has the others told.
 func (w *watch) committed() {
-	w.tell()
-	if w.notifying.CompareAndSwap(false, true) {
-		w.mu.Lock()
-		if !w.closed {
-			w.running.Go(w.notify)
-		}
-		w.mu.Unlock()
-	}
+	w.Tell()
+	w.notifying.Do(func() { w.notifier.Go(w.notify) }) // no call is under way when close waits
 	select {
 	case w.dirty <- struct{}{}:
 	default:
@@ -227,11 +161,11 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			var err error
 			if s, seen, err = w.connect(ctx); err != nil {
 				s = nil
-				w.tell() // who reads then gets the error, or waits for a primary
+				w.Tell() // who reads then gets the error, or waits for a primary
 				engine.Pause(ctx, lookEvery)
 				continue
 			}
-			w.tell()
+			w.Tell()
 		}
 		heard := w.wait(ctx, s.wire.conn)
 		if s.wire.conn.IsClosed() || ctx.Err() != nil {
@@ -242,7 +176,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			continue
 		}
 		if heard || now != seen {
-			w.tell()
+			w.Tell()
 		}
 		seen = now
 	}

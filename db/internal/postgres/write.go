@@ -185,7 +185,7 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 		return nil
 	}
 	out.Group, out.Commit = 0, 0
-	t.rolledBack()
+	t.RolledBack()
 	wire := t.session.wire
 	if !wire.conn.IsClosed() && wire.conn.TxStatus() != 'I' {
 		_ = wire.undo() // a connection that can't is closed
@@ -198,7 +198,7 @@ func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.counted.callers.Add(1)
 	e.counted.commits.Add(1)
 	e.watch.committed()
-	e.runHooks(t.afterwards, out)
+	e.runHooks(t.Committed, out)
 }
 
 // runHooks runs all of them, also after one that takes the goroutine with it; out is told of the first that did not return.

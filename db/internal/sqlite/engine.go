@@ -58,7 +58,7 @@ type Engine struct {
 	beside  folder
 	token   uuid.UUID // of this process among the owners
 
-	watch  watch
+	watch  *engine.Watchers
 	reads  reads
 	space  *space // nil in memory and when read-only
 	visits visits
@@ -125,7 +125,7 @@ func (e *Engine) Close() error {
 		e.readers.refuseNew()
 	}
 	e.visits.close()
-	failed := e.watch.close()
+	failed := e.watch.Close()
 	if e.space != nil {
 		e.space.close()
 	}

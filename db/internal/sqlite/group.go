@@ -72,7 +72,7 @@ func (t *tx) queryOnly(ctx context.Context, why string, fn func(engine.Rx) error
 // endSavepoint ends a caller's savepoint.
 func (w *writer) endSavepoint(r *request) error {
 	if r.result.Failed() {
-		r.tx.rolledBack()
+		r.tx.RolledBack()
 		if _, err := w.session.exec(sqlRollbackTo); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (w *writer) breakUp(err error) {
 	w.abandon()
 	if len(group) == 1 {
 		r := group[0]
-		r.tx.rolledBack()
+		r.tx.RolledBack()
 		if !r.result.Failed() || r.tx.dead != nil {
 			r.result.Err = failure(err)
 		}
@@ -99,7 +99,7 @@ func (w *writer) breakUp(err error) {
 	for i, r := range group {
 		ran := i <= w.at && r.called
 		if ran && !r.result.Failed() {
-			r.tx.rolledBack()
+			r.tx.RolledBack()
 		}
 		if ran && r.result.Gone() {
 			r.answer()
@@ -119,7 +119,7 @@ func (w *writer) finish() {
 	}
 	if !worked {
 		if len(group) == 1 {
-			group[0].tx.rolledBack()
+			group[0].tx.RolledBack()
 		}
 		w.group = nil
 		w.abandon()
@@ -187,7 +187,7 @@ func (w *writer) uncommitted(commit error) {
 	}
 	for _, r := range group {
 		if !r.result.Failed() {
-			r.tx.rolledBack()
+			r.tx.RolledBack()
 			r.result.Err = err
 		}
 	}
@@ -198,9 +198,9 @@ func (w *writer) uncommitted(commit error) {
 // goroutine, so what is left to do stands in the writer.
 func (w *writer) answerNext() {
 	r := w.answers[0]
-	for w.committed && !r.result.Failed() && len(r.tx.afterwards) > 0 {
-		fn := r.tx.afterwards[0]
-		r.tx.afterwards = r.tx.afterwards[1:]
+	for w.committed && !r.result.Failed() && len(r.tx.Committed) > 0 {
+		fn := r.tx.Committed[0]
+		r.tx.Committed = r.tx.Committed[1:]
 		w.engine.config.Callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 			if out.Gone() && r.hook == nil {
 				out.Committed, out.Group, out.Commit = true, r.result.Group, r.result.Commit
@@ -218,7 +218,7 @@ func (w *writer) answerNext() {
 		if w.caring {
 			return
 		}
-		w.engine.watch.tell()
+		w.engine.watch.Tell()
 		if w.engine.space != nil {
 			w.engine.space.touched()
 		}

@@ -21,7 +21,7 @@ func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {
 	if path == memoryPath {
-		e := &Engine{path: path, memory: true, config: config}
+		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)} // nobody else can commit
 		return e, e.openMemory(ctx)
 	}
 	e, err := newEngine(path, config)
@@ -50,6 +50,7 @@ func newEngine(path string, config Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: %q names no file", engine.ErrInvalid, path)
 	}
 	e := &Engine{config: config}
+	e.watch = engine.NewWatchers(e.observe)
 	var err error
 	if e.path, err = resolve(path); err != nil {
 		return nil, err

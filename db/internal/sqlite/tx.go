@@ -33,9 +33,7 @@ type rx struct {
 // tx is a write transaction.
 type tx struct {
 	rx
-	depth      int
-	afterwards []func()
-	undone     []func()
+	engine.Savepoints
 }
 
 // admit gives a statement for a caller's text, if the transaction takes any more.
@@ -160,34 +158,31 @@ func (t *tx) control(query string) error {
 	return t.after(err)
 }
 
-// A savepoint is one of a transaction's, and what hooks there were when it was opened.
+// A savepoint is one of a transaction's.
 type savepoint struct {
-	tx                        *tx
-	depth, afterwards, undone int
+	tx *tx
+	engine.Mark
 }
 
 func (t *tx) Savepoint() (engine.Savepoint, error) {
-	s := &savepoint{t, t.depth + 1, len(t.afterwards), len(t.undone)}
-	if err := t.control("SAVEPOINT " + s.name()); err != nil {
+	s := &savepoint{t, t.Mark()}
+	if err := t.control("SAVEPOINT " + s.Name()); err != nil {
 		return nil, err
 	}
-	t.depth++
+	t.Opened(s.Mark)
 	return s, nil
 }
 
-func (s *savepoint) name() string { return fmt.Sprintf("inner_%d", s.depth) }
-
 // end is called first by what ends it.
 func (s *savepoint) end() {
-	if s.tx.dead == nil && s.tx.depth != s.depth {
-		s.tx.dead = fmt.Errorf("%w: savepoints of several goroutines overlap", engine.ErrInvalid)
+	if err := s.tx.Ended(s.Mark); s.tx.dead == nil {
+		s.tx.dead = err
 	}
-	s.tx.depth--
 }
 
 func (s *savepoint) Release() error {
 	s.end()
-	return s.tx.control("RELEASE " + s.name())
+	return s.tx.control("RELEASE " + s.Name())
 }
 
 func (s *savepoint) RollBack() error {
@@ -195,14 +190,10 @@ func (s *savepoint) RollBack() error {
 	if s.end(); t.dead != nil {
 		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
-	t.afterwards = t.afterwards[:s.afterwards]
-	for _, f := range t.undone[s.undone:] {
-		f()
-	}
-	t.undone = t.undone[:s.undone]
-	err := t.control("ROLLBACK TO " + s.name())
+	t.Undone(s.Mark)
+	err := t.control("ROLLBACK TO " + s.Name())
 	if err == nil {
-		err = t.control("RELEASE " + s.name())
+		err = t.control("RELEASE " + s.Name())
 	}
 	if err != nil && t.dead == nil {
 		t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
@@ -213,23 +204,13 @@ func (s *savepoint) RollBack() error {
 // end is rx.end for a write: a savepoint whose function still runs may be half done.
 func (t *tx) end() error {
 	err := t.rx.end()
-	if t.depth > 0 && t.dead == nil && err == nil {
-		err = fmt.Errorf("%w: a savepoint was still open when the function returned", engine.ErrInvalid)
+	if t.dead == nil && err == nil {
+		err = t.StillOpen()
 	}
 	return err
 }
 
 func (*tx) Alone() bool { return true }
-
-func (t *tx) OnCommit(fn func()) { t.afterwards = append(t.afterwards, fn) }
-
-func (t *tx) OnRollback(fn func()) { t.undone = append(t.undone, fn) }
-
-func (t *tx) rolledBack() {
-	for _, f := range t.undone {
-		f()
-	}
-}
 
 // checked gives the reading half, of a read in memory too.
 func (x *rx) checked() *rx { return x }

@@ -3,110 +3,18 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"selvedge/db/internal/engine"
 	"selvedge/db/internal/machine"
 )
 
 // Changes gives a channel that gets a value after every commit.
 func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
-	changes, err := e.watch.join(ctx, e)
+	changes, err := e.watch.Join(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = waitEnded(ctx, "the file")
+	}
 	return changes, failure(err)
-}
-
-// A watch is those who wait for changes of one handle, and the observer of other processes while there are any.
-type watch struct {
-	waiting atomic.Int32 // at 0 a commit costs nothing more
-
-	mu       sync.Mutex
-	closed   bool
-	channels map[chan struct{}]func() bool // each with what keeps it from following its context
-	observer *observer                     // nil in memory and while nobody waits
-	ending   sync.WaitGroup                // observers that the last who waited has left
-}
-
-func (w *watch) join(ctx context.Context, e *Engine) (<-chan struct{}, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, waitEnded(ctx, "the file")
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return nil, engine.ErrClosed
-	}
-	if w.observer == nil && !e.memory {
-		o, err := observe(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		w.observer = o
-	}
-	if w.channels == nil {
-		w.channels = map[chan struct{}]func() bool{}
-	}
-	changes := make(chan struct{}, 1)
-	w.channels[changes] = context.AfterFunc(ctx, func() { w.leave(changes) })
-	w.waiting.Add(1)
-	return changes, nil
-}
-
-func (w *watch) leave(changes chan struct{}) {
-	w.mu.Lock()
-	var ended *observer
-	if _, ok := w.channels[changes]; ok {
-		delete(w.channels, changes)
-		w.waiting.Add(-1)
-		close(changes)
-		if len(w.channels) == 0 {
-			ended, w.observer = w.observer, nil
-		}
-	}
-	if ended != nil {
-		w.ending.Add(1) // before close can come
-	}
-	w.mu.Unlock()
-	if ended != nil {
-		_ = ended.end() // only read
-		w.ending.Done()
-	}
-}
-
-// tell wakes everybody.
-func (w *watch) tell() {
-	if w.waiting.Load() == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for changes := range w.channels {
-		select {
-		case changes <- struct{}{}:
-		default: // one is waiting to be seen
-		}
-	}
-}
-
-// close closes every channel, ends the observer and refuses whoever comes later.
-func (w *watch) close() error {
-	w.mu.Lock()
-	w.closed = true
-	for changes, stay := range w.channels {
-		stay()
-		close(changes)
-	}
-	w.channels = nil
-	w.waiting.Store(0)
-	ended := w.observer
-	w.observer = nil
-	w.mu.Unlock()
-	w.ending.Wait() // a connection that outlived the handle would outlive its locks
-	if ended == nil {
-		return nil
-	}
-	return ended.end()
 }
 
 // The observer looks at PRAGMA data_version, which is another number after every commit of another connection, and costs
@@ -130,7 +38,8 @@ type observer struct {
 	stopped chan struct{}
 }
 
-func observe(ctx context.Context, e *Engine) (o *observer, err error) {
+// observe begins to tell of commits elsewhere.
+func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
 	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
 		return nil, err
@@ -139,14 +48,14 @@ func observe(ctx context.Context, e *Engine) (o *observer, err error) {
 	if err != nil {
 		return nil, closeAfter(pool, err)
 	}
-	o = &observer{tell: e.watch.tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
+	o := &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
 	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for by the next.
 	_, _ = o.look()
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone
 	}
 	go o.run()
-	return o, nil
+	return o.end, nil
 }
 
 func (o *observer) run() {

@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// Watchers are those who wait for changes of one handle, and what tells of commits elsewhere while there are any.
+type Watchers struct {
+	elsewhere Elsewhere
+	waiting   atomic.Int32  // at 0 a commit costs nothing more
+	turn      chan struct{} // to come: the first one starts what the others rely on
+
+	mu       sync.Mutex
+	closed   bool
+	channels map[chan struct{}]func() bool // each with what keeps it from following its context
+	end      func() error                  // ends what tells of commits elsewhere, or its start; nil where there is none
+	ending   sync.WaitGroup                // what starts, and what ends since the last one left
+}
+
+// Elsewhere begins to call Watchers.Tell after commits of others, and gives what ends that. It is called when the first one
+// comes, again when one comes after the last has left, and its context ends when nobody wants it any more.
+type Elsewhere func(ctx context.Context) (end func() error, err error)
+
+// NewWatchers makes those of a handle; elsewhere is nil where nobody else can commit.
+func NewWatchers(elsewhere Elsewhere) *Watchers {
+	return &Watchers{elsewhere: elsewhere, turn: make(chan struct{}, 1), channels: map[chan struct{}]func() bool{}}
+}
+
+// Join gives a channel that gets a value after every commit from now on, and is closed when ctx ends.
+func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	changes := make(chan struct{}, 1)
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return nil, ErrClosed
+	}
+	w.channels[changes] = context.AfterFunc(ctx, func() { _ = w.leave(changes) })
+	w.waiting.Add(1)
+	if w.end != nil || w.elsewhere == nil {
+		w.mu.Unlock()
+		return changes, nil
+	}
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.end = func() error { cancel(); return nil }
+	w.ending.Add(1)
+	w.mu.Unlock()
+	defer w.ending.Done()
+
+	end, err := w.elsewhere(starting)
+	w.mu.Lock()
+	wanted := w.end != nil
+	w.end = nil
+	if wanted && err == nil {
+		w.end = end
+	}
+	w.mu.Unlock()
+	switch {
+	case !wanted && err == nil:
+		err = errors.Join(w.gone(ctx), end())
+	case !wanted:
+		err = w.gone(ctx)
+	}
+	if err != nil {
+		_ = w.leave(changes)
+		return nil, err
+	}
+	return changes, nil
+}
+
+// gone is why nobody wants any more what was being started.
+func (w *Watchers) gone(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return ErrClosed
+}
+
+func (w *Watchers) leave(changes chan struct{}) error {
+	w.mu.Lock()
+	stay, ok := w.channels[changes]
+	if !ok {
+		w.mu.Unlock()
+		return nil
+	}
+	stay()
+	delete(w.channels, changes)
+	w.waiting.Add(-1)
+	close(changes)
+	var end func() error
+	if len(w.channels) == 0 {
+		end, w.end = w.end, nil
+	}
+	if end == nil {
+		w.mu.Unlock()
+		return nil
+	}
+	w.ending.Add(1) // before Close can wait
+	defer w.ending.Done()
+	w.mu.Unlock()
+	return end()
+}
+
+// Tell wakes everybody.
+func (w *Watchers) Tell() {
+	if w.waiting.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for changes := range w.channels {
+		select {
+		case changes <- struct{}{}:
+		default: // one is waiting to be seen
+		}
+	}
+}
+
+// Close closes every channel, ends what tells of commits elsewhere and refuses whoever comes later.
+func (w *Watchers) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	for changes, stay := range w.channels {
+		stay()
+		close(changes)
+	}
+	clear(w.channels)
+	w.waiting.Store(0)
+	end := w.end
+	w.end = nil
+	w.mu.Unlock()
+	var err error
+	if end != nil {
+		err = end()
+	}
+	w.ending.Wait() // a connection that outlived the handle would outlive its locks
+	return err
+}
