@@ -34,6 +34,7 @@ var programs = map[string]dbtest.Program{
 	"waiting":   waitingWriter,
 	"stepper":   stepper,
 	"reserver":  reserver,
+	"moving":    moving,
 }
 
 func TestMain(m *testing.M) { dbtest.Main(m, programs) }
@@ -162,6 +163,19 @@ func holder(args []string) error {
 		return err
 	}
 	return d.Close()
+}
+
+// moving has the lock of who moves the WAL into the file (sqlite.org/walformat.html, 2.3.2) until its input ends.
+func moving(args []string) error {
+	file, err := os.OpenFile(args[0]+"-shm", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: 121, Len: 1}); err != nil {
+		return err
+	}
+	fmt.Println("moving")
+	return errors.Join(eachLine(func(string) error { return nil }), file.Close())
 }
 
 // waitingWriter begins a transaction and stays in it until it gets a line.

@@ -96,7 +96,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 			level := map[string]string{"full": "2", "normal": "1"}[name]
 			for pragma, want := range map[string]string{
 				"journal_mode": "wal", "synchronous": level, "foreign_keys": "1",
-				"wal_autocheckpoint": "4000", "trusted_schema": "0", "cell_size_check": "1",
+				"trusted_schema": "0", "cell_size_check": "1",
 			} {
 				if got := d.WriterPragma(t, pragma); got != want {
 					t.Errorf("the writer's %s is %s, not %s", pragma, got, want)

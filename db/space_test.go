@@ -99,6 +99,31 @@ func TestALongReadIsNamedAndTheWALShrinksAfterIt(t *testing.T) {
 	}
 }
 
+func TestMovesOfTheWALAndTheirFailuresAreCounted(t *testing.T) {
+	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
+	body := strings.Repeat("x", 1<<20)
+	add := func(megabytes int) db.Work {
+		for range megabytes {
+			write(t, d, "INSERT OR REPLACE INTO numbers (id, name, n) VALUES (1, ?, 1)", body)
+		}
+		return d.Work()
+	}
+	before := add(1)
+	moved := add(20)
+	if before.Checkpoints != 0 || moved.Checkpoints == 0 || moved.CheckpointsFailed != 0 {
+		t.Errorf("after 1 MB %+v, after 20 more %+v", before, moved)
+	}
+	p := dbtest.Start(t, "moving", d.Path())
+	p.Expect("moving")
+	if kept := add(20); kept.CheckpointsFailed == 0 {
+		t.Errorf("while another program is at it: %+v", kept)
+	}
+	p.Kill()
+	if again := add(1); again.Checkpoints <= moved.Checkpoints {
+		t.Errorf("once it is gone: %+v", again)
+	}
+}
+
 func sizeOf(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -30,8 +30,12 @@ type Work struct {
 	Waited      time.Duration // in all, by the functions given to Write, until they began
 	LongestWait time.Duration
 
+	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far as reads let it, and
+	// CheckpointsFailed how often the disk, or another program at the same work, kept it from that. The commit is none the worse.
+	Checkpoints       int64
+	CheckpointsFailed int64
 	// WALRestarts counts how often the WAL was started again from its beginning on request of the writer, and WALRestartsFailed how
-	// often a read kept that from happening. What SQLite moves into the file by itself, in the commits, is not counted.
+	// often a read kept that from happening.
 	WALRestarts       int64
 	WALRestartsFailed int64
 
@@ -60,7 +64,8 @@ func (d *DB) Work() Work {
 	}
 	e := d.engine.Work()
 	w := Work{
-		Writes: e.Callers, Commits: e.Commits, WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
+		Writes: e.Callers, Commits: e.Commits, Checkpoints: e.Checkpoints, CheckpointsFailed: e.CheckpointsFailed,
+		WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
 		OldestRead: e.LongestRead, OldestReadFor: e.LongestReadFor,
 		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()), PrunedBytes: d.work.pruned.Load(),
 	}

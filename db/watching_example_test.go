@@ -60,10 +60,66 @@ func ExampleDB_Work() {
 	}
 	w := d.Work()
 	fmt.Println(w.Writes, "writes,", w.CallersPerCommit(), "a commit, the longest waited for less than a minute:", w.LongestWait < time.Minute)
-	fmt.Println(w.Followers, "followers")
+	fmt.Println(w.Followers, "followers,", w.Checkpoints, "checkpoints,", w.CheckpointsFailed, "failed")
 	// Output:
 	// 2 writes, 1 a commit, the longest waited for less than a minute: true
-	// 0 followers
+	// 0 followers, 0 checkpoints, 0 failed
+}
+
+// What the file holds and what room it takes, with the handle's work.
+func ExampleDB_Stats() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Write(ctx, "make a scope", func(tx *db.Tx) error {
+		_, err := tx.Scope("work")
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := d.Stats(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, t := range s.Tables {
+		if t.Name == "scopes" {
+			fmt.Println(t.Name, t.Rows)
+		}
+	}
+	fmt.Println(s.Work.Writes, "write, pages of", s.PageSize, "bytes")
+	// Output:
+	// scopes 2
+	// 1 write, pages of 4096 bytes
+}
+
+// How the file is doing at the moment: what a monitor asks now and then.
+func ExampleDB_Health() {
+	ctx := context.Background()
+	d, err := db.Open(ctx, ":memory:", db.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Read(ctx, "count slowly", func(*db.Rx) error {
+		w := d.Work() // touches no file, so that it may be asked inside too
+		fmt.Printf("reading: %q\n", w.OldestRead)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := d.Health(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("writing: %q, waiting: %d, full: %v\n", h.Writing, h.Waiting, h.Full)
+	// Output:
+	// reading: "count slowly"
+	// writing: "", waiting: 0, full: false
 }
 
 // In a log an error is its parts, and what to do about it.

@@ -195,6 +195,7 @@ type Stats struct {
 // Work is what a handle has done since it was opened.
 type Work struct {
 	Callers, Commits               int64 // whose writes were committed, and in how many commits
+	Checkpoints, CheckpointsFailed int64
 	WALRestarts, WALRestartsFailed int64
 	LongestRead                    string
 	LongestReadFor                 time.Duration

@@ -30,7 +30,7 @@ import (
 // statement, and ending it in the middle would roll the transaction back under the caller.
 var background = context.Background()
 
-// walCheckpointPages is the size, in pages, at which SQLite moves the WAL into the file: 16 MB at 4096-byte pages.
+// walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at 4096-byte pages.
 const walCheckpointPages = 4000
 
 // A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.

@@ -81,6 +81,7 @@ func (e *Engine) Work() engine.Work {
 	if e.writer != nil {
 		c := &e.writer.counted
 		w.Callers, w.Commits = c.callers.Load(), c.commits.Load()
+		w.Checkpoints, w.CheckpointsFailed = c.checkpoints.Load(), c.checkpointsFailed.Load()
 		w.WALRestarts, w.WALRestartsFailed = c.restarts.Load(), c.failed.Load()
 	}
 	return w

@@ -3,9 +3,13 @@ package sqlite
 import (
 	"fmt"
 	"time"
+	"unsafe"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// The WAL has a working size, at which SQLite moves it into the file (walCheckpointPages). It starts again from its
+// The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It starts again from its
 // beginning when no reader uses it, and readers that overlap need never leave such a gap: 192 MB for a file of 4 MB were
 // seen. So from WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on, which is 56 MB,
 // it waits for the gap itself. Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health
@@ -34,6 +38,30 @@ type walCare struct {
 	asked    time.Time // for the gap; zero: nobody asks
 	cut      bool      // the gap that is asked for is for a cut
 	notUntil time.Time
+}
+
+// A walHook is what SQLite calls behind each commit, with the pages of the WAL (sqlite.org/c3ref/wal_hook.html).
+type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
+
+// countCheckpoints has the writer do what SQLite does by itself where wal_autocheckpoint is set, which tells nobody how it
+// ended: from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
+func (w *writer) countCheckpoints() {
+	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
+		if pages >= walCheckpointPages {
+			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0, 0) == sqlite3.SQLITE_OK {
+				w.counted.checkpoints.Add(1)
+			} else {
+				w.counted.checkpointsFailed.Add(1)
+			}
+		}
+		return sqlite3.SQLITE_OK // anything else would be the commit's error
+	}
+	_ = w.session.conn.Raw(func(any) error {
+		tls := libc.NewTLS()
+		defer tls.Close()
+		sqlite3.Xsqlite3_wal_hook(tls, w.session.db, *(*uintptr)(unsafe.Pointer(&w.onWAL)), 0)
+		return nil
+	})
 }
 
 // boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is nothing to report: the

@@ -66,6 +66,7 @@ type writer struct {
 	caring    bool       // nothing was written but by the care of the file
 
 	wal     walCare
+	onWAL   walHook // SQLite has only a number that leads to it
 	lookout lookout
 	named   bool // the disk has the WAL's name
 
@@ -77,10 +78,13 @@ type writer struct {
 type counted struct {
 	callers, commits atomic.Int64 // whose work was committed, and the commits
 	restarts, failed atomic.Int64 // of the WAL, and those that a read kept from happening
+	// Moves of the WAL into the file that commits found due, and those that failed.
+	checkpoints, checkpointsFailed atomic.Int64
 }
 
 func startWriter(e *Engine, pool *sqlx.DB, s *session, turns *lock.Turns) *writer {
 	w := &writer{engine: e, pool: pool, session: s, turns: turns, stopped: make(chan struct{})}
+	w.countCheckpoints()
 	w.arrived.L = &w.mu
 	go w.run()
 	return w
