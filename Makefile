@@ -110,11 +110,11 @@ generate: ## make the script of a new file, docs/SCHEMA.md and docs/CLI.md anew
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update
 
 .PHONY: bench
-bench: ## measure against the original stores and C SQLite, and print a table of ratios (BENCHFLAGS=-quick for a short look)
+bench: ## measure against the original stores, C SQLite and work by hand on PostgreSQL, and print a table of ratios (BENCHFLAGS=-quick for a short look)
 	@tools/need gcc
 	cd bench/csqlite && CGO_ENABLED=1 go build $(BUILD) -o ../../bin/bench-csqlite .
 	cd bench && go build $(BUILD) -o ../bin/bench .
-	bin/bench -csqlite bin/bench-csqlite $(BENCHFLAGS)
+	SELVEDGE_POSTGRES_FSYNC=on tools/postgres run bin/bench -csqlite bin/bench-csqlite $(BENCHFLAGS)
 
 .PHONY: clean
 clean: ## remove what the targets above made

@@ -29,6 +29,8 @@ func child(ctx context.Context, args []string) error {
 	switch part {
 	case "append":
 		return childAppend(ctx, path)
+	case "crew":
+		return childCrew(ctx, path)
 	case "memory":
 		return childMemory(ctx, path)
 	case "follow", "poll":

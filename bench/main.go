@@ -21,6 +21,8 @@ type bench struct {
 	rounds  int
 	quick   bool
 	huge    bool
+	server  string // the address of a PostgreSQL server; its lines are left out without it
+	work    string // of the crews on a server; "" is all
 }
 
 // millions are the sizes, in millions of turns, at which appends are measured.
@@ -72,6 +74,7 @@ var groups = []group{
 	{"import", imports},
 	{"open", opening},
 	{"memory", memory},
+	{"server", servers},
 }
 
 func main() {
@@ -98,6 +101,8 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	flags.BoolVar(&b.huge, "huge", false, "also append into a file of 5 million turns")
 	flags.IntVar(&b.rounds, "rounds", 5, "rounds whose median is shown; an odd number")
 	flags.StringVar(&b.csqlite, "csqlite", "", "the program of bench/csqlite; its line is left out without it")
+	flags.StringVar(&b.server, "server", os.Getenv("SELVEDGE_POSTGRES"), "the address of a PostgreSQL server for the group server, as tools/postgres prints it")
+	flags.StringVar(&b.work, "work", "", "of the group server measure this work alone")
 	parent := flags.String("dir", filepath.Join("bin", "bench-data"), "where files are made, on a real disk")
 	only := flags.String("only", "", "measure these groups, with commas between: "+strings.Join(groupNames(), ", "))
 	if err := flags.Parse(args); err != nil {
