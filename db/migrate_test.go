@@ -238,7 +238,7 @@ func TestSchemaVersionStopsAMigration(t *testing.T) {
 }
 
 func TestEveryStepHasItsMigration(t *testing.T) {
-	list, err := db.Migrations(0)
+	list, err := db.Migrations("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/sqlite"
+	"selvedge/migrations"
 )
 
 // SchemaVersion is the schema version of this program.
@@ -25,10 +26,14 @@ type Migration struct {
 	DownSQL string // the statements that take it away
 }
 
-// Migrations lists the program's schema versions and which of them a file with this schema has.
-func Migrations(schema int64) ([]Migration, error) {
-	l := sqlite.ProgramLadder()
-	files, err := fs.Glob(l.Files, "*.sql")
+// Migrations lists the program's schema versions and which of them a file with this schema has, or a database of a server where path
+// is the address of one: its first version has all that came before it.
+func Migrations(path string, schema int64) ([]Migration, error) {
+	steps := sqlite.ProgramLadder().Files
+	if IsAddress(path) {
+		steps = migrations.Postgres()
+	}
+	files, err := fs.Glob(steps, "*.sql")
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +44,7 @@ func Migrations(schema int64) ([]Migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, err := fs.ReadFile(l.Files, name)
+		text, err := fs.ReadFile(steps, name)
 		if err != nil {
 			return nil, err
 		}
@@ -79,7 +84,7 @@ func migrated(m engine.Move) Migrated {
 //
 // Going down needs the file alone, always makes a backup, and loses what the versions in between have brought.
 func Migrate(ctx context.Context, path string, o Options) (Migrated, error) {
-	if isServer(path) {
+	if IsAddress(path) {
 		return migrateServer(ctx, path, o)
 	}
 	return inFile(path, o, "this", "", func(c sqlite.Config) (Migrated, error) {

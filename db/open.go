@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -50,20 +48,15 @@ func (d *DB) open(ctx context.Context, path string) (interface {
 	Path() string
 }, error,
 ) {
-	if isServer(path) {
+	if IsAddress(path) {
 		return openServer(ctx, path, d.options, &d.callbacks)
 	}
 	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
 }
 
-// isServer reports whether a path is the address of a server, and no file's.
-func isServer(path string) bool {
-	return strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://")
-}
-
 // onlyFile refuses the address of a server where only a file will do; hint names what does it there.
 func onlyFile(path, what, hint string) error {
-	if !isServer(path) {
+	if !IsAddress(path) {
 		return nil
 	}
 	return openError(path, &engine.Failure{
@@ -74,8 +67,9 @@ func onlyFile(path, what, hint string) error {
 // openError adds what a person can do.
 func openError(path string, err error) error {
 	entity := "file"
-	if isServer(path) {
-		entity, path = "database", withoutSecrets(path)
+	if IsAddress(path) {
+		entity = "database"
+		path, _ = WithoutSecrets(path)
 	}
 	e := &Error{Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 	switch {
@@ -96,24 +90,10 @@ func openError(path string, err error) error {
 	return e
 }
 
-// withoutSecrets is an address for people: without its password and settings.
-func withoutSecrets(address string) string {
-	u, err := url.Parse(address)
-	if err != nil { // a password may be what makes it unreadable
-		scheme, _, _ := strings.Cut(address, "://")
-		return scheme + "://…"
-	}
-	u.RawQuery = ""
-	if u.User != nil {
-		u.User = url.User(u.User.Username())
-	}
-	return u.String()
-}
-
 // Exists reports whether something lies at path. Of the address of a server it says that there is something: only opening
 // it tells.
 func Exists(path string) (bool, error) {
-	if isServer(path) {
+	if IsAddress(path) {
 		return true, nil
 	}
 	_, err := os.Stat(path)

@@ -371,7 +371,7 @@ var triggers = regexp.MustCompile(`(?s)CREATE TRIGGER.*?\nEND;`)
 
 // What a migration does to tables that were there before it must stand in its step: a copy is made, and rows are missed, by it.
 func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
-	list, err := db.Migrations(0)
+	list, err := db.Migrations("", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

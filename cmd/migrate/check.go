@@ -48,7 +48,7 @@ the same UPDATE; the next call that writes the row gives it one again. docs/dama
 }
 
 func (a *app) check(ctx context.Context, deep bool) error {
-	path, err := absolute(a.path)
+	path, err := a.place()
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ removes nothing of yours.`,
 }
 
 func (a *app) doctor(ctx context.Context, fix bool) error {
-	path, err := absolute(a.path)
+	path, err := a.place()
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 	if err != nil {
 		return err
 	}
-	known, err := db.Migrations(answer.From)
+	known, err := db.Migrations(a.path, answer.From)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (a *app) report(err error) int {
 		return 0
 	}
 	k := classify(err)
-	message, hint := strings.TrimSpace(err.Error()), a.pasteable(hintOf(err))
+	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
 		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}}); err == nil {
 			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
@@ -146,8 +146,8 @@ func (a *app) pasteable(hint string) string {
 	}
 	parts := strings.Split(hint, program)
 	for i := 1; i < len(parts); i++ {
-		word, _, _ := strings.Cut(strings.TrimRight(parts[i], ".,;)"), " ")
-		if slices.Contains(commands, word) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
+		word, _, _ := strings.Cut(parts[i], " ")
+		if slices.Contains(commands, strings.TrimRight(word, ".,;)")) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
 			if strings.Contains(parts[i], " --db") { // it is what was typed
 				continue
 			}

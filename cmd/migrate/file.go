@@ -37,8 +37,10 @@ func (a *app) with(ctx context.Context, how opening, fn func(*db.DB) error) erro
 
 func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) error) (err error) {
 	var d *db.DB
+	opening, opened := a.opening(ctx)
+	defer opened()
 	err = a.patiently(ctx, o, func(o db.Options) (err error) {
-		d, err = db.Open(ctx, a.path, o)
+		d, err = db.Open(opening, a.address(), o)
 		return err
 	})
 	if err != nil {
@@ -47,7 +49,9 @@ func (a *app) withOptions(ctx context.Context, o db.Options, fn func(*db.DB) err
 	defer func() { err = errors.Join(err, d.Close()) }()
 	if !o.ReadOnly {
 		defer func() { err = a.fullDisk(err) }()
-		defer a.watchWaits(ctx, d)()
+		if !a.onServer() { // which ends a wait that is too long itself
+			defer a.watchWaits(ctx, d)()
+		}
 	}
 	a.file = d
 	defer func() { a.file = nil }()
@@ -64,6 +68,9 @@ func (a *app) fullDisk(err error) error {
 
 // openFault says what can be done about a file that can't be opened, in the words of the command line.
 func (a *app) openFault(err error) error {
+	if a.onServer() {
+		return a.serverFault(err)
+	}
 	info, stat := os.Stat(a.path)
 	switch {
 	case errors.Is(err, db.ErrNotFound):

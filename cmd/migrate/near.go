@@ -75,7 +75,7 @@ func (a *app) retyped(word, other string) string {
 				arg += "=" + value
 			}
 		}
-		line = append(line, shellWord(arg))
+		line = append(line, shellWord(a.withoutSecrets(arg)))
 	}
 	if !found {
 		return ""

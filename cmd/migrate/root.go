@@ -56,7 +56,8 @@ func newRootCommand(a *app) *cobra.Command {
 		Long: `migrate brings the trees that the five old stores left behind into one SQLite file and out again, migrates
 the file's schema, looks after it, and lets people look.
 
-The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up, import and restore create it.`,
+The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. Only up, import and restore create it. In place of a
+file --db may be the address of a PostgreSQL server; docs/postgres.md says what is otherwise there.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
@@ -68,7 +69,7 @@ The file is --db, else SELVEDGE_DB, else selvedge.db in the working directory. O
 	}
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`; SELVEDGE_DB names another default")
+	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`, or a server as postgres://user@host:port/database; SELVEDGE_DB names another default")
 	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
 	flags.DurationVar(&a.wait, "wait", 0, "wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
 	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
@@ -164,11 +165,15 @@ func (a *app) settle(c *cobra.Command) error {
 	if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
 		a.path = env
 	}
+	if err := checkPlace("--db", a.path, c.Flags().Changed("db")); err != nil {
+		return err
+	}
+	if a.onServer() {
+		if err := a.checkServer(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case a.path == "":
-		return usage("--db is empty")
-	case a.path == ":memory:":
-		return &fault{kind: kindUsage, hint: "name a file", err: errors.New("--db :memory: holds nothing once the command has ended")}
 	case c.Flags().Changed("wait") && a.wait <= 0:
 		return usage("--wait %v: it is more than 0", a.wait)
 	}

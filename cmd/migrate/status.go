@@ -53,7 +53,7 @@ func (a *app) status(ctx context.Context) error {
 	case answer.Schema > answer.ProgramSchema:
 		answer.State = "newer"
 	}
-	migrations, err := db.Migrations(answer.Schema)
+	migrations, err := db.Migrations(a.path, answer.Schema)
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,8 @@ func (t *tailing[T]) ended(ctx context.Context, a *app, last *T, err error) erro
 // commandLine is the line for a shell that calls this program with these words, on the same file and scope.
 func (a *app) commandLine(words ...string) string {
 	line := []string{"migrate"}
-	if a.path != defaultPath || os.Getenv("SELVEDGE_DB") != "" {
+	_, secret := db.WithoutSecrets(a.path) // which SELVEDGE_DB holds, also for the shell that the line is for
+	if !secret && (a.path != defaultPath || os.Getenv("SELVEDGE_DB") != "") {
 		line = append(line, "--db", shellWord(a.path))
 	}
 	if a.scope != "" {
@@ -228,6 +229,9 @@ const fileLook = time.Second
 // whileTheFileStays gives a context that ends when another file, or none, is where the open one was.
 func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
 	ctx, end := context.WithCancelCause(ctx)
+	if a.onServer() {
+		return ctx, func() { end(nil) }
+	}
 	opened, err := os.Stat(a.path)
 	if err != nil {
 		opened = nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -83,7 +82,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 		Path: path, From: have, To: max(have, f.to), Created: have == 0, DryRun: f.dryRun, Rehearsed: f.rehearse,
 		Applied: []migrationItem{}, Tables: []tableItem{},
 	}
-	migrations, err := db.Migrations(have)
+	migrations, err := db.Migrations(a.path, have)
 	if err != nil {
 		return err
 	}
@@ -111,8 +110,10 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 // move does what the flags leave to do. A file that is not there has nothing to rehearse on.
 func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated, err error) {
 	o := db.Options{SchemaVersion: f.to}
+	ctx, opened := a.opening(ctx)
+	defer opened()
 	switch {
-	case f.dryRun, f.rehearse && have == 0:
+	case f.dryRun, f.rehearse && have == 0 && !a.onServer():
 		return done, nil
 	case f.rehearse:
 		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Rehearse(ctx, a.path, o); return err })
@@ -135,19 +136,21 @@ func tableItems(tables []db.TableMigrated) []tableItem {
 
 // schemaOf looks at the file without changing it. A file that is missing, or empty, has schema 0.
 func (a *app) schemaOf(ctx context.Context) (path string, schema int64, err error) {
-	path, err = absolute(a.path)
+	path, err = a.place()
 	if err != nil {
 		return "", 0, err
 	}
-	if blank, err := missingOrEmpty(path); blank || err != nil {
-		return path, 0, err
+	if !a.onServer() {
+		if blank, err := missingOrEmpty(path); blank || err != nil {
+			return path, 0, err
+		}
 	}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
 		s, err := d.Schema(ctx)
 		path, schema = d.Path(), s.Version
 		return err
 	})
-	if errors.Is(err, db.ErrNotFound) { // removed meanwhile
+	if a.nothingThere(err) { // or a file was removed meanwhile
 		return path, 0, nil
 	}
 	return path, schema, err

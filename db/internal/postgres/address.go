@@ -45,14 +45,12 @@ type host struct {
 	ways []pgconn.FallbackConfig
 }
 
-// IsAddress reports whether a path is the address of a server.
-func IsAddress(path string) bool {
-	return strings.HasPrefix(path, "postgres://") || strings.HasPrefix(path, "postgresql://")
-}
-
 // ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's other settings and
 // environment variables.
 func ParseAddress(text string) (*Address, error) {
+	if scheme, rest, found := strings.Cut(text, "://"); found {
+		text = strings.ToLower(scheme) + "://" + rest // elsewhere a scheme is of any case, and a name of a file for pgconn
+	}
 	config, err := pgconn.ParseConfig(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the address of the server: %s", engine.ErrInvalid, withoutAddress(err))
@@ -145,7 +143,7 @@ func (a *Address) connect(ctx context.Context) (*wire, error) {
 		w, _, err := a.hosts[0].connect(ctx, a.config)
 		return w, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	ctx, cancel := patient(ctx, connectPatience)
 	defer cancel()
 	type answer struct {
 		wire     *wire
@@ -160,14 +158,14 @@ func (a *Address) connect(ctx context.Context) (*wire, error) {
 		}()
 	}
 	var best answer
-	var failed error
+	var failed unreachedAll
 	var enough <-chan time.Time
 	left := len(a.hosts)
 	for ; left > 0; left-- {
 		select {
 		case got := <-answers:
 			if got.err != nil {
-				failed = errors.Join(failed, got.err)
+				failed = append(failed, got.err)
 				continue
 			}
 			if best.wire == nil || got.timeline > best.timeline {
@@ -230,10 +228,7 @@ func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, string
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		if ctx.Err() != nil {
-			err = waitEnded(ctx, "the server "+h.name)
-		}
-		return nil, "", err
+		return nil, "", notReached(ctx, h.name, err)
 	}
 	w.conn = conn
 	w.mayDial(false)

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selvedge/db"
+)
+
+// onServer reports whether --db is the address of a PostgreSQL server.
+func (a *app) onServer() bool { return db.IsAddress(a.path) }
+
+// checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command line, where a password is
+// everybody's to read.
+func checkPlace(flag, place string, typed bool) error {
+	scheme, _, found := strings.Cut(place, "://")
+	_, secret := db.WithoutSecrets(place)
+	switch {
+	case place == "":
+		return usage("%s is empty", flag)
+	case place == ":memory:":
+		return &fault{kind: kindUsage, hint: "name a file", err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag)}
+	case secret && typed:
+		return &fault{
+			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
+			err: fmt.Errorf("%s holds a password, which the machine's list of processes shows to everybody", flag),
+		}
+	case found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/."):
+		return &fault{
+			kind: kindUsage, hint: "name a file, or a server as in postgres://user@host:5432/database",
+			err: fmt.Errorf("%s is the address of nothing that this program knows: %s://", flag, scheme),
+		}
+	case !db.IsAddress(place) && connectionString(place):
+		return &fault{
+			kind: kindUsage, hint: "write it as an address: postgres://user@host:5432/database, with other settings behind a ?",
+			err: fmt.Errorf("%s names neither a file nor a server", flag),
+		}
+	}
+	return nil
+}
+
+// connectionString reports whether a text is settings in libpq's other spelling, host=… dbname=….
+func connectionString(text string) bool {
+	return slices.ContainsFunc(strings.Fields(text), func(word string) bool {
+		key, _, found := strings.Cut(word, "=")
+		return found && slices.Contains([]string{"host", "hostaddr", "port", "dbname", "user", "password", "service"}, key)
+	})
+}
+
+// withoutSecrets is a text for people without the passwords that the command line and the environment hold.
+func (a *app) withoutSecrets(text string) string {
+	text = strings.ReplaceAll(text, a.address(), a.path)
+	for _, word := range append([]string{os.Getenv("SELVEDGE_DB")}, a.args...) {
+		if strings.HasPrefix(word, "-") {
+			_, word, _ = strings.Cut(word, "=")
+		}
+		if safe, secret := db.WithoutSecrets(word); secret {
+			quoted := strconv.Quote(word)
+			text = strings.ReplaceAll(strings.ReplaceAll(text, word, safe), quoted[1:len(quoted)-1], safe)
+		}
+		if connectionString(word) && strings.Contains(word, "password=") {
+			text = strings.ReplaceAll(text, word, "…")
+		}
+	}
+	return text
+}
+
+// place is --db for people, absolute where it is a file.
+func (a *app) place() (string, error) {
+	if a.onServer() {
+		safe, _ := db.WithoutSecrets(a.path)
+		return safe, nil
+	}
+	return absolute(a.path)
+}
+
+// nothingThere reports whether err says that the place of --db has nothing of ours yet. A database that is missing on the server is
+// not ours to make, and its error has a hint.
+func (a *app) nothingThere(err error) bool {
+	return errors.Is(err, db.ErrNotFound) && (!a.onServer() || db.Hint(err) == "")
+}
+
+// serverFault says what can be done about a server that can't be used, in the words of the command line.
+func (a *app) serverFault(err error) error {
+	hint := db.Hint(err)
+	switch {
+	case a.nothingThere(err):
+		return withHint(err, "make it with: migrate up, or from an old tree with: migrate import auto DIR")
+	case errors.Is(err, db.ErrNotFound):
+		if make := a.createdb(); make != "" {
+			return withHint(err, "make the database with: %s", make)
+		}
+	case errors.Is(err, db.ErrInvalid) && hint != "": // an older schema; an address that can't be read has no hint
+		hint = "bring it to this program's schema with: migrate up"
+		if a.op() == "import" {
+			hint += ", or add --up"
+		}
+		return &fault{kind: kindFailed, hint: hint, err: err}
+	}
+	return err
+}
+
+// otherTools are the commands that a server has tools of its own for, and how to call these.
+func (a *app) otherTools() map[string]string {
+	schema, address := "selvedge", libpqAddress(a.path)
+	if u, err := url.Parse(a.path); err == nil {
+		name, _, _ := strings.Cut(u.Query().Get("search_path"), ",")
+		schema = cmp.Or(strings.Trim(strings.TrimSpace(name), `"`), schema)
+	}
+	dump := fmt.Sprintf("pg_dump --format=custom --schema=%s --file=FILE %s", shellWord(schema), address)
+	restore := fmt.Sprintf("pg_restore --dbname=%s FILE", address)
+	return map[string]string{
+		"backup":    "copy it with: " + dump + "; pg_basebackup and an archive of the WAL go back to every moment",
+		"restore":   "into a database without the schema " + schema + ", with: " + restore,
+		"compact":   fmt.Sprintf("what deletions freed is used again; while nobody uses it, give it to the disk with: psql %s --command='VACUUM (FULL, ANALYZE)'", address),
+		"salvage":   "go back to a backup with: " + restore + "; pg_amcheck says what is damaged",
+		"down":      "go back to a backup from before with: " + restore,
+		"datasette": "Datasette shows SQLite files: bring a copy of everything into one, and give it that",
+	}
+}
+
+// libpqSettings are those that PostgreSQL's own programs take in an address. Ours takes the server's settings there, too.
+var libpqSettings = []string{
+	"host", "hostaddr", "port", "user", "dbname", "service", "passfile", "application_name", "connect_timeout", "target_session_attrs", "options",
+	"channel_binding", "gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslsni", "ssl_min_protocol_version", "ssl_max_protocol_version",
+}
+
+// libpqAddress is an address as a word of a shell for PostgreSQL's own programs, without its passwords.
+func libpqAddress(address string) string {
+	safe, _ := db.WithoutSecrets(address)
+	address, settings, _ := strings.Cut(safe, "?")
+	var kept []string
+	for setting := range strings.SplitSeq(settings, "&") {
+		if key, _, _ := strings.Cut(setting, "="); slices.Contains(libpqSettings, key) {
+			kept = append(kept, setting)
+		}
+	}
+	if len(kept) > 0 {
+		address += "?" + strings.Join(kept, "&")
+	}
+	return shellWord(address)
+}
+
+// createdb is the line that makes the database of --db; "" where the address does not name it.
+func (a *app) createdb() string {
+	safe, _ := db.WithoutSecrets(a.path)
+	u, err := url.Parse(safe)
+	if err != nil || len(u.Path) < 2 {
+		return ""
+	}
+	name := u.Path[1:]
+	u.Path = "/postgres"
+	return "createdb --maintenance-db=" + libpqAddress(u.String()) + " " + shellWord(name)
+}
+
+// opening bounds the wait for a server by --wait. A file has its own bound.
+func (a *app) opening(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.wait == 0 || !a.onServer() {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, a.wait, fmt.Errorf("--wait %v passed", a.wait))
+}
+
+// address is --db for opening it. On a server --wait also bounds the wait for each lock.
+func (a *app) address() string {
+	if a.wait == 0 || !a.onServer() {
+		return a.path
+	}
+	join := "?"
+	if strings.Contains(a.path, "?") {
+		join = "&"
+	}
+	return a.path + join + "lock_timeout=" + strconv.FormatInt(max(1, a.wait.Milliseconds()), 10)
+}
+
+// checkServer refuses on a server what only a file has.
+func (a *app) checkServer() error {
+	if tool := a.otherTools()[a.op()]; tool != "" {
+		return &fault{kind: kindUnsupported, hint: tool, err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op())}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package db
+
+import (
+	"net/url"
+	"strings"
+)
+
+// IsAddress reports whether a path is the address of a PostgreSQL server, postgres://… or postgresql://… in letters of any case.
+// Such a path is never taken for a file's name.
+func IsAddress(path string) bool {
+	scheme, _, found := strings.Cut(path, "://")
+	return found && (strings.EqualFold(scheme, "postgres") || strings.EqualFold(scheme, "postgresql"))
+}
+
+// WithoutSecrets gives the address of a server without the passwords in it, and reports whether it has any: before the @, or as
+// the settings password and sslpassword. Where an address can't be read a password may be what makes it so: then it has one, and
+// nothing is left of it but its scheme. A path that is no address is given back.
+func WithoutSecrets(address string) (safe string, secret bool) {
+	if !IsAddress(address) {
+		return address, false
+	}
+	scheme, _, _ := strings.Cut(address, "://")
+	unreadable := scheme + "://…"
+	u, err := url.Parse(address)
+	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath(), "@") { // of a password with a #, a / or a ? in it
+		return unreadable, true
+	}
+	if _, secret = u.User.Password(); secret {
+		u.User = url.User(u.User.Username())
+	}
+	var kept []string
+	for setting := range strings.SplitSeq(u.RawQuery, "&") {
+		key, _, _ := strings.Cut(setting, "=")
+		name, err := url.QueryUnescape(key)
+		switch {
+		case err != nil || strings.Contains(key, "@"):
+			return unreadable, true
+		case strings.EqualFold(name, "password"), strings.EqualFold(name, "sslpassword"):
+			secret = true
+		default:
+			kept = append(kept, setting)
+		}
+	}
+	if !secret {
+		return address, false
+	}
+	u.RawQuery = strings.Join(kept, "&")
+	return u.String(), true
+}
