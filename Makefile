@@ -44,6 +44,18 @@ test: ## run all tests
 test-postgres: ## run the tests that need a PostgreSQL server, on one that is started for them
 	tools/postgres run go test -tags postgres -run Postgres -timeout 20m $(TESTFLAGS) ./...
 
+# Where `make cluster` has its servers, and what it does with them: start, status or stop.
+CLUSTER_DIR ?= /tmp/selvedge-cluster
+CLUSTER     ?= start
+
+.PHONY: cluster
+cluster: ## start three PostgreSQL servers under Patroni (CLUSTER=status says how they are, CLUSTER=stop ends them)
+	@tools/cluster $(CLUSTER) '$(CLUSTER_DIR)'
+
+.PHONY: failover
+failover: ## kill, stop and cut off the primary of such clusters under load, and judge what is left (15 minutes)
+	go test -tags postgres -run TestFailover -count=1 -timeout 60m -v $(TESTFLAGS) ./internal/failover
+
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOfReservations' $(TESTFLAGS) ./checkpoints ./db

@@ -166,3 +166,10 @@ func WithoutLooksAtAll(t testing.TB) {
 	allRest = 1 << 25
 	t.Cleanup(func() { allRest = before })
 }
+
+// WorkOfALook is how long a look at the streams counts that does fn.
+func WorkOfALook(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration, error) {
+	var l lookout
+	err := l.read(ctx, d, fn)
+	return l.worked, err
+}

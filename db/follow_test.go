@@ -554,3 +554,28 @@ func TestWhoStopsFollowingLeavesNothingWithItsContext(t *testing.T) {
 		t.Errorf("%d calls wait for the end of the context", n)
 	}
 }
+
+// A look rests several times as long as it worked: one that waited for a server would have its followers wait for minutes.
+func TestALookDoesNotRestFromWaiting(t *testing.T) {
+	d := dbtest.Open(t, db.Options{Readers: 1})
+	held, release := make(chan struct{}), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if err := d.Read(t.Context(), "test", func(*db.Rx) error { close(held); <-release; return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	<-held
+	began, free := time.Now(), time.Time{}
+	reading.Go(func() {
+		<-time.After(20 * time.Millisecond)
+		free = time.Now()
+		close(release)
+	})
+	worked, err := db.WorkOfALook(t.Context(), d, func(*db.Rx) error { return nil })
+	whole := time.Since(began)
+	reading.Wait()
+	if most := whole - free.Sub(began); err != nil || worked > most {
+		t.Errorf("of %v, %v at most were no wait, and %v counted as work: %v", whole, most, worked, err)
+	}
+}

@@ -10,7 +10,7 @@ import (
 // Those who follow one thing wait at the handle's tail, which looks at the ends of all their streams in one read after a
 // commit and wakes those to whom something came. Those who follow many wait at an overview, one for each list of heads. Both
 // rest after a look: at least restAtLeast, so that a storm of commits is one look every few milliseconds, and restFactor
-// times as long as the look took.
+// times as long as the look read.
 const (
 	restAtLeast = 2 * time.Millisecond
 	restFactor  = 4
@@ -80,8 +80,9 @@ type lookout struct {
 	asked chan struct{}
 	stop  context.CancelFunc
 	ended chan struct{} // closed when no more looks come
-	// seldom is how long of the look was something that keeps its own measure, and needs no rest. For look to set.
-	seldom time.Duration
+	// worked is how long the look read, without what it waited for. seldom is how long of that was something that keeps its own
+	// measure, and needs no rest. For look to set.
+	worked, seldom time.Duration
 }
 
 // start begins to look out; the first look comes when it is asked for.
@@ -109,11 +110,10 @@ func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(co
 		case <-l.asked:
 		}
 		for again := true; again; {
-			began := time.Now()
-			l.seldom = 0
+			l.worked, l.seldom = 0, 0
 			look(ctx)
 			select {
-			case <-time.After(max(restAtLeast, restFactor*(time.Since(began)-l.seldom))):
+			case <-time.After(max(restAtLeast, restFactor*(l.worked-l.seldom))):
 				again = false
 			case <-l.asked: // by somebody new, who is not to wait for the rest of the others
 			case <-ctx.Done():
@@ -121,6 +121,17 @@ func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(co
 			}
 		}
 	}
+}
+
+// read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of fn that was lost with one: else
+// those who follow would hear nothing for several times as long as that took.
+func (l *lookout) read(ctx context.Context, d *DB, fn func(*Rx) error) error {
+	before := l.worked
+	return d.Read(ctx, lookWhy, func(rx *Rx) error {
+		began := time.Now()
+		defer func() { l.worked = before + time.Since(began) }()
+		return fn(rx)
+	})
 }
 
 func (l *lookout) ask() {
@@ -225,7 +236,7 @@ func (t *tail) look(ctx context.Context) {
 		return
 	}
 	var woken []*waiter
-	err := t.d.Read(ctx, lookWhy, func(rx *Rx) error {
+	err := t.read(ctx, t.d, func(rx *Rx) error {
 		woken = woken[:0]
 		for _, w := range waiting {
 			if came, err := w.came(rx); came || err != nil {
@@ -417,9 +428,9 @@ func (o *overview[R]) looksAtAll(joined bool) bool {
 // atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one moment of the look, which
 // is all that followers compare; a key that is missing between others was removed.
 func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
-	began := time.Now()
+	before := o.worked
 	if o.heads.Open != nil { // before the look: what ends meanwhile is looked at once more
-		err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d, func(rx *Rx) (err error) {
 			o.open, err = o.heads.Open(rx, mostOpen)
 			return err
 		})
@@ -427,13 +438,13 @@ func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 	o.newest = 0
 	for more := true; more && err == nil; {
 		var part []Head[R]
-		err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d, func(rx *Rx) (err error) {
 			part, o.newest, more, err = o.heads.page(rx, o.newest)
 			return err
 		})
 		heads = append(heads, part...)
 	}
-	o.allAt, o.took, o.isOwed = time.Now(), time.Since(began), false
+	o.allAt, o.took, o.isOwed = time.Now(), o.worked-before, false
 	if o.heads.Open != nil && o.took >= longLook {
 		o.seldom = o.took // the next of its kind is far away
 	}
@@ -451,7 +462,7 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	var open []int64
 	var fresh []Head[R]
 	newest, more := o.newest, false
-	err = o.d.Read(ctx, lookWhy, func(rx *Rx) (err error) {
+	err = o.read(ctx, o.d, func(rx *Rx) (err error) {
 		clear(looked)
 		if open, err = o.heads.Open(rx, mostOpen); err != nil {
 			return err

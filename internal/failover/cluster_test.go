@@ -1,0 +1,129 @@
+//go:build postgres
+
+package failover_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A cluster is three servers of tools/cluster.
+type cluster struct {
+	t       *testing.T
+	dir     string
+	address string
+	hosts   []string // of nodes 1 to 3
+}
+
+const tool = "../../tools/cluster"
+
+// patience is for how long the cluster may take for anything: it only bounds a test that hangs.
+const patience = 4 * time.Minute
+
+// started starts a cluster with settings of tools/cluster, and ends it with the test.
+func started(t *testing.T, settings ...string) *cluster {
+	t.Helper()
+	above, err := os.MkdirTemp("", "failover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, who owns only what is in it
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, dir: filepath.Join(above, "cluster")}
+	start := exec.Command(tool, "start", c.dir)
+	start.Env = append(os.Environ(), settings...)
+	out, err := start.Output()
+	if err != nil {
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		t.Fatalf("%v\n%s", err, exit.Stderr)
+	}
+	t.Cleanup(func() {
+		c.do("stop", 0)
+		if err := os.RemoveAll(above); err != nil {
+			t.Error(err)
+		}
+	})
+	c.address = strings.TrimSpace(string(out))
+	head, _, _ := strings.Cut(strings.TrimPrefix(c.address, "postgres://selvedge@"), "/")
+	c.hosts = strings.Split(head, ",")
+	return c
+}
+
+// do runs a command of tools/cluster.
+func (c *cluster) do(action string, node int) {
+	c.t.Helper()
+	args := []string{action, c.dir}
+	if node > 0 {
+		args = append(args, strconv.Itoa(node))
+	}
+	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		c.t.Fatalf("%s: %v\n%s", action, err, out)
+	}
+}
+
+// alone is the address of one node.
+func (c *cluster) alone(node int) string {
+	return "postgres://selvedge@" + c.hosts[node-1] + "/postgres?sslmode=disable"
+}
+
+// ask asks a node for a number. ok is false where it does not answer.
+func (c *cluster) ask(node int, question string) (answer int, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, c.alone(node))
+	if err != nil {
+		return 0, false
+	}
+	defer conn.Close(ctx) //nolint:errcheck // it has answered
+	results, err := conn.Exec(ctx, question).ReadAll()
+	if err != nil || len(results[0].Rows) == 0 {
+		return 0, false
+	}
+	answer, err = strconv.Atoi(string(results[0].Rows[0][0]))
+	return answer, err == nil
+}
+
+// sqlTimeline is 0 on a standby.
+const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END`
+
+// leader is the node that says that it is the primary, of those the one with the highest timeline; 0 where none does.
+func (c *cluster) leader() (node, timeline int) {
+	for n := range c.hosts {
+		if got, ok := c.ask(n+1, sqlTimeline); ok && got > timeline {
+			node, timeline = n+1, got
+		}
+	}
+	return node, timeline
+}
+
+// until waits for a fact.
+func (c *cluster) until(what string, fact func() bool) {
+	c.t.Helper()
+	end := time.Now().Add(patience)
+	for !fact() {
+		if time.Now().After(end) {
+			c.t.Fatalf("after %v it is still not so that %s", patience, what)
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+}
+
+// replaced waits until another node leads than the one before.
+func (c *cluster) replaced(before int) (node int) {
+	c.t.Helper()
+	c.until("another node leads", func() bool {
+		node, _ = c.leader()
+		return node != 0 && node != before
+	})
+	return node
+}

@@ -1,0 +1,12 @@
+// Package failover judges what Selvedge promises of a PostgreSQL cluster that loses its primary. Its tests start three servers under
+// Patroni and etcd (tools/cluster), have processes write through the stores and follow what is written, and kill, stop or cut off the primary.
+//
+// # What is judged
+//
+// What was acknowledged is there once; what was said to have failed is not there; nothing is there of which nobody was told. Sequences
+// have no holes. What one holder has at a time is written under in the order of its epochs, and each epoch has one holder. A checkpoint
+// is completed once. A follower that goes on from its cursors, through every error, has each item once and in order. How long nobody was
+// told "done" is reported, not judged.
+//
+// A cluster whose commits wait for no standby must lose something, or the judge sees nothing.
+package failover

@@ -1,0 +1,427 @@
+//go:build postgres
+
+package failover_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// A note is a line of a process.
+type note struct {
+	at               time.Time // when it was heard
+	process          string
+	kind, lane, text string
+	rest             string
+}
+
+// Notes are all that the processes said.
+type notes struct {
+	t *testing.T
+
+	mu        sync.Mutex
+	list      []note
+	processes map[string]speaker
+}
+
+type speaker struct {
+	*dbtest.Process
+	silent chan struct{} // closed when it has said its last
+}
+
+// listen reads what a process says, and returns once it is ready.
+func (ns *notes) listen(name string, p *dbtest.Process) {
+	ns.t.Helper()
+	p.Expect("ready")
+	if ns.processes == nil {
+		ns.processes = map[string]speaker{}
+	}
+	s := speaker{p, make(chan struct{})}
+	ns.processes[name] = s
+	go func() {
+		defer close(s.silent)
+		for {
+			line, ok := p.Line()
+			if !ok {
+				return
+			}
+			words := append(strings.Split(line, "\t"), "", "", "")
+			ns.mu.Lock()
+			ns.list = append(ns.list, note{time.Now(), name, words[0], words[1], words[2], words[3]})
+			ns.mu.Unlock()
+		}
+	}()
+}
+
+// stop ends processes, and waits for all that they said.
+func (ns *notes) stop(which func(name string) bool) {
+	for name, p := range ns.processes {
+		if which(name) {
+			_ = p.TrySend("stop") // one that died says so below
+		}
+	}
+	for name, p := range ns.processes {
+		if which(name) {
+			<-p.silent
+			p.Wait()
+			delete(ns.processes, name)
+		}
+	}
+}
+
+func (ns *notes) all() []note {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return slices.Clone(ns.list)
+}
+
+// count counts what was said since a moment.
+func (ns *notes) count(since time.Time, which func(note) bool) (n int) {
+	for _, one := range ns.all() {
+		if one.at.After(since) && which(one) {
+			n++
+		}
+	}
+	return n
+}
+
+func textOf(r runs.Record) string {
+	if turn, ok := r.(runs.Turn); ok && turn.Prompt != nil {
+		return *turn.Prompt
+	}
+	return ""
+}
+
+func textOfEvent(e live.Event) string {
+	var event struct{ Text string }
+	_ = json.Unmarshal(e.JSON(), &event) // what has no text says nothing
+	return event.Text
+}
+
+// An entry is an item of a stream, as it is there in the end.
+type entry struct {
+	sequence int64
+	text     string
+}
+
+// A world is what is there in the end.
+type world struct {
+	streams map[string][]entry // by lane
+	last    map[string]string  // of the agents' entries, by lane
+	past    map[string][]int64 // epochs under which a checkpoint was completed
+	saved   map[string]bool    // checkpoints that wait
+}
+
+func readRun(ctx context.Context, t *testing.T, s *runs.Store, ref runs.RunRef) (list []entry) {
+	t.Helper()
+	for r, err := range s.Trace(ctx, ref) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, entry{r.Sequence, textOf(r.Record)})
+	}
+	return list
+}
+
+func readLive(ctx context.Context, t *testing.T, s *live.Store, id string) (list []entry) {
+	t.Helper()
+	for e, err := range s.EachEvent(ctx, id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, entry{int64(e.Sequence), textOfEvent(e.Event)})
+	}
+	return list
+}
+
+// readWorld reads what the named writers have written.
+func readWorld(t *testing.T, d *db.DB, writers []string) world {
+	t.Helper()
+	ctx := t.Context()
+	w := world{streams: map[string][]entry{}, last: map[string]string{}, past: map[string][]int64{}, saved: map[string]bool{}}
+	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	for _, name := range append([]string{shared, "keyed"}, writers...) {
+		w.streams["runs/"+name] = readRun(ctx, t, rs, sharedRun(name))
+	}
+	for _, name := range append([]string{shared}, writers...) {
+		w.streams["live/"+name] = readLive(ctx, t, ls, name)
+	}
+	for _, lane := range laneNames {
+		w.streams["held-"+lane] = readRun(ctx, t, rs, logOf(lane))
+	}
+	runtime, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: shared, MustExist: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range runtime.EachEvent(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.streams["workers"] = append(w.streams["workers"], entry{int64(e.ID), string(e.Kind)})
+	}
+	for one, err := range runtime.All(ctx, workers.WorkerFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		lane := "workers/" + string(one.WorkerRef.WorkerID)
+		for e, err := range runtime.Transcript(ctx, one.WorkerRef) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.streams[lane] = append(w.streams[lane], entry{int64(len(w.streams[lane]) + 1), e.Content})
+		}
+	}
+	for _, name := range writers {
+		e, err := rg.Get(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.last["agents/"+name] = e.BaseState
+	}
+	for past, err := range cs.History(ctx, checkpoints.HistoryFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if past.Ending == checkpoints.Completed {
+			w.past[past.RunID] = append(w.past[past.RunID], past.Epoch)
+		}
+	}
+	for c, err := range cs.All(ctx, checkpoints.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.saved[c.RunID] = true
+	}
+	return w
+}
+
+// losses are what was acknowledged and is not there.
+func (w *world) losses(said []note) (list []string) {
+	there := map[string]bool{}
+	for lane, entries := range w.streams {
+		for _, e := range entries {
+			there[lane+" "+e.text] = true
+		}
+	}
+	for _, n := range said {
+		if n.kind != acked {
+			continue
+		}
+		_, stream := w.streams[n.lane]
+		switch {
+		case stream && !there[n.lane+" "+n.text],
+			n.lane == "saved" && !w.saved[n.text] && len(w.past[n.text]) == 0,
+			n.lane == "completed" && len(w.past[n.text]) == 0:
+			list = append(list, n.lane+" "+n.text)
+		}
+	}
+	return list
+}
+
+// judge compares what is there with what was said.
+func (w *world) judge(t *testing.T, said []note) {
+	t.Helper()
+	for _, n := range said {
+		if n.kind == strange || n.kind == gap || n.lane == "again" {
+			t.Errorf("%s: %s %s %s: %s", n.process, n.kind, n.lane, n.text, n.rest)
+		}
+	}
+	if gone := w.losses(said); len(gone) > 0 {
+		t.Errorf("%d acknowledged writes are lost: %q", len(gone), gone[:min(10, len(gone))])
+	}
+	w.judgeStreams(t, said)
+	w.judgeHolders(t, said)
+	w.judgeClaims(t, said)
+	w.judgeAgents(t, said)
+	w.judgeFollowers(t, said)
+}
+
+func (w *world) judgeStreams(t *testing.T, said []note) {
+	t.Helper()
+	may, mayNot := map[string]bool{}, map[string]string{}
+	for _, n := range said {
+		switch n.kind {
+		case acked, unknown:
+			may[n.lane+" "+n.text] = true
+		case failed, lost:
+			mayNot[n.lane+" "+n.text] = n.rest
+		}
+	}
+	for lane, entries := range w.streams {
+		times := map[string]int{}
+		for i, e := range entries {
+			if e.sequence != int64(i)+entries[0].sequence || entries[0].sequence > 1 {
+				t.Errorf("%s: item %d has the number %d, behind a first one of %d", lane, i+1, e.sequence, entries[0].sequence)
+				break
+			}
+			times[e.text]++
+		}
+		if lane == "workers" {
+			continue // events without a text
+		}
+		for text, n := range times {
+			key := lane + " " + text
+			switch {
+			case text == "" || text == "held":
+			case n > 1:
+				t.Errorf("%s is there %d times", key, n)
+			case mayNot[key] != "" && !may[key]:
+				t.Errorf("%s is there, and was said to have failed: %s", key, mayNot[key])
+			case !may[key]:
+				t.Errorf("%s is there, and nobody was told", key)
+			}
+		}
+	}
+}
+
+// judgeHolders looks at what was written under something that one holder has at a time.
+func (w *world) judgeHolders(t *testing.T, said []note) {
+	t.Helper()
+	holders := map[string]string{} // by lane and epoch
+	for _, n := range said {
+		if n.kind != won || !strings.HasPrefix(n.lane, "held-") {
+			continue
+		}
+		key := n.lane + " " + n.text
+		if holders[key] != "" {
+			t.Errorf("epoch %s of %s was won twice, by %s and %s", n.text, n.lane, holders[key], n.process)
+		}
+		holders[key] = n.process
+	}
+	for _, lane := range laneNames {
+		before := int64(0)
+		for _, e := range w.streams["held-"+lane] {
+			if e.text == "" {
+				continue
+			}
+			word, by, _ := strings.Cut(e.text, " by ")
+			epoch, err := strconv.ParseInt(word, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if epoch < before {
+				t.Errorf("%s: epoch %d wrote behind epoch %d", lane, epoch, before)
+			}
+			before = epoch
+			if holder, _, _ := strings.Cut(by, "-"); holders["held-"+lane+" "+word] != holder {
+				t.Errorf("%s: %s wrote under the epoch %d of %s", lane, holder, epoch, holders["held-"+lane+" "+word])
+			}
+		}
+	}
+}
+
+func (w *world) judgeClaims(t *testing.T, said []note) {
+	t.Helper()
+	done := map[string]int{}
+	for _, n := range said {
+		if n.kind == acked && n.lane == "completed" {
+			done[n.text]++
+		}
+	}
+	for id, n := range done {
+		if n > 1 {
+			t.Errorf("%d processes were told that they completed %s", n, id)
+		}
+	}
+	for id, epochs := range w.past {
+		if len(epochs) > 1 {
+			t.Errorf("%s was completed under the epochs %v", id, epochs)
+		}
+	}
+}
+
+// judgeAgents looks at the last value of entries that are written again and again.
+func (w *world) judgeAgents(t *testing.T, said []note) {
+	t.Helper()
+	for lane, last := range w.last {
+		sure, could := "", []string{}
+		for _, n := range said {
+			if n.lane != lane {
+				continue
+			}
+			switch n.kind {
+			case acked:
+				sure, could = n.text, []string{n.text}
+			case unknown:
+				could = append(could, n.text)
+			}
+		}
+		if !slices.Contains(could, last) && (sure != "" || last != "") {
+			t.Errorf("%s is %q, and the last one that was acknowledged is %q", lane, last, sure)
+		}
+	}
+}
+
+func (w *world) judgeFollowers(t *testing.T, said []note) {
+	t.Helper()
+	followed := map[string][]note{}
+	for _, n := range said {
+		if n.kind == item {
+			key := n.process + " " + n.lane
+			followed[key] = append(followed[key], n)
+		}
+	}
+	if len(followed) == 0 {
+		t.Error("nothing was followed")
+	}
+	for key, items := range followed {
+		all := w.streams[items[0].lane]
+		for i, n := range items {
+			if i >= len(all) || n.rest != fmt.Sprint(all[i].sequence) || n.text != all[i].text {
+				t.Errorf("%s: its item %d is %q %s, of %d that are there", key, i+1, n.text, n.rest, len(all))
+				break
+			}
+		}
+	}
+}
+
+// report logs what is not judged: how long nobody was told "done", and how often what was said.
+func report(t *testing.T, said []note, fault time.Time) {
+	t.Helper()
+	kinds := map[string]int{}
+	last, longest := map[string]time.Time{}, map[string]time.Duration{}
+	for _, n := range said {
+		kinds[n.kind]++
+		if n.at.Before(fault) || n.kind != acked && n.kind != item {
+			continue
+		}
+		for _, key := range []string{n.kind + " by anybody", n.kind + " in one lane of one process: " + n.process + " " + n.lane} {
+			before, ok := last[key]
+			if !ok {
+				before = fault
+			}
+			short, _, _ := strings.Cut(key, ":")
+			longest[short] = max(longest[short], n.at.Sub(before))
+			last[key] = n.at
+		}
+	}
+	t.Logf("said: %v", kinds)
+	for _, key := range slices.Sorted(maps.Keys(longest)) {
+		t.Logf("longest stall, %s: %.1f s", key, longest[key].Seconds())
+	}
+	errors := map[string]int{}
+	for _, n := range said {
+		if n.kind == failed || n.kind == unknown || n.kind == lost || n.kind == broke {
+			errors[n.kind+" "+n.rest[:min(200, len(n.rest))]]++
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(errors)) {
+		t.Logf("%d times %s", errors[text], text)
+	}
+}
