@@ -60,6 +60,7 @@ type Options struct {
 	Observe func(Observation)
 
 	readersUnsaid bool // Readers is the default
+	mover         bool // it is opened to move its rows, or rows into it: one that is shut too
 
 	// ladder replaces the program's own ladder of schema versions; tests only.
 	ladder *sqlite.Ladder
@@ -133,7 +134,7 @@ func (o Options) sqlite(callbacks *callback.Callbacks) sqlite.Config {
 	return sqlite.Config{
 		Synchronous: synchronous, Readers: o.Readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist, AnySchema: o.AnySchema, KeepSchema: o.KeepSchema,
 		SchemaVersion: o.SchemaVersion, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout, Now: o.Now,
-		Observed: o.Observe != nil, Ladder: o.ladder, Callbacks: callbacks,
+		Observed: o.Observe != nil, Ladder: o.ladder, Mover: o.mover, Callbacks: callbacks,
 	}
 }
 

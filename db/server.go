@@ -30,6 +30,6 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 	return postgres.Config{
 		Lazy: o.Synchronous == SyncNormal, Writers: serverConnections, Readers: readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist,
 		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion, LockTimeout: o.LockTimeout, Now: o.Now,
-		Callbacks: callbacks,
+		Callbacks: callbacks, Mover: o.mover,
 	}
 }

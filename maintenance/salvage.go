@@ -28,12 +28,7 @@ func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (Report,
 	got, err := db.Salvage(ctx, from, to, o)
 	report := Report{Salvaged: got}
 	for _, t := range got.Tables {
-		name := "user"
-		for _, s := range slices.Concat(stores, others) {
-			if slices.ContainsFunc(s.tables, func(begin string) bool { return strings.HasPrefix(t.Table, begin) }) {
-				name = s.name
-			}
-		}
+		name := storeOf(t.Table)
 		i := slices.IndexFunc(report.Stores, func(s StoreReport) bool { return s.Store == name })
 		if i < 0 {
 			i = len(report.Stores)

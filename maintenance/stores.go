@@ -82,5 +82,5 @@ var others = []store{
 			return d.RecoverReservations(ctx, scope)
 		},
 	},
-	{name: "file", tables: []string{"retention", "scopes", "owners"}},
+	{name: "file", tables: []string{"retention", "scopes", "owners", "moves"}},
 }

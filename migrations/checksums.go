@@ -88,8 +88,12 @@ var Checksums = []Checksum{
 		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
 	}},
 	{Table: "retention", Column: "checksum", Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
+	{Table: "moves", Column: "checksum", Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"}},
 	{Table: "retention_pins", Column: "checksum", Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
 }
+
+// KeptByTriggers are the tables whose rows triggers write while those of other tables are written.
+var KeptByTriggers = []string{"run_agents"}
 
 // NoChecksum are the tables whose rows have no checksum, and why they need none.
 var NoChecksum = map[string]string{

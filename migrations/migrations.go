@@ -58,6 +58,7 @@ var Steps = withRest([]Step{
 	{Version: 16, MinReader: 1, MinWriter: 16, Removes: []string{"run_limits"}},
 	{Version: 17, MinReader: 1, MinWriter: 16},
 	{Version: 19, MinReader: 1, MinWriter: 18, Rewrites: []string{"import_sources", "import_conflicts"}},
+	{Version: 20, MinReader: 1, MinWriter: 18},
 })
 
 func withRest(named []Step) []Step {

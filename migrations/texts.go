@@ -137,6 +137,7 @@ var TextColumns = []Texts{
 	{Table: "retention", Words: []string{"store"}},
 	{Table: "retention_pins", Names: []string{"id", "owner"}, Words: []string{"store"}},
 	{Table: "leases", Key: []string{"epoch"}, Plain: []string{"note"}, Names: []string{"kind", "name"}, Words: []string{"lease_boot_id"}},
+	{Table: "moves", Names: []string{"place"}, Words: []string{"token", "direction", "outcome", "proof"}},
 	{Table: "scopes", Names: []string{"name"}},
 	{Table: "owners", Words: []string{"token", "boot_id", "program"}},
 	{Table: "selvedge_file", Words: []string{"views_digest", "views"}},

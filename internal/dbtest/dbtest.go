@@ -4,6 +4,7 @@ package dbtest
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -53,6 +54,9 @@ func Check(t testing.TB, path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	d, err := db.Open(ctx, path, db.Options{})
+	if errors.Is(err, db.ErrMoved) {
+		d, err = db.Open(ctx, path, db.Options{ReadOnly: true})
+	}
 	if err != nil {
 		t.Errorf("open %s to check it: %v", path, err)
 		return

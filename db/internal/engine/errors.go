@@ -18,6 +18,7 @@ var (
 	ErrNotADatabase   = errors.New("not a selvedge database")
 	ErrUnsupported    = errors.New("unsupported")
 	ErrReplaced       = errors.New("file replaced")
+	ErrMoved          = errors.New("moved")
 	ErrClosed         = errors.New("closed")
 )
 

@@ -59,7 +59,7 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	case have.Schema > last.Version:
 		return nil // what it has more, or otherwise, a newer program knows
 	}
-	if at := step(have.Schema); at.Version != have.Schema || have.MinReader != at.MinReader || have.MinWriter != at.MinWriter {
+	if at := step(have.Schema); at.Version != have.Schema || (have.MinReader != at.MinReader && !have.ShutToReaders()) || (have.MinWriter != at.MinWriter && !have.Shut()) {
 		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema", have.Schema, have.MinReader, have.MinWriter)
 	}
 	if have.Schema != last.Version {

@@ -21,6 +21,7 @@ type Config struct {
 	AnySchema     bool
 	KeepSchema    bool
 	SchemaVersion int64
+	Mover         bool // it is opened to move its rows, or rows into it: a database that is shut too
 	LockTimeout   time.Duration
 	Now           func() time.Time
 	Callbacks     *callback.Callbacks
@@ -38,6 +39,7 @@ type Engine struct {
 	readers *sessions
 	losers  chan struct{} // held by the one of this handle's calls that waits in the queue of those who lost
 
+	keeper  *session // keeps others away who would move rows into the database; else nil
 	calls   calls
 	home    *home // nil when read-only
 	watch   *watch
@@ -76,8 +78,11 @@ func (e *Engine) Close() error {
 	e.calls.close()
 	e.watch.close()
 	var failed error
+	if e.keeper != nil {
+		failed = e.keeper.close()
+	}
 	if e.writers != nil {
-		failed = e.home.leave(e)
+		failed = errors.Join(failed, e.home.leave(e))
 		failed = errors.Join(failed, e.writers.close())
 	}
 	return errors.Join(failed, e.readers.close())

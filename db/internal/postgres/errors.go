@@ -127,6 +127,8 @@ func kindOf(s string) (hint string, kind error) {
 		return "use Write: a function that reads changes nothing", engine.ErrInvalid
 	case s == "22021", s == "22P05":
 		return "text is UTF-8 without NUL", engine.ErrInvalid
+	case s == sqlstateShut:
+		return "open it again: the error says where it is then", engine.ErrMoved
 	case s == "3D000":
 		return "make the database first: createdb NAME", engine.ErrNotFound
 	case s == "42501":

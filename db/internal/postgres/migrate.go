@@ -132,14 +132,19 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	switch {
 	case have.Schema == 0 && (e.config.ReadOnly || e.config.MustExist):
 		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound, e.address.schema)
+	case e.config.ReadOnly && have.ShutToReaders():
+		return engine.MovedTo(s.get)
 	case e.config.ReadOnly:
 		e.generation = uint64(have.Generation)
 		return mayRead(have, e.config.AnySchema)
 	}
-	if err := mayWrite(have); err != nil {
+	if have.Shut() && !(e.config.Mover && have.Schema <= lastStep().Version) {
+		return engine.MovedTo(s.get)
+	}
+	if err := mayWrite(have); err != nil && !have.Shut() {
 		return err
 	}
-	if !current(have, e.config.SchemaVersion) {
+	if !have.Shut() && !current(have, e.config.SchemaVersion) {
 		if e.config.KeepSchema && have.Schema > 0 {
 			if have.Schema < step(e.config.SchemaVersion).Version {
 				return tooOld(have)

@@ -46,6 +46,9 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 		if e.config.Lazy {
 			settings = sqlSettingsNormal
 		}
+		if e.config.Mover {
+			settings += sqlSettingMover
+		}
 		ctx, cancel := patient(ctx, commitPatience)
 		defer cancel()
 		_, err = w.simple(ctx, settings)

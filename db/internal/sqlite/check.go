@@ -143,7 +143,7 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 		if at.Version != have.Schema {
 			said("the file has schema %d, which there never was", have.Schema)
 		}
-		if have.MinReader != at.MinReader || have.MinWriter != at.MinWriter {
+		if (have.MinReader != at.MinReader && !have.ShutToReaders()) || (have.MinWriter != at.MinWriter && !have.Shut()) {
 			said("the file is for readers from schema %d and writers from %d on; schema %d is for those from %d and %d",
 				have.MinReader, have.MinWriter, have.Schema, at.MinReader, at.MinWriter)
 		}

@@ -26,6 +26,7 @@ type Config struct {
 	AnySchema      bool
 	KeepSchema     bool  // an older schema is an error, and not migrated
 	SchemaVersion  int64 // where a migration stops
+	Mover          bool  // it is opened to move its rows, or rows into it: a file that is shut too
 	AllowNetworkFS bool
 	AllowLinks     bool
 	LockTimeout    time.Duration
@@ -63,6 +64,7 @@ type Engine struct {
 	space  *space // nil in memory and when read-only
 	visits visits
 
+	kept      bool // nobody else has the file until it is closed: rows are moved into it
 	onReserve bool // it was opened on a full disk, with the room of the reserve
 
 	rest       *rest // nil unless the file can only be read as it lies there

@@ -57,6 +57,9 @@ func moveTo(ctx context.Context, path string, config Config) (Move, error) {
 	if err := config.Ladder.mayGoDown(have); err != nil {
 		return Move{}, err
 	}
+	if have.Shut() {
+		return Move{}, &engine.Failure{Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where", Err: errors.New("a file that was moved keeps its schema")}
+	}
 	e, err := newEngine(path, config)
 	if err != nil {
 		return Move{}, err
@@ -202,6 +205,9 @@ func (e *Engine) reached(ctx context.Context, target int64, where direction) (ok
 	have, err := readVersions(s)
 	if err != nil {
 		return false, err
+	}
+	if have.Shut() {
+		return false, engine.MovedTo(s.Get)
 	}
 	if err := e.config.Ladder.mayWrite(have); err != nil {
 		return false, err

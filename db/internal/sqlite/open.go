@@ -232,6 +232,12 @@ func (e *Engine) mayOpen(s *session) (have engine.Versions, stale bool, err erro
 	if have, err = readVersions(s); err != nil {
 		return have, false, err
 	}
+	if have.Shut() && e.config.Mover && have.Schema <= e.config.Ladder.Last().Version {
+		return have, false, nil
+	}
+	if have.Shut() {
+		return have, false, engine.MovedTo(s.Get)
+	}
 	if err := e.config.Ladder.mayWrite(have); err != nil {
 		return have, false, err
 	}
@@ -263,6 +269,9 @@ func (e *Engine) openReaders(ctx context.Context) error {
 			return err
 		}
 		e.generation = uint64(have.Generation)
+		if have.ShutToReaders() {
+			return engine.MovedTo(getter{x}.Get)
+		}
 		return e.config.Ladder.mayRead(have, e.config.AnySchema)
 	}).Err
 	if err != nil {

@@ -673,6 +673,21 @@ CREATE INDEX import_conflicts_by_source ON import_conflicts (source, id);
 
 CREATE INDEX import_conflicts_by_import ON import_conflicts (import, id);
 
+CREATE TABLE moves (
+    id        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,       -- number of the move
+    token     BLOB    NOT NULL UNIQUE CHECK (length(token) = 16), -- drawn when the move began; both databases have it
+    direction TEXT    NOT NULL CHECK (direction IN ('out', 'in')), -- out: what was here went there; in: what is here came from there
+    place     TEXT    NOT NULL,                                 -- the other database: path of the file, or address of the server without secrets
+    began_at  INTEGER NOT NULL,                                 -- Unix nanoseconds
+    ended_at  INTEGER,                                          -- Unix nanoseconds; NULL: it is under way, and nobody may write here
+    outcome   TEXT CHECK (outcome IN ('complete', 'abandoned')), -- NULL: it is under way. complete: out of here nobody may write here any more
+    moved     INTEGER,                                          -- number of rows that were compared at the end; NULL: it did not come to that
+    proof     TEXT,                                             -- SHA-256 in hex of those rows, the same in both databases; NULL: as above
+    checksum  INTEGER,                                          -- CRC-32C of the columns before it but id; NULL: its user has changed the row
+    CHECK ((ended_at IS NULL) = (outcome IS NULL)),
+    CHECK ((moved IS NULL) = (proof IS NULL))
+) STRICT;
+
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (1, 0, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (2, 1, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (3, 2, 1, datetime('now'));
@@ -693,5 +708,6 @@ INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (17, 
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (18, 17, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (19, 18, 1, datetime('now'));
 INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (20, 19, 1, datetime('now'));
+INSERT INTO "goose_db_version" (id, version_id, is_applied, tstamp) VALUES (21, 20, 1, datetime('now'));
 INSERT INTO "selvedge_file" (id, min_reader, min_writer, views_version, created_at, generation, views_digest, views) VALUES (1, 1, 1, 0, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000, (random() & 0x3fffffffffffffff) | 1, '', '');
 INSERT INTO "scopes" (id, name, checksum) VALUES (1, '', 737421180);

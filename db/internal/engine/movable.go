@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Shut stands in the place of the lowest schema version that may write a database, where nobody may but the program that moves its
+// rows, and in a half-filled one of the lowest that may read it: programs that know nothing of moves stay out, too.
+const Shut int64 = math.MaxInt64
+
+// Shut reports whether only a program that moves the database's rows may write it.
+func (v Versions) Shut() bool { return v.MinWriter == Shut }
+
+// ShutToReaders reports whether the database has only a part of what is to be moved into it.
+func (v Versions) ShutToReaders() bool { return v.MinReader == Shut }
+
+// The directions of a MoveRow.
+const (
+	MovedOut = "out"
+	MovedIn  = "in"
+)
+
+// The outcomes of a MoveRow.
+const (
+	MoveComplete  = "complete"
+	MoveAbandoned = "abandoned"
+)
+
+// A MoveRow is a row of the table moves.
+type MoveRow struct {
+	ID        int64   `db:"id"`
+	Token     []byte  `db:"token"`
+	Direction string  `db:"direction"`
+	Place     string  `db:"place"`
+	BeganAt   int64   `db:"began_at"`
+	EndedAt   *int64  `db:"ended_at"`
+	Outcome   *string `db:"outcome"`
+	Moved     *int64  `db:"moved"`
+	Proof     *string `db:"proof"`
+}
+
+// UnderWay reports whether it has not ended.
+func (m MoveRow) UnderWay() bool { return m.Outcome == nil }
+
+// Checksum is that of the row's columns.
+func (m MoveRow) Checksum() int64 {
+	return Checksum(m.Token, m.Direction, m.Place, m.BeganAt, m.EndedAt, m.Outcome, m.Moved, m.Proof)
+}
+
+// SQLLastMove reads the last one into a MoveRow.
+const SQLLastMove = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves ORDER BY id DESC LIMIT 1`
+
+// Moved is the error of who opens a database that a move has shut. last is the last one that it knows of.
+func Moved(last MoveRow) error {
+	what, hint := "is moved to "+last.Place, "open "+last.Place+" in its place; to look, open this one read-only"
+	switch {
+	case last.UnderWay() && last.Direction == MovedOut:
+		what = "is being moved to " + last.Place
+		hint = "wait until that is over and open " + last.Place + "; where it was stopped, go on with: migrate move --to " + last.Place +
+			", or undo it with: migrate move --abandon"
+	case last.UnderWay():
+		what = "is being filled with what is moved from " + last.Place
+		hint = "wait until that is over; where it was stopped, run the same migrate move --db " + last.Place + " again"
+	}
+	return &Failure{Kind: ErrMoved, Hint: hint, Err: errors.New("it " + what)}
+}
+
+// MovedTo is Moved for who has read that a database is shut; get reads a row, as Rx.Get.
+func MovedTo(get func(dest any, query string, args ...any) error) error {
+	var last MoveRow
+	err := get(&last, SQLLastMove)
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: it is shut, and no move says why", ErrCorrupt)
+	}
+	if err != nil {
+		return err
+	}
+	return Moved(last)
+}
+
+// A Movable is a database whose rows can go to another one, or come from one. It is open for that: it may be shut.
+type Movable interface {
+	Engine
+	// Path says where it is, without secrets.
+	Path() string
+
+	// Keep keeps others away who would move rows into the database, until it is closed: ErrBusy where one is at it. Of a file it keeps
+	// everybody away.
+	Keep(ctx context.Context) error
+	// Shut runs fn in a transaction behind whose commit nobody writes but who moves rows, with a handle that was open before neither: those are
+	// told so. Who lives in the database is named by ErrBusy, and nothing is changed.
+	Shut(ctx context.Context, why, told string, fn func(Tx) error) error
+	// Reopen runs fn in a transaction behind whose commit others may write again, and read.
+	Reopen(ctx context.Context, why string, fn func(Tx) error) error
+
+	// Describe gives the tables of the schema, by name: the user's too, and those that only this engine has.
+	Describe(Rx) ([]Table, error)
+	// Counters gives the last number that each table has given that counts its rows, by the table's name. A table that has given none may
+	// be left out.
+	Counters(Rx) (map[string]int64, error)
+	// Count has a table go on behind this number.
+	Count(t Tx, table string, last int64) error
+	// Empty takes all rows out of the tables, of which those that refer to others come first.
+	Empty(t Tx, tables []Table) error
+	// KeyLimits gives the sets of columns of text and bytes that are indexed together, where an index takes no key of any length.
+	KeyLimits(Rx) ([]KeyLimit, error)
+	// Fits reports whether an index of the table takes the row's values, which are as Table.Columns has them. Nothing is changed.
+	Fits(ctx context.Context, table Table, rows [][]any) ([]error, error)
+}
+
+// A Table of a database.
+type Table struct {
+	Name    string
+	Columns []Column
+	Refers  []Reference
+}
+
+// A Column of a table.
+type Column struct {
+	Name    string
+	Bytes   bool // it holds bytes
+	Text    bool // or text
+	NotNull bool
+	Key     int // its place in the primary key, from 1; 0: it is not in it
+}
+
+// A Reference says that a column holds the key of a row of a table.
+type Reference struct{ Column, Table string }
+
+// A KeyLimit is an index that takes no key of any length.
+type KeyLimit struct {
+	Table   string
+	Columns []string
+}

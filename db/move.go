@@ -1,0 +1,176 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/moving"
+)
+
+// MoveOptions are the choices of Move and AbandonMove. The zero value is the default.
+type MoveOptions struct {
+	// Open says how both databases are opened: of it Synchronous, AllowNetworkFS, AllowLinks, LockTimeout and Now count.
+	Open Options
+	// Progress, when set, is told how far the move is, on the goroutine of its caller.
+	Progress func(MoveProgress)
+}
+
+// MoveProgress says how far a move is.
+type MoveProgress struct {
+	// Step is look, shut, prepare, copy, compare, complete or open, in this order.
+	Step  string
+	Table string // with copy and compare
+	Rows  int64  // that are copied, or compared, in all tables
+	Total int64  // of them when the step began; 0 with the other steps
+}
+
+// Moved is what became of a move.
+type Moved struct {
+	From, To string       // path of the file, or address of the server without its secrets
+	Already  bool         // it was complete before the call
+	Tables   []MovedTable // by name; none where it was complete before
+	Rows     int64        // of all tables
+	SHA256   string       // of all rows of From, in hex; docs/moving.md says of what
+	ToSHA256 string       // of all rows of To
+	Differs  []MoveDifference
+	Left     []string // tables of From that are no part of the schema: they stay where they are
+}
+
+// A MovedTable says what became of the rows of a table.
+type MovedTable struct {
+	Table   string
+	Read    int64 // rows of From
+	New     int64 // of them those that this call brought
+	Already int64 // and those that an earlier one had brought
+	Differs int64 // rows that are not the same in both
+}
+
+// A MoveDifference is a row that is not the same in both, or only in one.
+type MoveDifference struct {
+	Table, Row, Reason string
+}
+
+// Move brings all that is in one database into another: from a file to a server, back, or to another server. from and to are what Open
+// takes. Both hold the same afterwards, row by row: ids, counters, owners, claims, what is in quarantine, and the generation, so that a
+// cursor from before goes on there.
+//
+// From its beginning on nobody but Move writes to from: a file may be open nowhere, and on a server nobody may live who owns something
+// (ErrBusy says who). Open for writing, and a Write with a handle of a server that was open before, are ErrMoved from then on, and
+// say where; reading goes on. to must be empty, or be missing, and can't be opened before all of it is there.
+//
+// A Move that was stopped, however, goes on where it was when it is called again, or is undone with AbandonMove. At its end every row
+// is read in both and compared; a difference is ErrConflict and in Differs. Then from is marked, for ever, as moved, and to is opened.
+// There is no moment at which both take work.
+func Move(ctx context.Context, from, to string, o MoveOptions) (moved Moved, err error) {
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, wrap("move", source.Close())) }()
+	how := mayBeMade
+	if done, err := moving.Done(ctx, source.Movable); err != nil {
+		return moved, wrap("move", err)
+	} else if done {
+		how = mustExist
+	}
+	target, err := openMovable(ctx, to, o, how)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, wrap("move", target.Close())) }()
+	report, err := moving.Move(ctx, source.Movable, target.Movable, o.moving())
+	return movedOf(report), wrap("move", ended(ctx, err))
+}
+
+func movedOf(r moving.Report) Moved {
+	m := Moved{From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256, Left: r.Left}
+	for _, t := range r.Tables {
+		m.Tables = append(m.Tables, MovedTable(t))
+	}
+	for _, d := range r.Differs {
+		m.Differs = append(m.Differs, MoveDifference(d))
+	}
+	return m
+}
+
+// Abandoned is what AbandonMove did.
+type Abandoned struct {
+	From  string // the database that takes work again
+	To    string // where its rows were under way to
+	Swept bool   // what was there of them is gone
+}
+
+// AbandonMove undoes a Move of from that is not complete: from takes work again. With to, what has come there is taken away too; with ""
+// it stays, in a database that nobody can open, until a move from the same place to it, or AbandonMove with its place. A move that is
+// complete is ErrMoved: go back with a move the other way.
+func AbandonMove(ctx context.Context, from, to string, o MoveOptions) (a Abandoned, err error) {
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, wrap("abandon the move", source.Close())) }()
+	var target engine.Movable
+	if to != "" {
+		opened, err := openMovable(ctx, to, o, mustExist)
+		if err != nil {
+			return a, err
+		}
+		defer func() { err = errors.Join(err, wrap("abandon the move", opened.Close())) }()
+		target = opened.Movable
+	}
+	did, err := moving.Abandon(ctx, source.Movable, target, o.moving())
+	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
+}
+
+func (o MoveOptions) moving() moving.Options {
+	m := moving.Options{Now: o.Open.withDefaults().Now}
+	if o.Progress != nil {
+		m.Progress = func(p moving.Progress) {
+			o.Progress(MoveProgress{Step: string(p.Step), Table: p.Table, Rows: p.Rows, Total: p.Total})
+		}
+	}
+	return m
+}
+
+// ended puts the cause of a context's end into an error that came of it.
+func ended(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+}
+
+// How a database is opened whose rows move.
+type movableOpening int
+
+const (
+	mustExist movableOpening = iota
+	mayBeMade
+)
+
+// A movable is a database that is open to have its rows moved, or to have rows moved into it.
+type movable struct {
+	engine.Movable
+	handle *DB
+}
+
+// Close closes it.
+func (m movable) Close() error { return m.handle.Close() }
+
+func openMovable(ctx context.Context, path string, o MoveOptions, how movableOpening) (m movable, err error) {
+	options := Options{
+		Synchronous: o.Open.Synchronous, AllowNetworkFS: o.Open.AllowNetworkFS, AllowLinks: o.Open.AllowLinks, LockTimeout: o.Open.LockTimeout,
+		Now: o.Open.Now, MustExist: how == mustExist, KeepSchema: how == mustExist, mover: true,
+	}
+	d, err := Open(ctx, path, options)
+	if err != nil {
+		return m, err
+	}
+	opened, ok := d.engine.(engine.Movable)
+	if !ok {
+		return m, errors.Join(wrap("move", ErrUnsupported), d.Close())
+	}
+	return movable{opened, d}, nil
+}
