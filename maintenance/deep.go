@@ -41,7 +41,20 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	if err != nil {
 		return x, err
 	}
+	far, err := begin(ctx, d, "read")
+	if err != nil {
+		return x, err
+	}
+	stats, err := d.Stats(ctx)
+	if err != nil {
+		return x, err
+	}
+	var rows int64
+	for _, t := range stats.Tables {
+		rows += t.Rows
+	}
 	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
+		c.far, c.each = far, far.at.Total/max(rows, 1)
 		for _, s := range stores {
 			s.read(c, scope)
 		}
@@ -67,6 +80,8 @@ type deep struct {
 	d     *db.DB
 	found []db.Problem
 	err   error
+	far   *far  // nil: nobody is told
+	each  int64 // bytes of the file that a row stands for
 }
 
 // failed keeps an error as a problem where it tells of damage.
@@ -89,6 +104,9 @@ func read[T any](c *deep, list iter.Seq2[T, error], each func(T)) {
 		}
 		if c.err != nil {
 			return
+		}
+		if c.far != nil {
+			c.far.more(c.each)
 		}
 		if each != nil {
 			each(v)

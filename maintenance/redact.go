@@ -65,7 +65,7 @@ type RedactedTable struct {
 // PlanRedaction says what Redact would touch.
 func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
 	var done Redacted
-	err := r.each(ctx, d, func(t *redactedTable, found RedactedTable, _ [][]any) error {
+	err := r.each(ctx, d, "look", func(t *redactedTable, found RedactedTable, _ [][]any) error {
 		if found.Rows+found.Kept > 0 {
 			done.Tables = append(done.Tables, found)
 		}
@@ -85,7 +85,7 @@ func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error)
 // What is written meanwhile may hold it again. Trees that were imported still hold it, and verify names the difference.
 func Redact(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
 	var done Redacted
-	err := r.each(ctx, d, func(t *redactedTable, found RedactedTable, keys [][]any) error {
+	err := r.each(ctx, d, "erase", func(t *redactedTable, found RedactedTable, keys [][]any) error {
 		for group := range slices.Chunk(keys, redactGroup) {
 			err := d.Write(ctx, "redact", func(tx *db.Tx) error {
 				for _, key := range group {
@@ -140,7 +140,7 @@ func (r Redaction) check() error {
 }
 
 // each goes over the tables and says of each what was found, and the keys of its rows.
-func (r Redaction) each(ctx context.Context, d *db.DB, visit func(*redactedTable, RedactedTable, [][]any) error) error {
+func (r Redaction) each(ctx context.Context, d *db.DB, step string, visit func(*redactedTable, RedactedTable, [][]any) error) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -154,11 +154,16 @@ func (r Redaction) each(ctx context.Context, d *db.DB, visit func(*redactedTable
 			return err
 		}
 	}
+	far, err := begin(ctx, d, step)
+	if err != nil {
+		return err
+	}
 	for _, texts := range migrations.TextColumns {
 		t := r.table(texts, scope)
 		if t == nil {
 			continue
 		}
+		t.far = far
 		found, keys, err := t.find(ctx, d)
 		if err != nil {
 			return fmt.Errorf("redact %s: %w", texts.Table, err)
@@ -178,6 +183,7 @@ type redactedTable struct {
 	where   []string
 	args    []any
 	eraser  eraser
+	far     *far
 }
 
 // table is nil where nothing of the table is touched.
@@ -320,6 +326,7 @@ func (t *redactedTable) find(ctx context.Context, d *db.DB) (found RedactedTable
 					}
 				}
 				read, bytes = read+1, bytes+size
+				t.far.more(int64(size))
 				rows, pieces = append(rows, r), append(pieces, t.key(r))
 			}
 			if len(rows) > 0 {

@@ -74,6 +74,12 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	if err != nil {
 		return nil, err
 	}
+	var removed far
+	if db.TellsProgress(ctx) && !o.DryRun { // somebody waits: how much it will be is a look that takes a small part of the time
+		if removed, err = plan(ctx, d, o); err != nil {
+			return nil, err
+		}
+	}
 	for _, r := range inForce {
 		if len(o.Stores) > 0 && !slices.Contains(o.Stores, r.Store) {
 			continue
@@ -85,8 +91,15 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		if r.Policy.Limited() {
 			policy := r.Policy
 			policy.DryRun = o.DryRun
-			if o.Each != nil {
-				policy.Each = func(gone db.Gone) { o.Each(r.Store, gone) }
+			if o.Each != nil || removed.ctx != nil {
+				policy.Each = func(gone db.Gone) {
+					if removed.ctx != nil {
+						removed.more(gone.Bytes)
+					}
+					if o.Each != nil {
+						o.Each(r.Store, gone)
+					}
+				}
 			}
 			var failed error
 			at := slices.IndexFunc(stores, func(s store) bool { return s.name == r.Store })
@@ -99,4 +112,16 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		}
 	}
 	return done, err
+}
+
+// plan begins the step of a Prune, whose end is what it would remove now.
+func plan(ctx context.Context, d *db.DB, o PruneOptions) (far, error) {
+	o.DryRun, o.Each = true, nil
+	would, err := Prune(ctx, d, o)
+	f := far{ctx, db.Progress{Step: "remove"}}
+	for _, one := range would {
+		f.at.Total += one.Bytes
+	}
+	f.more(0)
+	return f, err
 }

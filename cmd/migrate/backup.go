@@ -39,6 +39,8 @@ func (a *app) backup(ctx context.Context, dest string) error {
 	answer := backupAnswer{Backup: dest}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
 		answer.Path = d.Path()
+		ctx, done := a.showing(ctx)
+		defer done()
 		return d.Backup(ctx, dest)
 	})
 	if err != nil {

@@ -63,7 +63,9 @@ func (a *app) check(ctx context.Context, deep bool) error {
 		if deep {
 			look = maintenance.Check
 		}
-		x, err := look(ctx, d)
+		showing, shown := a.showing(ctx)
+		x, err := look(showing, d)
+		shown()
 		for _, p := range x.Problems {
 			answer.Problems = append(answer.Problems, checkProblem{p.Check, p.Detail})
 		}

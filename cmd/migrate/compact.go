@@ -30,10 +30,12 @@ it removes, beside programs that have the file open, and most files need no more
 
 func (a *app) compact(ctx context.Context) error {
 	var done db.Compacted
+	showing, shown := a.showing(ctx)
 	err := a.patiently(ctx, db.Options{MustExist: true}, func(o db.Options) (err error) {
-		done, err = db.Compact(ctx, a.path, o)
+		done, err = db.Compact(showing, a.path, o)
 		return err
 	})
+	shown()
 	if err != nil {
 		return a.openFault(err)
 	}

@@ -82,7 +82,10 @@ func (a *app) delete(c *cobra.Command, d *db.DB, store, id string, f deleteFlags
 	if err := thing.do(ctx); err != nil {
 		return err
 	}
-	if err := d.GiveBack(ctx); err != nil {
+	showing, shown := a.showing(ctx)
+	err = d.GiveBack(showing)
+	shown()
+	if err != nil {
 		return err
 	}
 	if a.json {

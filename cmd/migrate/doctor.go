@@ -269,7 +269,9 @@ func (x *examiner) room() {
 }
 
 func (x *examiner) whole() {
-	examined, err := maintenance.Examine(x.ctx, x.d)
+	ctx, shown := x.app.showing(x.ctx)
+	examined, err := maintenance.Examine(ctx, x.d)
+	shown()
 	if x.err = err; err != nil {
 		return
 	}

@@ -79,7 +79,9 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 			return err
 		}
 		var done db.Migrated
-		err := a.patiently(ctx, db.Options{SchemaVersion: f.to}, func(o db.Options) (err error) { done, err = db.Migrate(ctx, a.path, o); return err })
+		showing, shown := a.showing(ctx)
+		err := a.patiently(ctx, db.Options{SchemaVersion: f.to}, func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
+		shown()
 		if err != nil {
 			return a.openFault(err)
 		}

@@ -170,13 +170,15 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 		if answer.Before, err = spaceOf(ctx, d); err != nil {
 			return err
 		}
-		done, err := maintenance.Prune(ctx, d, o)
+		showing, shown := a.showing(ctx)
+		done, err := maintenance.Prune(showing, d, o)
 		for _, one := range done {
 			answer.add(one, owners[one.Store], o.Policy != nil)
 		}
 		if f.apply {
-			err = errors.Join(err, d.GiveBack(ctx))
+			err = errors.Join(err, d.GiveBack(showing))
 		}
+		shown()
 		if err == nil {
 			answer.After, err = spaceOf(ctx, d)
 		}

@@ -1,29 +1,48 @@
 package main
 
 import (
+	"context"
 	"io"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
+	"selvedge/db"
 	"selvedge/legacy"
 )
 
-// A progress shows how far a tree is, on stderr, where that is a terminal.
+// A progress shows how far something is, on stderr, where that is a terminal.
 type progress struct {
-	bar *progressbar.ProgressBar // nil: nobody looks
+	to   io.Writer // nil: nobody looks
+	what string
+	bar  *progressbar.ProgressBar // nil: not begun
 }
 
 func (a *app) newProgress(what string) *progress {
 	if a.quiet || !isTerminal(a.stderr) {
 		return &progress{}
 	}
-	return newBar(a.stderr, what)
+	return &progress{to: a.stderr, what: what}
+}
+
+// showing gives a context with which the calls of db and maintenance that take long show how far they are, until done is called.
+func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
+	p := a.newProgress("")
+	if p.to == nil {
+		return ctx, func() {}
+	}
+	return db.WithProgress(ctx, func(at db.Progress) {
+		if at.Step != p.what { // the next step begins
+			p.finish()
+			p.bar, p.what = nil, at.Step
+		}
+		p.show(at.Done, at.Total)
+	}), p.finish
 }
 
 // newBar draws what is done, how fast, for how long and for how long still.
-func newBar(to io.Writer, what string) *progress {
-	return &progress{bar: progressbar.NewOptions64(-1,
+func newBar(to io.Writer, what string) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(-1,
 		progressbar.OptionSetWriter(to),
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true),
@@ -32,20 +51,25 @@ func newBar(to io.Writer, what string) *progress {
 		progressbar.OptionEnableColorCodes(false),
 		// No goroutine that turns the spinner: in v3.19.1 it races with ChangeMax64.
 		progressbar.OptionSetSpinnerChangeInterval(0),
-	)}
+	)
 }
 
-// update and finish leave errors of the terminal alone: nobody is there to see the bar.
-func (p *progress) update(at legacy.Progress) {
-	if p.bar == nil {
+func (p *progress) update(at legacy.Progress) { p.show(at.Bytes, at.TotalBytes) }
+
+// show and finish leave errors of the terminal alone: nobody is there to see the bar.
+func (p *progress) show(done, total int64) {
+	if p.to == nil {
 		return
 	}
-	if at.TotalBytes > 0 && p.bar.GetMax64() != at.TotalBytes {
-		p.bar.ChangeMax64(at.TotalBytes)
+	if p.bar == nil {
+		p.bar = newBar(p.to, p.what)
+	}
+	if total > 0 && p.bar.GetMax64() != total {
+		p.bar.ChangeMax64(total)
 		p.bar.RenderBlank() //nolint:errcheck // see above
 		return              // its clock begins here: a rate that was reckoned now would be that of an instant
 	}
-	p.bar.Set64(at.Bytes) //nolint:errcheck // see above
+	p.bar.Set64(done) //nolint:errcheck // see above
 }
 
 func (p *progress) finish() {

@@ -70,7 +70,9 @@ which the pattern is found stay: delete what they name. Backups, exported trees 
 
 func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes bool) error {
 	return a.with(ctx, toWrite, func(d *db.DB) error {
-		plan, err := maintenance.PlanRedaction(ctx, d, r)
+		showing, shown := a.showing(ctx)
+		plan, err := maintenance.PlanRedaction(showing, d, r)
+		shown()
 		if err != nil {
 			return err
 		}
@@ -86,7 +88,10 @@ func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes b
 			}
 		}
 		if !dryRun { // with nothing to erase, too: free pages may still hold what was deleted
-			if done, err = maintenance.Redact(ctx, d, r); err != nil {
+			showing, shown := a.showing(ctx)
+			done, err = maintenance.Redact(showing, d, r)
+			shown()
+			if err != nil {
 				return redactFault(err)
 			}
 		}

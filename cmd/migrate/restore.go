@@ -36,7 +36,9 @@ func (a *app) restore(ctx context.Context, backup string) error {
 		return err
 	}
 	var done db.Restored
-	err = a.patiently(ctx, db.Options{}, func(o db.Options) (err error) { done, err = db.Restore(ctx, backup, a.path, o); return err })
+	showing, shown := a.showing(ctx)
+	err = a.patiently(ctx, db.Options{}, func(o db.Options) (err error) { done, err = db.Restore(showing, backup, a.path, o); return err })
+	shown()
 	if errors.Is(err, db.ErrNotFound) {
 		return withHint(err, "FILE is a backup: check its path")
 	}

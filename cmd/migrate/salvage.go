@@ -58,7 +58,9 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	if err != nil {
 		return err
 	}
-	report, err := maintenance.Salvage(ctx, path, dest, o)
+	showing, shown := a.showing(ctx)
+	report, err := maintenance.Salvage(showing, path, dest, o)
+	shown()
 	if err != nil {
 		return err
 	}

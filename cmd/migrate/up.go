@@ -112,13 +112,15 @@ func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated
 	o := db.Options{SchemaVersion: f.to}
 	ctx, opened := a.opening(ctx)
 	defer opened()
+	showing, shown := a.showing(ctx)
+	defer shown()
 	switch {
 	case f.dryRun, f.rehearse && have == 0 && !a.onServer():
 		return done, nil
 	case f.rehearse:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Rehearse(ctx, a.path, o); return err })
+		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Rehearse(showing, a.path, o); return err })
 	default:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Migrate(ctx, a.path, o); return err })
+		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
 	}
 	if err != nil {
 		return done, a.openFault(err)

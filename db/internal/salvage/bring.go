@@ -55,7 +55,11 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 	}
 	byRoot := b.From.assign(b.all)
 	f := b.From.file
+	tell := engine.Telling(ctx)
 	for n := 2; n <= f.Count; n++ {
+		if tell != nil {
+			tell(engine.Progress{Step: "salvage", Done: int64(n) * int64(f.PageSize), Total: int64(f.Count) * int64(f.PageSize)})
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -93,10 +93,20 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
-		return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
+	size, err := s.used()
+	if err != nil {
+		return err
 	}
-	return nil
+	copied := func() int64 {
+		n, _ := sizeOf(dest)
+		return n
+	}
+	return engine.Watched(ctx, "copy", size, copied, func() error {
+		if _, err := s.conn.ExecContext(ctx, "VACUUM INTO ?", dest); err != nil {
+			return fmt.Errorf("copy the file to %s: %w", dest, s.failure(err))
+		}
+		return nil
+	})
 }
 
 // markCopy has the cursors of the file expire in its copy, where the file has a generation. Nobody else looks at the copy yet, and

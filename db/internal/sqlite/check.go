@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/jmoiron/sqlx"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -62,7 +63,20 @@ type check struct {
 	session *session
 }
 
+// run tells how far it is by the pages that were read: the integrity check reads each once, and the looks behind it those of rows
+// once more.
 func (c *check) run(ctx context.Context) error {
+	size, err := c.session.used()
+	if err != nil {
+		size = 0 // so damaged: the looks tell
+	}
+	var read atomic.Int64
+	return engine.Watched(ctx, "check", 2*size, read.Load, func() error {
+		return c.session.readPages(ctx, &read, func() error { return c.looks(ctx) })
+	})
+}
+
+func (c *check) looks(ctx context.Context) error {
 	if err := c.look(damage.Integrity(ctx, c.session.conn)); err != nil {
 		return err
 	}

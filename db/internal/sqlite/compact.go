@@ -29,8 +29,12 @@ const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
 	left, err := s.freePages(s.ctx)
-	most := int64(mostStep)
+	most, all := int64(mostStep), left
+	tell := engine.Telling(ctx)
 	for pages, before := int64(leastStep), int64(-1); err == nil && left > 0 && left != before; {
+		if tell != nil {
+			tell(engine.Progress{Step: "give back", Done: max(all-left, 0) * pageBytes, Total: all * pageBytes})
+		}
 		if before = left; most < mostStep {
 			s.cut.Store(true) // what a step gave back is the disk's when the WAL is in the file
 		}

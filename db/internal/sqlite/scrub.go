@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"selvedge/db/internal/engine"
@@ -54,7 +55,7 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 	if err := setPragma(ctx, s.conn, pragma{"secure_delete", "1", "1"}); err != nil {
 		return err
 	}
-	if _, err := s.conn.ExecContext(ctx, "VACUUM"); err != nil {
+	if err := e.writeAnew(ctx, s); err != nil {
 		err = s.failure(err)
 		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.ErrFull { //nolint:errorlint // a kind is one of ours
 			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's temporary folder, or name another one in SQLITE_TMPDIR"
@@ -78,4 +79,23 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 			}
 		}
 	}
+}
+
+// writeAnew reads the file into a temporary one, and writes that into the WAL.
+func (e *Engine) writeAnew(ctx context.Context, s *session) error {
+	size, err := s.used()
+	if err != nil {
+		return err
+	}
+	var read atomic.Int64
+	done := func() int64 {
+		written, _ := sizeOf(e.path + "-wal")
+		return min(read.Load(), size) + written
+	}
+	return engine.Watched(ctx, "write anew", 2*size, done, func() error {
+		return s.readPages(ctx, &read, func() error {
+			_, err := s.conn.ExecContext(ctx, "VACUUM")
+			return err
+		})
+	})
 }

@@ -37,6 +37,7 @@ const walCheckpointPages = 4000
 type session struct {
 	handle
 	statements map[string]*statement
+	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
 
 	// Of the change under way, here so that it costs no allocation.
 	raw      func(driverConn any) error // withDriver

@@ -1,0 +1,31 @@
+package db
+
+import (
+	"context"
+
+	"selvedge/db/internal/engine"
+)
+
+// Progress is how far a long call is. It has steps, one after another.
+type Progress struct {
+	Step  string // for people: "copy", "check", "write anew" …
+	Done  int64  // about: of the step, in bytes
+	Total int64  // about: what Done will be at the end of the step; 0 where that is not known
+}
+
+// WithProgress gives a context with which the calls that go over the whole file tell how far they are: Backup, Check, Examine, Scrub,
+// GiveBack, Compact, Restore, Salvage and Migrate, and those of package maintenance. tell is called at the beginning of a step and
+// then about ten times a second or more, by one goroutine at a time, and not after the call has returned. It may not use the database.
+func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
+	return engine.WithProgress(ctx, func(p engine.Progress) { tell(Progress(p)) })
+}
+
+// TellsProgress reports whether WithProgress named somebody.
+func TellsProgress(ctx context.Context) bool { return engine.Telling(ctx) != nil }
+
+// TellProgress tells whom WithProgress named, if it named anybody.
+func TellProgress(ctx context.Context, p Progress) {
+	if tell := engine.Telling(ctx); tell != nil {
+		tell(engine.Progress(p))
+	}
+}

@@ -1,0 +1,27 @@
+package maintenance
+
+import (
+	"context"
+
+	"selvedge/db"
+)
+
+// far is how far a step is that reads the file through the stores or the tables.
+type far struct {
+	ctx context.Context
+	at  db.Progress
+}
+
+// begin begins a step whose end is all that the file holds.
+func begin(ctx context.Context, d *db.DB, step string) (*far, error) {
+	h, err := d.Health(ctx)
+	f := &far{ctx, db.Progress{Step: step, Total: (h.Pages - h.FreePages) * h.PageSize}}
+	f.more(0)
+	return f, err
+}
+
+// more tells that so many bytes more are done.
+func (f *far) more(bytes int64) {
+	f.at.Done = min(f.at.Done+bytes, f.at.Total)
+	db.TellProgress(f.ctx, f.at)
+}
