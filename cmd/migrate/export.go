@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selvedge/db"
 	"selvedge/legacy"
 )
 
@@ -21,20 +22,54 @@ file names can't hold is left out and named; then the exit code is 3.`,
 	}
 }
 
-func (a *app) export(ctx context.Context, kind, dir string) error {
-	if kind == autoKind {
+func (a *app) export(ctx context.Context, name, dir string) error {
+	if name == autoKind {
 		return usage("export can't guess a kind; name one: %s", kindNames())
 	}
-	k, err := kindByName(kind)
+	k, err := kindByName(name)
 	if err != nil {
 		return err
 	}
 	if dir == "" {
 		return usage("the name of the folder is empty")
 	}
-	answer, err := a.readTrees(ctx, []legacy.Found{{Kind: k, Dir: dir}}, dir, legacy.Options{}, legacy.Export)
+	var answer treeAnswer
+	err = a.with(ctx, toRead, func(d *db.DB) error {
+		files, err := a.filesOf(ctx, d, k)
+		if err != nil {
+			return err
+		}
+		bar := a.newProgress(name)
+		bar.files = true
+		o := legacy.Options{Scope: a.scope, Progress: func(at legacy.Progress) { bar.show(at.Files, files) }}
+		answer.Report, err = legacy.Export(ctx, d, k, dir, o)
+		bar.finish()
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	return a.finishTrees(answer, "exported")
+}
+
+// filesOf is how many files a kind of tree has, about: the bytes that they will have are known when they are written.
+func (a *app) filesOf(ctx context.Context, d *db.DB, kind legacy.Kind) (n int64, err error) {
+	if !a.watched() {
+		return 0, nil
+	}
+	query := map[legacy.Kind]string{
+		legacy.Runs:        `SELECT count(*) FROM runs WHERE scope = ?`,
+		legacy.Agents:      `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NULL`,
+		legacy.Checkpoints: `SELECT count(*) FROM checkpoints WHERE scope = ?`,
+		legacy.Live:        `SELECT count(DISTINCT session_id) FROM live_runs WHERE scope = ?`,
+		legacy.Workers:     `SELECT 2 * count(*) + 2 * (SELECT count(*) FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key WHERE r.scope = ?1) FROM worker_runtimes WHERE scope = ?1`,
+	}[kind]
+	err = d.Read(ctx, "count the files of an export", func(rx *db.Rx) error {
+		scope, _, err := rx.Scope(a.scope)
+		if err != nil {
+			return err
+		}
+		return rx.Get(&n, query, scope)
+	})
+	return n, err
 }

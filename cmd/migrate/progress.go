@@ -13,13 +13,17 @@ import (
 
 // A progress shows how far something is, on stderr, where that is a terminal.
 type progress struct {
-	to   io.Writer // nil: nobody looks
-	what string
-	bar  *progressbar.ProgressBar // nil: not begun
+	to    io.Writer // nil: nobody looks
+	what  string
+	files bool                     // it counts files, and not bytes
+	bar   *progressbar.ProgressBar // nil: not begun
 }
 
+// watched reports whether somebody sees a progress.
+func (a *app) watched() bool { return !a.quiet && isTerminal(a.stderr) }
+
 func (a *app) newProgress(what string) *progress {
-	if a.quiet || !isTerminal(a.stderr) {
+	if !a.watched() {
 		return &progress{}
 	}
 	return &progress{to: a.stderr, what: what}
@@ -40,18 +44,20 @@ func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
 	}), p.finish
 }
 
-// newBar draws what is done, how fast, for how long and for how long still.
-func newBar(to io.Writer, what string) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(to),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true),
+// begin draws what is done, how fast, for how long and for how long still.
+func (p *progress) begin() {
+	unit := []progressbar.Option{progressbar.OptionShowBytes(true)}
+	if p.files {
+		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("files")}
+	}
+	p.bar = progressbar.NewOptions64(-1, append(unit,
+		progressbar.OptionSetWriter(p.to),
+		progressbar.OptionSetDescription(p.what),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionEnableColorCodes(false),
 		// No goroutine that turns the spinner: in v3.19.1 it races with ChangeMax64.
-		progressbar.OptionSetSpinnerChangeInterval(0),
-	)
+		progressbar.OptionSetSpinnerChangeInterval(0))...)
 }
 
 func (p *progress) update(at legacy.Progress) { p.show(at.Bytes, at.TotalBytes) }
@@ -62,7 +68,7 @@ func (p *progress) show(done, total int64) {
 		return
 	}
 	if p.bar == nil {
-		p.bar = newBar(p.to, p.what)
+		p.begin()
 	}
 	if total > 0 && p.bar.GetMax64() != total {
 		p.bar.ChangeMax64(total)

@@ -216,7 +216,7 @@ func (a *app) printCounts(counts map[string]legacy.Count) error {
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
 	for i, r := range remarks {
 		if i == shownRemarks {
-			return a.print("%s: and %s; --json has the first 1,000\n", title, count(len(remarks)-i, "more"))
+			return a.print("%s: and %s more; --json has the first 1,000\n", title, humanize.Comma(int64(len(remarks)-i)))
 		}
 		if err := a.print("%s: %s: %s\n", title, printable(r.File), printable(r.Reason)); err != nil {
 			return err
@@ -244,13 +244,4 @@ func stopped(answer treeAnswer, err error) error {
 	}
 	hint := fmt.Sprintf("%s done; run it again to go on", count(done, "record"))
 	return &fault{kind: classify(err), hint: cmp.Or(hintOf(err), hint), err: err}
-}
-
-// readTrees opens the file for reading and works on a folder with it.
-func (a *app) readTrees(ctx context.Context, trees []legacy.Found, dir string, o legacy.Options, work treeWork) (answer treeAnswer, err error) {
-	err = a.with(ctx, toRead, func(d *db.DB) (err error) {
-		answer, err = a.workTrees(ctx, d, trees, dir, o, work)
-		return err
-	})
-	return answer, err
 }
