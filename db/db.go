@@ -17,9 +17,9 @@ type DB struct {
 	path    string
 	options Options
 
-	engine    engine.Engine
-	callbacks callback.Callbacks
-	giveLane  func()
+	engine     engine.Engine
+	callbacks  callback.Callbacks
+	giveNumber func()
 
 	scopes sync.Map // name -> id, of committed rows
 
@@ -56,7 +56,7 @@ func (d *DB) Shutdown(ctx context.Context) error {
 		go func() {
 			defer close(d.closed)
 			d.failed = wrap("close", d.engine.Close())
-			d.giveLane()
+			d.giveNumber()
 		}()
 	})
 	select {

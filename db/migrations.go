@@ -99,7 +99,7 @@ func migrateServer(ctx context.Context, address string, o Options) (m Migrated, 
 		return m, openError(address, err)
 	}
 	var callbacks callback.Callbacks
-	defer callbacks.TakeLane()()
+	defer callbacks.TakeNumber()()
 	moved, err := moveServer(ctx, address, o.withDefaults(), &callbacks)
 	if err != nil {
 		return m, openError(address, err)
@@ -126,7 +126,7 @@ func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Con
 		return result, openError(path, err)
 	}
 	var callbacks callback.Callbacks
-	defer callbacks.TakeLane()()
+	defer callbacks.TakeNumber()()
 	if result, err = fn(o.withDefaults().sqlite(&callbacks)); err != nil {
 		return result, openError(path, err)
 	}

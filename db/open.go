@@ -33,10 +33,10 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 		return nil, openError(path, err)
 	}
 	d := &DB{options: options.withDefaults(), closed: make(chan struct{})}
-	d.giveLane = d.callbacks.TakeLane()
+	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
 	if err != nil {
-		d.giveLane()
+		d.giveNumber()
 		return nil, openError(path, err)
 	}
 	d.engine, d.path = opened, opened.Path()

@@ -183,12 +183,12 @@ func TestWorkersOfALaterVersionAreTakenAndLeaveAsTheyCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, exported = exportedWorkers(t, d, "")
-	s, odd, err := written.ReadWorkerSnapshot([]byte(exported[second+"worker.json"]))
-	if err != nil || odd != "" || s.Status != "stopped" || s.Worker.WorkerID != "worker-00000002" {
-		t.Errorf("%+v, %q, %v", s, odd, err)
+	s, wrong, err := written.ReadWorkerSnapshot([]byte(exported[second+"worker.json"]))
+	if err != nil || wrong != "" || s.Status != "stopped" || s.Worker.WorkerID != "worker-00000002" {
+		t.Errorf("%+v, %q, %v", s, wrong, err)
 	}
-	if _, odd, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil || odd != "" {
-		t.Errorf("%q, %v", odd, err)
+	if _, wrong, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil || wrong != "" {
+		t.Errorf("%q, %v", wrong, err)
 	}
 	for path, words := range map[string][]string{second + "worker.json": {"initial_input", "execution", "digest"}, at + "runtime.json": {"config_bundles"}} {
 		for _, word := range words {

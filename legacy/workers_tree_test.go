@@ -55,8 +55,8 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 		}
 		_, out := exportedWorkers(t, d, "")
 		text := out[at+"runtime.json"]
-		if s, odd, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || odd != "" || s.NextWorkerSequence != 2 {
-			t.Errorf("after a call: %+v, %s, %v", s, odd, err)
+		if s, wrong, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || wrong != "" || s.NextWorkerSequence != 2 {
+			t.Errorf("after a call: %+v, %s, %v", s, wrong, err)
 		}
 		if !strings.Contains(text, member[strings.IndexByte(member, ':')+1:]) {
 			t.Error("the member is gone after a call")

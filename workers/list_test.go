@@ -86,11 +86,11 @@ func TestARuntimeOfAnotherScopeIsAnotherRuntime(t *testing.T) {
 func TestTextsThatTheOriginalCanNotHaveAreRefused(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
-	odd := "\xff"
-	_, sent := r.SendInput(ctx, w, workers.UserInput(odd))
+	wrong := "\xff"
+	_, sent := r.SendInput(ctx, w, workers.UserInput(wrong))
 	_, kind := r.SendInput(ctx, w, workers.WorkerInput{Kind: "robot", Content: "x"})
-	_, stopped := r.StopWorker(ctx, w, &odd)
-	_, created := r.CreateWorker(ctx, taskRequest(odd))
+	_, stopped := r.StopWorker(ctx, w, &wrong)
+	_, created := r.CreateWorker(ctx, taskRequest(wrong))
 	_, intent := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.WorkerIntent{Kind: "other"}})
 	for _, err := range []error{sent, kind, stopped, created, intent} {
 		if !isKind(err, workers.KindInvalidRequest) || !errors.Is(err, db.ErrInvalid) {
@@ -101,17 +101,17 @@ func TestTextsThatTheOriginalCanNotHaveAreRefused(t *testing.T) {
 
 func TestTextsComeBackAsTheyWere(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
-	odd := " a\x00b\u2028<&> \U0001F600\n"
-	w := must(r.CreateWorker(ctx, taskRequest(odd)))(t).WorkerRef
-	must(r.SendInput(ctx, w, workers.UserInput(odd)))(t)
-	must(r.StopWorker(ctx, w, &odd))(t)
-	if p := must(r.TranscriptProjection(ctx, w, workers.NewTranscriptQuery(0, 1)))(t); p.Items[0].Content != odd {
+	wrong := " a\x00b\u2028<&> \U0001F600\n"
+	w := must(r.CreateWorker(ctx, taskRequest(wrong)))(t).WorkerRef
+	must(r.SendInput(ctx, w, workers.UserInput(wrong)))(t)
+	must(r.StopWorker(ctx, w, &wrong))(t)
+	if p := must(r.TranscriptProjection(ctx, w, workers.NewTranscriptQuery(0, 1)))(t); p.Items[0].Content != wrong {
 		t.Errorf("the content is %q", p.Items[0].Content)
 	}
-	if d := must(r.WorkerDetail(ctx, w))(t); d.Intent.Objective != odd {
+	if d := must(r.WorkerDetail(ctx, w))(t); d.Intent.Objective != wrong {
 		t.Errorf("the objective is %q", d.Intent.Objective)
 	}
-	if e := allEvents(t, r); e[len(e)-1].Message != odd {
+	if e := allEvents(t, r); e[len(e)-1].Message != wrong {
 		t.Errorf("the reason is %q", e[len(e)-1].Message)
 	}
 }

@@ -2,7 +2,6 @@ package checkpoints
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"selvedge/internal/serdejson"
@@ -163,7 +162,7 @@ func (r *reader) tooMany(read int) bool {
 				more++
 			}
 		}
-		return r.fail("invalid length %d, expected %s in sequence", read+more, plural(read, "element"))
+		return r.fail("invalid length %d, expected %s in sequence", read+more, serdejson.Count(read, "element"))
 	}
 	if r.s.AtEnd() {
 		return r.s.PeekFail("EOF while parsing a list")
@@ -180,18 +179,11 @@ func (r *reader) tooMany(read int) bool {
 func (st *structure) finishArray(r *reader, got values, n int) bool {
 	for _, f := range st.fields[n:] {
 		if f.missing == required || f.inLists {
-			return r.fail("invalid length %d, expected %s with %s", n, st.name, plural(len(st.fields), "element"))
+			return r.fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
 		}
 		n++
 	}
 	return st.finish(r, got)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // finish looks for what is missing and writes the rest.

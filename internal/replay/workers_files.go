@@ -41,8 +41,8 @@ func maybeRefOf(ref *files.Ref) *workers.WorkerRef {
 	return &seen
 }
 
-func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, odd string, err error) {
-	read, odd, err := files.ReadRuntimeSnapshot(text)
+func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err error) {
+	read, wrong, err := files.ReadRuntimeSnapshot(text)
 	if err != nil {
 		return s, "", err
 	}
@@ -56,11 +56,11 @@ func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, odd string, err error)
 			ID: d.ID, Severity: workers.DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message, WorkerRef: maybeRefOf(d.Worker),
 		})
 	}
-	return s, odd, nil
+	return s, wrong, nil
 }
 
-func readWorkerSnapshot(text []byte) (s workerSnapshot, odd string, err error) {
-	read, odd, err := files.ReadWorkerSnapshot(text)
+func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error) {
+	read, wrong, err := files.ReadWorkerSnapshot(text)
 	if err != nil {
 		return s, "", err
 	}
@@ -68,12 +68,12 @@ func readWorkerSnapshot(text []byte) (s workerSnapshot, odd string, err error) {
 		WorkerRef: refOf(read.Worker), WorkerID: workers.WorkerID(read.WorkerID), Status: workers.WorkerStatus(read.Status),
 		NextTranscriptSequence: read.NextTranscriptSequence, LastEventID: read.LastEventID,
 	}
-	return s, odd, json.Unmarshal(read.Request.AppendJSON(nil), &s.Request)
+	return s, wrong, json.Unmarshal(read.Request.AppendJSON(nil), &s.Request)
 }
 
 func readEventLine(line []byte) (workers.RuntimeEvent, string, error) {
-	e, odd, err := files.ReadEventLine(line)
-	return workers.RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message}, odd, err
+	e, wrong, err := files.ReadEventLine(line)
+	return workers.RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message}, wrong, err
 }
 
 func readEntryLine(line []byte) (workers.TranscriptEntry, error) {

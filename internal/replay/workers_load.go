@@ -122,18 +122,18 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	if err != nil {
 		return s, err
 	}
-	var odd string
-	s.snapshot, odd, err = readRuntimeSnapshot(text)
-	if err == nil && odd == "" && s.snapshot.RuntimeID != id {
-		odd = "runtime snapshot id does not match"
+	var wrong string
+	s.snapshot, wrong, err = readRuntimeSnapshot(text)
+	if err == nil && wrong == "" && s.snapshot.RuntimeID != id {
+		wrong = "runtime snapshot id does not match"
 	}
-	if err := corrupt(odd, err); err != nil {
+	if err := corrupt(wrong, err); err != nil {
 		return s, err
 	}
 	err = modelLines(filepath.Join(folder, "events.jsonl"), func(line []byte) error {
-		e, odd, err := readEventLine(line)
+		e, wrong, err := readEventLine(line)
 		s.events = append(s.events, e)
-		return corrupt(odd, err)
+		return corrupt(wrong, err)
 	})
 	if err != nil {
 		return s, err
@@ -152,13 +152,13 @@ func loadRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error
 	return s, err
 }
 
-// corrupt is the original's refusal of a text that can't be read, or is odd.
-func corrupt(odd string, err error) error {
+// corrupt is the original's refusal of a text that can't be read, or is wrong.
+func corrupt(wrong string, err error) error {
 	switch {
 	case err != nil:
 		return &workersError{"StoreCorrupt", err.Error()}
-	case odd != "":
-		return &workersError{"StoreCorrupt", odd}
+	case wrong != "":
+		return &workersError{"StoreCorrupt", wrong}
 	}
 	return nil
 }
@@ -191,12 +191,12 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 		return nil, err
 	}
 	w := &modelWorker{}
-	var odd string
-	w.snapshot, odd, err = readWorkerSnapshot(text)
-	if err == nil && odd == "" && w.snapshot.WorkerRef.RuntimeID != runtime {
-		odd = "worker belongs to another runtime"
+	var wrong string
+	w.snapshot, wrong, err = readWorkerSnapshot(text)
+	if err == nil && wrong == "" && w.snapshot.WorkerRef.RuntimeID != runtime {
+		wrong = "worker belongs to another runtime"
 	}
-	if err := corrupt(odd, err); err != nil {
+	if err := corrupt(wrong, err); err != nil {
 		return nil, err
 	}
 	own := w.snapshot.WorkerRef

@@ -48,9 +48,9 @@ func (st *structure) take(c content) (f fields) {
 		}
 		switch n := len(c.members); {
 		case n < st.required:
-			f.fail("invalid length %d, expected %s with %s", n, st.name, plural(len(st.fields), "element"))
+			f.fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
 		case n > len(st.fields):
-			f.fail("invalid length %d, expected %s in sequence", n, plural(len(st.fields), "element"))
+			f.fail("invalid length %d, expected %s in sequence", n, serdejson.Count(len(st.fields), "element"))
 		}
 		return f
 	}
@@ -304,13 +304,6 @@ func (c content) unit() error {
 		return decodeErrorf("invalid length %d, expected 0 elements in sequence", len(c.members))
 	}
 	return nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 // rawMember takes free-form JSON out of the line; null is nothing.

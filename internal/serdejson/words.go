@@ -62,3 +62,11 @@ func OneOf(words []string) string {
 	}
 	return "one of `" + strings.Join(words, "`, `") + "`"
 }
+
+// Count is a number of things.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

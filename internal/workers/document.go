@@ -39,9 +39,9 @@ type RuntimeSnapshot struct {
 	diagnosed [][]byte // the diagnostics as they stand in the document
 }
 
-// ReadRuntimeSnapshot reads a runtime.json. odd says why the original refuses one that can be read all the same; "" if it
+// ReadRuntimeSnapshot reads a runtime.json. wrong says why the original refuses one that can be read all the same; "" if it
 // doesn't. What can't be read is a *DecodeError.
-func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error) {
+func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, wrong string, err error) {
 	if err := runtimeDocument.check(text); err != nil {
 		return s, "", err
 	}
@@ -66,11 +66,11 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, odd string, err error)
 	case f.err != nil:
 		return RuntimeSnapshot{}, "", f.err
 	case version != schemaVersion:
-		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
+		wrong = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
 	case backend != backendFolder:
-		odd = "runtime snapshot backend is Memory"
+		wrong = "runtime snapshot backend is Memory"
 	}
-	return s, odd, nil
+	return s, wrong, nil
 }
 
 func (s *RuntimeSnapshot) members() []byte {
@@ -112,9 +112,9 @@ type WorkerSnapshot struct {
 	LastEventID            uint64
 }
 
-// ReadWorkerSnapshot reads a worker.json. odd says why the original refuses one that can be read all the same; "" if it
+// ReadWorkerSnapshot reads a worker.json. wrong says why the original refuses one that can be read all the same; "" if it
 // doesn't. What can't be read is a *DecodeError.
-func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
+func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, wrong string, err error) {
 	if err := workerDocument.check(text); err != nil {
 		return s, "", err
 	}
@@ -130,11 +130,11 @@ func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, odd string, err error) {
 	case f.err != nil:
 		return WorkerSnapshot{}, "", f.err
 	case version != schemaVersion:
-		odd = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
+		wrong = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
 	case s.Worker.WorkerID != s.WorkerID:
-		odd = fmt.Sprintf("worker_ref id %s does not match worker_id %s", s.Worker.WorkerID, s.WorkerID)
+		wrong = fmt.Sprintf("worker_ref id %s does not match worker_id %s", s.Worker.WorkerID, s.WorkerID)
 	}
-	return s, odd, nil
+	return s, wrong, nil
 }
 
 func (s *WorkerSnapshot) members() []byte {

@@ -173,8 +173,8 @@ func sound(document []byte, ref Ref) bool {
 	if document == nil {
 		return false
 	}
-	s, _, odd, err := Reader{RuntimeID: ref.RuntimeID}.Worker(document)
-	return err == nil && odd == "" && s.Worker == ref
+	s, _, wrong, err := Reader{RuntimeID: ref.RuntimeID}.Worker(document)
+	return err == nil && wrong == "" && s.Worker == ref
 }
 
 // document is the worker.json, with the request as it was given.

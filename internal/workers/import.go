@@ -46,14 +46,14 @@ type Fault struct {
 // writes it into a runtime.json that is otherwise as it came.
 const codeLater = "import.later_version"
 
-// ReadEventLine reads a line of events.jsonl; odd says why the original refuses one that can be read all the same, "" if it
+// ReadEventLine reads a line of events.jsonl; wrong says why the original refuses one that can be read all the same, "" if it
 // doesn't. What can't be read is a *DecodeError.
-func ReadEventLine(line []byte) (e Event, odd string, err error) {
+func ReadEventLine(line []byte) (e Event, wrong string, err error) {
 	e, known, err := decodeEvent(line)
 	if err == nil && !known {
-		odd = fmt.Sprintf("unknown variant `%s`, expected %s", e.Kind, serdejson.OneOf(eventWords))
+		wrong = fmt.Sprintf("unknown variant `%s`, expected %s", e.Kind, serdejson.OneOf(eventWords))
 	}
-	return e, odd, err
+	return e, wrong, err
 }
 
 // ReadEntryLine reads a line of transcript.jsonl. What can't be read is a *DecodeError.

@@ -32,33 +32,33 @@ type Gap struct {
 func (g Gap) Later() bool { return len(g.Missing)+len(g.Added) > 0 }
 
 // Runtime reads a runtime.json like ReadRuntimeSnapshot. The gap is empty where the original wrote it.
-func (r Reader) Runtime(text []byte) (s RuntimeSnapshot, g Gap, odd string, err error) {
+func (r Reader) Runtime(text []byte) (s RuntimeSnapshot, g Gap, wrong string, err error) {
 	as, g := r.earlierRuntime(text)
-	s, odd, err = ReadRuntimeSnapshot(as)
-	return s, g, odd, err
+	s, wrong, err = ReadRuntimeSnapshot(as)
+	return s, g, wrong, err
 }
 
 // Worker reads a worker.json like ReadWorkerSnapshot. The gap is empty where the original wrote it.
-func (r Reader) Worker(text []byte) (s WorkerSnapshot, g Gap, odd string, err error) {
-	s, odd, err = ReadWorkerSnapshot(text)
+func (r Reader) Worker(text []byte) (s WorkerSnapshot, g Gap, wrong string, err error) {
+	s, wrong, err = ReadWorkerSnapshot(text)
 	if err == nil && !r.foreign(s.Worker) {
 		if r.Later {
 			g.Added = addedToWorker(text)
 		}
-		return s, g, odd, nil
+		return s, g, wrong, nil
 	}
 	as, g := r.earlierWorker(text)
-	s, odd, err = ReadWorkerSnapshot(as)
-	return s, g, odd, err
+	s, wrong, err = ReadWorkerSnapshot(as)
+	return s, g, wrong, err
 }
 
 // Event reads a line of events.jsonl like ReadEventLine.
-func (r Reader) Event(line []byte) (e Event, odd string, err error) {
-	e, odd, err = ReadEventLine(line)
+func (r Reader) Event(line []byte) (e Event, wrong string, err error) {
+	e, wrong, err = ReadEventLine(line)
 	if (r.Later || r.Alone) && (err != nil || e.Worker != nil && r.foreign(*e.Worker)) {
-		e, odd, err = ReadEventLine(r.withRef(&eventStructure, line))
+		e, wrong, err = ReadEventLine(r.withRef(&eventStructure, line))
 	}
-	return e, odd, err
+	return e, wrong, err
 }
 
 // Entry reads a line of transcript.jsonl like ReadEntryLine.

@@ -89,9 +89,9 @@ var numbers struct {
 	taken map[int]bool
 }
 
-// TakeLane takes the lowest number that no open file has, before the first caller comes. The function that it returns gives
+// TakeNumber takes the lowest number that no open file has, before the first caller comes. The function that it returns gives
 // it back when the file is closed.
-func (c *Callbacks) TakeLane() (give func()) {
+func (c *Callbacks) TakeNumber() (give func()) {
 	numbers.Lock()
 	defer numbers.Unlock()
 	if numbers.taken == nil {
@@ -173,14 +173,14 @@ func (c *Callbacks) onStack() bool {
 		return true
 	}
 	for _, address := range all {
-		isLane := func(l marker) bool { return l.returns == address }
+		isMarker := func(l marker) bool { return l.returns == address }
 		switch {
-		case slices.ContainsFunc(final, isLane):
+		case slices.ContainsFunc(final, isMarker):
 			if same() {
 				return true
 			}
 			chain = append(chain[:0], address)
-		case slices.ContainsFunc(leading, isLane) && len(chain) > 0:
+		case slices.ContainsFunc(leading, isMarker) && len(chain) > 0:
 			chain = append(chain, address)
 		}
 	}

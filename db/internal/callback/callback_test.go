@@ -17,7 +17,7 @@ func open(t *testing.T, n int) []*Callbacks {
 	files := make([]*Callbacks, n)
 	for i := range files {
 		files[i] = &Callbacks{}
-		t.Cleanup(files[i].TakeLane())
+		t.Cleanup(files[i].TakeNumber())
 	}
 	return files
 }
@@ -80,13 +80,13 @@ func TestADeepStackIsSearchedToItsEnd(t *testing.T) {
 
 func TestANumberIsGivenAgain(t *testing.T) {
 	var first, second Callbacks
-	give := first.TakeLane()
+	give := first.TakeNumber()
 	markers := fmt.Sprint(first.markers[0].returns)
 	give()
-	defer second.TakeLane()()
+	defer second.TakeNumber()()
 	give() // a second time is nothing
 	var third Callbacks
-	defer third.TakeLane()()
+	defer third.TakeNumber()()
 	if fmt.Sprint(second.markers[0].returns) != markers || fmt.Sprint(third.markers[0].returns) == markers {
 		t.Error("the number that was given back was not the next to be taken, or was taken twice")
 	}

@@ -21,7 +21,7 @@ import (
 // config is that of a program which says nothing.
 func config(t testing.TB) postgres.Config {
 	callbacks := new(callback.Callbacks)
-	t.Cleanup(callbacks.TakeLane())
+	t.Cleanup(callbacks.TakeNumber())
 	return postgres.Config{
 		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version, LockTimeout: 30 * time.Second, Now: time.Now,
 		Callbacks: callbacks,

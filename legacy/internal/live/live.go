@@ -93,7 +93,7 @@ func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(
 		err := root.Names(folder, func(name string) error {
 			path := folder + "/" + name
 			if stem, named := sessionOf(path); named {
-				if folder == "runs" && !bears(root, path, stem) {
+				if folder == "runs" && !calledAsItsSession(root, path, stem) {
 					copies = append(copies, path)
 					return nil
 				}
@@ -124,8 +124,8 @@ func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(
 	})
 }
 
-// bears reports whether a file is called as the session of its first run. One that does not say is.
-func bears(root tree.Folder, path, stem string) bool {
+// calledAsItsSession reports whether a file is called as the session of its first run. One that does not say is.
+func calledAsItsSession(root tree.Folder, path, stem string) bool {
 	f, _, err := root.Open(path)
 	if err != nil {
 		return true

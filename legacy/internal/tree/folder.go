@@ -195,8 +195,8 @@ func (f Folder) reach(path string, do func(r *os.Root, path string) error) error
 
 // Why says in a person's words why what is at a path can't be read.
 func (f Folder) Why(path string, err error) string {
-	if odd, ok := errors.AsType[oddError](err); ok {
-		return odd.Error()
+	if finding, ok := errors.AsType[findingError](err); ok {
+		return finding.Error()
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):
@@ -215,16 +215,16 @@ func (f Folder) Why(path string, err error) string {
 	return "can't be read: " + err.Error()
 }
 
-// An oddError says by itself what is wrong with what lies at a path.
-type oddError interface {
+// A findingError says by itself what is wrong with what lies at a path.
+type findingError interface {
 	error
-	odd()
+	finding()
 }
 
 // leavesError is about a link that leads out of its folder.
 type leavesError struct{ to string }
 
-func (*leavesError) odd() {}
+func (*leavesError) finding() {}
 
 func (e *leavesError) Error() string {
 	return "is a link that leads out of the tree, to " + Shown(e.to) + ", and is not followed"
@@ -232,13 +232,13 @@ func (e *leavesError) Error() string {
 
 type tooLargeError struct{ most int64 }
 
-func (*tooLargeError) odd() {}
+func (*tooLargeError) finding() {}
 
 func (e *tooLargeError) Error() string { return fmt.Sprintf("is larger than %d MiB", e.most>>20) }
 
 type notAFileError struct{ mode fs.FileMode }
 
-func (*notAFileError) odd() {}
+func (*notAFileError) finding() {}
 
 func (e *notAFileError) Error() string {
 	switch {

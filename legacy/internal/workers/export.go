@@ -36,15 +36,15 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 	b := &backReader{root, say}
 	id, _ := nameID(path)
 	b.document(path+"/"+runtimeFile, func(text []byte) string {
-		s, odd, err := pool.ReadRuntimeSnapshot(text)
-		if err == nil && odd == "" && s.RuntimeID != id {
-			odd = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
+		s, wrong, err := pool.ReadRuntimeSnapshot(text)
+		if err == nil && wrong == "" && s.RuntimeID != id {
+			wrong = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
 		}
-		return reasonOf(odd, err)
+		return reasonOf(wrong, err)
 	})
 	b.lines(path+"/"+eventsFile, func(line []byte) string {
-		_, odd, err := pool.ReadEventLine(line)
-		return reasonOf(odd, err)
+		_, wrong, err := pool.ReadEventLine(line)
+		return reasonOf(wrong, err)
 	})
 	return root.Names(path+"/"+workersFolder, func(name string) error {
 		b.worker(path+"/"+workersFolder+"/"+name, id)
@@ -68,12 +68,12 @@ type backReader struct {
 func (b *backReader) worker(folder, runtime string) {
 	var own pool.Ref
 	b.document(folder+"/"+workerFile, func(text []byte) string {
-		s, odd, err := pool.ReadWorkerSnapshot(text)
+		s, wrong, err := pool.ReadWorkerSnapshot(text)
 		own = s.Worker
-		if err == nil && odd == "" && own.RuntimeID != runtime {
-			odd = fmt.Sprintf("worker belongs to runtime %s, expected %s", own.RuntimeID, runtime)
+		if err == nil && wrong == "" && own.RuntimeID != runtime {
+			wrong = fmt.Sprintf("worker belongs to runtime %s, expected %s", own.RuntimeID, runtime)
 		}
-		return reasonOf(odd, err)
+		return reasonOf(wrong, err)
 	})
 	b.lines(folder+"/"+transcriptFile, func(line []byte) string {
 		e, err := pool.ReadEntryLine(line)
@@ -115,11 +115,11 @@ func (b *backReader) lines(path string, read func(line []byte) string) {
 	b.say(path, 0, "")
 }
 
-func reasonOf(odd string, err error) string {
+func reasonOf(wrong string, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return odd
+	return wrong
 }
 
 // An exporter writes the runtimes of a scope.

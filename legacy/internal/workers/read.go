@@ -142,7 +142,7 @@ func (r *runtimeReader) snapshot() {
 		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatFile, Reason: reason})
 		return
 	}
-	s, gap, odd, err := r.form.Runtime(text)
+	s, gap, wrong, err := r.form.Runtime(text)
 	r.gap.add(&r.gap.runtime, gap)
 	r.form.Later = r.form.Later || gap.Later()
 	r.eventful = !slices.Contains(gap.Missing, "next_event_id")
@@ -152,11 +152,11 @@ func (r *runtimeReader) snapshot() {
 		r.tree.broken++
 		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text})
 		return
-	case odd == "" && s.RuntimeID != id:
-		odd = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
+	case wrong == "" && s.RuntimeID != id:
+		wrong = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
 	}
-	if odd != "" {
-		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatName, Reason: odd})
+	if wrong != "" {
+		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatName, Reason: wrong})
 	}
 	r.tree.imported.Snapshot = text
 }
@@ -167,14 +167,14 @@ func (r *runtimeReader) events() {
 		return
 	}
 	r.tree.imported.Events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
-		e, odd, err := r.form.Event(line)
-		if odd != "" && r.form.Later {
+		e, wrong, err := r.form.Event(line)
+		if wrong != "" && r.form.Later {
 			if kind := e.Kind; !slices.Contains(r.kinds, kind) {
 				r.kinds = append(r.kinds, kind)
 			}
 			return "", false, err
 		}
-		return odd, false, err
+		return wrong, false, err
 	})
 }
 
@@ -183,9 +183,9 @@ func (r *runtimeReader) lacks(path string) bool {
 	return r.root.Lacks(path)
 }
 
-// lines gives the lines of a log that can be read. look tells what is wrong with one: odd ones are kept, or not where drop
+// lines gives the lines of a log that can be read. look tells what is wrong with one: such a line is kept, or not where drop
 // says so.
-func (r *runtimeReader) lines(path string, worker *string, kind string, look func(line []byte) (odd string, drop bool, err error)) (list [][]byte) {
+func (r *runtimeReader) lines(path string, worker *string, kind string, look func(line []byte) (wrong string, drop bool, err error)) (list [][]byte) {
 	text, reason := r.read(path)
 	if reason != "" {
 		r.fault(worker, kind+"s", tree.Finding{Path: path, What: tree.WhatFile, Reason: reason})
@@ -198,17 +198,17 @@ func (r *runtimeReader) lines(path string, worker *string, kind string, look fun
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		odd, drop, err := look(line)
+		wrong, drop, err := look(line)
 		if err == nil && !drop {
 			r.tree.records[kind]++
 			list = append(list, line)
-			if odd == "" {
+			if wrong == "" {
 				continue
 			}
 		} else {
 			r.tree.broken++
 		}
-		f := tree.Finding{Path: path, Offset: int64(at), What: tree.WhatLine, Reason: odd, Raw: line, Taken: err == nil && !drop}
+		f := tree.Finding{Path: path, Offset: int64(at), What: tree.WhatLine, Reason: wrong, Raw: line, Taken: err == nil && !drop}
 		if err != nil {
 			f.Reason = err.Error()
 			if !whole {
@@ -341,9 +341,9 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 		byName, named = plainID(name)
 	}
 	text, reason := r.read(path)
-	s, odd, err := pool.WorkerSnapshot{}, "", error(nil)
+	s, wrong, err := pool.WorkerSnapshot{}, "", error(nil)
 	if reason == "" {
-		s, gap, odd, err = r.form.Worker(text)
+		s, gap, wrong, err = r.form.Worker(text)
 	}
 	runtime := r.tree.imported.RuntimeID
 	switch {
@@ -352,8 +352,8 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 	case err != nil:
 		r.tree.broken++
 		f = tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
-	case odd != "":
-		f = tree.Finding{Path: path, What: tree.WhatName, Reason: odd}
+	case wrong != "":
+		f = tree.Finding{Path: path, What: tree.WhatName, Reason: wrong}
 	case s.Worker.RuntimeID != runtime:
 		f = tree.Finding{Path: path, What: tree.WhatName, Reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime)}
 	}

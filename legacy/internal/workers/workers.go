@@ -55,8 +55,8 @@ func isRuntime(root tree.Folder, path string, form pool.Reader) bool {
 	if err != nil {
 		return false
 	}
-	_, _, odd, err := form.Runtime(text)
-	return err == nil && odd == ""
+	_, _, wrong, err := form.Runtime(text)
+	return err == nil && wrong == ""
 }
 
 // Root is runtimes/, which dir is or holds, or a folder that is a runtime.
@@ -104,17 +104,17 @@ func (Layout) Read(_ context.Context, t *tree.Tree, path string, send func(tree.
 }
 
 // each reads what lies at a path of a walk.
-func each(t *tree.Tree, path string, visit func(*runtime) error, odd func(*stray) error) error {
+func each(t *tree.Tree, path string, visit func(*runtime) error, wrong func(*stray) error) error {
 	id := aloneID(t.Folder)
 	if path != alonePath {
 		id, _ = nameID(path)
 	} else if f, left := leftBehind(t.Folder); left {
-		if err := odd(&stray{t, f}); err != nil {
+		if err := wrong(&stray{t, f}); err != nil {
 			return err
 		}
 	}
 	if f, isStray := look(t.Folder, path, id); isStray {
-		return odd(&stray{t, f})
+		return wrong(&stray{t, f})
 	}
 	return visit(&runtime{t, readRuntime(t.Folder, path, id)})
 }
