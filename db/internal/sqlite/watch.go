@@ -40,6 +40,15 @@ type observer struct {
 
 // observe begins to tell of commits elsewhere.
 func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
+	o, err := e.newObserver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go o.run()
+	return o.end, nil
+}
+
+func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
 		return nil, err
@@ -48,14 +57,13 @@ func (e *Engine) observe(ctx context.Context) (end func() error, err error) {
 	if err != nil {
 		return nil, closeAfter(pool, err)
 	}
-	o := &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
+	o = &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
 	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for by the next.
 	_, _ = o.look()
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone
 	}
-	go o.run()
-	return o.end, nil
+	return o, nil
 }
 
 func (o *observer) run() {

@@ -1,0 +1,27 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+)
+
+// An observer hears of commits without it, twenty times a second, so nothing else would notice.
+func TestAnObserverIsToldOfWritesByTheSystem(t *testing.T) {
+	ladder := ProgramLadder()
+	e, err := Open(t.Context(), t.TempDir()+"/file", Config{Ladder: ladder, SchemaVersion: ladder.Last().Version, Readers: 1, LockTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close() //nolint:errcheck // only read
+	o, err := e.newObserver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.writes == nil {
+		t.Error("it looks by the clock alone")
+	}
+	go o.run()
+	if err := o.end(); err != nil {
+		t.Error(err)
+	}
+}
