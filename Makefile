@@ -115,7 +115,8 @@ format: ## rewrite the Go files in the project's format
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
-generate: ## make the script of a new file, docs/SCHEMA.md and docs/CLI.md anew
+generate: ## make the script of a new file, PostgreSQL's twins of simple steps, docs/SCHEMA.md and docs/CLI.md anew
+	go test -count=1 -run TestEveryStepHasATwin ./migrations -update
 	go test -count=1 -run TestANewFileIsWhatTheStepsMakeOfIt ./db/internal/sqlite -update
 	go run ./internal/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
