@@ -23,7 +23,7 @@ const DefaultSchema = "selvedge"
 const (
 	connectPatience = 5 * time.Second  // for one host
 	closePatience   = 2 * time.Second  // for a goodbye
-	laterPrimaries  = time.Second      // that hosts get to answer after one of them said that it is the primary
+	laterAnswers    = 2 * time.Second  // that hosts get to answer after one of them did
 	commitPatience  = 12 * time.Second // until a COMMIT without an answer is given up and settled
 )
 
@@ -136,46 +136,45 @@ const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_w
 // errStandby: the host answers, and is not the primary.
 var errStandby = fmt.Errorf("%w: the server is a standby", errConnection)
 
+// errReplaced: the host says that it is the primary, and another one has been it since.
+var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: then open the database again", errConnection)
+
 // connect gives a connection to the primary. Of several hosts all are asked, and of those that say that they are it the one
-// with the highest timeline is: a primary that was replaced and does not know yet has a lower one.
-func (a *Address) connect(ctx context.Context) (*wire, error) {
-	if len(a.hosts) == 1 {
-		w, _, err := a.hosts[0].connect(ctx, a.config)
-		return w, err
-	}
+// with the highest timeline is: a primary that was replaced and does not know yet has a lower one. Where one has the highest that is
+// known already nobody waits for the others.
+func (s *scout) connect(ctx context.Context) (*wire, error) {
 	ctx, cancel := patient(ctx, connectPatience)
 	defer cancel()
+	hosts := s.address.hosts
 	type answer struct {
-		wire     *wire
-		timeline string
-		err      error
+		wire *wire
+		err  error
 	}
-	answers := make(chan answer, len(a.hosts))
-	for _, h := range a.hosts {
+	answers := make(chan answer, len(hosts))
+	for _, h := range hosts {
 		go func() {
-			w, timeline, err := h.connect(ctx, a.config)
-			answers <- answer{w, timeline, err}
+			w, err := h.connect(ctx, s.address.config)
+			answers <- answer{w, err}
 		}()
 	}
-	var best answer
+	var best *wire
 	var failed unreachedAll
 	var enough <-chan time.Time
-	left := len(a.hosts)
-	for ; left > 0; left-- {
+	left := len(hosts)
+	for known := s.known(); left > 0 && (best == nil || known == "" || best.line.timeline < known); left-- {
 		select {
 		case got := <-answers:
-			if got.err != nil {
+			switch {
+			case got.err != nil:
 				failed = append(failed, got.err)
-				continue
-			}
-			if best.wire == nil || got.timeline > best.timeline {
-				got, best = best, got
+			case best == nil || got.wire.line.timeline > best.line.timeline:
+				got.wire, best = best, got.wire
 			}
 			if got.wire != nil {
 				_ = got.wire.Close()
 			}
 			if enough == nil {
-				clock := time.NewTimer(laterPrimaries)
+				clock := time.NewTimer(laterAnswers)
 				defer clock.Stop()
 				enough = clock.C
 			}
@@ -194,14 +193,45 @@ func (a *Address) connect(ctx context.Context) (*wire, error) {
 			}
 		}()
 	}
-	if best.wire == nil {
+	switch {
+	case best == nil && len(failed) == 1:
+		return nil, failed[0]
+	case best == nil:
 		return nil, failed
+	case !s.met(best.line.timeline):
+		return nil, errors.Join(errReplaced, best.Close())
 	}
-	return best.wire, nil
+	best.leave = s.add(best.line)
+	return best, nil
 }
 
-// connect gives a connection to this host where it is the primary, and its timeline.
-func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, string, error) {
+// connect gives a connection to this host where it is the primary.
+func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, error) {
+	w, err := h.dial(ctx, shared)
+	if err != nil {
+		return nil, err
+	}
+	w.line.timeline, err = w.primaryOf(ctx)
+	if err == nil && w.line.timeline == "" {
+		err = fmt.Errorf("%s: %w", h.name, errStandby)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// primaryOf is the timeline of which the server is the primary; "" where it is a standby.
+func (w *wire) primaryOf(ctx context.Context) (timeline string, err error) {
+	got := w.conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
+	if got.Err != nil {
+		return "", w.lost(ctx, got.Err)
+	}
+	return string(got.Rows[0][0]), nil
+}
+
+// dial gives a connection to this host.
+func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 	w := &wire{prepared: map[string]*prepared{}, ctx: background}
 	config := shared.Copy()
 	config.Host, config.Port, config.TLSConfig = h.ways[0].Host, h.ways[0].Port, h.ways[0].TLSConfig
@@ -213,13 +243,20 @@ func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, string
 	// waits for its standbys a server says "done" then, so nothing is ever dialled again for a connection that stands,
 	// unless its read is to be ended.
 	var sealed atomic.Bool
+	var last atomic.Pointer[line] // of the ways that were tried: the one that stands
 	w.mayDial = func(may bool) { sealed.Store(!may) }
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 4}, Control: giveUpEarly}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if sealed.Load() {
 			return nil, errConnection
 		}
-		return dialer.DialContext(ctx, network, address)
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l := &line{Conn: conn}
+		last.Store(l)
+		return l, nil
 	}
 	config.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) {
 		if n.SeverityUnlocalized == "WARNING" {
@@ -228,17 +265,9 @@ func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, string
 	}
 	conn, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return nil, "", notReached(ctx, h.name, err)
+		return nil, notReached(ctx, h.name, err)
 	}
-	w.conn = conn
+	w.conn, w.line = conn, last.Load()
 	w.mayDial(false)
-	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
-	err = got.Err
-	if err == nil && len(got.Rows[0][0]) == 0 {
-		err = fmt.Errorf("%s: %w", h.name, errStandby)
-	}
-	if err != nil {
-		return nil, "", errors.Join(err, w.Close())
-	}
-	return w, string(got.Rows[0][0]), nil
+	return w, nil
 }

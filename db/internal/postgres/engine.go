@@ -30,6 +30,7 @@ type Config struct {
 // An Engine is an open database of a server.
 type Engine struct {
 	address    *Address
+	scout      *scout
 	config     Config
 	generation uint64
 	moved      Move
@@ -54,9 +55,13 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{address: a, config: config, patience: primaryPatience, losers: make(chan struct{}, 1)}
-	if err := e.prepare(ctx); err != nil {
-		return nil, failure(err)
+	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience, losers: make(chan struct{}, 1)}
+	var t trouble
+	for err := e.prepare(ctx); err != nil; err = e.prepare(ctx) {
+		if !e.replacing(err) || !t.again(ctx, e.patience, err) {
+			e.scout.close()
+			return nil, failure(err)
+		}
 	}
 	e.readers = newSessions(config.Readers, e.newSession)
 	e.watch = newWatch(e)
@@ -65,6 +70,11 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 		e.home = homeOf(e)
 	}
 	return e, nil
+}
+
+// replacing reports whether a primary is being chosen: a standby answers, and others may. Where nothing answers nobody waits.
+func (e *Engine) replacing(err error) bool {
+	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
 }
 
 // Path is the address without its secrets.
@@ -85,7 +95,9 @@ func (e *Engine) Close() error {
 		failed = errors.Join(failed, e.home.leave(e))
 		failed = errors.Join(failed, e.writers.close())
 	}
-	return errors.Join(failed, e.readers.close())
+	failed = errors.Join(failed, e.readers.close())
+	e.scout.close()
+	return failed
 }
 
 // Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.

@@ -27,6 +27,7 @@ const (
 	sqlVersions  = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
        min_reader, min_writer, generation, views_digest FROM selvedge_file`
 	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlTouch       = `UPDATE selvedge_file SET views = views`
 	sqlViewsMade   = `SELECT views FROM selvedge_file`
 	sqlViews       = `SELECT coalesce(string_agg(viewname, ' ' ORDER BY viewname COLLATE "C"), '') FROM pg_views WHERE schemaname = current_schema()`
 
@@ -188,9 +189,17 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 		}
 		return have, err
 	}
+	s.wire.warned = nil
 	tags, err := s.wire.simple(ctx, "COMMIT")
 	if err != nil || tags[0] != "COMMIT" {
 		return have, errors.Join(errors.New("the migration was not committed"), err)
+	}
+	// A warning says that the wait for the standbys was given up. They have what was committed before when they have a later commit.
+	for s.wire.warned != nil {
+		s.wire.warned = nil
+		if _, err := s.wire.simple(ctx, sqlTouch); err != nil {
+			return have, fmt.Errorf("the migration was committed, and no standby may have it: %w", err)
+		}
 	}
 	if have, err = readVersions(s); err == nil {
 		e.moved = Move{From: from, To: have.Schema}

@@ -134,16 +134,17 @@ func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 			_ = s.close()
 		}
 	}()
-	clock := time.NewTicker(every)
-	defer clock.Stop()
-	for {
+	for next := every; ; {
 		select {
 		case <-stop:
 			return
-		case <-clock.C:
+		case <-time.After(next):
 		}
+		next = every
 		if id, e := h.beating(); id != 0 {
-			s = h.beatOnce(e, s, id)
+			if s = h.beatOnce(e, s, id); s == nil {
+				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
+			}
 		}
 	}
 }
@@ -165,7 +166,7 @@ func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
 	if s == nil {
 		var err error
 		if s, err = e.newSession(ctx); err != nil {
-			return nil // the next beat tries again; until then the moment nears
+			return nil // the next beat tries again
 		}
 	}
 	from := machine.ReadBootTime().Since

@@ -21,6 +21,7 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 	defer e.calls.over(one)
 	var t trouble
 	for {
+		e.scout.look(within)
 		s, err := e.readers.acquire(within)
 		if err == nil {
 			err = e.serveRead(within, s, fn, &out)

@@ -20,8 +20,9 @@ type session struct {
 	conn *sqlx.Conn
 	used time.Time // when it was given back last
 
-	row     int64 // in the table sessions; 0 in a session that only reads
-	outcome int64 // the last number that was given to a transaction
+	row     int64     // in the table sessions; 0 in a session that only reads
+	seen    time.Time // a moment before the one that the row holds
+	outcome int64     // the last number that was given to a transaction
 }
 
 // settings of every session. A sequential scan of a small table would have a serialisable transaction collide with everybody
@@ -36,7 +37,7 @@ const (
 )
 
 func (e *Engine) newSession(ctx context.Context) (*session, error) {
-	w, err := e.address.connect(ctx)
+	w, err := e.scout.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +75,7 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()
 	defer s.within(ctx)()
+	s.seen = time.Now()
 	if err = s.get(&s.row, sqlAddSession); err == nil {
 		_, err = s.exec(sqlOldSessions)
 	}
@@ -104,7 +106,7 @@ func (s *session) close() error {
 
 // broken reports whether the connection can't be used any more.
 func (s *session) broken() bool {
-	return s.wire.conn.IsClosed() || s.wire.conn.TxStatus() != 'I'
+	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.conn.TxStatus() != 'I'
 }
 
 // exec runs a statement of ours.

@@ -16,7 +16,8 @@ import (
 // session's row, in the message that commits it. Who lost the answer changes that row over another connection: the change waits
 // for the lock that the transaction has for as long as it is under way, on a server that waits for its standbys too, and then
 // finds the number or does not. A server that was replaced by another one can't commit the change, so it settles nothing. What
-// was never sent to the end is undone by the server, at the latest when it has been idle for 30 s.
+// was never sent to the end is undone by the server, at the latest when it has been idle for 30 s. A new primary that does not have
+// the row was replaced before it came there, and so has nothing either of what was done after that.
 
 // sqlSettle asks for the session's row. Its own commit waits for the standbys, whatever is said elsewhere.
 const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET seen = server_nanos() WHERE id = %d RETURNING outcome`
@@ -25,7 +26,7 @@ const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE session
 // where it is known to have happened.
 func (e *Engine) commit(s *session) (again, err error) {
 	s.outcome++
-	w := s.wire
+	w, began := s.wire, time.Now()
 	w.warned = nil
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
@@ -42,6 +43,7 @@ func (e *Engine) commit(s *session) (again, err error) {
 		if tags[0] != "UPDATE 1" {
 			_ = s.wire.Close() // its row was taken away after a day; the next one has a row of its own
 		}
+		s.seen = began
 		return nil, nil
 	}
 	if err == nil {
@@ -51,7 +53,7 @@ func (e *Engine) commit(s *session) (again, err error) {
 		err = fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
 	}
 	_ = w.Close() // what was left of it would come to the next transaction
-	happened, failed := e.settle(s.row, s.outcome)
+	happened, failed := e.settle(s)
 	switch {
 	case failed != nil:
 		return nil, unknown(fmt.Errorf("%w (and asking whether it happened: %w)", err, failed))
@@ -62,14 +64,14 @@ func (e *Engine) commit(s *session) (again, err error) {
 	return err, failure(err)
 }
 
-// settle says whether the transaction of a session with this number was committed.
-func (e *Engine) settle(row, outcome int64) (happened bool, err error) {
+// settle says whether the last transaction of a session was committed.
+func (e *Engine) settle(s *session) (happened bool, err error) {
 	ctx, cancel := context.WithTimeout(background, e.patience)
 	defer cancel()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var found bool
-		if happened, found, err = e.trySettle(ctx, row, outcome); err == nil {
-			if !found {
+		if happened, found, err = e.trySettle(ctx, s.row, s.outcome); err == nil {
+			if !found && time.Since(s.seen) >= sessionKept { // others may have taken it away
 				return false, errors.New("the row of the session is gone")
 			}
 			return happened, nil
@@ -83,7 +85,7 @@ func (e *Engine) settle(row, outcome int64) (happened bool, err error) {
 func (e *Engine) trySettle(ctx context.Context, row, outcome int64) (happened, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commitPatience)
 	defer cancel()
-	w, err := e.address.connect(ctx)
+	w, err := e.scout.connect(ctx)
 	if err != nil {
 		return false, false, err
 	}

@@ -24,6 +24,8 @@ const statementCacheSize = 512
 // here as it does those of a file. One goroutine at a time uses it.
 type wire struct {
 	conn     *pgconn.PgConn
+	line     *line                // below conn
+	leave    func()               // takes the line out of the scout's care; nil where it never was in it
 	prepared map[string]*prepared // by the text before rebinding
 	made     int                  // names of statements given out
 	reading  *results             // those whose rows are still on the connection
@@ -300,6 +302,9 @@ func (r *results) Close() error {
 
 // Close says goodbye to the server.
 func (w *wire) Close() error {
+	if w.leave != nil {
+		w.leave()
+	}
 	ctx, cancel := context.WithTimeout(background, closePatience)
 	defer cancel()
 	return w.conn.Close(ctx)

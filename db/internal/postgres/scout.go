@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one.
+	scoutEvery = 2 * time.Second
+	// scoutPatience is for how long they are waited for.
+	scoutPatience = 2 * time.Second
+	// knownFor is for how long an answer is good enough to read over a connection that nobody has used for a while.
+	knownFor = scoutEvery + 2*scoutPatience
+	// silentFor is after how long without an answer it is asked whether the only host of an address still lives.
+	silentFor = 10 * time.Second
+)
+
+// A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a one does not know it, nor
+// does the system below: it may be stopped, or cut off from the others alone. It then answers nothing, or what was true before,
+// and no commit of it is acknowledged. So the other hosts are asked, over connections that are kept for it. Whoever used a
+// connection that was ended finds it lost, and goes on over another one.
+type scout struct {
+	address  *Address
+	patience time.Duration // with a server that does not answer, and that no other one has replaced
+
+	mu       sync.Mutex
+	newest   string // the highest timeline that a primary has named
+	lines    map[*line]struct{}
+	answered time.Time // when a primary did
+	running  bool
+	closed   bool
+	stop     context.CancelFunc
+	stopped  chan struct{}
+
+	asking sync.Mutex
+	posts  []*wire // by host, to ask over; nil where there is none; under asking
+	asked  time.Time
+}
+
+// A line is the socket of a connection.
+type line struct {
+	net.Conn
+	timeline string       // of the server when it was connected
+	waits    atomic.Int64 // since when an answer is waited for, in Unix nanoseconds; 0: nobody waits
+	used     atomic.Bool  // since the scout looked last
+	ended    atomic.Bool  // by the scout
+}
+
+// Read waits for what the server says.
+func (l *line) Read(b []byte) (int, error) {
+	l.used.Store(true)
+	l.waits.Store(time.Now().UnixNano())
+	defer l.waits.Store(0)
+	return l.Conn.Read(b)
+}
+
+// end has whoever uses the connection find it lost.
+func (l *line) end() {
+	l.ended.Store(true)
+	_ = l.Close()
+}
+
+func (l *line) silence(now time.Time) time.Duration {
+	if since := l.waits.Load(); since != 0 {
+		return now.Sub(time.Unix(0, since))
+	}
+	return 0
+}
+
+func newScout(a *Address) *scout {
+	return &scout{address: a, patience: primaryPatience, lines: map[*line]struct{}{}, posts: make([]*wire, len(a.hosts))}
+}
+
+// known is the highest timeline that a primary has named; "" before the first one.
+func (s *scout) known() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
+// met takes note of a primary's timeline, and reports whether it is not one that was replaced.
+func (s *scout) met(timeline string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if timeline < s.newest {
+		return false
+	}
+	s.answered = time.Now()
+	if timeline > s.newest {
+		s.newest = timeline
+		for l := range s.lines {
+			if l.timeline < timeline {
+				l.end()
+			}
+		}
+	}
+	return true
+}
+
+// add takes a connection into its care. leave gives it back.
+func (s *scout) add(l *line) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.timeline < s.newest {
+		l.end() // replaced meanwhile
+	}
+	s.lines[l] = struct{}{}
+	if !s.running && !s.closed {
+		s.running = true
+		ctx, stop := context.WithCancel(background)
+		s.stop, s.stopped = stop, make(chan struct{})
+		go s.run(ctx, s.stopped)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.lines, l)
+	}
+}
+
+// run looks until ctx ends.
+func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
+	defer close(stopped)
+	clock := time.NewTicker(scoutEvery)
+	defer clock.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-clock.C:
+		}
+		if s.wanted() {
+			s.ask(ctx)
+			s.endSilent()
+		}
+	}
+}
+
+// wanted reports whether the hosts are to be asked: something was asked of one, and there are others; or the only one is silent.
+func (s *scout) wanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used, silent, now := false, false, time.Now()
+	for l := range s.lines {
+		used = l.used.Swap(false) || used || l.waits.Load() != 0
+		silent = silent || l.silence(now) > silentFor
+	}
+	return silent || used && len(s.posts) > 1
+}
+
+// ask asks the hosts, and waits for all of them, or until patience ends.
+func (s *scout) ask(ctx context.Context) {
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, scoutPatience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range s.posts {
+		all.Go(func() {
+			w := s.posts[i]
+			if w == nil || w.conn.IsClosed() {
+				var err error
+				if w, err = s.address.hosts[i].dial(ctx, s.address.config); err != nil {
+					s.posts[i] = nil
+					return
+				}
+				s.posts[i] = w
+			}
+			timeline, err := w.primaryOf(ctx)
+			switch {
+			case err != nil:
+				_ = w.Close()
+				s.posts[i] = nil
+			case timeline != "":
+				s.met(timeline)
+			}
+		})
+	}
+	all.Wait()
+	s.mu.Lock()
+	s.asked = time.Now()
+	s.mu.Unlock()
+}
+
+// endSilent ends connections that have been silent for longer than patience, while no primary was there.
+func (s *scout) endSilent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Sub(s.answered) < s.patience {
+		return
+	}
+	for l := range s.lines {
+		if l.silence(now) > s.patience {
+			l.end()
+		}
+	}
+}
+
+// look asks the hosts where that was not done for a while: before a read over a connection that nobody has used meanwhile, whose
+// server may have been replaced hours ago.
+func (s *scout) look(ctx context.Context) {
+	if len(s.posts) == 1 {
+		return
+	}
+	s.mu.Lock()
+	known := time.Since(s.asked) < knownFor
+	s.mu.Unlock()
+	if !known {
+		s.ask(ctx)
+	}
+}
+
+// close ends its own connections.
+func (s *scout) close() {
+	s.mu.Lock()
+	s.closed = true
+	running := s.running
+	s.mu.Unlock()
+	if running {
+		s.stop()
+		<-s.stopped
+	}
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	for i, w := range s.posts {
+		if w != nil {
+			_ = w.Close()
+			s.posts[i] = nil
+		}
+	}
+}
