@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,6 +52,46 @@ func Postgres(t testing.TB) string {
 // from the package's folder to the module's.
 func PostgresAlone(t testing.TB, root string) string {
 	t.Helper()
+	return newPostgresPlace(t, root).start("start", "server")
+}
+
+// A PostgresPair is a server and a standby of it that a test has for itself.
+type PostgresPair struct {
+	place                  *postgresPlace
+	Primary, Standby, Both string // addresses
+}
+
+// NewPostgresPair starts one. The primary waits for nobody.
+func NewPostgresPair(t testing.TB, root string) *PostgresPair {
+	t.Helper()
+	p := &PostgresPair{place: newPostgresPlace(t, root)}
+	p.Primary = p.place.start("start", "server")
+	p.Standby = p.place.start("standby", "standby", filepath.Join(p.place.dir, "server"))
+	p.Both = p.Primary + "," + strings.TrimPrefix(p.Standby, "postgres://selvedge@/postgres?host=")
+	return p
+}
+
+// Promote has the standby take the primary's place, which is told nothing.
+func (p *PostgresPair) Promote() { p.place.run("promote", filepath.Join(p.place.dir, "standby")) }
+
+// Pause stops every process of a server; the test continues it in the end.
+func (p *PostgresPair) Pause(address string) {
+	dir := filepath.Join(p.place.dir, "server")
+	if address == p.Standby {
+		dir = filepath.Join(p.place.dir, "standby")
+	}
+	p.place.t.Cleanup(func() { p.place.run("resume", dir) })
+	p.place.run("pause", dir)
+}
+
+// A postgresPlace is where a test has servers for itself.
+type postgresPlace struct {
+	t         testing.TB
+	tool, dir string
+}
+
+func newPostgresPlace(t testing.TB, root string) *postgresPlace {
+	t.Helper()
 	above, err := os.MkdirTemp("", "postgres")
 	if err != nil {
 		t.Fatal(err)
@@ -59,19 +100,28 @@ func PostgresAlone(t testing.TB, root string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(above) }) //nolint:errcheck // a folder among temporary ones
-	tool, dir := filepath.Join(root, "tools", "postgres"), filepath.Join(above, "server")
-	out, err := exec.Command(tool, "start", dir).Output()
-	if err != nil {
-		var exit *exec.ExitError
-		errors.As(err, &exit)
-		t.Fatalf("%v\n%s", err, exit.Stderr)
+	return &postgresPlace{t, filepath.Join(root, "tools", "postgres"), above}
+}
+
+func (p *postgresPlace) run(args ...string) string {
+	p.t.Helper()
+	out, err := exec.Command(p.tool, args...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		p.t.Fatalf("%v\n%s", err, exit.Stderr)
 	}
-	t.Cleanup(func() {
-		if out, err := exec.Command(tool, "stop", dir).CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	return strings.TrimSpace(string(out))
+}
+
+// start starts a server in a folder of that name, and stops it with the test.
+func (p *postgresPlace) start(how, name string, of ...string) (address string) {
+	p.t.Helper()
+	dir := filepath.Join(p.dir, name)
+	address = p.run(slices.Concat([]string{how}, of, []string{dir})...)
+	p.t.Cleanup(func() { p.run("stop", dir) })
+	return address
 }
 
 // PostgresSchema opens a new database, which is dropped when the test is over, with the schema and the views, by SQL alone.

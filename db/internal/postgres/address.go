@@ -114,14 +114,17 @@ func (a *Address) quotedSchema() string { return `"` + a.schema + `"` }
 
 // String is the address without its secrets, the same for the same place.
 func (a *Address) String() string {
-	var names []string
+	var names, hosts, ports []string
+	sockets := false // folders with sockets
 	for _, h := range a.hosts {
-		names = append(names, h.name)
+		way := h.ways[0]
+		names, hosts, ports = append(names, h.name), append(hosts, way.Host), append(ports, strconv.Itoa(int(way.Port)))
+		sockets = sockets || strings.HasPrefix(way.Host, "/")
 	}
 	u := url.URL{Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","), Path: "/" + a.config.Database}
-	if strings.HasPrefix(a.config.Host, "/") { // a folder with a socket
+	if sockets {
 		u.Host = ""
-		u.RawQuery = "host=" + url.QueryEscape(a.config.Host) + "&port=" + strconv.Itoa(int(a.config.Port)) + "&"
+		u.RawQuery = "host=" + url.QueryEscape(strings.Join(hosts, ",")) + "&port=" + strings.Join(ports, ",") + "&"
 	}
 	u.RawQuery += "search_path=" + url.QueryEscape(a.schema)
 	if a.ttl != DefaultTTL {

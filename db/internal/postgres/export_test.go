@@ -1,6 +1,9 @@
 package postgres
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // SetPatience says for how long a call waits for a primary.
 func (e *Engine) SetPatience(d time.Duration) {
@@ -8,4 +11,18 @@ func (e *Engine) SetPatience(d time.Duration) {
 	e.scout.mu.Lock()
 	defer e.scout.mu.Unlock()
 	e.scout.patience = d
+}
+
+// WithScouts has handles that are opened until the test ends ask the hosts so often who is the primary.
+func WithScouts(t testing.TB, every time.Duration) {
+	before := scoutEvery
+	scoutEvery = every
+	t.Cleanup(func() { scoutEvery = before })
+}
+
+// ForgetPrimary has the handle ask the hosts before its next read, as one does that nobody has used for a while.
+func (e *Engine) ForgetPrimary() {
+	e.scout.mu.Lock()
+	defer e.scout.mu.Unlock()
+	e.scout.asked = time.Time{}
 }

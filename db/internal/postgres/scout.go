@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
+// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one. Tests shorten it.
+var scoutEvery = 2 * time.Second
+
 const (
-	// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one.
-	scoutEvery = 2 * time.Second
 	// scoutPatience is for how long they are waited for.
 	scoutPatience = 2 * time.Second
 	// knownFor is for how long an answer is good enough to read over a connection that nobody has used for a while.
-	knownFor = scoutEvery + 2*scoutPatience
-	// silentFor is after how long without an answer it is asked whether the only host of an address still lives.
-	silentFor = 10 * time.Second
+	knownFor = 3 * scoutPatience
+	// silentFor is after how many rounds without an answer it is asked whether the only host of an address still lives.
+	silentFor = 5
 )
 
 // A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a one does not know it, nor
@@ -25,6 +26,7 @@ const (
 // connection that was ended finds it lost, and goes on over another one.
 type scout struct {
 	address  *Address
+	every    time.Duration
 	patience time.Duration // with a server that does not answer, and that no other one has replaced
 
 	mu       sync.Mutex
@@ -72,7 +74,7 @@ func (l *line) silence(now time.Time) time.Duration {
 }
 
 func newScout(a *Address) *scout {
-	return &scout{address: a, patience: primaryPatience, lines: map[*line]struct{}{}, posts: make([]*wire, len(a.hosts))}
+	return &scout{address: a, every: scoutEvery, patience: primaryPatience, lines: map[*line]struct{}{}, posts: make([]*wire, len(a.hosts))}
 }
 
 // known is the highest timeline that a primary has named; "" before the first one.
@@ -125,7 +127,7 @@ func (s *scout) add(l *line) (leave func()) {
 // run looks until ctx ends.
 func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
 	defer close(stopped)
-	clock := time.NewTicker(scoutEvery)
+	clock := time.NewTicker(s.every)
 	defer clock.Stop()
 	for {
 		select {
@@ -147,7 +149,7 @@ func (s *scout) wanted() bool {
 	used, silent, now := false, false, time.Now()
 	for l := range s.lines {
 		used = l.used.Swap(false) || used || l.waits.Load() != 0
-		silent = silent || l.silence(now) > silentFor
+		silent = silent || l.silence(now) > silentFor*s.every
 	}
 	return silent || used && len(s.posts) > 1
 }
