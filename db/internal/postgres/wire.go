@@ -307,7 +307,10 @@ func (w *wire) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(background, closePatience)
 	defer cancel()
-	return w.conn.Close(ctx)
+	if err := w.conn.Close(ctx); err != nil && !w.line.ended.Load() {
+		return err
+	}
+	return nil
 }
 
 var errNoPlainSQL = errors.New("statements are run with their arguments")
