@@ -123,11 +123,11 @@ func TestSQLiteIsNewEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	var major, minor, patch int
-	if _, err := fmt.Sscanf(s.SQLite, "%d.%d.%d", &major, &minor, &patch); err != nil {
+	if _, err := fmt.Sscanf(s.Engine, "SQLite %d.%d.%d", &major, &minor, &patch); err != nil {
 		t.Fatal(err)
 	}
 	if major*1_000_000+minor*1_000+patch < 3_051_003 {
-		t.Errorf("SQLite is %s, older than 3.51.3", s.SQLite)
+		t.Errorf("it is %s, older than 3.51.3", s.Engine)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 // Stats says what a file holds and what room it takes.
 type Stats struct {
 	Path      string
-	Schema    int64 // schema version of the file
-	MinReader int64 // lowest schema version of a program that may read it
-	MinWriter int64 // lowest schema version of a program that may write it
-	SQLite    string
+	Schema    int64  // schema version of the file
+	MinReader int64  // lowest schema version of a program that may read it
+	MinWriter int64  // lowest schema version of a program that may write it
+	Engine    string // what keeps it, with its version, as in "SQLite 3.53.4" or "PostgreSQL 15.14"
 	CreatedAt time.Time
 	FileBytes int64 // size of the file; 0 in memory
 	WALBytes  int64 // size of the -wal file, which stays allocated while the file is in use
@@ -115,7 +115,7 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	}
 	got, err := d.engine.Stats(ctx)
 	s := Stats{
-		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, SQLite: got.Engine, CreatedAt: got.CreatedAt,
+		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine, CreatedAt: got.CreatedAt,
 		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages, FreePages: got.FreePages,
 	}
 	s.Work = d.Work()

@@ -481,7 +481,7 @@ func rereadCheckpoint(tx *db.Tx, document textRow) error {
 
 // backupsOf are the copies that commands keep beside the file.
 func backupsOf(d *db.DB) (found []string, err error) {
-	if d.Path() == ":memory:" {
+	if d.Path() == ":memory:" || db.IsAddress(d.Path()) {
 		return nil, nil
 	}
 	for _, suffix := range []string{".schema-*.bak", ".before-restore*"} {

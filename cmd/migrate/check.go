@@ -88,7 +88,7 @@ func (a *app) check(ctx context.Context, deep bool) error {
 	}
 	return &fault{
 		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(len(answer.Problems), "problem")),
-		hint: "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE",
+		hint: a.damageHint(),
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -83,9 +82,6 @@ const (
 // completeFrom completes what the file knows; where the file can't be read, nothing.
 func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string, error)) completer {
 	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
-		if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
-			a.path = env
-		}
 		a.running = c
 		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
 		defer stop()

@@ -25,7 +25,7 @@ type doctorAnswer struct {
 }
 
 type doctorFinding struct {
-	Check  string      `json:"check" doc:"file system, modes, links, engine, versions, WAL, free space, free pages, stale owners, reservations, quarantine, retention, or a check of check"`
+	Check  string      `json:"check" doc:"file system, modes, links, server, engine, versions, WAL, free space, free pages, stale owners, reservations, quarantine, retention, or a check of check"`
 	State  doctorState `json:"state" doc:"fine, note (good to know), todo (somebody should do something) or damaged"`
 	Detail string      `json:"detail" doc:"what it is"`
 	Todo   string      `json:"todo" doc:"what to do; empty where there is nothing"`
@@ -81,7 +81,7 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 		})
 	}
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened, or to be asked
-		answer.Findings, err = append(answer.Findings, damagedFinding("integrity", err.Error())), nil
+		answer.Findings, err = append(answer.Findings, a.damagedFinding("integrity", err.Error())), nil
 	}
 	if errors.Is(err, db.ErrFull) { // so full that not even a reader finds room for what SQLite keeps beside the file
 		answer.Findings = append(answer.Findings, doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
@@ -104,7 +104,7 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	}
 	return &fault{
 		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(damaged, "problem")),
-		hint: "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE",
+		hint: a.damageHint(),
 	}
 }
 
@@ -154,18 +154,33 @@ func (x *examiner) say(check string, state doctorState, todo, format string, arg
 	x.findings = append(x.findings, doctorFinding{Check: check, State: state, Detail: fmt.Sprintf(format, args...), Todo: todo})
 }
 
-func damagedFinding(check, detail string) doctorFinding {
-	return doctorFinding{Check: check, State: stateDamaged, Detail: detail, Todo: "go back to a backup, or bring what is whole into a new file: migrate salvage FILE"}
+func (a *app) damagedFinding(check, detail string) doctorFinding {
+	todo := "go back to a backup, or bring what is whole into a new file: migrate salvage FILE"
+	if a.onServer() {
+		todo = a.otherTools()["salvage"]
+	}
+	return doctorFinding{Check: check, State: stateDamaged, Detail: detail, Todo: todo}
+}
+
+// damageHint is what to do first about damage.
+func (a *app) damageHint() string {
+	if a.onServer() {
+		return "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
+	}
+	return "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE"
 }
 
 func (x *examiner) examine() {
-	x.say("file system", stateFine, "", "it can hold the file") // else it would not be open
 	current := false
-	for _, look := range []func(){
-		x.modes, x.links,
+	looks := []func(){
+		x.fileSystem, x.modes, x.links,
 		func() { current = x.versions() },
 		x.room, x.whole,
-	} {
+	}
+	if x.app.onServer() {
+		looks = []func(){x.server, func() { current = x.versions() }, x.whole}
+	}
+	for _, look := range looks {
 		if x.err == nil {
 			look()
 		}
@@ -179,6 +194,13 @@ func (x *examiner) examine() {
 		}
 	}
 }
+
+func (x *examiner) fileSystem() {
+	x.say("file system", stateFine, "", "it can hold the file") // else it would not be open
+}
+
+// server says where it is. Its disk, its WAL and its connections are for whoever looks after it.
+func (x *examiner) server() { x.say("server", stateFine, "", "the primary of %s", x.d.Path()) }
 
 func (x *examiner) modes() {
 	var open []string
@@ -223,7 +245,7 @@ func (x *examiner) versions() bool {
 	if x.err = err; err != nil {
 		return false
 	}
-	x.say("engine", stateFine, "", "SQLite %s", s.SQLite)
+	x.say("engine", stateFine, "", "%s", s.Engine)
 	switch program := db.SchemaVersion(); {
 	case s.Schema < program:
 		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", "its schema is %d, this program's is %d", s.Schema, program)
@@ -276,13 +298,15 @@ func (x *examiner) whole() {
 		return
 	}
 	for _, p := range examined.Problems {
-		f := damagedFinding(p.Check, p.Detail)
+		f := x.app.damagedFinding(p.Check, p.Detail)
 		if p.Check == "schema" {
 			f.Todo = "views, triggers and indexes can be made again: migrate doctor --fix"
 		}
 		x.findings = append(x.findings, f)
 	}
-	if len(examined.Problems) == 0 {
+	if len(examined.Problems) == 0 && x.app.onServer() {
+		x.say("check", stateFine, "", "tables, invariants and checksums are whole; pages are for pg_amcheck")
+	} else if len(examined.Problems) == 0 {
 		x.say("check", stateFine, "", "pages, schema, foreign keys, invariants and checksums are whole")
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 type healthAnswer struct {
 	Path      string `json:"path" doc:"the file, absolute"`
-	FileBytes int64  `json:"file_bytes" doc:"size of the file"`
+	FileBytes int64  `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes. What follows a server does not tell: it is 0, empty or false there"`
 	WALBytes  int64  `json:"wal_bytes" doc:"size of its -wal: at most 64 MB unless a read takes longer than 5 s"`
 	FreeBytes int64  `json:"free_bytes" doc:"what deletions freed in the file; it goes back to the disk within a minute while a program has the file open"`
 	DiskFree  int64  `json:"disk_free" doc:"bytes free on the disk"`
@@ -50,12 +50,14 @@ func (a *app) health(ctx context.Context) error {
 	if readers == "" {
 		readers = "nobody"
 	}
-	return a.printFacts(
-		[2]string{"file", answer.Path},
-		[2]string{"size", humanize.IBytes(uint64(answer.FileBytes))},
+	facts := [][2]string{{"file", answer.Path}, {"size", humanize.IBytes(uint64(answer.FileBytes))}}
+	if a.onServer() {
+		return a.printFacts(facts...)
+	}
+	return a.printFacts(append(facts,
 		[2]string{"WAL", humanize.IBytes(uint64(answer.WALBytes))},
 		[2]string{"free", humanize.IBytes(uint64(answer.FreeBytes))},
 		[2]string{"free on the disk", humanize.IBytes(uint64(answer.DiskFree))},
 		[2]string{"read by", readers},
-	)
+	)...)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -101,39 +102,28 @@ func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	return help
 }
 
-var noSuchName = regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
-
 // nameHint is what to do about SQL that names a table or a column which is not there: the same with the nearest that is.
 func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
-	wrong := noSuchName.FindStringSubmatch(err.Error())
-	if wrong == nil {
+	wrong, _ := db.Misstated(err)
+	word := cmp.Or(wrong.Table, wrong.Column)
+	if word == "" {
 		return ""
 	}
-	kind, word := wrong[1], wrong[2]
-	var tables, columns []string
-	if readErr := d.Read(ctx, "names", func(rx *db.Rx) error {
-		if err := rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY type DESC, name`); err != nil || kind == "table" {
-			return err
-		}
-		for _, table := range tables {
-			if !slices.ContainsFunc(words(sql), func(w string) bool { return strings.EqualFold(w, table) }) {
-				continue
-			}
-			var of []string
-			if err := rx.Select(&of, `SELECT name FROM pragma_table_info(?)`, table); err != nil {
-				return err
-			}
-			columns = append(columns, of...)
-		}
-		return nil
-	}); readErr != nil {
+	var relations []db.Relation
+	if readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) { relations, err = rx.Relations(); return err }); readErr != nil {
 		return ""
 	}
-	names, all := tables, `SELECT name FROM sqlite_schema WHERE type = 'view'`
-	if kind == "column" {
-		names = columns
-		if i := slices.IndexFunc(tables, func(t string) bool { return slices.Contains(words(sql), t) }); i >= 0 {
-			all = "PRAGMA table_info(" + tables[i] + ")"
+	var names []string
+	all := d.Catalog("")
+	for _, r := range relations {
+		switch {
+		case wrong.Table != "":
+			names = append(names, r.Name)
+		case slices.ContainsFunc(words(sql), func(w string) bool { return strings.EqualFold(w, r.Name) }):
+			if names == nil {
+				all = d.Catalog(r.Name)
+			}
+			names = append(names, r.Columns...)
 		}
 	}
 	if near := nearest(word, names); near != "" {

@@ -32,7 +32,7 @@ func parameters(s statement, given []string) ([]any, error) {
 	var args []any
 	var wanted []string
 	for _, v := range s.variables {
-		if v[0] == '?' {
+		if v[0] == '?' || v[0] == '$' && s.dialect == ofServers {
 			return nil, usage("the SQL has the parameter %s; give it a name, as :id, and a value, as -p id=7", v)
 		}
 		name := v[1:]
@@ -41,7 +41,12 @@ func parameters(s statement, given []string) ([]any, error) {
 			return nil, usage("the SQL has the parameter %s; give it a value: -p %s=VALUE", v, name)
 		}
 		if !slices.Contains(wanted, name) {
-			wanted, args = append(wanted, name), append(args, sql.Named(name, value))
+			wanted = append(wanted, name)
+			if s.dialect == ofServers { // which has numbers in place of names
+				args = append(args, value)
+			} else {
+				args = append(args, sql.Named(name, value))
+			}
 		}
 	}
 	for name := range values {

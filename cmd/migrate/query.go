@@ -83,7 +83,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		}
 		text = string(all)
 	}
-	s, err := readStatement(text)
+	s, err := readStatement(text, a.dialect())
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		return err
 	}
 	if f.timeout > 0 {
+		a.timeout = f.timeout + grace // this program is the first to give up, and says so
 		timer := time.AfterFunc(f.timeout, func() {
 			a.stop(&fault{
 				kind: kindFailed, hint: "give it more time with --timeout, or ask for less",
@@ -108,7 +109,17 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		to = &jsonEscaper{to: to}
 	}
 	err = a.with(ctx, toLook, func(d *db.DB) error {
-		err := queryFault(d.Read(ctx, "query", func(rx *db.Rx) error { return a.answer(ctx, rx, f, to, text, args) }))
+		began := false
+		err := queryFault(d.Read(ctx, "query", func(rx *db.Rx) error {
+			if began { // a connection that was lost has it run again
+				kept.Reset()
+				if !f.form.kept {
+					return fmt.Errorf("%w: the connection to the server was lost in the middle of the answer", db.ErrIO)
+				}
+			}
+			began = true
+			return a.answer(ctx, rx, f, to, s.text, args)
+		}))
 		if err == nil {
 			return nil
 		}
@@ -190,25 +201,13 @@ func copyRows(rows *db.Rows, w rowWriter, limit, columns int) (truncated bool, e
 	return false, nil
 }
 
-// Primary result codes of SQLite (sqlite.org/rescode.html) that are about the SQL, not about the file.
-const (
-	sqliteError    = 1  // what can't be compiled, or fails as it runs
-	sqliteReadonly = 8  // a write, on a connection that reads
-	sqliteAuth     = 23 // what is switched off
-	sqliteRange    = 25 // a parameter that isn't there
-)
-
-// queryFault blames the SQL for what SQLite says about it.
+// queryFault blames the SQL for what is its own fault.
 func queryFault(err error) error {
-	var e *db.Error
-	if !errors.As(err, &e) {
+	switch wrong, blamed := db.Misstated(err); {
+	case !blamed:
 		return err
-	}
-	switch e.Code & 0xff {
-	case sqliteReadonly:
+	case wrong.Writes:
 		return &fault{kind: kindUsage, hint: "query only reads; nothing was changed", err: err}
-	case sqliteError, sqliteAuth, sqliteRange:
-		return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md has examples", err: err}
 	}
-	return err
+	return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md has examples", err: err}
 }

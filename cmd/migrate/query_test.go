@@ -188,7 +188,7 @@ func TestTokensEndWhereTheyDoInSQLite(t *testing.T) {
 		"\ufeffSELECT 2":                          {"SELECT", "2"},
 		"SELECT 1 -- trailing ; comment\n;\n;;  ": {"SELECT", "1"},
 	} {
-		s, err := readStatement(text)
+		s, err := readStatement(text, ofFiles)
 		if want[len(want)-1] == "T" && want[1] == "GRÖSSE" {
 			want[1] = strings.ToUpper("größe")
 		}

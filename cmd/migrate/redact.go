@@ -42,7 +42,8 @@ It goes over all scopes; with --run or --agent only over what belongs to that ru
 checkpoints, quarantine. --run or --agent alone erases all that people and models wrote there; ids, times and statuses stay.
 
 The whole file is written anew at the end, which takes as much room once more, and needs reads that take long to end. Ids and paths in
-which the pattern is found stay: delete what they name. Backups, exported trees and the trees that were imported are not touched.`,
+which the pattern is found stay: delete what they name. Backups, exported trees and the trees that were imported are not touched, and
+of a server its WAL, the archive of that, and its logs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"pattern", "run", "agent"} { // of a variable that was not set, in a script
@@ -126,6 +127,9 @@ func placesOf(r maintenance.Redacted) string {
 
 func (a *app) printRedacted(path string, r maintenance.Redacted, erased bool) error {
 	if erased {
+		if a.onServer() {
+			a.note("note: the server's WAL, its archive and its backups still hold it for as long as they are kept")
+		}
 		for _, backup := range r.Backups {
 			a.note("note: a copy from before still holds it: %s", printable(backup))
 		}

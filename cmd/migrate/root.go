@@ -33,8 +33,10 @@ type app struct {
 	path  string
 	scope string
 	wait  time.Duration // 0: without end
-	json  bool
-	quiet bool
+	// timeout bounds the statements of query on a server; 0: nothing does.
+	timeout time.Duration
+	json    bool
+	quiet   bool
 
 	afterwards []string // notes to be told when the answer is out
 }
@@ -70,6 +72,9 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	flags.StringVar(&a.path, "db", defaultPath, "the `FILE`, or a server as postgres://user@host:port/database; SELVEDGE_DB names another default")
+	if env := os.Getenv("SELVEDGE_DB"); env != "" {
+		a.path = env // not as the default, which the help shows
+	}
 	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
 	flags.DurationVar(&a.wait, "wait", 0, "wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
 	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
@@ -162,9 +167,6 @@ func commandMissing(c *cobra.Command, _ []string) error {
 // settle decides what the flags and the environment leave open.
 func (a *app) settle(c *cobra.Command) error {
 	a.json = c.Flags().Changed("json") && a.json
-	if env := os.Getenv("SELVEDGE_DB"); env != "" && !c.Flags().Changed("db") {
-		a.path = env
-	}
 	if err := checkPlace("--db", a.path, c.Flags().Changed("db")); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -23,8 +24,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"migrate": main, "record": record})
+	testscript.Main(m, programs)
 }
+
+// scriptServer names the environment variable with the address of the database in which the files of a script are schemas.
+const scriptServer = "SELVEDGE_SCRIPT_SERVER"
+
+// onServers are commands of scripts that are played on a server.
+var onServers = map[string]func(*testscript.TestScript, bool, []string){}
+
+// programs are those that scripts call.
+var programs = map[string]func(){"migrate": main, "record": record}
 
 // TestScripts plays testdata/script: one file a command. A file that a script leaves under a name in .db is checked; one
 // that the script spoils on purpose has another name.
@@ -35,26 +45,42 @@ func TestScripts(t *testing.T) {
 	}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
-			commands := map[string]func(*testscript.TestScript, bool, []string){
-				"exits":  exits,
-				"field":  field,
-				"keep":   keep,
-				"keys":   keys,
-				"sql":    runSQL,
-				"spoil":  spoil,
-				"unpack": unpack,
-				"lock":   lockFile,
-			}
-			maps.Copy(commands, followings{}.commands())
-			testscript.Run(t, testscript.Params{
-				Files:               []string{script},
-				RequireExplicitExec: true,
-				RequireUniqueNames:  true,
-				Setup:               func(env *testscript.Env) error { return setUp(t, env) },
-				Cmds:                commands,
-			})
+			play(t, script, "")
 		})
 	}
+}
+
+// play plays one script. With the address of a server each file in it is a schema there, and the condition server holds.
+func play(t *testing.T, script, server string) {
+	t.Helper()
+	commands := map[string]func(*testscript.TestScript, bool, []string){
+		"exits":  exits,
+		"field":  field,
+		"keep":   keep,
+		"keys":   keys,
+		"sql":    runSQL,
+		"spoil":  spoil,
+		"unpack": unpack,
+		"lock":   lockFile,
+	}
+	maps.Copy(commands, followings{}.commands())
+	maps.Copy(commands, onServers)
+	testscript.Run(t, testscript.Params{
+		Files:               []string{script},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(scriptServer, server)
+			return setUp(t, env)
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "server" {
+				return false, fmt.Errorf("no condition is called %s", cond)
+			}
+			return server != "", nil
+		},
+		Cmds: commands,
+	})
 }
 
 func setUp(t *testing.T, env *testscript.Env) error {

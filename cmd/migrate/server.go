@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"selvedge/db"
 )
@@ -169,16 +170,27 @@ func (a *app) opening(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, a.wait, fmt.Errorf("--wait %v passed", a.wait))
 }
 
-// address is --db for opening it. On a server --wait also bounds the wait for each lock.
+// address is --db for opening it, on a server with bounds that it keeps itself, also when this program is killed: --wait for the wait
+// for each lock, and --timeout of query for a statement.
 func (a *app) address() string {
-	if a.wait == 0 || !a.onServer() {
-		return a.path
+	address := a.path
+	if !a.onServer() {
+		return address
 	}
-	join := "?"
-	if strings.Contains(a.path, "?") {
-		join = "&"
+	for _, bound := range []struct {
+		setting string
+		time    time.Duration
+	}{{"lock_timeout", a.wait}, {"statement_timeout", a.timeout}} {
+		if bound.time == 0 {
+			continue
+		}
+		join := "?"
+		if strings.Contains(address, "?") {
+			join = "&"
+		}
+		address += fmt.Sprintf("%s%s=%d", join, bound.setting, max(1, bound.time.Milliseconds()))
 	}
-	return a.path + join + "lock_timeout=" + strconv.FormatInt(max(1, a.wait.Milliseconds()), 10)
+	return address
 }
 
 // checkServer refuses on a server what only a file has.

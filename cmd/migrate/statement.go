@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -9,21 +10,52 @@ import (
 // gives the rows of the last one, so the text is cut into tokens here, by SQLite's own rules (sqlite.org/lang_keywords.html,
 // sqlite.org/lang_comment.html), and anything but one reading statement is refused before it runs.
 type statement struct {
+	dialect   dialect
+	text      string   // as the engine gets it
 	words     []string // the tokens; names and keywords in upper case, literals and quoted names as "'"
 	variables []string // with their first character: ":id", "@id", "$id", "?", "?1"
 }
 
+// A dialect is how an engine reads SQL. The zero value is SQLite's.
+type dialect int
+
+const (
+	ofFiles dialect = iota
+	ofServers
+)
+
+// dialect is that of --db.
+func (a *app) dialect() dialect {
+	if a.onServer() {
+		return ofServers
+	}
+	return ofFiles
+}
+
 // readStatement refuses a text that is empty, has several statements, or does not read.
-func readStatement(text string) (statement, error) {
-	var s statement
+func readStatement(text string, in dialect) (statement, error) {
+	s := statement{dialect: in}
+	next, takes := nextToken, "SELECT, WITH, VALUES, EXPLAIN of these, and the PRAGMAs that only show something"
+	if in == ofServers {
+		next, takes = nextServerToken, "SELECT, WITH, VALUES, TABLE, SHOW and EXPLAIN"
+	}
+	var written strings.Builder
 	if strings.IndexByte(text, 0) >= 0 {
 		return s, usage("the SQL contains a NUL")
 	}
 	ended := false
 	for rest := text; rest != ""; {
-		token := nextToken(rest)
+		token := next(rest)
 		word := rest[:token.length]
 		rest = rest[token.length:]
+		if token.kind == tokenVariable && !slices.Contains(s.variables, word) {
+			s.variables = append(s.variables, word)
+		}
+		if token.kind == tokenVariable && in == ofServers {
+			written.WriteString("?" + strconv.Itoa(1+slices.Index(s.variables, word)))
+		} else {
+			written.WriteString(word)
+		}
 		switch {
 		case token.kind == tokenBlank:
 			continue
@@ -32,8 +64,6 @@ func readStatement(text string) (statement, error) {
 			continue
 		case ended:
 			return s, usage("query takes one statement; another one begins at %q", cut(strings.TrimSpace(word+rest), 40))
-		case token.kind == tokenVariable && !slices.Contains(s.variables, word):
-			s.variables = append(s.variables, word)
 		case token.kind == tokenQuoted:
 			word = "'"
 		}
@@ -42,9 +72,10 @@ func readStatement(text string) (statement, error) {
 	if len(s.words) == 0 {
 		return s, usage("the SQL is empty")
 	}
+	s.text = written.String()
 	if !s.reads() {
 		return s, &fault{
-			kind: kindUsage, hint: "it takes SELECT, WITH, VALUES, EXPLAIN of these, and the PRAGMAs that only show something",
+			kind: kindUsage, hint: "it takes " + takes,
 			err: usage("query only reads, and takes no %s", describe(s.words)),
 		}
 	}
@@ -62,6 +93,9 @@ func describe(words []string) string {
 // refuses those itself, on a connection that was opened to read.
 func (s statement) reads() bool {
 	words := s.words
+	if s.dialect == ofServers {
+		return serverReads(words)
+	}
 	if words[0] == "EXPLAIN" { // a PRAGMA may run while it is explained, so what follows must read
 		words = words[1:]
 		if len(words) > 2 && words[0] == "QUERY" && words[1] == "PLAN" {

@@ -16,13 +16,13 @@ type statsAnswer struct {
 	Schema    int64       `json:"schema" doc:"schema version of the file"`
 	MinReader int64       `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
 	MinWriter int64       `json:"min_writer" doc:"lowest schema version of a program that may write it"`
-	SQLite    string      `json:"sqlite" doc:"version of the SQLite in this program"`
+	Engine    string      `json:"engine" doc:"what keeps it, with its version: the SQLite in this program, or the PostgreSQL of the server"`
 	CreatedAt time.Time   `json:"created_at" doc:"when the file was made, RFC 3339, UTC"`
-	FileBytes int64       `json:"file_bytes" doc:"size of the file"`
-	WALBytes  int64       `json:"wal_bytes" doc:"size of its -wal, which stays allocated while the file is in use"`
+	FileBytes int64       `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes"`
+	WALBytes  int64       `json:"wal_bytes" doc:"size of its -wal, which stays allocated while the file is in use; 0 on a server, where it is that of all databases"`
 	PageSize  int64       `json:"page_size" doc:"bytes"`
 	Pages     int64       `json:"pages" doc:"pages of the file"`
-	FreePages int64       `json:"free_pages" doc:"pages that hold nothing"`
+	FreePages int64       `json:"free_pages" doc:"pages that hold nothing; 0 on a server"`
 	Tables    []tableSize `json:"tables" doc:"every table, by name"`
 }
 
@@ -50,7 +50,7 @@ func (a *app) stats(ctx context.Context) error {
 		return err
 	}
 	answer := statsAnswer{
-		Path: s.Path, Schema: s.Schema, MinReader: s.MinReader, MinWriter: s.MinWriter, SQLite: s.SQLite,
+		Path: s.Path, Schema: s.Schema, MinReader: s.MinReader, MinWriter: s.MinWriter, Engine: s.Engine,
 		CreatedAt: s.CreatedAt, FileBytes: s.FileBytes, WALBytes: s.WALBytes, PageSize: s.PageSize, Pages: s.Pages,
 		FreePages: s.FreePages, Tables: []tableSize{},
 	}
@@ -60,14 +60,17 @@ func (a *app) stats(ctx context.Context) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
-	if err := a.printFacts(
-		[2]string{"file", s.Path},
-		[2]string{"schema", strconv.FormatInt(s.Schema, 10)},
-		[2]string{"made", a.when(s.CreatedAt)},
-		[2]string{"size", humanize.IBytes(uint64(s.FileBytes))},
-		[2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))},
-		[2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))},
-	); err != nil {
+	facts := [][2]string{
+		{"file", s.Path},
+		{"engine", s.Engine},
+		{"schema", strconv.FormatInt(s.Schema, 10)},
+		{"made", a.when(s.CreatedAt)},
+		{"size", humanize.IBytes(uint64(s.FileBytes))},
+	}
+	if !a.onServer() {
+		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))}, [2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))})
+	}
+	if err := a.printFacts(facts...); err != nil {
 		return err
 	}
 	g := &grid{header: []string{"table", "rows"}, right: []int{1}}

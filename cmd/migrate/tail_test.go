@@ -124,7 +124,7 @@ func (all followings) follow(ts *testscript.TestScript, neg bool, args []string)
 	}
 	f := &following{command: exec.Command(args[1], args[2:]...), lines: make(chan string, 1<<16)}
 	f.command.Dir = ts.MkAbs(".")
-	f.command.Env = append(os.Environ(), "SELVEDGE_DB="+ts.Getenv("SELVEDGE_DB"))
+	f.command.Env = append(os.Environ(), "SELVEDGE_DB="+ts.Getenv("SELVEDGE_DB"), scriptServer+"="+ts.Getenv(scriptServer))
 	f.command.Stderr = &f.stderr
 	out, err := f.command.StdoutPipe()
 	ts.Check(err)

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,7 +57,7 @@ func (a *app) version(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer.SQLite = stats.SQLite
+	answer.SQLite = strings.TrimPrefix(stats.Engine, "SQLite ")
 	if a.json {
 		return a.printJSON(answer)
 	}

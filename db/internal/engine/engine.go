@@ -22,6 +22,9 @@ type Engine interface {
 	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
+	// Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
+	Catalog(relation string) string
+
 	// GiveBack returns what deletions freed to the disk, in short turns of the writer.
 	GiveBack(ctx context.Context) error
 
@@ -55,6 +58,9 @@ type Rx interface {
 	Query(query string, args []any) (Rows, error)
 	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
+
+	// Relations are the tables and views, views first, by name.
+	Relations() ([]Relation, error)
 
 	// Owns reports whether id is this process, and Life what is known of the process of that number.
 	Owns(id int64) (bool, error)

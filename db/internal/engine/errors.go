@@ -32,12 +32,28 @@ const (
 	Unique                     // UNIQUE or PRIMARY KEY
 )
 
+// A Statement tells what is wrong with a statement that somebody else wrote. The zero value is nothing.
+type Statement struct {
+	Wrong  bool   // it can't be compiled, or fails as it runs
+	Writes bool   // it would change something where nothing may be changed
+	Table  string // what it names and isn't there: a table or a view,
+	Column string // or a column
+}
+
+// A Relation is a table or a view.
+type Relation struct {
+	Name    string
+	View    bool
+	Columns []string
+}
+
 // A Failure is an error of the database itself, or of the wait for it.
 type Failure struct {
 	Kind       error      // the sentinel that it belongs to; nil where none fits
 	Constraint Constraint // the rule that a change would have broken
 	Code       int        // the database's own code; 0 when it did not fail
 	HeldBy     []int      // pids of the processes that hold what was waited for, where the system tells
+	Statement  Statement  // what is wrong with the statement itself
 	Hint       string     // what a person can do about it; may be empty
 	Err        error      // the cause
 }

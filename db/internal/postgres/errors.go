@@ -107,7 +107,7 @@ func failure(err error) error {
 		return err
 	}
 	code, _ := strconv.ParseInt(s, 36, 32)
-	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Hint: hint, Err: err}
+	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Statement: blame(err), Hint: hint, Err: err}
 }
 
 // kindOf is the sentinel that a SQLSTATE belongs to, or nil.

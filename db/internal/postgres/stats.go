@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"selvedge/db/internal/engine"
@@ -103,7 +105,33 @@ func (e *Engine) Backup(context.Context, string) error {
 // GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
 func (e *Engine) GiveBack(context.Context) error { return nil }
 
-// Scrub is not to be had: the server keeps old rows in its WAL, its standbys and its backups.
-func (e *Engine) Scrub(context.Context) error {
-	return Unsupported("scrubbing", "run VACUUM FULL on the tables; what was deleted stays in the WAL, on standbys and in backups for as long as those are kept")
+// scrubPatience is for how long Scrub waits for a table that others use.
+const scrubPatience = 30 * time.Second
+
+// Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its WAL and its backups.
+func (e *Engine) Scrub(ctx context.Context) (err error) {
+	one, _, err := e.calls.begin(ctx, "scrub", true)
+	if err != nil {
+		return err
+	}
+	defer e.calls.over(one)
+	s, err := e.newSession(ctx)
+	if err != nil {
+		return failure(err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	var tables []string
+	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
+		return failure(err)
+	}
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", scrubPatience.Milliseconds())); err != nil {
+		return failure(err)
+	}
+	s.wire.mayDial(true) // to interrupt it
+	for _, name := range tables {
+		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
+			return failure(err)
+		}
+	}
+	return nil
 }

@@ -44,7 +44,7 @@ func stats(x engine.Rx, s *engine.Stats) error {
 	s.Versions = have
 	var created int64
 	for dest, query := range map[any]string{
-		&s.Engine:    "SELECT sqlite_version()",
+		&s.Engine:    "SELECT 'SQLite ' || sqlite_version()",
 		&s.PageSize:  "PRAGMA page_size",
 		&s.Pages:     "PRAGMA page_count",
 		&s.FreePages: "PRAGMA freelist_count",

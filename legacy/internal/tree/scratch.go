@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"selvedge/db"
 )
 
 // A scratch is a folder for a file that is needed for a while. Its maker holds a lock on it as long: one that nobody holds was left
@@ -21,9 +23,18 @@ const (
 	scratchFile  = "derived.db" // what is in one: this, and files whose names begin so
 )
 
+// besides is the path beside which scratch folders of a database are: among temporary files where it is on a server.
+func besides(path string) string {
+	if db.IsAddress(path) {
+		return filepath.Join(os.TempDir(), "selvedge")
+	}
+	return path
+}
+
 // newScratch makes a folder beside the file at path, or where nothing may be made there, among temporary files. What was left
 // beside the file it removes.
 func newScratch(path string) (*scratch, error) {
+	path = besides(path)
 	RemoveLeft(path)
 	for {
 		folder, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+scratchInfix)
@@ -70,6 +81,7 @@ func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.path), s.he
 // RemoveLeft removes the scratch folders beside the file at path that processes which were killed have left, and gives their paths.
 // One that a living process holds stays, and what can't be removed is left for the next time: it is in nobody's way.
 func RemoveLeft(path string) (removed []string) {
+	path = besides(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return nil

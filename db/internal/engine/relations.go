@@ -1,0 +1,24 @@
+package engine
+
+// A RelationColumn is a column with what it belongs to, as an engine reads it. A relation without columns has one without a name.
+type RelationColumn struct {
+	Relation string  `db:"relation"`
+	View     bool    `db:"view"`
+	Column   *string `db:"column"`
+}
+
+// RelationsOf gathers what stands in an order of relations.
+func RelationsOf(columns []RelationColumn) []Relation {
+	var all []Relation
+	for _, c := range columns {
+		last := len(all) - 1
+		if last < 0 || all[last].Name != c.Relation {
+			all = append(all, Relation{Name: c.Relation, View: c.View})
+			last++
+		}
+		if c.Column != nil {
+			all[last].Columns = append(all[last].Columns, *c.Column)
+		}
+	}
+	return all
+}
