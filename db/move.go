@@ -9,23 +9,6 @@ import (
 	"selvedge/db/internal/moving"
 )
 
-// MoveOptions are the choices of Move and AbandonMove. The zero value is the default.
-type MoveOptions struct {
-	// Open says how both databases are opened: of it Synchronous, AllowNetworkFS, AllowLinks, LockTimeout and Now count.
-	Open Options
-	// Progress, when set, is told how far the move is, on the goroutine of its caller.
-	Progress func(MoveProgress)
-}
-
-// MoveProgress says how far a move is.
-type MoveProgress struct {
-	// Step is look, shut, prepare, copy, compare, complete or open, in this order.
-	Step  string
-	Table string // with copy and compare
-	Rows  int64  // that are copied, or compared, in all tables
-	Total int64  // of them when the step began; 0 with the other steps
-}
-
 // Moved is what became of a move.
 type Moved struct {
 	From, To string       // path of the file, or address of the server without its secrets
@@ -53,7 +36,7 @@ type MoveDifference struct {
 }
 
 // Move brings all that is in one database into another: from a file to a server, back, or to another server. from and to are what Open
-// takes. Both hold the same afterwards, row by row: ids, counters, owners, claims, what is in quarantine, and the generation, so that a
+// takes, and Synchronous, AllowNetworkFS, AllowLinks, LockTimeout and Now are what counts of the options. Both hold the same afterwards, row by row: ids, counters, owners, claims, what is in quarantine, and the generation, so that a
 // cursor from before goes on there.
 //
 // From its beginning on nobody but Move writes to from: a file may be open nowhere, and on a server nobody may live who owns something
@@ -63,24 +46,29 @@ type MoveDifference struct {
 // A Move that was stopped, however, goes on where it was when it is called again, or is undone with AbandonMove. At its end every row
 // is read in both and compared; a difference is ErrConflict and in Differs. Then from is marked, for ever, as moved, and to is opened.
 // There is no moment at which both take work.
-func Move(ctx context.Context, from, to string, o MoveOptions) (moved Moved, err error) {
+func Move(ctx context.Context, from, to string, o Options) (moved Moved, err error) {
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return moved, err
 	}
 	defer func() { err = errors.Join(err, wrap("move", source.Close())) }()
-	how := mayBeMade
-	if done, err := moving.Done(ctx, source.Movable); err != nil {
+	gone, err := moving.Gone(ctx, source.Movable)
+	if err != nil {
 		return moved, wrap("move", err)
-	} else if done {
+	}
+	how := mayBeMade
+	if gone != nil {
 		how = mustExist
 	}
 	target, err := openMovable(ctx, to, o, how)
+	if errors.Is(err, ErrNotFound) && gone != nil {
+		return moved, wrap("move", gone)
+	}
 	if err != nil {
 		return moved, err
 	}
 	defer func() { err = errors.Join(err, wrap("move", target.Close())) }()
-	report, err := moving.Move(ctx, source.Movable, target.Movable, o.moving())
+	report, err := moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.withDefaults().Now})
 	return movedOf(report), wrap("move", ended(ctx, err))
 }
 
@@ -105,7 +93,7 @@ type Abandoned struct {
 // AbandonMove undoes a Move of from that is not complete: from takes work again. With to, what has come there is taken away too; with ""
 // it stays, in a database that nobody can open, until a move from the same place to it, or AbandonMove with its place. A move that is
 // complete is ErrMoved: go back with a move the other way.
-func AbandonMove(ctx context.Context, from, to string, o MoveOptions) (a Abandoned, err error) {
+func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return a, err
@@ -120,18 +108,8 @@ func AbandonMove(ctx context.Context, from, to string, o MoveOptions) (a Abandon
 		defer func() { err = errors.Join(err, wrap("abandon the move", opened.Close())) }()
 		target = opened.Movable
 	}
-	did, err := moving.Abandon(ctx, source.Movable, target, o.moving())
+	did, err := moving.Abandon(ctx, source.Movable, target, moving.Options{Now: o.withDefaults().Now})
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
-}
-
-func (o MoveOptions) moving() moving.Options {
-	m := moving.Options{Now: o.Open.withDefaults().Now}
-	if o.Progress != nil {
-		m.Progress = func(p moving.Progress) {
-			o.Progress(MoveProgress{Step: string(p.Step), Table: p.Table, Rows: p.Rows, Total: p.Total})
-		}
-	}
-	return m
 }
 
 // ended puts the cause of a context's end into an error that came of it.
@@ -159,10 +137,10 @@ type movable struct {
 // Close closes it.
 func (m movable) Close() error { return m.handle.Close() }
 
-func openMovable(ctx context.Context, path string, o MoveOptions, how movableOpening) (m movable, err error) {
+func openMovable(ctx context.Context, path string, o Options, how movableOpening) (m movable, err error) {
 	options := Options{
-		Synchronous: o.Open.Synchronous, AllowNetworkFS: o.Open.AllowNetworkFS, AllowLinks: o.Open.AllowLinks, LockTimeout: o.Open.LockTimeout,
-		Now: o.Open.Now, MustExist: how == mustExist, KeepSchema: how == mustExist, mover: true,
+		Synchronous: o.Synchronous, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout,
+		Now: o.Now, MustExist: how == mustExist, KeepSchema: how == mustExist, mover: true,
 	}
 	d, err := Open(ctx, path, options)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 // Progress is how far a long call is. It has steps, one after another.
 type Progress struct {
 	Step  string // for people: "copy", "check", "write anew" …
-	Done  int64  // about: of the step, in bytes
+	Done  int64  // about: of the step, in bytes, and of Move in rows
 	Total int64  // about: what Done will be at the end of the step; 0 where that is not known
 }
 
 // WithProgress gives a context with which the calls that go over the whole file tell how far they are: Backup, Check, Examine, Scrub,
-// GiveBack, Compact, Restore, Salvage and Migrate, and those of package maintenance. tell is called at the beginning of a step and
+// GiveBack, Compact, Restore, Salvage, Migrate and Move, and those of package maintenance. tell is called at the beginning of a step and
 // then about ten times a second or more, by one goroutine at a time, and not after the call has returned. It may not use the database.
 func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	return engine.WithProgress(ctx, func(p engine.Progress) { tell(Progress(p)) })

@@ -24,7 +24,7 @@ type StoreMoved struct {
 }
 
 // Move is db.Move, and says store by store what became of it. db.AbandonMove undoes one that is not complete.
-func Move(ctx context.Context, from, to string, o db.MoveOptions) (MoveReport, error) {
+func Move(ctx context.Context, from, to string, o db.Options) (MoveReport, error) {
 	moved, err := db.Move(ctx, from, to, o)
 	report := MoveReport{Moved: moved}
 	for _, t := range moved.Tables {

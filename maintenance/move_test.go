@@ -28,7 +28,7 @@ func movesThereAndBack(t *testing.T, place string) {
 	}
 	var proofs []string
 	for _, way := range [][2]string{{from, place}, {place, back}} {
-		report, err := maintenance.Move(ctx, way[0], way[1], db.MoveOptions{})
+		report, err := maintenance.Move(ctx, way[0], way[1], db.Options{})
 		if err != nil {
 			t.Fatalf("%v\n%+v", err, report.Differs)
 		}
@@ -93,11 +93,12 @@ func stopped(t *testing.T, from, to string, at int) (bool, error) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	n := 0
-	_, err := maintenance.Move(ctx, from, to, db.MoveOptions{Progress: func(db.MoveProgress) {
+	told := db.WithProgress(ctx, func(db.Progress) {
 		if n++; n == at {
 			stop()
 		}
-	}})
+	})
+	_, err := maintenance.Move(told, from, to, db.Options{})
 	return n >= at, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -308,6 +309,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 		"check":                {{"--db", file, "check"}, {"--db", broken, "check"}, {"--db", unchecked, "check"}},
 		"health":               {{"--db", file, "health"}},
 		"salvage":              {{"--db", unchecked, "salvage", filepath.Join(t.TempDir(), "salvaged.db")}},
+		"move":                 {{"--db", withOwnTable(t), "move", "--to", filepath.Join(t.TempDir(), "moved.db")}},
 		"doctor":               {{"--db", checkpointsFile(t), "doctor", "--fix"}},
 		"redact":               {{"--db", migrated, "redact", "--pattern", "approve", "--dry-run"}},
 		"backup":               {{"--db", file, "backup", copied}},
@@ -373,11 +375,26 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 			wholeAgain := name == "salvage" && strings.HasPrefix(path, "problems[]")                 // what it makes is whole
 			noStep := name == "up" && strings.HasPrefix(path, "tables[]")                            // says that it removes or adds rows
 			undecided := name == "imports conflicts" && strings.HasPrefix(path, "items[].decision.") // which is why they are listed
-			if _, ok := seen[path]; !ok && !inTree && !noStep && !wholeAgain && !undecided {
+			theSame := name == "move" && strings.HasPrefix(path, "differs[]")                        // or it is no move
+			if _, ok := seen[path]; !ok && !theSame && !inTree && !noStep && !wholeAgain && !undecided {
 				t.Errorf("%s does not print %s, which is documented", name, path)
 			}
 		}
 	}
+}
+
+// withOwnTable gives a file in which its user has made a table.
+func withOwnTable(t *testing.T) string {
+	path := checkpointsOf(t, "small")
+	pool, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.Exec(`CREATE TABLE notes (text TEXT)`)
+	if err = errors.Join(err, pool.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // printed are the JSON values that a call prints; of a tail the first two.

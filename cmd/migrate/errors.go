@@ -60,7 +60,7 @@ func classify(err error) kind {
 		return f.kind
 	case errors.Is(err, db.ErrBusy):
 		return kindBusy
-	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported):
+	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved):
 		return kindUnsupported
 	case errors.Is(err, db.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return kindNotFound

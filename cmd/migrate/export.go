@@ -40,7 +40,7 @@ func (a *app) export(ctx context.Context, name, dir string) error {
 			return err
 		}
 		bar := a.newProgress(name)
-		bar.files = true
+		bar.of = "files"
 		o := legacy.Options{Scope: a.scope, Progress: func(at legacy.Progress) { bar.show(at.Files, files) }}
 		answer.Report, err = legacy.Export(ctx, d, k, dir, o)
 		bar.finish()

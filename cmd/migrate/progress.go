@@ -15,7 +15,7 @@ import (
 type progress struct {
 	to    io.Writer // nil: nobody looks
 	what  string
-	files bool                     // it counts files, and not bytes
+	of    string                   // what it counts, in place of bytes
 	bar   *progressbar.ProgressBar // nil: not begun
 }
 
@@ -30,8 +30,12 @@ func (a *app) newProgress(what string) *progress {
 }
 
 // showing gives a context with which the calls of db and maintenance that take long show how far they are, until done is called.
-func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
+func (a *app) showing(ctx context.Context) (_ context.Context, done func()) { return a.showingOf(ctx, "") }
+
+// showingOf is showing of what does not count bytes.
+func (a *app) showingOf(ctx context.Context, of string) (_ context.Context, done func()) {
 	p := a.newProgress("")
+	p.of = of
 	if p.to == nil {
 		return ctx, func() {}
 	}
@@ -47,8 +51,8 @@ func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
 // begin draws what is done, how fast, for how long and for how long still.
 func (p *progress) begin() {
 	unit := []progressbar.Option{progressbar.OptionShowBytes(true)}
-	if p.files {
-		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("files")}
+	if p.of != "" {
+		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.of)}
 	}
 	p.bar = progressbar.NewOptions64(-1, append(unit,
 		progressbar.OptionSetWriter(p.to),

@@ -36,7 +36,7 @@ var answers = map[string]any{
 	"quarantine list": listOf[legacy.Quarantined]{}, "quarantine show": quarantineAnswer{},
 	"quarantine retry": retryAnswer{}, "quarantine drop": dropAnswer{},
 	"check": checkAnswer{}, "backup": backupAnswer{}, "restore": restoreAnswer{}, "stats": statsAnswer{},
-	"salvage": salvageAnswer{}, "health": healthAnswer{}, "redact": redactAnswer{}, "doctor": doctorAnswer{},
+	"salvage": salvageAnswer{}, "health": healthAnswer{}, "redact": redactAnswer{}, "move": moveAnswer{}, "doctor": doctorAnswer{},
 	"query": queryAnswer{}, "datasette": datasetteAnswer{}, "runs list": listOf[runs.RunSummary]{}, "runs show": runAnswer{}, "runs tail": runItem{},
 	"agents list": listOf[agentItem]{}, "agents show": agentAnswer{}, "agents reap": reapAnswer{}, "agents release": releaseAnswer{},
 	"live list": listOf[live.RunSnapshot]{}, "live show": liveAnswer{}, "live tail": liveItem{},

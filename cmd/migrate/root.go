@@ -107,7 +107,7 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(), a.quarantineCommand())
 	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(), a.healthCommand(), a.reservationsCommand())
 	in(groupCare, a.gcCommand(), a.retentionCommand(), a.compactCommand(), a.scopesCommand(), a.deleteCommand())
-	in(groupCare, a.doctorCommand(), a.redactCommand())
+	in(groupCare, a.doctorCommand(), a.redactCommand(), a.moveCommand())
 	in(groupLook, a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
 	help := helpCommand(root)
 	root.SetHelpCommand(help)

@@ -33,7 +33,7 @@ func onOldFiles(t *testing.T) map[string]struct {
 		"quarantine list": {nil, false}, "quarantine show": {[]string{"1"}, false},
 		"quarantine retry": {[]string{"1"}, false}, "quarantine drop": {[]string{"1", "--yes"}, false},
 		"check": {nil, true}, "backup": {[]string{new("copy.db")}, true}, "salvage": {[]string{new("saved.db")}, true},
-		"stats": {nil, true}, "health": {nil, true}, "doctor": {nil, true}, "compact": {nil, true}, "redact": {[]string{"--pattern", "x", "--yes"}, false},
+		"stats": {nil, true}, "health": {nil, true}, "doctor": {nil, true}, "move": {[]string{"--to", new("moved.db")}, false}, "compact": {nil, true}, "redact": {[]string{"--pattern", "x", "--yes"}, false},
 		"reservations list": {nil, false}, "reservations release": {[]string{"import", "1"}, false},
 		"gc": {[]string{"--apply"}, false}, "retention show": {nil, false}, "retention set": {[]string{"runs", "--keep", "3"}, false},
 		"scopes list": {nil, false}, "delete": {[]string{"runs", "run-1", "--yes"}, false},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Shut stands in the place of the lowest schema version that may write a database, where nobody may but the program that moves its
@@ -55,6 +56,9 @@ const SQLLastMove = `SELECT id, token, direction, place, began_at, ended_at, out
 
 // Moved is the error of who opens a database that a move has shut. last is the last one that it knows of.
 func Moved(last MoveRow) error {
+	if strings.ContainsAny(last.Place, " ?&*") {
+		last.Place = "'" + last.Place + "'" // as a shell takes it
+	}
 	what, hint := "is moved to "+last.Place, "open "+last.Place+" in its place; to look, open this one read-only"
 	switch {
 	case last.UnderWay() && last.Direction == MovedOut:

@@ -22,13 +22,12 @@ func (m *move) compare(ctx context.Context) error {
 	}
 	tables := slices.Clone(m.plan.tables)
 	slices.SortFunc(tables, func(a, b engine.Table) int { return cmp.Compare(a.Name, b.Name) })
-	p := Progress{Step: Compare}
+	p := engine.Progress{Step: string(Compare)}
 	for _, c := range m.counts {
 		p.Total += c.Read
 	}
 	here, there := newDigest(), newDigest()
 	for _, t := range tables {
-		p.Table = t.Name
 		if err := m.compareTable(ctx, t, here, there, &p); err != nil {
 			return about(t, err)
 		}
@@ -55,7 +54,7 @@ func (m *move) differing() (n int64) {
 }
 
 // compareTable goes over both in the order of their keys.
-func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest, p *Progress) error {
+func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest, p *engine.Progress) error {
 	here.table(t)
 	there.table(t)
 	a, b := begin(ctx, m.from, t, here), begin(ctx, m.to, t, there)
@@ -89,8 +88,8 @@ func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *di
 		}
 		if order <= 0 {
 			a.take()
-			if p.Rows++; p.Rows%1000 == 0 {
-				m.tell(*p)
+			if p.Done++; p.Done%1000 == 0 {
+				tell(ctx, *p)
 			}
 		}
 		if order >= 0 {

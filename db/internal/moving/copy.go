@@ -22,7 +22,7 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.step(ctx, Copy); err != nil {
 		return err
 	}
-	p := Progress{Step: Copy}
+	p := engine.Progress{Step: string(Copy)}
 	m.counts = map[string]*TableReport{}
 	if err := m.count(ctx, &p); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (m *move) copy(ctx context.Context) error {
 func about(t engine.Table, err error) error { return fmt.Errorf("table %s: %w", t.Name, err) }
 
 // count counts the rows of both ends.
-func (m *move) count(ctx context.Context, p *Progress) error {
+func (m *move) count(ctx context.Context, p *engine.Progress) error {
 	at := func(d engine.Movable, keep func(t engine.Table, n int64)) error {
 		return d.Read(ctx, "count rows", func(x engine.Rx) error {
 			for _, t := range m.plan.tables {
@@ -67,13 +67,13 @@ func (m *move) count(ctx context.Context, p *Progress) error {
 		m.counts[t.Name] = &TableReport{Table: t.Name, Read: read[t.Name], Already: n}
 	})
 	for _, c := range m.counts {
-		p.Rows += c.Already
+		p.Done += c.Already
 		p.Total += c.Read
 	}
 	return err
 }
 
-func (m *move) copyTable(ctx context.Context, t engine.Table, p *Progress) error {
+func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress) error {
 	var after []any
 	if isKept(t) { // triggers have written what rows were brought, and not always what rows were there
 		err := m.to.Write(ctx, "begin with "+t.Name, func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) }).Err
@@ -98,8 +98,8 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *Progress) error
 			return err
 		}
 		m.counts[t.Name].New += int64(len(read.rows))
-		p.Table, p.Rows = t.Name, p.Rows+int64(len(read.rows))
-		m.tell(*p)
+		p.Done += int64(len(read.rows))
+		tell(ctx, *p)
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}

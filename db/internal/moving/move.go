@@ -15,18 +15,7 @@ import (
 )
 
 // Options of a move.
-type Options struct {
-	Now      func() time.Time
-	Progress func(Progress)
-}
-
-// Progress says how far a move is.
-type Progress struct {
-	Step  Step
-	Table string // at Copy and Compare
-	Rows  int64  // that are copied, or compared, in all tables
-	Total int64  // of the source, as it was counted when the step began
-}
+type Options struct{ Now func() time.Time }
 
 // A Step of a move, in their order.
 type Step string
@@ -130,16 +119,17 @@ func (m *move) run(ctx context.Context) error {
 
 // step tells of one, and ends the move where its context has.
 func (m *move) step(ctx context.Context, s Step) error {
-	m.tell(Progress{Step: s})
+	tell(ctx, engine.Progress{Step: string(s)})
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-func (m *move) tell(p Progress) {
-	if m.Progress != nil {
-		m.Progress(p)
+// tell says how far a step is, in rows.
+func tell(ctx context.Context, p engine.Progress) {
+	if to := engine.Telling(ctx); to != nil {
+		to(p)
 	}
 }
 
@@ -400,10 +390,13 @@ func stepOf(version int64) (at migrations.Step) {
 	return at
 }
 
-// Done reports whether the rows of a database were moved for ever.
-func Done(ctx context.Context, from engine.Movable) (bool, error) {
+// Gone says where the rows of a database are that were moved for ever, as an error; nil where they were not.
+func Gone(ctx context.Context, from engine.Movable) (gone, err error) {
 	here, err := endOf(ctx, from)
-	return here.done(), err
+	if here.done() {
+		gone = engine.Moved(here.last())
+	}
+	return gone, err
 }
 
 func (e end) done() bool {

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"selvedge/db"
+	"selvedge/maintenance"
+)
+
+type moveAnswer struct {
+	Source  string               `json:"source" doc:"what was moved: path of the file, or address of the server"`
+	Target  string               `json:"target" doc:"where it is now"`
+	State   string               `json:"state" doc:"complete, or abandoned with --abandon"`
+	Already bool                 `json:"already" doc:"it was complete before"`
+	Counts  map[string]moveCount `json:"counts" doc:"rows by the name of their table; empty where the move was complete before, or abandoned"`
+	Differs []moveRemark         `json:"differs" doc:"rows that are not the same in both, up to 100; then the source is not given up"`
+	LeftOut []moveRemark         `json:"left_out" doc:"what stays in the source"`
+	Proof   *moveProof           `json:"proof,omitempty" doc:"what the rows of both were compared by; left out with --abandon"`
+	Swept   bool                 `json:"swept" doc:"with --abandon: what had come to the target is gone"`
+}
+
+type moveCount struct {
+	Read    int64 `json:"read" doc:"rows of the source"`
+	New     int64 `json:"new" doc:"of them those that this call brought"`
+	Already int64 `json:"already" doc:"of them those that an earlier call had brought"`
+	Changed int64 `json:"changed" doc:"rows that are not the same in both"`
+}
+
+type moveRemark struct {
+	Table  string `json:"table" doc:"where it is"`
+	Row    string `json:"row" doc:"the row's key; empty where it is about the table"`
+	Reason string `json:"reason" doc:"what is the matter, for people"`
+}
+
+type moveProof struct {
+	Rows         int64  `json:"rows" doc:"rows of all tables of the source"`
+	SHA256       string `json:"sha256" doc:"of all rows of the source, sorted, in hex: docs/moving.md says of what"`
+	TargetSHA256 string `json:"target_sha256" doc:"the same of the target"`
+	Whole        bool   `json:"whole" doc:"every row is the same in both, none is in one alone, and no number will be given twice"`
+	Line         string `json:"line" doc:"all of that, for people"`
+}
+
+func (a *app) moveCommand() *cobra.Command {
+	var to string
+	var abandon bool
+	c := &cobra.Command{
+		Use:   "move --to ADDRESS [--abandon]",
+		Short: "Move everything to a server, to another file, or back, for good",
+		Long: `move brings all scopes of the file, or of the server that --db names, to ADDRESS: a server as in
+postgres://user@host/database, or a file. What is there must be empty, or be missing. Ids, counters, claims, what is in
+quarantine, limits and cursors go on there as they were.
+
+From its beginning on nobody else writes to the source: it may be open nowhere as a file, and on a server nobody may live that
+owns something (exit 5 says who; move waits for them 2 s, or as long as --wait says). Programs that want to write are told where it
+goes; those that only read are served. A move that was stopped goes on when the same line is run again, and --abandon gives the
+source back as long as it is not complete; with --to it takes away what has come there.
+
+At the end every row is read in both and compared, and one line says what was proved. Only then the source is marked as moved, for ever, and the
+target can be opened: there is no moment at which both take work.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case a.scope != "":
+				return usage("--scope %s: all scopes move together", a.scope)
+			case abandon && to == "":
+				return a.abandonMove(c.Context(), "")
+			}
+			if err := checkPlace("--to", to, true); err != nil {
+				return err
+			}
+			if abandon {
+				return a.abandonMove(c.Context(), to)
+			}
+			return a.moveRows(c.Context(), to)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "", "`ADDRESS` of a server, or a file, to move to")
+	c.Flags().BoolVar(&abandon, "abandon", false, "give the source back, of a move that is not complete")
+	return c
+}
+
+// moveOptions bound the wait for others.
+func (a *app) moveOptions() db.Options {
+	if a.wait > 0 {
+		return db.Options{LockTimeout: a.wait}
+	}
+	return db.Options{LockTimeout: sayAfter}
+}
+
+// moveFault says what can be done where one of the two could not be opened, or the move was stopped.
+func (a *app) moveFault(err error) error {
+	e, ok := errors.AsType[*db.Error](err)
+	source, _ := a.place()
+	switch {
+	case errors.Is(err, errInterrupted):
+		return withHint(err, "run it again to go on; if it had begun, the source is given back with: migrate move --abandon")
+	case ok && e.Op == "open" && e.ID == source && !errors.Is(err, db.ErrMoved) && !errors.Is(err, db.ErrBusy):
+		return a.openFault(err)
+	}
+	return err
+}
+
+func (a *app) moveRows(ctx context.Context, to string) error {
+	showing, shown := a.showingOf(ctx, "rows")
+	report, err := maintenance.Move(showing, a.path, to, a.moveOptions())
+	shown()
+	if err != nil && len(report.Differs) == 0 {
+		return a.moveFault(err)
+	}
+	answer := moveAnswer{
+		Source: report.From, Target: report.To, State: "complete", Already: report.Already, Counts: map[string]moveCount{}, Differs: []moveRemark{},
+		LeftOut: []moveRemark{}, Proof: &moveProof{Rows: report.Rows, SHA256: report.SHA256, TargetSHA256: report.ToSHA256, Whole: err == nil},
+	}
+	for _, t := range report.Tables {
+		answer.Counts[t.Table] = moveCount{t.Read, t.New, t.Already, t.Differs}
+	}
+	for _, d := range report.Differs {
+		answer.Differs = append(answer.Differs, moveRemark(d))
+	}
+	for _, table := range report.Left {
+		answer.LeftOut = append(answer.LeftOut, moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"})
+	}
+	answer.Proof.Line = fmt.Sprintf("all %s are the same in both, SHA-256 %s; the source takes no work any more",
+		count(report.Rows, "row"), report.SHA256)
+	if err != nil {
+		answer.State = "under way"
+		answer.Proof.Line = fmt.Sprintf("not the same: SHA-256 %s in the source, %s in the target; nobody may write to either", report.SHA256, report.ToSHA256)
+	}
+	if err := a.printMove(answer, report.Stores); err != nil {
+		return err
+	}
+	switch {
+	case err != nil:
+		return &fault{kind: kindPartial, hint: db.Hint(err), err: err}
+	case len(answer.LeftOut) > 0:
+		return &fault{
+			kind: kindPartial, hint: "take what you need of them with: migrate query, which can read the source still",
+			err: fmt.Errorf("moved, but not all of it: %s of the user's own", count(len(answer.LeftOut), "table")),
+		}
+	}
+	return nil
+}
+
+func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) error {
+	if a.json {
+		return a.printJSON(answer)
+	}
+	g := &grid{header: []string{"store", "rows", "new", "already", "differ"}, right: []int{1, 2, 3, 4}}
+	for _, s := range stores {
+		g.add(s.Store, humanize.Comma(s.Read), humanize.Comma(s.New), humanize.Comma(s.Already), humanize.Comma(s.Differs))
+	}
+	if len(stores) > 0 {
+		if err := a.printGrid(g); err != nil {
+			return err
+		}
+	}
+	for _, list := range []struct {
+		title   string
+		remarks []moveRemark
+	}{{"differs", answer.Differs}, {"left out", answer.LeftOut}} {
+		for i, r := range list.remarks {
+			if i == shownRemarks {
+				if err := a.print("%s: and %s; --json has the first 100\n", list.title, count(len(list.remarks)-i, "more")); err != nil {
+					return err
+				}
+				break
+			}
+			if err := a.print("%s: %s %s: %s\n", list.title, printable(r.Table), printable(r.Row), r.Reason); err != nil {
+				return err
+			}
+		}
+	}
+	what := "moved"
+	switch {
+	case answer.Already:
+		what = "had moved"
+	case answer.State != "complete":
+		what = "brought"
+	}
+	return a.print("%s %s to %s\n%s\n", what, printable(answer.Source), printable(answer.Target), answer.Proof.Line)
+}
+
+func (a *app) abandonMove(ctx context.Context, to string) error {
+	did, err := db.AbandonMove(ctx, a.path, to, a.moveOptions())
+	if err != nil {
+		return a.moveFault(err)
+	}
+	answer := moveAnswer{
+		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{}, Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	rest := "what has come there stays, and is taken away by: migrate move --abandon --to ADDRESS"
+	switch {
+	case did.Swept:
+		rest = "what had come there is gone"
+	case to != "":
+		rest = "nothing had come there"
+	}
+	return a.print("%s takes work again; it does not move to %s\n%s\n", printable(did.From), printable(did.To), a.pasteable(rest))
+}
