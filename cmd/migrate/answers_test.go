@@ -1,8 +1,8 @@
 package main
 
 import (
-	"database/sql"
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"

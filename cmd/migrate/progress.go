@@ -13,10 +13,10 @@ import (
 
 // A progress shows how far something is, on stderr, where that is a terminal.
 type progress struct {
-	to    io.Writer // nil: nobody looks
-	what  string
-	of    string                   // what it counts, in place of bytes
-	bar   *progressbar.ProgressBar // nil: not begun
+	to   io.Writer // nil: nobody looks
+	what string
+	of   string                   // what it counts, in place of bytes
+	bar  *progressbar.ProgressBar // nil: not begun
 }
 
 // watched reports whether somebody sees a progress.
@@ -30,7 +30,9 @@ func (a *app) newProgress(what string) *progress {
 }
 
 // showing gives a context with which the calls of db and maintenance that take long show how far they are, until done is called.
-func (a *app) showing(ctx context.Context) (_ context.Context, done func()) { return a.showingOf(ctx, "") }
+func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
+	return a.showingOf(ctx, "")
+}
 
 // showingOf is showing of what does not count bytes.
 func (a *app) showingOf(ctx context.Context, of string) (_ context.Context, done func()) {
