@@ -76,6 +76,22 @@ func (c *cluster) alone(node int) string {
 	return "postgres://selvedge@" + c.hosts[node-1] + "/postgres?sslmode=disable"
 }
 
+// space is the network of a node.
+func (c *cluster) space(node int) string {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, "cluster"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "name="); ok {
+			return strings.TrimSpace(name) + "-" + strconv.Itoa(node)
+		}
+	}
+	c.t.Fatalf("no network is named in %s", text)
+	return ""
+}
+
 // ask asks a node for a number. ok is false where it does not answer.
 func (c *cluster) ask(node int, question string) (answer int, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

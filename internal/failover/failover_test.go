@@ -24,7 +24,8 @@ type trial struct {
 	*cluster
 	notes   *notes
 	writers []string
-	before  *db.DB // open since before any fault
+	pinned  []string // writers that know only the primary that is replaced
+	before  *db.DB   // open since before any fault
 	fault   time.Time
 }
 
@@ -42,6 +43,16 @@ func begun(t *testing.T, c *cluster) *trial {
 	}
 	x.goesOn(time.Time{})
 	return x
+}
+
+// pin has a process write that knows only one server, and waits until it does.
+func (x *trial) pin(p *dbtest.Process) {
+	x.t.Helper()
+	x.pinned = append(x.pinned, "pinned")
+	x.notes.listen("pinned", p)
+	x.until("the pinned process writes", func() bool {
+		return x.notes.count(time.Time{}, func(n note) bool { return n.process == "pinned" && n.kind == acked }) >= enough
+	})
 }
 
 // prepare makes what the writers write to.
@@ -126,7 +137,7 @@ func (x *trial) over() {
 	follower := func(name string) bool { return strings.HasPrefix(name, "follower") }
 	x.notes.stop(func(name string) bool { return !follower(name) })
 	d := dbtest.OpenAt(x.t, x.address, db.Options{})
-	w := readWorld(x.t, d, x.writers)
+	w := readWorld(x.t, d, append(x.pinned, x.writers...))
 	x.until("the followers have everything", func() bool {
 		last := map[string]string{}
 		for _, n := range x.notes.all() {
@@ -165,6 +176,15 @@ func followedLanes() []string {
 	return lanes
 }
 
+// standsBy waits until a node that led is a standby.
+func (x *trial) standsBy(node int) {
+	x.t.Helper()
+	x.until("the old primary is a standby", func() bool {
+		timeline, ok := x.ask(node, sqlTimeline)
+		return ok && timeline == 0
+	})
+}
+
 func TestFailoverOfAKilledLeader(t *testing.T) {
 	x := begun(t, started(t))
 	leader, _ := x.leader()
@@ -173,4 +193,78 @@ func TestFailoverOfAKilledLeader(t *testing.T) {
 	x.replaced(leader)
 	x.goesOn(time.Now())
 	x.over()
+}
+
+// Every process of the primary's node stands still, as on a machine without memory: its connections stay, and nothing comes over them.
+func TestFailoverOfAStoppedNode(t *testing.T) {
+	x := begun(t, started(t))
+	leader, _ := x.leader()
+	x.fault = time.Now()
+	x.do("pause", leader)
+	x.replaced(leader)
+	x.goesOn(time.Now())
+	x.do("resume", leader)
+	x.standsBy(leader)
+	x.goesOn(time.Now())
+	x.over()
+}
+
+// Patroni alone stands still on the primary's node, which the others replace: PostgreSQL goes on there, as a primary that does not know
+// it. One process knows no other server.
+func TestFailoverLeavesAStalePrimary(t *testing.T) {
+	x := begun(t, started(t))
+	leader, _ := x.leader()
+	x.pin(dbtest.Start(t, "write", x.alone(leader), "pinned", "streams"))
+	x.fault = time.Now()
+	x.do("pause-patroni", leader)
+	x.replaced(leader)
+	if timeline, ok := x.ask(leader, sqlTimeline); !ok || timeline == 0 {
+		t.Error("the primary that was replaced is none any more: this shows nothing of stale ones")
+	}
+	x.goesOn(time.Now())
+	x.do("resume", leader)
+	x.standsBy(leader)
+	x.over()
+}
+
+// The primary's node is cut off from the others, from etcd and from the clients, but for one that is on it.
+func TestFailoverOfANodeThatIsCutOff(t *testing.T) {
+	x := begun(t, started(t, "NETWORK=namespaces"))
+	leader, _ := x.leader()
+	x.pin(dbtest.StartUnder(t, []string{"ip", "netns", "exec", x.space(leader)}, "write", x.alone(leader), "pinned", "streams"))
+	x.fault = time.Now()
+	x.do("cut", leader)
+	x.replaced(leader)
+	x.goesOn(time.Now())
+	x.do("join", leader)
+	x.standsBy(leader)
+	x.goesOn(time.Now())
+	x.over()
+}
+
+// Commits that wait for no standby are lost with the primary, if only the standbys don't have them yet: so the judge sees losses.
+func TestFailoverLosesWhatNoStandbyHas(t *testing.T) {
+	x := begun(t, started(t, "SYNCHRONOUS=off"))
+	leader, _ := x.leader()
+	x.do("pause-receivers", 0)
+	x.goesOn(time.Now())
+	x.fault = time.Now()
+	x.do("kill", leader)
+	x.do("drop-receivers", 0)
+	x.replaced(leader)
+	x.notes.stop(func(string) bool { return true })
+	w := readWorld(t, dbtest.OpenAt(t, x.address, db.Options{}), x.writers)
+	said := x.notes.all()
+	report(t, said, x.fault)
+	done := 0
+	for _, n := range said {
+		if n.kind == acked {
+			done++
+		}
+	}
+	gone := w.losses(said)
+	t.Logf("%d of %d acknowledged writes are lost", len(gone), done)
+	if len(gone) == 0 {
+		t.Error("nothing was lost: the judge sees nothing, or the control is none")
+	}
 }
