@@ -92,7 +92,7 @@ type postgresPlace struct {
 
 func newPostgresPlace(t testing.TB, root string) *postgresPlace {
 	t.Helper()
-	above, err := os.MkdirTemp("", "postgres")
+	above, err := os.MkdirTemp("", "postgres") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ const patience = 4 * time.Minute
 // started starts a cluster with settings of tools/cluster, and ends it with the test.
 func started(t *testing.T, settings ...string) *cluster {
 	t.Helper()
-	above, err := os.MkdirTemp("", "failover")
+	above, err := os.MkdirTemp("", "failover") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
 	if err != nil {
 		t.Fatal(err)
 	}
