@@ -20,7 +20,7 @@
 // hold it against TryReserveThread, and one at most has reserved it.
 //
 // Entries that ended seven days ago leave the registry when a call meets them. Their rows stay, with put_aside_at set,
-// until GC or Prune; an id that was put aside is free again.
+// until Prune; an id that was put aside is free again.
 //
 // A lease's clock stops nobody. A holder that was stopped beyond its lease finds out at its next call; what it does
 // outside the file meanwhile, it does without the thread.

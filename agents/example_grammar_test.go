@@ -234,7 +234,7 @@ func ExampleRegistry_Unpin() {
 	// Output: 1 0 <nil>
 }
 
-func leaseOf(ctx context.Context, registry *agents.Registry, o agents.LeaseOptions) *agents.Lease {
+func leaseOf(ctx context.Context, registry *agents.Registry, o db.LeaseTerms) *agents.Lease {
 	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", o, func(id string) (agents.Entry, error) {
 		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: nine, Status: agents.Active}, nil
 	})
@@ -276,7 +276,7 @@ func leave(path string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	leaseOf(context.Background(), agents.NewRegistry(d, agents.Options{}), agents.LeaseOptions{TTL: time.Hour})
+	leaseOf(context.Background(), agents.NewRegistry(d, agents.Options{}), db.LeaseTerms{TTL: time.Hour})
 	if err := d.Close(); err != nil {
 		log.Fatal(err)
 	}
@@ -287,13 +287,13 @@ func ExampleRegistry_Reattach() {
 	ctx := context.Background()
 	registry, done := atWork(0)
 	defer done()
-	lease := leaseOf(ctx, registry, agents.LeaseOptions{TTL: time.Hour, Detached: true})
+	lease := leaseOf(ctx, registry, db.LeaseTerms{TTL: time.Hour, Detached: true})
 
 	again, err := registry.Reattach(ctx, lease.SessionID(), lease.Thread(), lease.Epoch())
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(again.Heartbeat(ctx))
+	fmt.Println(again.Renew(ctx))
 	fmt.Println(again.Release(ctx, agents.Complete))
 
 	_, err = registry.Reattach(ctx, lease.SessionID(), lease.Thread(), lease.Epoch())

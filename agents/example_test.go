@@ -62,7 +62,7 @@ func ExampleLease() {
 	defer done()
 	ctx, registry := context.Background(), agents.NewRegistry(d, agents.Options{})
 
-	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", agents.LeaseOptions{TTL: time.Minute}, func(id string) (agents.Entry, error) {
+	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
 		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: time.Now(), Status: agents.Active}, nil
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func ExampleLease() {
 	if err := registry.UpdateStatus(ctx, lease.SessionID(), agents.Abandoned); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("lost:", errors.Is(lease.Heartbeat(ctx), db.ErrLeaseLost))
+	fmt.Println("lost:", errors.Is(lease.Renew(ctx), db.ErrLeaseLost))
 	// Output:
 	// working
 	// lost: true

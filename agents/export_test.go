@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"encoding/json"
 
 	"selvedge/db"
@@ -35,6 +36,19 @@ func InSmallTurns(t interface{ Cleanup(func()) }) {
 	turn, at := longestTurn, judgedAtOnce
 	longestTurn, judgedAtOnce = 0, 2
 	t.Cleanup(func() { longestTurn, judgedAtOnce = turn, at })
+}
+
+// LeaseOf gives the handle of a lease that nobody has looked for.
+func LeaseOf(r *Registry, id, thread string, epoch int64) *Lease {
+	return &Lease{registry: r, id: id, thread: thread, epoch: epoch}
+}
+
+// CountAside tells how many entries of a registry were put aside.
+func CountAside(ctx context.Context, r *Registry) (n int, err error) {
+	err = r.read(ctx, "count", "", func(rx *db.Rx, scope int64) error {
+		return rx.Get(&n, `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NOT NULL`, scope)
+	})
+	return n, err
 }
 
 // FileOf is the file of a registry.

@@ -38,7 +38,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		ctx := t.Context()
 		r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
-		lease, _, err := r.TryLeaseThread(ctx, "main", agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) {
+		lease, _, err := r.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
 			e := entry("a", agents.Active)
 			e.Thread = "main"
 			return e, nil
@@ -49,7 +49,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 		l := listen(t, r.Follow(ctx, "a", ""))
 		l.Hears(fmt.Sprintf("a leased as %d, active", lease.Epoch()))
 		for _, step := range []func() error{
-			func() error { return lease.Heartbeat(ctx) }, // not told
+			func() error { return lease.Renew(ctx) }, // not told
 			func() error { _, err := lease.Update(ctx, func(e *agents.Entry) { e.Model = p("m") }); return err },
 		} {
 			if err := step(); err != nil {

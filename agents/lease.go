@@ -3,21 +3,11 @@ package agents
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"selvedge/db"
 	registry "selvedge/internal/agents"
 )
-
-// LeaseOptions are the terms of a lease.
-type LeaseOptions struct {
-	// TTL is how long the lease lasts without a heartbeat. It must be set. What is beyond the clock's range lasts to its end.
-	TTL time.Duration
-	// Detached makes the lease outlive this process: only its time, its release and, where that can be told, the death of the
-	// entry's own process end it. Programs that reserve for another one and leave want it.
-	Detached bool
-}
 
 // A Lease is a reservation with an end. It holds until TTL has passed since the last heartbeat, on a clock that runs
 // while the machine sleeps and that nobody can set, or until it is released or taken away by a status change; unless it is
@@ -46,9 +36,11 @@ func (l *Lease) Epoch() int64 { return l.epoch }
 
 const opLease = "lease thread"
 
-// TryLeaseThread is TryReserveThread with a lease. The lease is nil when the thread is somebody else's.
-func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
-	if err := o.check(); err != nil {
+// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. Detached, it is for programs that reserve for another
+// one and leave: where that can be told, the death of the entry's own process ends it too. The lease is nil when the thread is
+// somebody else's.
+func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms, build Builder) (*Lease, ReserveOutcome, error) {
+	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
 	out, lease, err := r.reserve(ctx, opLease, thread, &o, build)
@@ -57,8 +49,8 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o LeaseOpt
 
 // TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed. What it puts aside and
 // abandons stays so where build fails and the caller commits all the same.
-func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o LeaseOptions, build Builder) (*Lease, ReserveOutcome, error) {
-	if err := o.check(); err != nil {
+func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease, ReserveOutcome, error) {
+	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
 	a, err := r.attempt(tx, opLease, thread, &o, build)
@@ -66,9 +58,9 @@ func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o LeaseOptions, bu
 	return a.lease, a.outcome, err
 }
 
-func (o LeaseOptions) check() error {
+func checkTerms(o db.LeaseTerms) error {
 	if o.TTL <= 0 {
-		return registry.Invalid("set LeaseOptions.TTL", "a lease needs a time to live, not %v", o.TTL)
+		return registry.Invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
 	}
 	return nil
 }
@@ -79,12 +71,6 @@ func (l *Lease) remember(rx *db.Rx, c db.LeaseColumns) {
 	if c.TTL != nil {
 		l.ttl = time.Duration(*c.TTL)
 	}
-}
-
-// Lease gives the handle of a lease by the three things that name it, for a transaction that finds out whether it holds.
-// Nothing is looked up: a wrong one is lost at its first use. [Registry.Reattach] looks.
-func (r *Registry) Lease(id, thread string, epoch int64) *Lease {
-	return &Lease{registry: r, id: id, thread: thread, epoch: epoch, until: db.BootTime{Since: math.MaxInt64}}
 }
 
 // Reattach gives the handle of a lease that was made before: by this process, when it could not be told whether it was made,
@@ -105,7 +91,7 @@ const opReattach = "reattach lease"
 
 // ReattachTx is Reattach inside a transaction.
 func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease, error) {
-	l := r.Lease(id, thread, epoch)
+	l := &Lease{registry: r, id: id, thread: thread, epoch: epoch}
 	held, err := l.held(rx, opReattach)
 	if err != nil {
 		return nil, err
@@ -146,16 +132,16 @@ func (l *Lease) lost() error {
 	return fmt.Errorf("%w: epoch %d of thread '%s'", db.ErrLeaseLost, l.epoch, l.thread)
 }
 
-const opHeartbeat = "heartbeat"
+const opRenew = "renew lease"
 
-// Heartbeat prolongs the lease to TTL from now, and sets the entry's heartbeat and last progress.
-func (l *Lease) Heartbeat(ctx context.Context) error {
-	return l.registry.db.Write(ctx, opHeartbeat, l.HeartbeatTx)
+// Renew prolongs the lease to TTL from now, and sets the entry's heartbeat and last progress.
+func (l *Lease) Renew(ctx context.Context) error {
+	return l.registry.db.Write(ctx, opRenew, l.RenewTx)
 }
 
-// HeartbeatTx is Heartbeat inside a transaction.
-func (l *Lease) HeartbeatTx(tx *db.Tx) error {
-	w, err := l.held(&tx.Rx, opHeartbeat)
+// RenewTx is Renew inside a transaction.
+func (l *Lease) RenewTx(tx *db.Tx) error {
+	w, err := l.held(&tx.Rx, opRenew)
 	if err != nil {
 		return err
 	}
@@ -164,14 +150,14 @@ func (l *Lease) HeartbeatTx(tx *db.Tx) error {
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
-	return named(opHeartbeat, l.id, err)
+	return named(opRenew, l.id, err)
 }
 
 // Keep sends heartbeats by itself until stop is called: see [db.Lease.Keep], whose rules are the same. The context that it
 // gives ends when the lease is lost.
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return l.registry.db.KeepLease(ctx, db.Renewal{
-		TTL: l.ttl, Until: l.until, Renew: l.Heartbeat, Named: func(err error) error { return named("keep lease", l.id, err) },
+		TTL: l.ttl, Until: l.until, Renew: l.Renew, Named: func(err error) error { return named("keep lease", l.id, err) },
 	})
 }
 

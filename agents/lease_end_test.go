@@ -18,7 +18,7 @@ import (
 
 // What ended stays ended.
 
-var detached = agents.LeaseOptions{TTL: time.Minute, Detached: true}
+var detached = db.LeaseTerms{TTL: time.Minute, Detached: true}
 
 const gone = uint32(0x7fff_ffff) // no process has this pid
 
@@ -27,7 +27,7 @@ func wantLost(t *testing.T, l *agents.Lease) {
 	ran := false
 	_, update := l.Update(ctx, func(*agents.Entry) { ran = true })
 	for what, err := range map[string]error{
-		"heartbeat": l.Heartbeat(ctx), "update": update, "release": l.Release(ctx, agents.Complete),
+		"heartbeat": l.Renew(ctx), "update": update, "release": l.Release(ctx, agents.Complete),
 		"log context query": l.LogContextQuery(ctx, agents.ContextQuery{Path: "x"}),
 		"hold":              l.Hold(ctx, "work", func(*db.Tx) error { ran = true; return nil }),
 	} {
@@ -96,18 +96,18 @@ func TestALeaseIsItsOwnAgentsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantLost(t, f.Lease(other.SessionID, "main", lease.Epoch()))
-	wantLost(t, f.Lease(lease.SessionID(), "elsewhere", lease.Epoch()))
+	wantLost(t, agents.LeaseOf(f.Registry, other.SessionID, "main", lease.Epoch()))
+	wantLost(t, agents.LeaseOf(f.Registry, lease.SessionID(), "elsewhere", lease.Epoch()))
 	if got := load(t, f.Registry, other.SessionID); !got.Equal(other) {
 		t.Errorf("the other agent became %s", got.TOML())
 	}
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
-	for _, o := range []agents.LeaseOptions{{TTL: math.MaxInt64}, {TTL: math.MaxInt64 - time.Hour, Detached: true}} {
+	for _, o := range []db.LeaseTerms{{TTL: math.MaxInt64}, {TTL: math.MaxInt64 - time.Hour, Detached: true}} {
 		f := newFixture(t)
 		lease := f.lease(t, "main", o)
 		for range 2 {
@@ -115,7 +115,7 @@ func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
 			if held, ok, err := f.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Alive {
 				t.Errorf("%+v: %+v, %v, %v", o, held, ok, err)
 			}
-			if err := lease.Heartbeat(ctx); err != nil {
+			if err := lease.Renew(ctx); err != nil {
 				t.Errorf("%+v: %v", o, err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestALeaseIsTakenUpAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Heartbeat(ctx); err != nil {
+	if err := again.Renew(ctx); err != nil {
 		t.Error(err)
 	}
 	for what, name := range map[string]struct {
@@ -166,7 +166,7 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 	if _, _, err := r.TryLeaseThread(ctx, "other", minute, onThread("other", os.Getpid())); err != nil { // has the process registered anew
 		t.Fatal(err)
 	}
-	wantLost(t, r.Lease(lease.SessionID(), "main", lease.Epoch()))
+	wantLost(t, agents.LeaseOf(r, lease.SessionID(), "main", lease.Epoch()))
 	if held, ok, err := r.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Dead {
 		t.Errorf("it is %+v, %v, %v", held, ok, err)
 	}
@@ -196,7 +196,7 @@ func TestWhatWasCalledDeadIsNotAliveAgain(t *testing.T) {
 		looked <- err
 	}()
 	err = d.Write(ctx, "beat", func(tx *db.Tx) error {
-		if err := lease.HeartbeatTx(tx); err != nil {
+		if err := lease.RenewTx(tx); err != nil {
 			return err
 		}
 		boot.Since++
@@ -219,13 +219,13 @@ func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
 	d := dbtest.Open(t, db.Options{
 		BootTime: func() db.BootTime { return db.BootTime{Boot: "first", Since: time.Hour + time.Duration(passed.Load())} },
 		Observe: func(o db.Observation) {
-			if o.Why == "heartbeat" && o.Err == nil {
+			if o.Why == "renew lease" && o.Err == nil {
 				beats <- struct{}{}
 			}
 		},
 	})
 	r := agents.NewRegistry(d, agents.Options{})
-	lease, _, err := r.TryLeaseThread(ctx, "main", agents.LeaseOptions{TTL: ttl}, onThread("main", os.Getpid()))
+	lease, _, err := r.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: ttl}, onThread("main", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
 
 func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	f := newFixture(t)
-	l := f.lease(t, "main", agents.LeaseOptions{TTL: time.Minute})
+	l := f.lease(t, "main", db.LeaseTerms{TTL: time.Minute})
 	f.boot.Since += time.Minute
 	kept, stop := l.Keep(t.Context())
 	defer stop()
@@ -280,7 +280,7 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, page := f.PageTx(&tx.Rx, agents.Filter{}, db.At{})
 		_, find := f.FindTx(&tx.Rx, "", 0)
 		for what, err := range map[string]error{
-			"hold": lease.HoldTx(tx), "heartbeat": lease.HeartbeatTx(tx), "release": lease.ReleaseTx(tx, agents.Complete),
+			"hold": lease.HoldTx(tx), "heartbeat": lease.RenewTx(tx), "release": lease.ReleaseTx(tx, agents.Complete),
 			"save": f.SaveTx(tx, entry("agent-a", agents.Active)), "update": update, "reserve": reserve, "get": get, "page": page, "find": find,
 			"delete": f.DeleteTx(tx, "agent-a"), "status": f.UpdateStatusTx(tx, "agent-a", agents.Merged),
 			"query": f.LogContextQueryTx(tx, "agent-a", agents.ContextQuery{}),
@@ -353,7 +353,7 @@ func TestAReusedPIDEndsADetachedLease(t *testing.T) {
 func TestWhatIsWrittenIsReadBackBehindAHeartbeat(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want := f.wall.Now().Add(-time.Hour)

@@ -28,7 +28,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // lease takes a thread and fails the test if somebody has it.
-func (f *fixture) lease(t *testing.T, thread string, o agents.LeaseOptions) *agents.Lease {
+func (f *fixture) lease(t *testing.T, thread string, o db.LeaseTerms) *agents.Lease {
 	t.Helper()
 	lease, out, err := f.TryLeaseThread(ctx, thread, o, onThread(thread, os.Getpid()))
 	if err != nil || lease == nil {
@@ -51,7 +51,7 @@ func (f *fixture) owner(t *testing.T, thread string) string {
 	return out.LiveOwner.SessionID
 }
 
-var minute = agents.LeaseOptions{TTL: time.Minute}
+var minute = db.LeaseTerms{TTL: time.Minute}
 
 func TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt(t *testing.T) {
 	f := newFixture(t)
@@ -61,12 +61,12 @@ func TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt(t *testing.T) {
 		if got := f.owner(t, "main"); got != lease.SessionID() {
 			t.Fatalf("within its time the owner is %q", got)
 		}
-		if err := lease.Heartbeat(ctx); err != nil {
+		if err := lease.Renew(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.boot.Since += time.Minute
-	if err := lease.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
+	if err := lease.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("a heartbeat after its time: %v", err)
 	}
 	if got := f.owner(t, "main"); got != "" {
@@ -78,14 +78,14 @@ func TestAHeartbeatProlongsOneLease(t *testing.T) {
 	f := newFixture(t)
 	first, other := f.lease(t, "main", minute), f.lease(t, "other", minute) // at the same moment
 	f.boot.Since += time.Minute - 1
-	if err := first.Heartbeat(ctx); err != nil {
+	if err := first.Renew(ctx); err != nil {
 		t.Fatal(err)
 	}
 	f.boot.Since++
 	if got := f.owner(t, "main"); got != first.SessionID() {
 		t.Errorf("the owner of its thread is %q", got)
 	}
-	if err := other.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
+	if err := other.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("the other goes on too: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
 	lease := f.lease(t, "main", minute)
 	for _, jump := range []time.Duration{1000 * time.Hour, -5000 * time.Hour} {
 		f.wall.Advance(jump)
-		if err := lease.Heartbeat(ctx); err != nil {
+		if err := lease.Renew(ctx); err != nil {
 			t.Fatalf("after a jump of %v: %v", jump, err)
 		}
 		if got := f.owner(t, "main"); got != lease.SessionID() {
@@ -132,15 +132,15 @@ func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
 
 func TestAfterARestartTheWallClockEndsADetachedLease(t *testing.T) {
 	f := newFixture(t)
-	lease := f.lease(t, "main", agents.LeaseOptions{TTL: time.Hour, Detached: true})
+	lease := f.lease(t, "main", db.LeaseTerms{TTL: time.Hour, Detached: true})
 	*f.boot = db.BootTime{Boot: "second", Since: time.Second}
 	f.wall.Advance(time.Hour - 1)
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Errorf("within its time by the wall clock: %v", err)
 	}
 	*f.boot = db.BootTime{Boot: "third", Since: time.Second}
 	f.wall.Advance(time.Hour + db.LeaseSkew)
-	if err := lease.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
+	if err := lease.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("a heartbeat after the restart: %v", err)
 	}
 	if got := f.owner(t, "main"); got != "" {
@@ -159,7 +159,7 @@ func TestEveryWriteUnderALostLeaseIsRefused(t *testing.T) {
 	before := load(t, f.Registry, lost.SessionID())
 	wrote := false
 	for what, call := range map[string]func() error{
-		"heartbeat": func() error { return lost.Heartbeat(ctx) },
+		"heartbeat": func() error { return lost.Renew(ctx) },
 		"release":   func() error { return lost.Release(ctx, agents.Complete) },
 		"log context query": func() error {
 			return lost.LogContextQuery(ctx, agents.ContextQuery{Path: "x", QueriedAt: f.wall.Now()})
@@ -172,7 +172,7 @@ func TestEveryWriteUnderALostLeaseIsRefused(t *testing.T) {
 			return lost.Hold(ctx, "work", func(*db.Tx) error { wrote = true; return nil })
 		},
 		"a handle made of names": func() error {
-			return f.Lease(lost.SessionID(), "main", lost.Epoch()).Heartbeat(ctx)
+			return agents.LeaseOf(f.Registry, lost.SessionID(), "main", lost.Epoch()).Renew(ctx)
 		},
 	} {
 		if err := call(); !errors.Is(err, db.ErrLeaseLost) {
@@ -182,7 +182,7 @@ func TestEveryWriteUnderALostLeaseIsRefused(t *testing.T) {
 	if after := load(t, f.Registry, lost.SessionID()); wrote || !after.Equal(before) || after.Status != agents.Abandoned {
 		t.Errorf("the lost one wrote: %v, %s", wrote, after.TOML())
 	}
-	if err := holder.Heartbeat(ctx); err != nil {
+	if err := holder.Renew(ctx); err != nil {
 		t.Errorf("the holder's heartbeat: %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestAHolderUpdatesItsEntryAndGivesTheThreadBack(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	f.wall.Advance(time.Second)
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Fatal(err)
 	}
 	e, err := lease.Update(ctx, func(e *agents.Entry) { e.Model = p("gpt-5") })
@@ -238,7 +238,7 @@ func TestAnOperatorTakesALeaseAway(t *testing.T) {
 			if err := take(f, lease.SessionID()); err != nil {
 				t.Fatal(err)
 			}
-			if err := lease.Heartbeat(ctx); !errors.Is(err, db.ErrLeaseLost) {
+			if err := lease.Renew(ctx); !errors.Is(err, db.ErrLeaseLost) {
 				t.Errorf("heartbeat: %v", err)
 			}
 			if got := f.owner(t, "main"); got != "" {
@@ -250,7 +250,7 @@ func TestAnOperatorTakesALeaseAway(t *testing.T) {
 
 func TestADetachedLeaseFollowsTheProcessOfItsEntry(t *testing.T) {
 	f := newFixture(t)
-	lease := f.lease(t, "main", agents.LeaseOptions{TTL: time.Minute, Detached: true}) // of this process
+	lease := f.lease(t, "main", db.LeaseTerms{TTL: time.Minute, Detached: true}) // of this process
 	for _, pid := range []*uint32{p(uint32(1)), nil, p(uint32(os.Getpid()))} {
 		if _, err := lease.Update(ctx, func(e *agents.Entry) { e.PID = pid }); err != nil {
 			t.Fatal(err)
@@ -289,7 +289,7 @@ func TestADetachedLeaseMayGetItsProcessLater(t *testing.T) {
 
 func TestALeaseNeedsATimeAndAnActiveEntryOnItsThread(t *testing.T) {
 	f := newFixture(t)
-	if _, _, err := f.TryLeaseThread(ctx, "main", agents.LeaseOptions{}, onThread("main", 1)); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := f.TryLeaseThread(ctx, "main", db.LeaseTerms{}, onThread("main", 1)); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("without a time: %v", err)
 	}
 	if _, _, err := f.TryLeaseThread(ctx, "main", minute, onThread("other", 1)); !errors.Is(err, db.ErrInvalid) {
@@ -313,7 +313,7 @@ func TestAReservationAndTheWorkUnderItAreOneTransaction(t *testing.T) {
 	if !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Errorf("the release was undone, but: %v", err)
 	}
 }

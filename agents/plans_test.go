@@ -38,8 +38,6 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlHeld":            {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
 		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
 		"sqlKeyOf":           {sqlKeyOf, "agents_by_session"},
-		"sqlGC":              {sqlGC, "agents_aside"},
-		"sqlCountAside":      {sqlCountAside, "agents_aside"},
 		"sqlEnded":           {sqlAllEnded, "agents_by_end"},
 		"sqlEndedAside":      {sqlAllEnded, "agents_aside_by_end"},
 	} {

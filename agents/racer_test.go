@@ -43,7 +43,7 @@ func (r racer) do(words []string) string {
 	case "reserve": // reserve ID THREAD: by the original's rules
 		return outcome(r.TryReserveThread(ctx, words[2], r.builder(id, words[2])))
 	case "lease": // lease ID THREAD
-		lease, out, err := r.TryLeaseThread(ctx, words[2], agents.LeaseOptions{TTL: time.Hour}, r.builder(id, words[2]))
+		lease, out, err := r.TryLeaseThread(ctx, words[2], db.LeaseTerms{TTL: time.Hour}, r.builder(id, words[2]))
 		if lease != nil {
 			r.leases[id] = lease
 		}
@@ -54,7 +54,7 @@ func (r racer) do(words []string) string {
 			select {}
 		}))
 	case "beat":
-		return lost(r.leases[id].Heartbeat(ctx))
+		return lost(r.leases[id].Renew(ctx))
 	case "write":
 		return lost(r.leases[id].LogContextQuery(ctx, agents.ContextQuery{Path: "p", QueriedAt: time.Now()}))
 	case "release":

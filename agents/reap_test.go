@@ -120,7 +120,7 @@ func TestWhatWasReapedBeforeTheContextEndedStaysReaped(t *testing.T) {
 
 func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
 	f := newFixture(t)
-	over, held := f.lease(t, "over", detached), f.lease(t, "held", agents.LeaseOptions{TTL: time.Hour})
+	over, held := f.lease(t, "over", detached), f.lease(t, "held", db.LeaseTerms{TTL: time.Hour})
 	dead, alive, imported := entry("agent-dead", agents.Active), entry("agent-alive", agents.Active), entry("agent-imported", agents.Active)
 	dead.PID, alive.PID, imported.PID = p(gone), p(uint32(os.Getpid())), p(gone)
 	save(t, f.Registry, dead, alive, imported, entry("agent-no-pid", agents.Active))

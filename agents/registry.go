@@ -104,7 +104,7 @@ func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) erro
 // asideAtOnce is how many entries one transaction puts aside, so that other writers don't wait long.
 const asideAtOnce = 500
 
-// putAside takes stale entries out of the registry; their rows stay until GC. more reports whether there may be others.
+// putAside takes stale entries out of the registry; their rows stay until Prune. more reports whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
 	n, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), before, scope, before, asideAtOnce)

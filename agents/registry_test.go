@@ -67,7 +67,7 @@ func TestACursorOrLimitThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestPagesOnlyLookAndGCRemovesWhatWasPutAside(t *testing.T) {
+func TestPagesOnlyLookAndPruneRemovesWhatWasPutAside(t *testing.T) {
 	f := newFixture(t)
 	old := entry("agent-old", agents.Complete)
 	old.CompletedAt = p(f.wall.Now())
@@ -76,21 +76,23 @@ func TestPagesOnlyLookAndGCRemovesWhatWasPutAside(t *testing.T) {
 	for e, err := range f.All(ctx, agents.Filter{}) {
 		t.Errorf("a page has %s, %v", e.SessionID, err)
 	}
-	if n, err := f.CountAside(ctx, f.wall.Now()); n != 0 || err != nil {
+	if n, err := agents.CountAside(ctx, f.Registry); n != 0 || err != nil {
 		t.Errorf("a page put %d aside, %v", n, err)
 	}
 	if _, ok, err := f.Load(ctx, "agent-old"); ok || err != nil {
 		t.Errorf("the stale entry is there: %v", err)
 	}
-	if n, err := f.CountAside(ctx, f.wall.Now()); n != 1 || err != nil {
+	if n, err := agents.CountAside(ctx, f.Registry); n != 1 || err != nil {
 		t.Errorf("%d are aside, %v", n, err)
 	}
 	save(t, f.Registry, entry("agent-old", agents.Active)) // its id is free again
-	if n, err := f.GC(ctx, f.wall.Now().Add(-time.Nanosecond)); n != 0 || err != nil {
-		t.Errorf("what was put aside later is removed: %d, %v", n, err)
+	for age, want := range map[time.Duration]int{9 * 24 * time.Hour: 0, 7 * 24 * time.Hour: 1} {
+		if done, err := f.Prune(ctx, db.Policy{Age: age, DryRun: true}); done.Removed != want || err != nil {
+			t.Errorf("of what ended eight days ago %d go after %v (%v)", done.Removed, age, err)
+		}
 	}
-	if n, err := f.GC(ctx, f.wall.Now()); n != 1 || err != nil {
-		t.Errorf("gc removed %d, %v", n, err)
+	if done, err := f.Prune(ctx, db.Policy{Age: db.KeepNone}); done.Removed != 1 || err != nil {
+		t.Errorf("%d were removed (%v)", done.Removed, err)
 	}
 	load(t, f.Registry, "agent-old")
 }
@@ -224,7 +226,7 @@ func TestGetOnlyLooksAndMissesWhatIsNotThere(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if n, err := f.CountAside(ctx, f.wall.Now()); n != 0 || err != nil {
+	if n, err := agents.CountAside(ctx, f.Registry); n != 0 || err != nil {
 		t.Errorf("a look put %d aside, %v", n, err)
 	}
 	if _, err := f.Get(ctx, "Agent"); !errors.Is(err, db.ErrInvalid) {

@@ -64,7 +64,7 @@ func (a *attempt) end(why string, err error) error {
 }
 
 // reserve is an attempt in a transaction of its own.
-func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOptions, build Builder) (ReserveOutcome, *Lease, error) {
+func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms, build Builder) (ReserveOutcome, *Lease, error) {
 	var a attempt
 	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
 		a, err = r.attempt(tx, why, thread, o, build)
@@ -77,7 +77,7 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *LeaseOpti
 }
 
 // attempt is TryReserveThread, with a lease where one is wanted.
-func (r *Registry) attempt(tx *db.Tx, why, thread string, o *LeaseOptions, build Builder) (a attempt, err error) {
+func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (a attempt, err error) {
 	err = r.writeTx(tx, why, "", func(scope int64) error {
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
@@ -192,7 +192,7 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 }
 
 // claim makes the thread's own row. An entry that its builder made for another thread, or as ended, holds nothing.
-func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *LeaseOptions) (*Lease, error) {
+func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *db.LeaseTerms) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
 			return nil, registry.Invalid("build an active entry on the thread that the lease is for", "a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
@@ -204,7 +204,7 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	var born *int64
 	if o != nil {
 		var err error
-		if columns, err = tx.GrantLease(db.LeaseTerms(*o)); err != nil {
+		if columns, err = tx.GrantLease(*o); err != nil {
 			return nil, err
 		}
 		l.remember(&tx.Rx, columns)

@@ -117,19 +117,18 @@ func TestATransactionPutsNothingAside(t *testing.T) {
 		if _, ok, err := r.LoadTx(rx, "old"); ok || err != nil {
 			t.Errorf("a stale one is loaded (%v)", err)
 		}
-		n, counted := r.CountAsideTx(rx, clock.Now())
-		if n != 0 {
-			t.Errorf("%d are aside", n)
-		}
-		return errors.Join(err, counted)
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if n, err := agents.CountAside(ctx, r); n != 0 || err != nil {
+		t.Errorf("%d are aside (%v)", n, err)
+	}
 	if _, ok, err := r.Load(ctx, "old"); ok || err != nil {
 		t.Errorf("a stale one is loaded (%v)", err)
 	}
-	if n, err := r.CountAside(ctx, clock.Now()); n != 1 || err != nil {
+	if n, err := agents.CountAside(ctx, r); n != 1 || err != nil {
 		t.Errorf("after Load %d are aside (%v)", n, err)
 	}
 }

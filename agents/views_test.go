@@ -60,13 +60,13 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 	if _, err := r.TryReserveThread(ctx, "main", build("agent-main", "main")); err != nil {
 		t.Fatal(err)
 	}
-	lease, _, err := r.TryLeaseThread(ctx, "docs", agents.LeaseOptions{TTL: time.Minute}, build("agent-docs", "docs"))
+	lease, _, err := r.TryLeaseThread(ctx, "docs", db.LeaseTerms{TTL: time.Minute}, build("agent-docs", "docs"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	since := clock.Now().UTC().Format("2006-01-02T15:04:05.000000000Z")
 	clock.Set(time.Now())
-	if err := lease.Heartbeat(ctx); err != nil {
+	if err := lease.Renew(ctx); err != nil {
 		t.Fatal(err)
 	}
 	child, err := build("agent-child", "main")("")

@@ -90,12 +90,12 @@ func (s *stage) durableHeartbeatDuel(ctx context.Context, b *bench) (duel, error
 	if err := files.Save(record("agent-0", "leased")); err != nil {
 		return duel{}, err
 	}
-	lease, out, err := agents.NewRegistry(s.file, agents.Options{}).TryLeaseThread(ctx, "leased", agents.LeaseOptions{TTL: time.Hour},
+	lease, out, err := agents.NewRegistry(s.file, agents.Options{}).TryLeaseThread(ctx, "leased", db.LeaseTerms{TTL: time.Hour},
 		func(id string) (agents.Entry, error) { return entry(id, "leased"), nil })
 	if err != nil || lease == nil {
 		return duel{}, fmt.Errorf("lease: %v: %w", out, err)
 	}
-	return run(b.rounds, beat(files, b.n(300)), each(b.n(300), func(int, int) error { return lease.Heartbeat(ctx) }))
+	return run(b.rounds, beat(files, b.n(300)), each(b.n(300), func(int, int) error { return lease.Renew(ctx) }))
 }
 
 // beat is the original's heartbeat: lock, read, parse, write beside, rename.
@@ -141,13 +141,13 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 	if err != nil {
 		return nil, err
 	}
-	lease, out, err := ours.TryLeaseThread(ctx, "leased", agents.LeaseOptions{TTL: time.Hour},
+	lease, out, err := ours.TryLeaseThread(ctx, "leased", db.LeaseTerms{TTL: time.Hour},
 		func(id string) (agents.Entry, error) { return entry(id, "leased"), nil })
 	if err != nil || lease == nil {
 		return nil, fmt.Errorf("lease: %v: %w", out, err)
 	}
 	n := b.n(2000)
-	beats, err := run(b.rounds, beat(files, n), each(n, func(int, int) error { return lease.Heartbeat(ctx) }))
+	beats, err := run(b.rounds, beat(files, n), each(n, func(int, int) error { return lease.Renew(ctx) }))
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (s *stage) claimDuel(ctx context.Context, b *bench, n int, sync original.Sy
 			if err != nil || !ok {
 				return fmt.Errorf("claim: %v, %w", ok, err)
 			}
-			return same(claim.RunID, claim.Document)
+			return same(claim.RunID(), claim.Document())
 		}))
 }
 

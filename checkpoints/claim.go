@@ -17,22 +17,32 @@ import (
 // A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx: whatever happened meanwhile, a
 // stale holder writes nothing. For work outside the file, give the epoch along.
 type Claim struct {
-	RunID     string
-	Epoch     int64     // greater than that of every earlier claim on the run
-	Owner     int64     // this process, in the table owners
-	ClaimedAt time.Time // UTC
-	Document  []byte    // byte for byte as it was saved
-
-	store *Store
-	ttl   time.Duration // as it was when the handle was made, and so is until
-	until db.BootTime
+	store     *Store
+	runID     string
+	epoch     int64
+	claimedAt time.Time
+	document  []byte
+	ttl       time.Duration // as it was when the handle was made, and so is until
+	until     db.BootTime
 }
+
+// RunID is the run that is claimed.
+func (c *Claim) RunID() string { return c.runID }
+
+// Epoch is the number of the claim: it grows with every claim on the run.
+func (c *Claim) Epoch() int64 { return c.epoch }
+
+// ClaimedAt is when the claim was made, in UTC.
+func (c *Claim) ClaimedAt() time.Time { return c.claimedAt }
+
+// Document is the run's document, byte for byte as it was saved. It must not be changed.
+func (c *Claim) Document() []byte { return c.document }
 
 // Paused decodes the document.
 func (c *Claim) Paused() (*PausedWorkflow, error) {
-	p, err := Decode(c.Document)
+	p, err := Decode(c.document)
 	if err != nil {
-		return nil, failed("decode checkpoint", c.RunID, corrupt(err))
+		return nil, failed("decode checkpoint", c.runID, corrupt(err))
 	}
 	return p, nil
 }
@@ -114,10 +124,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 			return nil, err
 		}
 	}
-	c := &Claim{RunID: runID, Owner: *lease.Owner, ClaimedAt: tx.Now(), Document: found.Document, store: s}
+	c := &Claim{store: s, runID: runID, claimedAt: tx.Now(), document: found.Document}
 	c.remember(&tx.Rx, lease)
-	args := append([]any{db.Nanos(c.ClaimedAt)}, lease.Values()...)
-	return c, tx.Get(&c.Epoch, sqlClaim, append(args, found.ID)...)
+	args := append([]any{db.Nanos(c.claimedAt)}, lease.Values()...)
+	return c, tx.Get(&c.epoch, sqlClaim, append(args, found.ID)...)
 }
 
 // contested is the error of a claim on a run over which there is a conflict with the old program.
@@ -177,9 +187,9 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 
 // held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
 func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
-	err = c.store.look(rx, op, c.RunID, func(scope int64) error {
-		ok, err := rx.Find(&row, sqlClaimOf, scope, c.RunID)
-		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.Epoch {
+	err = c.store.look(rx, op, c.runID, func(scope int64) error {
+		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
+		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch {
 			ok, err = rx.HoldsLease(row.LeaseColumns)
 		} else {
 			ok = false
@@ -205,15 +215,15 @@ func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) err
 	if err == nil && !ok {
 		err = c.lost()
 	}
-	return failed(op, c.RunID, err)
+	return failed(op, c.runID, err)
 }
 
 // lost is the error of a call under the claim after it ended.
 func (c *Claim) lost() error {
 	return &db.Error{
-		Op: "use claim", Entity: "checkpoint", ID: c.RunID,
+		Op: "use claim", Entity: "checkpoint", ID: c.runID,
 		Hint: "the run is with another claim, waits again, or is done; stop working on it",
-		Err:  fmt.Errorf("%w: the claim with epoch %d is no longer held", db.ErrLeaseLost, c.Epoch),
+		Err:  fmt.Errorf("%w: the claim with epoch %d is no longer held", db.ErrLeaseLost, c.epoch),
 	}
 }
 
@@ -282,7 +292,7 @@ func (c *Claim) RenewTx(tx *db.Tx) error {
 // gives ends when the claim is lost.
 func (c *Claim) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return c.store.db.KeepLease(ctx, db.Renewal{
-		TTL: c.ttl, Until: c.until, Renew: c.Renew, Named: func(err error) error { return failed("keep claim", c.RunID, err) },
+		TTL: c.ttl, Until: c.until, Renew: c.Renew, Named: func(err error) error { return failed("keep claim", c.runID, err) },
 	})
 }
 
@@ -301,12 +311,12 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Cla
 
 // ReattachTx is Reattach inside a transaction.
 func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error) {
-	c := &Claim{RunID: runID, Epoch: epoch, store: s}
+	c := &Claim{store: s, runID: runID, epoch: epoch}
 	row, err := c.held(rx, opReattach)
 	if err == nil {
-		c.Owner, c.ClaimedAt = *row.Owner, db.Time(row.ClaimedAt)
+		c.claimedAt = db.Time(row.ClaimedAt)
 		c.remember(rx, row.LeaseColumns)
-		err = rx.Get(&c.Document, sqlDocument, row.ID)
+		err = rx.Get(&c.document, sqlDocument, row.ID)
 	}
 	if err != nil {
 		return nil, failed(opReattach, runID, err)

@@ -88,8 +88,8 @@ func TestAClaimIsGivenBack(t *testing.T) {
 	wantClaimLost(t, first)
 	wantList(t, store, "r")
 	second := mustClaim(t, store, "r")
-	if second.Epoch <= first.Epoch || string(second.Document) != string(first.Document) {
-		t.Errorf("epoch %d after %d, %s", second.Epoch, first.Epoch, second.Document)
+	if second.Epoch() <= first.Epoch() || string(second.Document()) != string(first.Document()) {
+		t.Errorf("epoch %d after %d, %s", second.Epoch(), first.Epoch(), second.Document())
 	}
 	save(t, store, "r") // it pauses again: the older document goes
 	check(t, second.Release(ctx))
@@ -119,8 +119,8 @@ func TestAClaimIsTakenUpAgain(t *testing.T) {
 	save(t, store, "another run, whose document comes first")
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")
-	again, err := store.Reattach(ctx, "r", claim.Epoch)
-	if err != nil || string(again.Document) != string(claim.Document) || again.Owner != claim.Owner || !again.ClaimedAt.Equal(claim.ClaimedAt) {
+	again, err := store.Reattach(ctx, "r", claim.Epoch())
+	if err != nil || string(again.Document()) != string(claim.Document()) || !again.ClaimedAt().Equal(claim.ClaimedAt()) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	kept, stop := again.Keep(t.Context())
@@ -131,13 +131,13 @@ func TestAClaimIsTakenUpAgain(t *testing.T) {
 	for what, c := range map[string]struct {
 		run   string
 		epoch int64
-	}{"another epoch": {"r", claim.Epoch + 1}, "another run": {"s", claim.Epoch}} {
+	}{"another epoch": {"r", claim.Epoch() + 1}, "another run": {"s", claim.Epoch()}} {
 		if c, err := store.Reattach(ctx, c.run, c.epoch); !errors.Is(err, db.ErrLeaseLost) || c != nil {
 			t.Errorf("%s: %v, %v", what, c, err)
 		}
 	}
 	boot.Since += time.Minute
-	if _, err := store.Reattach(ctx, "r", claim.Epoch); !errors.Is(err, db.ErrLeaseLost) {
+	if _, err := store.Reattach(ctx, "r", claim.Epoch()); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("one that is over: %v", err)
 	}
 }

@@ -310,13 +310,13 @@ func ExampleStore_Reattach() {
 	defer done()
 	claim := claimOf(store, "deploy-1")
 
-	again, err := store.Reattach(ctx, "deploy-1", claim.Epoch)
+	again, err := store.Reattach(ctx, "deploy-1", claim.Epoch())
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(again.Complete(ctx))
 
-	_, err = store.Reattach(ctx, "deploy-1", claim.Epoch)
+	_, err = store.Reattach(ctx, "deploy-1", claim.Epoch())
 	fmt.Println("completed:", errors.Is(err, db.ErrLeaseLost))
 	// Output:
 	// <nil>

@@ -69,7 +69,7 @@ func ExampleClaim_CompleteTx() {
 	traces, registry := runs.NewStore(d, runs.Options{}), agents.NewRegistry(d, agents.Options{})
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 
-	lease, _, err := registry.TryLeaseThread(ctx, "main", agents.LeaseOptions{TTL: time.Minute}, func(id string) (agents.Entry, error) {
+	lease, _, err := registry.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
 		return agents.Entry{SessionID: id, Thread: "main", BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
 	})
 	if err != nil {

@@ -52,11 +52,11 @@ func TestTheStoreIsTwoMaps(t *testing.T) {
 				}
 				p, err := claim.Paused()
 				must(rt, err)
-				if p.Prompt != prompt || claim.Epoch <= m.epoch[id] {
-					rt.Fatalf("claimed %q with epoch %d, want %q above %d", p.Prompt, claim.Epoch, prompt, m.epoch[id])
+				if p.Prompt != prompt || claim.Epoch() <= m.epoch[id] {
+					rt.Fatalf("claimed %q with epoch %d, want %q above %d", p.Prompt, claim.Epoch(), prompt, m.epoch[id])
 				}
 				delete(m.waiting, id)
-				m.claimed[id], m.epoch[id] = prompt, claim.Epoch
+				m.claimed[id], m.epoch[id] = prompt, claim.Epoch()
 				handles = append(handles, claim)
 			},
 			"complete": func(rt *rapid.T) {
@@ -65,12 +65,12 @@ func TestTheStoreIsTwoMaps(t *testing.T) {
 				}
 				claim := rapid.SampledFrom(handles).Draw(rt, "claim")
 				err := claim.Complete(ctx)
-				_, held := m.claimed[claim.RunID]
-				if held = held && m.epoch[claim.RunID] == claim.Epoch; held != (err == nil) || err != nil && !errors.Is(err, db.ErrLeaseLost) {
-					rt.Fatalf("complete %q of epoch %d: %v", claim.RunID, claim.Epoch, err)
+				_, held := m.claimed[claim.RunID()]
+				if held = held && m.epoch[claim.RunID()] == claim.Epoch(); held != (err == nil) || err != nil && !errors.Is(err, db.ErrLeaseLost) {
+					rt.Fatalf("complete %q of epoch %d: %v", claim.RunID(), claim.Epoch(), err)
 				}
 				if held {
-					delete(m.claimed, claim.RunID)
+					delete(m.claimed, claim.RunID())
 				}
 			},
 			"complete by id": func(rt *rapid.T) {

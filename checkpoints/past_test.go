@@ -47,8 +47,8 @@ func TestACompletedClaimStaysInTheHistoryAndNowhereElse(t *testing.T) {
 		t.Fatalf("the history is %v", list)
 	}
 	one := list[0]
-	if one.Decision != (checkpoints.Decision{Decision: "approved", By: "ada"}) || one.Epoch != claim.Epoch || one.Program == "" || one.Pid == 0 ||
-		one.Prompt != "approve?" || !one.ClaimedAt.Equal(claim.ClaimedAt) || !one.CompletedAt.After(one.ClaimedAt) || one.PausedAt.IsZero() {
+	if one.Decision != (checkpoints.Decision{Decision: "approved", By: "ada"}) || one.Epoch != claim.Epoch() || one.Program == "" || one.Pid == 0 ||
+		one.Prompt != "approve?" || !one.ClaimedAt.Equal(claim.ClaimedAt()) || !one.CompletedAt.After(one.ClaimedAt) || one.PausedAt.IsZero() {
 		t.Errorf("it says %+v", one)
 	}
 
@@ -57,8 +57,8 @@ func TestACompletedClaimStaysInTheHistoryAndNowhereElse(t *testing.T) {
 	if got := endings(history(t, store, checkpoints.HistoryFilter{RunID: "r"})); got != "r:completed r:completed " {
 		t.Errorf("after the second time: %s", got)
 	}
-	if again := history(t, store, checkpoints.HistoryFilter{})[0]; again.Epoch <= claim.Epoch {
-		t.Errorf("epoch %d after %d", again.Epoch, claim.Epoch)
+	if again := history(t, store, checkpoints.HistoryFilter{})[0]; again.Epoch <= claim.Epoch() {
+		t.Errorf("epoch %d after %d", again.Epoch, claim.Epoch())
 	}
 }
 

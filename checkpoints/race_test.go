@@ -44,7 +44,7 @@ func claimer(args []string) (err error) {
 			if p, err := claim.Paused(); err != nil || p.RunID != in.Text() {
 				return fmt.Errorf("claimed %s as %v, %w", in.Text(), p, err)
 			}
-			fmt.Println(claim.Epoch)
+			fmt.Println(claim.Epoch())
 		}
 	}
 	return nil

@@ -22,8 +22,8 @@ func TestDocumentsComeBackByteForByte(t *testing.T) {
 	if err != nil || !ok || string(loaded) != string(document) {
 		t.Errorf("loaded %q, %v, %v", loaded, ok, err)
 	}
-	if claim := mustClaim(t, store, "kept"); string(claim.Document) != string(document) {
-		t.Errorf("claimed %q", claim.Document)
+	if claim := mustClaim(t, store, "kept"); string(claim.Document()) != string(document) {
+		t.Errorf("claimed %q", claim.Document())
 	}
 	wantRecovered(t, store, 1)
 	p, ok, err := store.Load(ctx, "kept")
@@ -49,8 +49,8 @@ func TestARunPausesAgainWhileItIsClaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantList(t, store, "r")
-	if second := mustClaim(t, store, "r"); second.Epoch <= first.Epoch {
-		t.Errorf("epoch %d after %d", second.Epoch, first.Epoch)
+	if second := mustClaim(t, store, "r"); second.Epoch() <= first.Epoch() {
+		t.Errorf("epoch %d after %d", second.Epoch(), first.Epoch())
 	}
 }
 
@@ -135,10 +135,10 @@ func TestEpochsGrowThroughRemovalAndRecovery(t *testing.T) {
 		save(t, store, "r")
 		for range i % 3 {
 			claim := mustClaim(t, store, "r")
-			if claim.Epoch <= last {
-				t.Fatalf("epoch %d after %d", claim.Epoch, last)
+			if claim.Epoch() <= last {
+				t.Fatalf("epoch %d after %d", claim.Epoch(), last)
 			}
-			last = claim.Epoch
+			last = claim.Epoch()
 			wantRecovered(t, store, 1)
 		}
 		check(t, store.Remove(ctx, "r"))

@@ -173,7 +173,7 @@ func (p *player) call(c *replay.Call) (any, error) {
 		if !ok {
 			return nil, err
 		}
-		return p.value(claim.Document, ok, err)
+		return p.value(claim.Document(), ok, err)
 	case "complete":
 		return nil, p.store.Complete(ctx, id)
 	case "remove":

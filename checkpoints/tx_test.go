@@ -19,7 +19,7 @@ func TestCallsInOneTransactionHappenTogetherOrNotAtAll(t *testing.T) {
 	no := errors.New("no")
 	together := func(last error) error {
 		return d.Write(t.Context(), "resume", func(tx *db.Tx) error {
-			if claim, ok, err := s.ClaimTx(tx, "claimed"); err != nil || !ok || claim.RunID != "claimed" {
+			if claim, ok, err := s.ClaimTx(tx, "claimed"); err != nil || !ok || claim.RunID() != "claimed" {
 				t.Errorf("claim: %+v, %v, %v", claim, ok, err)
 			}
 			if err := s.RemoveTx(tx, "removed"); err != nil {
@@ -73,8 +73,8 @@ func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 		if n, err := s.RecoverTx(tx); n != 1 || err != nil {
 			t.Errorf("of one dead, and the living, %d are recovered (%v)", n, err)
 		}
-		again, err := s.ReattachTx(&tx.Rx, "d", last.Epoch)
-		if err != nil || again.ClaimedAt != last.ClaimedAt {
+		again, err := s.ReattachTx(&tx.Rx, "d", last.Epoch())
+		if err != nil || again.ClaimedAt() != last.ClaimedAt() {
 			t.Errorf("%+v, %v", again, err)
 		}
 		n, err := s.RecoverOrphanedTx(tx)

@@ -81,7 +81,7 @@ func obey(store *checkpoints.Store, held map[int64]*checkpoints.Claim, o order) 
 			if err != nil {
 				return a, err
 			}
-			a.Prompt, a.Epoch, held[claim.Epoch] = p.Prompt, claim.Epoch, claim
+			a.Prompt, a.Epoch, held[claim.Epoch()] = p.Prompt, claim.Epoch(), claim
 		}
 	case "complete":
 		err = held[o.Epoch].Complete(ctx)

@@ -22,12 +22,12 @@ var withoutTx = func() map[string]string {
 	for why, names := range map[string][]string{
 		"it works in many short transactions, so that nobody waits for the writer": {
 			"runs.Store.GC", "runs.Store.Prune", "runs.Store.Recover", "runs.Store.AdoptOrphans", "live.Store.Prune", "live.Store.Recover",
-			"agents.Registry.GC", "agents.Registry.Prune", "checkpoints.Store.Prune",
+			"agents.Registry.Prune", "checkpoints.Store.Prune",
 			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents",
 		},
 		"it goes on beyond any transaction":             {"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep", "checkpoints.Claim.Keep"},
 		"it is the transaction, and HoldTx asks in one": {"agents.Lease.Hold", "checkpoints.Claim.Hold"},
-		"it repeats a transaction that failed":          {"runs.Run.AppendAgain", "live.Run.AppendAgain"},
+		"it repeats a transaction that failed":          {"runs.Run.RepeatAppend", "live.Run.RepeatAppend"},
 		"db.Reattach looks in a transaction of its own": {"runs.Store.Reattach", "live.Store.Reattach"},
 		"it follows the links of paths, on file systems that may hang": {
 			"agents.Registry.FindActiveByPath", "agents.Registry.FindActiveByNativeInstanceKeyAtPath",

@@ -77,7 +77,7 @@ func dieAtWork(args []string) error {
 	case Live:
 		_, err = sessionsOf(d).Begin(ctx, live.Start{ID: "m-4", SessionID: "moved", Prompt: "go"})
 	case Agents:
-		_, _, err = registryOf(d).TryLeaseThread(ctx, "lost", agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) {
+		_, _, err = registryOf(d).TryLeaseThread(ctx, "lost", db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
 			return agents.Entry{SessionID: "lost", Thread: "lost", BaseState: "b", StartedAt: backAt, Status: agents.Active}, nil
 		})
 	case Checkpoints:
@@ -199,9 +199,9 @@ func (w *publicWrite) wrong(before, after folder) (problems []string) {
 
 // Every public write of every store is among those that the old program follows.
 func TestEveryPublicWriteIsReadByTheOldProgram(t *testing.T) {
-	const keeping = "Renew or Heartbeat, on a timer"
+	const keeping = "Renew, on a timer"
 	within := map[string]string{
-		"Keep": keeping, "AppendRecords": "AppendTurns", "AppendAgain": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
+		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
 		"Close": "writes nothing of a store in a file",
 	}
 	source, err := os.ReadFile("every_write_test.go")
@@ -221,6 +221,7 @@ func TestEveryPublicWriteIsReadByTheOldProgram(t *testing.T) {
 		{(*agents.Lease)(nil), `lease`},
 		{(*checkpoints.Store)(nil), `pausesOf\(\w+(\.d)?\)`},
 		{(*checkpoints.Claim)(nil), `claim`},
+		{(*live.RunHandle)(nil), `cancelling\(\w+(\.d)?\)`},
 		{(*workers.Runtime)(nil), `runtime`},
 		{(*workers.Runtimes)(nil), `runtimesOf\(\w+(\.d)?\)`},
 	} {
@@ -241,6 +242,14 @@ func sessionsOf(d *db.DB) *live.Store       { return live.NewStore(d, live.Optio
 func registryOf(d *db.DB) *agents.Registry  { return agents.NewRegistry(d, agents.Options{}) }
 func pausesOf(d *db.DB) *checkpoints.Store  { return checkpoints.NewStore(d, checkpoints.Options{}) }
 func runtimesOf(d *db.DB) *workers.Runtimes { return workers.NewRuntimes(d, "") }
+
+// cancelling is the handle of a live run, which its session is about.
+func cancelling(d *db.DB) *live.RunHandle {
+	at := &live.Session{}
+	at.SetCurrent("m-3")
+	at.SetToken(live.NewCancellationToken())
+	return live.NewRunHandle("m-3", "moved", sessionsOf(d), at, nil)
+}
 
 func oldRuns(t *testing.T, dir string) any {
 	m := readTree(t, filepath.Join(dir, "runs"), modelRules{}, backAt)
@@ -415,6 +424,10 @@ func liveWrites(s *storeFile) []publicWrite {
 			return err
 		}},
 		{name: "MarkCancelled", touches: "runs/other.json", says: `"status": "cancelled"`, do: func(ctx context.Context) error { return found(sessionsOf(s.d).MarkCancelled(ctx, "m-5")) }},
+		{name: "RunHandle.Cancel", touches: moved, says: `"status": "cancelled"`, do: func(ctx context.Context) error {
+			_, err := cancelling(s.d).Cancel(ctx)
+			return err
+		}},
 		{name: "Pin", silent: pinned, do: func(ctx context.Context) error { return sessionsOf(s.d).Pin(ctx, "m-1") }},
 		{name: "Unpin", silent: pinned, do: func(ctx context.Context) error { return sessionsOf(s.d).Unpin(ctx, "m-1") }},
 		{name: "Delete", touches: moved, do: func(ctx context.Context) error { return sessionsOf(s.d).Delete(ctx, "m-1") }},
@@ -510,12 +523,12 @@ func agentWrites(s *storeFile) []publicWrite {
 			return err
 		}},
 		{name: "TryLeaseThread", touches: "agents/leased.toml", do: func(ctx context.Context) (err error) {
-			lease, _, err = registryOf(s.d).TryLeaseThread(ctx, "leased", agents.LeaseOptions{TTL: time.Hour}, build("leased"))
+			lease, _, err = registryOf(s.d).TryLeaseThread(ctx, "leased", db.LeaseTerms{TTL: time.Hour}, build("leased"))
 			return err
 		}},
-		{name: "Lease.Heartbeat", touches: "agents/leased.toml", says: `heartbeat_at = "2026-11-01T12:00:01Z"`, do: func(ctx context.Context) error {
+		{name: "Lease.Renew", touches: "agents/leased.toml", says: `heartbeat_at = "2026-11-01T12:00:01Z"`, do: func(ctx context.Context) error {
 			s.clock.Advance(time.Second)
-			return lease.Heartbeat(ctx)
+			return lease.Renew(ctx)
 		}},
 		{name: "Lease.Update", touches: "agents/leased.toml", says: `base_state = "c"`, do: func(ctx context.Context) error {
 			_, err := lease.Update(ctx, func(e *agents.Entry) { e.BaseState = "c" })
@@ -546,7 +559,6 @@ func agentWrites(s *storeFile) []publicWrite {
 			e.Status, e.StartedAt, e.CompletedAt = agents.Complete, then, &then
 			return e
 		})},
-		{name: "GC", silent: aside, do: func(ctx context.Context) error { return one(registryOf(s.d).GC(ctx, s.clock.Now())) }},
 	}
 }
 

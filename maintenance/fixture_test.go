@@ -135,7 +135,7 @@ func fillAgents(ctx context.Context, t testing.TB, s *agents.Registry, r *rand.R
 			Provider: &note, Model: &note, Harness: &note, ClientInstanceID: &note, Path: &note,
 		}
 		if i%2 == 0 {
-			_, _, err := s.TryLeaseThread(ctx, thread, agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) { return e, nil })
+			_, _, err := s.TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) { return e, nil })
 			if err != nil {
 				t.Fatal(err)
 			}

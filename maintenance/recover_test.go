@@ -59,7 +59,7 @@ func hold(d *db.DB, scope, name string) error {
 	_, _, err = paused.Claim(ctx, name+"-claimed")
 	note(err)
 	registry := agents.NewRegistry(d, agents.Options{Scope: scope})
-	_, _, err = registry.TryLeaseThread(ctx, name, agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) {
+	_, _, err = registry.TryLeaseThread(ctx, name, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
 		return agents.Entry{SessionID: name, Thread: name, BaseState: "none", Status: agents.Active}, nil
 	})
 	note(err)

@@ -38,21 +38,25 @@ func begun(t *testing.T, s *Store, count int, over bool) {
 func TestAnInterruptedCallSaysWhatItDid(t *testing.T) {
 	for _, c := range []struct {
 		name, why string
+		after     int // transactions, then the context ends
 		over      bool
 		call      func(*Store, context.Context) (int, error)
 	}{
-		{"adoption", "adopt orphans", false, (*Store).AdoptOrphans},
-		{"retention", opGC, true, (*Store).GC},
+		{"adoption", "adopt orphans", 1, false, (*Store).AdoptOrphans},
+		{"adoption before the next page", "adopt orphans", 200 / endedAtATime, false, (*Store).AdoptOrphans},
+		{"retention", opGC, 1, true, (*Store).GC},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			d := dbtest.Open(t, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
 				if o.Write && o.Why == c.why {
-					cancel()
+					if c.after--; c.after == 0 {
+						cancel()
+					}
 				}
 			}})
 			s := NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
-			const count = 3 * runsAtATime
+			count := 3 * runsAtATime
 			begun(t, s, count, c.over)
 			done, err := c.call(s, ctx)
 			if !errors.Is(err, context.Canceled) || done == 0 || done == count {
@@ -61,6 +65,47 @@ func TestAnInterruptedCallSaysWhatItDid(t *testing.T) {
 			more, err := c.call(s, t.Context())
 			if err != nil || done+more != count {
 				t.Errorf("it did %d and then %d of %d: %v", done, more, count, err)
+			}
+		})
+	}
+}
+
+func TestATransactionOfRetentionEndsByItsRunsAndByItsTime(t *testing.T) {
+	const count = 7
+	for name, c := range map[string]struct {
+		runs int
+		held time.Duration
+		want int // transactions that removed something
+	}{
+		"runs": {3, time.Hour, 3},
+		"time": {count, 0, count},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wasRuns, wasHeld := runsAtATime, writerHeld
+			runsAtATime, writerHeld = c.runs, c.held
+			t.Cleanup(func() { runsAtATime, writerHeld = wasRuns, wasHeld })
+			var s *Store
+			left, turns := count, 0
+			d := dbtest.Open(t, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
+				if !o.Write || o.Why != opGC {
+					return
+				}
+				n := 0
+				err := s.db.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, `SELECT count(*) FROM runs`) })
+				if err != nil {
+					t.Error(err)
+				}
+				if n < left {
+					left, turns = n, turns+1
+				}
+			}})
+			s = NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
+			begun(t, s, count, true)
+			if removed, err := s.GC(t.Context()); removed != count || err != nil {
+				t.Errorf("it removed %d of %d: %v", removed, count, err)
+			}
+			if turns != c.want {
+				t.Errorf("it took %d transactions, not %d", turns, c.want)
 			}
 		})
 	}

@@ -131,7 +131,7 @@ func (r *removal) plan(runs []removable) {
 
 // A transaction removes the rows of at most runsAtATime runs, and takes about writerHeld at most. The longest hold of the
 // writer is to be 50 ms, the commit included.
-const (
+var ( // for tests
 	runsAtATime = 200
 	writerHeld  = 5 * time.Millisecond
 )
@@ -320,7 +320,7 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 // any size, and a statement can't be ended early, so the first takes one.
 func dropLines(tx *db.Tx) (more bool, err error) {
 	lines := int64(1)
-	for began := time.Now(); time.Since(began) < writerHeld; {
+	for began := time.Now(); ; {
 		var run int64
 		var first leftLine
 		at := time.Now()
@@ -348,8 +348,10 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 		case took > writerHeld/4:
 			lines = max(lines/2, 1)
 		}
+		if time.Since(began) >= writerHeld {
+			return true, nil
+		}
 	}
-	return true, nil
 }
 
 // One statement removes at most linesAtOnce records, and bytesAtOnce of them besides the first. Of records whose weight is not

@@ -168,7 +168,8 @@ func TestFollowSaysThatItsRunIsGone(t *testing.T) {
 	if !errors.Is(last, db.ErrCursorExpired) || db.Hint(last) == "" {
 		t.Errorf("after retention it ended with %v", last)
 	}
-	if err := lastErrorOf(t, s, ref, ""); !errors.Is(err, db.ErrNotFound) {
+	var named *db.Error
+	if err := lastErrorOf(t, s, ref, ""); !errors.Is(err, db.ErrNotFound) || !errors.As(err, &named) || named.Entity != "run" || named.ID != "r" {
 		t.Errorf("of a run that is not there: %v", err)
 	}
 	must(t, s.AppendRecords(t.Context(), "a", "r", whole))

@@ -159,13 +159,13 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 }
 
 // Append adds records to the run. ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
-// unknown, db.BatchOf gives the number for AppendAgain.
+// unknown, db.BatchOf gives the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, records ...Record) error {
-	return r.AppendAgain(ctx, 0, records...)
+	return r.RepeatAppend(ctx, 0, records...)
 }
 
-// AppendAgain repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
-func (r *Run) AppendAgain(ctx context.Context, batch int64, records ...Record) error {
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
 	return r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
 }
 

@@ -130,7 +130,7 @@ func TestAnAppendOfAHolderIsRepeatedOnce(t *testing.T) {
 	r, err := s.Begin(t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, r.Append(t.Context(), turn(0, "p")))
-	must(t, r.AppendAgain(t.Context(), batchOf(t, s, r.Ref()), turn(0, "p")))
+	must(t, r.RepeatAppend(t.Context(), batchOf(t, s, r.Ref()), turn(0, "p")))
 	if got := len(kinds(t, s, "a", "r")); got != 2 {
 		t.Errorf("the trace has %d records", got)
 	}

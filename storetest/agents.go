@@ -61,7 +61,7 @@ func followedAgents(_ *testing.T, d *db.DB, scope string) followed[string, agent
 
 func heldAgents(d *db.DB, scope string) holds {
 	r := agents.NewRegistry(d, agents.Options{Scope: scope})
-	terms := agents.LeaseOptions{TTL: time.Hour}
+	terms := db.LeaseTerms{TTL: time.Hour}
 	build := func(thread string) agents.Builder {
 		return func(id string) (agents.Entry, error) {
 			return agents.Entry{SessionID: id, Thread: thread, Status: agents.Active}, nil

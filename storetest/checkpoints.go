@@ -69,7 +69,7 @@ func heldCheckpoints(d *db.DB, scope string) holds {
 		if err != nil || !won {
 			return holding{}, false, err
 		}
-		return holding{c.Epoch, c.HoldTx, c.Release}, true, nil
+		return holding{c.Epoch(), c.HoldTx, c.Release}, true, nil
 	}
 	return holds{
 		add:    func(ctx context.Context, name string) error { return s.Save(ctx, pausedRun(name)) },

@@ -71,7 +71,7 @@ func TestWhatIsRefusedComesWithAHint(t *testing.T) {
 		"an event":                      second(live.NewEvent([]byte("{bad"))),
 		"an agent's id":                 registry.Save(ctx, agents.Entry{SessionID: nul, Thread: "t", Status: agents.Active}),
 		"an agent's status":             second(registry.Page(ctx, agents.Filter{Statuses: []agents.Status{"x"}}, db.At{})),
-		"a lease of a thread":           third(registry.TryLeaseThread(ctx, "t", agents.LeaseOptions{}, nil)),
+		"a lease of a thread":           third(registry.TryLeaseThread(ctx, "t", db.LeaseTerms{}, nil)),
 		"a checkpoint's id":             third(paused.Claim(ctx, nul)),
 		"a document":                    paused.SaveDocument(ctx, "r", []byte("{bad")),
 		"a checkpoint's state":          second(paused.Page(ctx, checkpoints.Filter{State: "x"}, db.At{})),

@@ -155,7 +155,7 @@ func held(err error) error {
 
 // reserve leases the task's thread.
 func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, error) {
-	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, agents.LeaseOptions{TTL: leaseTime}, func(id string) (agents.Entry, error) {
+	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, db.LeaseTerms{TTL: leaseTime}, func(id string) (agents.Entry, error) {
 		return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
 	})
 	if err != nil {

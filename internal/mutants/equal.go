@@ -11,6 +11,7 @@ const (
 	linux     = "Linux always says it; other systems may not"
 	noRow     = "no row has that number"
 	firstLine = "the first record of a run has a place above 0"
+	onServer  = "all programs that use a file are on one machine; TestPostgresAnAgentOfAnotherMachineIsNotTakenForDead looks at a server"
 	inParts   = "what just fits goes in two parts, or two go as one"
 )
 
@@ -21,9 +22,11 @@ var equals = []equal{
 	{"db/reserve.go", `return fmt.Errorf("%w: it was renewed meanwhile", ErrConflict)`, `return nil`, oneWriter},
 	{"db/reserve.go", `if err == nil && ok && row.Epoch == l.epoch {`, `if err == nil && true && row.Epoch == l.epoch {`, "without a row the epoch is 0, which none is"},
 	{"agents/lease.go", `err = l.lost()`, ``, oneWriter},
+	{"agents/lease.go", `if err == nil && (s == nil || s.Row.SessionID != l.id) {`, `if err == nil && (s == nil || false) {`, "HoldTx has found it in the same transaction"},
 	{"agents/lease.go", `if err == nil && (s == nil || s.Row.SessionID != l.id) {`, `if err == nil && (false || s.Row.SessionID != l.id) {`, "HoldTx has found it in the same transaction"},
 	{"agents/liveness.go", `pidNS != nil && own != nil && *pidNS`, `pidNS != nil && true && *pidNS`, linux},
 	{"agents/liveness.go", `boot != nil && bootID != nil`, `true && bootID != nil`, linux},
+	{"agents/liveness.go", `!rx.OneMachine() && w.Status`, `!rx.OneMachine() &&`, onServer},
 	{"agents/liveness.go", `pid > math.MaxInt32`, `pid >= math.MaxInt32`, "no process has that number"},
 	{"agents/reap.go", `w.TTL == nil && own != nil && w.PIDNS`, `w.TTL == nil && true && w.PIDNS`, linux},
 	{"agents/reap.go", `AND a.thread = ? AND a.session_id > ?`, `AND a.thread = ? AND a.session_id >= ?`, "the last of a page is judged twice"},

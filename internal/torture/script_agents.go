@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"selvedge/agents"
+	"selvedge/db"
 )
 
 func registry(s *session) *agents.Registry { return agents.NewRegistry(s.db, agents.Options{}) }
@@ -57,7 +58,7 @@ func agentsScript() script {
 			},
 			{
 				name: "heartbeat",
-				do:   func(ctx context.Context, s *session) error { return s.kept["kept"].(*agents.Lease).Heartbeat(ctx) },
+				do:   func(ctx context.Context, s *session) error { return s.kept["kept"].(*agents.Lease).Renew(ctx) },
 			},
 			{
 				name: "release",
@@ -112,7 +113,7 @@ func agentsScript() script {
 }
 
 func lease(ctx context.Context, s *session, thread string) (*agents.Lease, error) {
-	l, _, err := registry(s).TryLeaseThread(ctx, thread, agents.LeaseOptions{TTL: time.Hour}, func(string) (agents.Entry, error) {
+	l, _, err := registry(s).TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
 		return entry("holder-"+thread, thread), nil
 	})
 	if err == nil && l == nil {

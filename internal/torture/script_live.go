@@ -15,7 +15,7 @@ func liveScript() script {
 	sc := script{
 		name: "live",
 		prepare: func(ctx context.Context, s *session) error {
-			for _, id := range []string{"live-1", "live-2", "live-3"} {
+			for _, id := range []string{"live-1", "live-2", "live-3", "live-6"} {
 				if _, err := liveRuns(s).CreateRunWithID(ctx, id, "session", "be tortured"); err != nil {
 					return err
 				}
@@ -37,6 +37,13 @@ func liveScript() script {
 		}),
 		markOp("live-2", live.Cancelled, func(ctx context.Context, s *session, id string) error {
 			_, _, err := liveRuns(s).MarkCancelled(ctx, id)
+			return err
+		}),
+		markOp("live-6", live.Cancelled, func(ctx context.Context, s *session, id string) error {
+			var at live.Session
+			at.SetCurrent(id)
+			at.SetToken(live.NewCancellationToken())
+			_, err := live.NewRunHandle(id, "session", liveRuns(s), &at, nil).Cancel(ctx)
 			return err
 		}),
 		markOp("live-3", live.Failed, func(ctx context.Context, s *session, id string) error {

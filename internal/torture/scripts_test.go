@@ -18,7 +18,7 @@ import (
 
 // within are calls that others of a script make.
 var within = map[string]string{
-	"Close": "Shutdown", "Keep": "Renew, on a timer", "KeepLease": "Renew, on a timer", "AppendRecords": "AppendTurns", "AppendAgain": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
+	"Close": "Shutdown", "Keep": "Renew, on a timer", "KeepLease": "Renew, on a timer", "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
 }
 
 // A store's public calls that write are all in a script; a form with Tx is what the form without it runs.
@@ -46,7 +46,9 @@ func TestEveryPublicWriteIsInAScript(t *testing.T) {
 		{(*agents.Lease)(nil), `(kept\(s\)|\(\*agents\.Lease\))`},
 		{(*checkpoints.Store)(nil), `(paused|others)\(s\)`},
 		{(*checkpoints.Claim)(nil), `\(\*checkpoints\.Claim\)`},
+		{(*live.RunHandle)(nil), `live\.NewRunHandle\(.*\)`},
 		{(*workers.Runtime)(nil), `\br`},
+		{(*workers.Runtimes)(nil), `runtimes\(s\)`},
 	} {
 		for _, name := range dbtest.PublicWrites(store.kind) {
 			looked++

@@ -161,13 +161,13 @@ func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.Canc
 }
 
 // Append records events on the run. db.ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
-// unknown, db.BatchOf gives the number for AppendAgain.
+// unknown, db.BatchOf gives the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
-	return r.AppendAgain(ctx, 0, events...)
+	return r.RepeatAppend(ctx, 0, events...)
 }
 
-// AppendAgain repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
-func (r *Run) AppendAgain(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
 	err = r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error {
 		a, err = r.append(tx, batch, events)
 		return err
