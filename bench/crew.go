@@ -182,7 +182,7 @@ func (j *job) beats(ctx context.Context, d *db.DB) (doer, error) {
 	var leases []*agents.Lease
 	for c := range j.Callers {
 		thread := runName(j.Round, j.Member, c)
-		lease, out, err := registry.TryLeaseThread(ctx, thread, agents.LeaseOptions{TTL: time.Hour},
+		lease, out, err := registry.TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour},
 			func(id string) (agents.Entry, error) { return entry(id, thread), nil })
 		if err == nil && lease == nil {
 			err = fmt.Errorf("no lease: %+v", out)
@@ -192,7 +192,7 @@ func (j *job) beats(ctx context.Context, d *db.DB) (doer, error) {
 		}
 		leases = append(leases, lease)
 	}
-	return func(ctx context.Context, c, _ int) (bool, error) { return true, leases[c].Heartbeat(ctx) }, nil
+	return func(ctx context.Context, c, _ int) (bool, error) { return true, leases[c].Renew(ctx) }, nil
 }
 
 func (j *job) inputs(ctx context.Context, d *db.DB) (doer, error) {

@@ -256,7 +256,7 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 			return &held{l.Epoch(), l.HoldTx, l.Release}, nil
 		},
 		"lease": func(ctx context.Context) (*held, error) {
-			l, _, err := rg.TryLeaseThread(ctx, shared, agents.LeaseOptions{TTL: time.Hour}, func(id string) (agents.Entry, error) {
+			l, _, err := rg.TryLeaseThread(ctx, shared, db.LeaseTerms{TTL: time.Hour}, func(id string) (agents.Entry, error) {
 				return agents.Entry{SessionID: id, Thread: shared, Status: agents.Active, StartedAt: time.Now()}, nil
 			})
 			if err != nil || l == nil {
