@@ -269,7 +269,7 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 			if err != nil || !ok {
 				return nil, err
 			}
-			return &held{c.Epoch, c.HoldTx, c.Release}, nil
+			return &held{c.Epoch(), c.HoldTx, c.Release}, nil
 		},
 		"run": func(ctx context.Context) (*held, error) {
 			r, err := rs.Resume(ctx, sharedRun("taken"))
