@@ -363,7 +363,7 @@ func (w *writer) claims(ctx context.Context) []func() {
 				if err != nil || !ok {
 					continue
 				}
-				w.say(won, id, fmt.Sprint(c.Epoch))
+				w.say(won, id, fmt.Sprint(c.Epoch()))
 				err = c.Complete(ctx)
 				for errors.Is(err, db.ErrIO) && !errors.Is(err, db.ErrOutcomeUnknown) { // nothing was changed
 					err = c.Complete(ctx)
