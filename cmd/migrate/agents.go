@@ -81,7 +81,7 @@ contested until imports resolve.`,
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only agents in this `STATUS`: "+join(agentStatuses))
 	completeWords(c, "status", agentStatuses)
 	c.Flags().StringVar(&f.since, "since", "", "only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c)
+	f.add(c, "agent", "thread", "status", "started", "ended", "pid", "for")
 	return c
 }
 
@@ -112,7 +112,7 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 				return items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"agent", "thread", "status", "started", "ended", "pid", "for"}, right: []int{5},
+				right: []int{5},
 				times: []int{3, 4}, ids: []int{0, 1}, least: []int{5, 4, 1, 6},
 			},
 			row: func(e agentItem) []string {

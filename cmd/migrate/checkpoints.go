@@ -74,7 +74,7 @@ can't be claimed until imports resolve.`,
 	}
 	c.Flags().StringVar(&status, "status", string(checkpoints.Paused), "runs in this `STATUS`: "+join(checkpointStates))
 	completeWords(c, "status", checkpointStates)
-	f.add(c)
+	f.add(c, "run", "status", "stage", "paused", "bytes", "claimed", "asks")
 	return c
 }
 
@@ -87,7 +87,7 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 				return page.Items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"run", "status", "stage", "paused", "bytes", "claimed", "asks"}, right: []int{4},
+				right: []int{4},
 				times: []int{3}, ids: []int{0}, texts: []int{5, 6}, least: []int{4, 1, 2, 5},
 			},
 			row: func(s checkpoints.Summary) []string {

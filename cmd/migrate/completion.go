@@ -4,10 +4,12 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"selvedge/agents"
 	"selvedge/checkpoints"
@@ -113,6 +115,30 @@ func (a *app) completeIDs(root *cobra.Command) {
 		"runtime": a.named(`SELECT runtime_id FROM worker_runtimes WHERE scope = ?`, 1),
 		"run":     a.named(`SELECT run_id FROM runs WHERE scope = ? UNION SELECT run_id FROM live_runs WHERE scope = ? UNION SELECT run_id FROM checkpoints WHERE scope = ?`, 3),
 	}
+	threads := a.named(`SELECT thread FROM agents WHERE scope = ?`, 1)
+	kinds := a.named(`SELECT kind FROM leases WHERE scope = ?`, 1)
+	for _, c := range []string{"list", "reap"} {
+		complete(subcommand(subcommand(root, "agents"), c), "thread", a.completeFrom(threads))
+	}
+	reservations := subcommand(root, "reservations")
+	complete(subcommand(reservations, "list"), "kind", a.completeFrom(kinds))
+	subcommand(reservations, "release").ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return a.completeFrom(kinds)(c, args, prefix)
+		case 1:
+			return a.completeFrom(a.reservedNames(args[0]))(c, args, prefix)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, name := range []string{"up", "down"} {
+		complete(subcommand(root, name), "to", func(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
+			for n := range db.SchemaVersion() {
+				versions = append(versions, strconv.FormatInt(n+1, 10))
+			}
+			return versions, cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		for name, find := range flags {
@@ -153,6 +179,46 @@ func (a *app) completeIDs(root *cobra.Command) {
 				return ids(c, args, prefix)
 			}
 		}
+	}
+	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		if c, _, err := root.Find(args); err == nil {
+			for _, sub := range c.Commands() {
+				names = append(names, sub.Name())
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	completeNoFiles(root)
+}
+
+// completeNoFiles keeps a shell from offering the names of files where no file is meant.
+func completeNoFiles(c *cobra.Command) {
+	takesFile := slices.Contains([]string{"backup", "restore", "salvage"}, c.Name())
+	if c.ValidArgsFunction == nil && c.ValidArgs == nil && !c.HasSubCommands() && !takesFile {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, known := c.GetFlagCompletionFunc(f.Name); !known && f.Name != "db" {
+			complete(c, f.Name, cobra.NoFileCompletions)
+		}
+	})
+	for _, sub := range c.Commands() {
+		completeNoFiles(sub)
+	}
+}
+
+// reservedNames finds what is reserved of a kind.
+func (a *app) reservedNames(kind string) finder {
+	return func(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
+		for r, err := range d.AllReservations(ctx, db.ReservationFilter{Scope: a.scope, Kind: kind}) {
+			if err != nil {
+				return nil, err
+			}
+			if strings.HasPrefix(r.Name, prefix) && len(names) < completedIDs {
+				names = append(names, r.Name)
+			}
+		}
+		return names, nil
 	}
 }
 

@@ -35,7 +35,7 @@ func (a *app) importsListCommand() *cobra.Command {
 			return a.importsList(c.Context(), f)
 		},
 	}
-	f.add(c)
+	f.add(c, "id", "kind", "folder", "outcome", "began", "files", "pid", "user")
 	return c
 }
 
@@ -47,7 +47,7 @@ func (a *app) importsList(ctx context.Context, f pageFlags) error {
 				return page.Items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"id", "kind", "folder", "outcome", "began", "files", "pid", "user"}, right: []int{0, 5, 6},
+				right: []int{0, 5, 6},
 				times: []int{4}, texts: []int{2, 7}, least: []int{6, 7},
 			},
 			row: func(e legacy.Entry) []string {

@@ -26,7 +26,7 @@ func (a *app) importsConflictsCommand() *cobra.Command {
 			return a.importsConflicts(c.Context(), f)
 		},
 	}
-	f.add(c)
+	f.add(c, "id", "kind", "of", "file", "found", "what")
 	return c
 }
 
@@ -38,7 +38,7 @@ func (a *app) importsConflicts(ctx context.Context, f pageFlags) error {
 				return page.Items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"id", "kind", "of", "file", "found", "what"}, right: []int{0},
+				right: []int{0},
 				times: []int{4}, ids: []int{2}, texts: []int{3, 5}, least: []int{0, 4, 3},
 			},
 			row: func(c legacy.Conflict) []string {

@@ -20,14 +20,27 @@ type pageFlags struct {
 	page    int
 	all     bool
 	columns []string
+
+	header []string // names of all columns
 }
 
-func (f *pageFlags) add(c *cobra.Command) {
+func (f *pageFlags) add(c *cobra.Command, header ...string) {
+	f.header = header
 	c.Flags().IntVar(&f.limit, "limit", 50, "at most `N` items")
 	c.Flags().StringVar(&f.after, "after", "", "go on behind `CURSOR`, the next of the page before")
 	c.Flags().IntVar(&f.page, "page", 1, "the page `N` of --limit items: items that come or go meanwhile move it")
 	c.Flags().BoolVar(&f.all, "all", false, "all items, not a page")
 	c.Flags().StringSliceVar(&f.columns, "columns", nil, "only these columns, by their `NAMES` with commas between, in that order")
+	complete(c, "columns", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		before := typed[:strings.LastIndexByte(typed, ',')+1]
+		var list []string
+		for _, name := range header {
+			if !slices.Contains(strings.Split(before, ","), name) {
+				list = append(list, before+name)
+			}
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
 }
 
 func (f *pageFlags) check(c *cobra.Command) error {
@@ -53,7 +66,7 @@ const listBatch = 500
 type listing[T any] struct {
 	// page gives the items behind a cursor ("" is the beginning), and the next cursor ("" at the end).
 	page func(ctx context.Context, after string, limit int) ([]T, string, error)
-	grid grid // header and columns of numbers
+	grid grid // all but its header
 	row  func(item T) []string
 }
 
@@ -92,6 +105,7 @@ func printList[T any](ctx context.Context, a *app, f pageFlags, l listing[T]) er
 	if a.json {
 		return printListJSON(ctx, a, f, l)
 	}
+	l.grid.header = f.header
 	next, err := l.each(ctx, f, func(items []T) error {
 		for _, item := range items {
 			l.grid.add(l.row(item)...)

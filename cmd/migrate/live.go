@@ -56,7 +56,7 @@ may be repeated, and means any of the words then.`,
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(liveStatuses))
 	completeWords(c, "status", liveStatuses)
 	c.Flags().StringVar(&f.since, "since", "", "only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c)
+	f.add(c, "run", "session", "created", "took", "status", "events", "prompt")
 	return c
 }
 
@@ -80,7 +80,7 @@ func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) err
 				return page.Items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"run", "session", "created", "took", "status", "events", "prompt"}, right: []int{3, 5},
+				right: []int{3, 5},
 				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
 			},
 			row: func(s live.RunSnapshot) []string {

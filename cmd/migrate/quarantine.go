@@ -40,7 +40,7 @@ func (a *app) quarantineListCommand() *cobra.Command {
 			return a.quarantineList(c.Context(), f)
 		},
 	}
-	f.add(c)
+	f.add(c, "id", "kind", "file", "byte", "what", "bytes", "reason")
 	return c
 }
 
@@ -63,7 +63,7 @@ func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
 				return items, strconv.FormatInt(items[limit-1].ID, 10), nil
 			},
 			grid: grid{
-				header: []string{"id", "kind", "file", "byte", "what", "bytes", "reason"}, right: []int{0, 3, 5},
+				right: []int{0, 3, 5},
 				texts: []int{2, 6}, least: []int{1, 5, 4, 3},
 			},
 			row: func(q legacy.Quarantined) []string {

@@ -66,7 +66,7 @@ nobody has taken since are shown too, as expired or dead; they are in nobody's w
 		},
 	}
 	c.Flags().StringVar(&kind, "kind", "", "only reservations of this `KIND`")
-	f.add(c)
+	f.add(c, "kind", "name", "state", "epoch", "since", "pid", "program", "for")
 	return c
 }
 
@@ -81,7 +81,7 @@ func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.Reser
 				return items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"kind", "name", "state", "epoch", "since", "pid", "program", "for"}, right: []int{3, 5},
+				right: []int{3, 5},
 				times: []int{4}, texts: []int{1, 6, 7}, least: []int{3, 5, 6, 7},
 			},
 			row: func(r reservationItem) []string {

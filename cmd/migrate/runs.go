@@ -61,7 +61,7 @@ them. --status and --outcome may be repeated, and mean any of the words then.`,
 	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "only completed runs with this `OUTCOME`: "+join(runOutcomes))
 	completeWords(c, "outcome", runOutcomes)
 	c.Flags().StringVar(&f.since, "since", "", "only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
-	f.add(c)
+	f.add(c, "run", "agent", "started", "took", "status", "turns", "intent")
 	return c
 }
 
@@ -97,7 +97,7 @@ func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) err
 				return page.Items, page.Next, err
 			},
 			grid: grid{
-				header: []string{"run", "agent", "started", "took", "status", "turns", "intent"}, right: []int{3, 5},
+				right: []int{3, 5},
 				times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
 			},
 			row: func(s runs.RunSummary) []string {

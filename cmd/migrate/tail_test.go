@@ -53,6 +53,10 @@ func recordTo(ctx context.Context, path, verb string, args []string) (err error)
 	case "end": // AGENT RUN
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeSuccess}
 		return traces.WriteEnded(ctx, runs.Ended{AgentID: args[0], RunID: args[1], Termination: runs.Termination{Outcome: outcome}})
+	case "reserve": // SCOPE KIND NAME: for an hour, whatever becomes of this process
+		o := db.ReserveOptions{Scope: args[0], LeaseTerms: db.LeaseTerms{TTL: time.Hour, Detached: true}}
+		_, err = d.Reserve(ctx, args[1], args[2], o)
+		return err
 	case "collect": // every ended run
 		_, err = traces.GC(ctx)
 		return err

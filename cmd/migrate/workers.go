@@ -54,7 +54,7 @@ func (a *app) workersListCommand() *cobra.Command {
 	c.Flags().StringVar(&f.runtime, "runtime", "", "only workers of the runtime `ID`")
 	c.Flags().StringVar(&f.status, "status", "", "only workers in this `STATUS`: "+join(workerStatuses))
 	completeWords(c, "status", workerStatuses)
-	f.add(c)
+	f.add(c, "runtime", "worker", "status", "inputs", "last event", "profile", "for")
 	return c
 }
 
@@ -70,7 +70,7 @@ func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 				return a.workersPage(ctx, d, ids, filter, after, limit)
 			},
 			grid: grid{
-				header: []string{"runtime", "worker", "status", "inputs", "last event", "profile", "for"}, right: []int{3, 4},
+				right: []int{3, 4},
 				ids: []int{0, 1}, least: []int{4, 3, 5, 0, 6},
 			},
 			row: func(w workers.WorkerSummary) []string {
