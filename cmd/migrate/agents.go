@@ -191,7 +191,7 @@ func findAgent(ctx context.Context, registry *agents.Registry, id string) (agent
 	}
 	var candidates []candidate[string]
 	for _, one := range found {
-		candidates = append(candidates, candidate[string]{id: one, name: one, item: one})
+		candidates = append(candidates, candidate[string]{id: one, name: shellWord(one), item: one})
 	}
 	one, err := unique("agent", id, candidates)
 	if err != nil {

@@ -165,7 +165,7 @@ func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string, st
 	}
 	for _, s := range found {
 		if (state == "" || s.State == state) && (len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
-			candidates = append(candidates, candidate[string]{id: s.RunID, name: s.RunID, item: s.RunID})
+			candidates = append(candidates, candidate[string]{id: s.RunID, name: shellWord(s.RunID), item: s.RunID})
 		}
 	}
 	return unique("checkpoint", id, candidates)

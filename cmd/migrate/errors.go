@@ -35,6 +35,9 @@ type fault struct {
 	kind kind
 	hint string
 	err  error
+
+	given string   // a word that may mean several things,
+	meant []string // and as what it is to be written for each
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -111,6 +114,9 @@ func (a *app) report(err error) int {
 		return 0
 	}
 	k := classify(err)
+	if f, ok := errors.AsType[*fault](err); ok && f.meant != nil {
+		f.hint = a.meantHint(f.given, f.meant)
+	}
 	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
 		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}}); err == nil {
@@ -120,7 +126,13 @@ func (a *app) report(err error) int {
 	}
 	fmt.Fprintf(a.stderr, "migrate: %s\n", printable(message)) //nolint:errcheck // as above
 	if hint != "" {
-		fmt.Fprintf(a.stderr, "hint: %s\n", printable(hint)) //nolint:errcheck // as above
+		for i, line := range strings.Split(hint, "\n") { // one that has several lines begins with what they are
+			lead := "hint: "
+			if i > 0 {
+				lead = "  "
+			}
+			fmt.Fprintf(a.stderr, "%s%s\n", lead, printable(line)) //nolint:errcheck // as above
+		}
 	}
 	return k.exit
 }

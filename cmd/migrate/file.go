@@ -74,13 +74,16 @@ func (a *app) openFault(err error) error {
 	info, stat := os.Stat(a.path)
 	switch {
 	case errors.Is(err, db.ErrNotFound):
-		return withHint(err, "make it with: migrate --db %[1]s up, or from an old tree with: migrate --db %[1]s import auto DIR", shellWord(a.path))
+		if a.op() == "verify" {
+			return withHint(err, "bring the tree in with: %s", a.commandLine(append([]string{"import"}, a.given...)...))
+		}
+		return withHint(err, "make it with: migrate --db %s up", shellWord(a.path))
 	case errors.Is(err, db.ErrInvalid) && stat == nil && !info.Mode().IsRegular():
 		return &fault{kind: kindUnsupported, hint: "--db names the file itself", err: err}
 	case errors.Is(err, db.ErrInvalid):
 		hint := fmt.Sprintf("bring it to this program's schema with: migrate --db %s up", shellWord(a.path))
 		if a.op() == "import" {
-			hint += ", or add --up"
+			hint += "\nor on the way: " + a.typed("--up")
 		}
 		return &fault{kind: kindFailed, hint: hint, err: err}
 	case errors.Is(err, db.ErrNotADatabase) && stat == nil && info.Size() == 0:

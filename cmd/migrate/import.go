@@ -40,7 +40,7 @@ a folder again whose files you have removed.`,
 type importFlags struct{ up, followLinks, yes bool }
 
 func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) error {
-	trees, saw, err := sources(kind, dir, f.followLinks)
+	trees, saw, err := a.sources(kind, dir, f.followLinks)
 	if err == nil && saw != nil {
 		err = a.confirmSeen(saw, f.yes)
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,6 +61,29 @@ func edits(a, b string) int {
 		}
 	}
 	return rows[len(x)][len(y)]
+}
+
+// typed is the command line as it was given, with more words.
+func (a *app) typed(more ...string) string {
+	line := []string{"migrate"}
+	for _, arg := range slices.Concat(a.args, more) {
+		line = append(line, shellWord(a.withoutSecrets(arg)))
+	}
+	return strings.Join(line, " ")
+}
+
+// longer is the command line as it was given, with a flag for a time that is to be longer.
+func (a *app) longer(flag string, than time.Duration) string {
+	from := *a
+	from.args = nil
+	for i := 0; i < len(a.args); i++ {
+		if a.args[i] == flag {
+			i++ // its value
+		} else if !strings.HasPrefix(a.args[i], flag+"=") {
+			from.args = append(from.args, a.args[i])
+		}
+	}
+	return from.typed(flag, (10 * than).String())
 }
 
 // retyped is the command line as it was given, with another word in place of one; "": it isn't there. What begins with the

@@ -32,16 +32,30 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	case 1:
 		return candidates[0].item, nil
 	}
-	var names []string
-	for i, c := range candidates {
-		if i == namedCandidates {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, c.name)
-	}
-	return none, &fault{
-		kind: kindUsage, hint: "write one of: " + strings.Join(names, "; "),
+	f := &fault{
+		kind: kindUsage, given: given,
 		err: fmt.Errorf("%q is not one %s: several begin so", given, entity),
 	}
+	for _, c := range candidates[:min(len(candidates), namedCandidates)] {
+		f.meant = append(f.meant, c.name)
+	}
+	return none, f
+}
+
+// meantHint is, for a word that may mean several things, the command line of each.
+func (a *app) meantHint(word string, meant []string) string {
+	hint := "one of these:"
+	for _, words := range meant {
+		line := []string{"migrate"}
+		found := false
+		for _, arg := range a.args {
+			if arg == word && !found {
+				line, found = append(line, words), true
+			} else {
+				line = append(line, shellWord(a.withoutSecrets(arg)))
+			}
+		}
+		hint += "\n" + strings.Join(line, " ")
+	}
+	return hint
 }

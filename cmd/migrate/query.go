@@ -95,7 +95,7 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 		a.timeout = f.timeout + grace // this program is the first to give up, and says so
 		timer := time.AfterFunc(f.timeout, func() {
 			a.stop(&fault{
-				kind: kindFailed, hint: "give it more time with --timeout, or ask for less",
+				kind: kindFailed, hint: "give it more time: " + a.longer("--timeout", f.timeout),
 				err: fmt.Errorf("the query was not done after %v", f.timeout),
 			})
 		})

@@ -130,7 +130,7 @@ func (a *app) finish(c *cobra.Command) {
 			if err == nil || errors.As(err, &f) {
 				return err
 			}
-			return &fault{kind: kindUsage, hint: "use: " + c.UseLine(), err: err}
+			return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help", err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -152,7 +152,7 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	hint := "see: " + c.CommandPath() + " --help"
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, ", or "+c.CommandPath()+" ")
+		hint = "did you mean: " + c.CommandPath() + " " + strings.Join(near, "\nor: "+c.CommandPath()+" ")
 	}
 	return &fault{kind: kindUsage, hint: hint, err: fmt.Errorf("%s has no command %q", c.CommandPath(), args[0])}
 }

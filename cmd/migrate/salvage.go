@@ -80,7 +80,7 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	}
 	return &fault{
 		kind: kindDamaged, err: fmt.Errorf("%s has %s", dest, count(len(answer.Problems), "problem")),
-		hint: "read what migrate check says of it before a program uses it",
+		hint: "see what it is before a program uses it: migrate --db " + shellWord(dest) + " check",
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
 
 	"selvedge/internal/dbtest"
 )
@@ -120,8 +121,46 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		got = exit.ExitCode()
 	}
+	pasteHints(ts)
 	if got != want {
 		ts.Fatalf("exit code %d, want %d\n%s%s", got, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// pasteHints holds the hints of the command before to what a hint is: its command line, if it has one, stands at the end of a
+// line, names the file in use, and is one that the program takes.
+func pasteHints(ts *testscript.TestScript) {
+	stderr := ts.ReadFile("stderr")
+	var failed errorAnswer
+	if json.Unmarshal([]byte(stderr), &failed) == nil {
+		stderr = "hint: " + failed.Error.Hint
+	}
+	_, hint, _ := strings.Cut("\n"+stderr, "\nhint: ")
+	for line := range strings.Lines(hint) {
+		at := strings.Index(line, "migrate ")
+		if at < 0 {
+			continue
+		}
+		out, err := exec.Command("sh", "-c", "printf '%s\\0' "+line[at:]).Output()
+		ts.Check(err)
+		words := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")[1:]
+		root := newRootCommand(&app{})
+		c, rest, err := root.Find(commandFirst(root, words))
+		if err == nil {
+			err = c.ParseFlags(rest)
+		}
+		if errors.Is(err, pflag.ErrHelp) {
+			continue
+		}
+		if err == nil {
+			err = c.ValidateArgs(c.Flags().Args())
+		}
+		placeholder := func(word string) bool {
+			return slices.Contains([]string{"FILE", "DIR", "ID", "KIND", "N", "CURSOR", "NAME"}, word)
+		}
+		if err != nil || slices.ContainsFunc(words, placeholder) {
+			ts.Fatalf("nobody can paste the hint %q: %v", line, err)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func kindByName(name string) (legacy.Kind, error) {
 }
 
 // sources are the trees that a command is about. The folder is looked at before the file is opened, let alone made.
-func sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
+func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
@@ -87,7 +87,7 @@ func sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree
 	}
 	if len(trees) == 0 {
 		return nil, nil, &fault{
-			kind: kindNotFound, hint: "name the kind if you know better: " + kindNames(),
+			kind: kindNotFound, hint: "name the kind if you know better: " + a.retyped(autoKind, string(legacy.Kinds()[0])),
 			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
 		}
 	}

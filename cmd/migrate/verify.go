@@ -34,7 +34,7 @@ leaves it at 0.`,
 }
 
 func (a *app) verify(ctx context.Context, kind, dir string, followLinks bool) error {
-	trees, saw, err := sources(kind, dir, followLinks)
+	trees, saw, err := a.sources(kind, dir, followLinks)
 	if err != nil {
 		return err
 	}

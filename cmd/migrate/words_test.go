@@ -40,6 +40,7 @@ func TestAnIdMeansItselfBeforeWhatBeginsWithIt(t *testing.T) {
 		}
 		return c
 	}
+	a := &app{args: []string{"runs", "show", "run"}}
 	for _, c := range []struct {
 		candidates []candidate[string]
 		want       string
@@ -57,10 +58,16 @@ func TestAnIdMeansItselfBeforeWhatBeginsWithIt(t *testing.T) {
 	}
 	for _, ids := range [][]string{{"run", "run"}, {"run-1", "run-2"}, strings.Split(strings.Repeat("run ", 11), " ")[:11]} {
 		_, err := unique("run", "run", list(ids...))
-		if classify(err) != kindUsage || !strings.Contains(hintOf(err), ids[0]+" of 0; "+ids[1]+" of 1") {
+		if classify(err) != kindUsage || !strings.Contains(a.meantHint("run", ambiguous(err)), "\nmigrate runs show "+ids[0]+" of 0\nmigrate runs show "+ids[1]+" of 1") {
 			t.Errorf("%v: %v", ids, err)
 		}
 	}
+}
+
+// ambiguous is as what a word is to be written, by an error that names several.
+func ambiguous(err error) []string {
+	f, _ := errors.AsType[*fault](err)
+	return f.meant
 }
 
 func TestTextsCantMoveTheCursor(t *testing.T) {

@@ -71,7 +71,7 @@ func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 			},
 			grid: grid{
 				right: []int{3, 4},
-				ids: []int{0, 1}, least: []int{4, 3, 5, 0, 6},
+				ids:   []int{0, 1}, least: []int{4, 3, 5, 0, 6},
 			},
 			row: func(w workers.WorkerSummary) []string {
 				return []string{
