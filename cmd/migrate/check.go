@@ -114,9 +114,3 @@ func (a *app) printCheck(answer checkAnswer) error {
 	}
 	return nil
 }
-
-// damageHint is what to do about a damaged file.
-func (a *app) damageHint() string {
-	return "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, bring what is whole into a new file: " +
-		"migrate salvage " + shellWord(a.path+".salvaged")
-}

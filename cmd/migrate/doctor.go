@@ -167,7 +167,8 @@ func (a *app) damageHint() string {
 	if a.onServer() {
 		return "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
 	}
-	return "stop the programs that use it and keep a copy of it with its -wal; then go back to the last backup, or run: migrate salvage FILE"
+	return "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, bring what is whole into a new file: " +
+		"migrate salvage " + shellWord(a.path+".salvaged")
 }
 
 func (x *examiner) examine() {
