@@ -41,6 +41,9 @@ func (s *Share) Take(events, bytes int64) bool {
 	return true
 }
 
+// TakeRun is Take for a run and its events.
+func (s *Share) TakeRun(w *Row) bool { return s.Take(eventsOfARun+w.KeptEvents, w.KeptBytes) }
+
 const (
 	sqlLeave = `INSERT INTO live_leavings (run, owner_id) VALUES (?, ?)`
 	// What is taken out behind a key: the scope's indexes find it, not the keys of other scopes.

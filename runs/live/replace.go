@@ -112,11 +112,12 @@ func (s *Store) comers(list []*RunRecord) []comer {
 	return come
 }
 
-// do makes what comes seen, and what goes unseen, in one transaction. Many events are written before it, and removed after it.
+// do makes what comes seen, and what goes unseen, in one transaction. Many events are written before it, and removed after it, and
+// many runs have their numbers before it: asking for one takes as long as writing the row.
 func (r *replacement) do(ctx context.Context) error {
 	share, early := live.FullShare(), false
 	for i := range r.come {
-		early = early || !share.Take(r.come[i].row.KeptEvents, r.come[i].row.KeptBytes)
+		early = early || !share.TakeRun(&r.come[i].row.Row)
 	}
 	var err error
 	if early {
@@ -193,8 +194,11 @@ func (r *replacement) swap(tx *db.Tx) error {
 		stays = r.same[i].Key
 	}
 	for i := range r.going {
+		if r.going[i].Key > stays {
+			break // those behind it go together
+		}
 		row, found, err := live.RowByKey(&tx.Rx, r.going[i].Key)
-		if err == nil && found && row.Key < stays {
+		if err == nil && found {
 			err = row.Leave(tx, &share)
 		}
 		if err != nil {

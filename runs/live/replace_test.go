@@ -100,6 +100,32 @@ func TestAReplacementIsSeenWholeAndWrittenInParts(t *testing.T) {
 	}
 }
 
+// A number for each of many runs is asked for before the moment at which they are seen, too.
+func TestAReplacementOfManyRunsIsPreparedInParts(t *testing.T) {
+	path := dbtest.Path(t)
+	reader := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+	store := live.NewStore(reader, live.Options{})
+	if err := store.ReplaceRecords(t.Context(), many("old", 600, 0)); err != nil {
+		t.Fatal(err)
+	}
+	states, prepared := []string{seen(t, store)}, 0
+	d := watched(t, path, func() {
+		if state := seen(t, store); state != states[len(states)-1] {
+			states = append(states, state)
+		}
+		prepared = max(prepared, rows(t, reader, "live_leavings"))
+	})
+	if err := live.NewStore(d, live.Options{}).ReplaceRecords(t.Context(), many("new", 500, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"map[old:600] 0", "map[new:500] 0"}; !slices.Equal(states, want) {
+		t.Errorf("a reader saw %q", states)
+	}
+	if left := rows(t, d, "live_leavings"); prepared != 500 || left != 0 {
+		t.Errorf("%d runs had their numbers before, and %d are left", prepared, left)
+	}
+}
+
 // One gap, and then the new run from its beginning.
 func TestAFollowerOfAReplacedRunIsToldOnce(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
