@@ -121,7 +121,7 @@ func (c *deep) runs(scope string) {
 }
 
 // sqlFrame gives what of a run's trace is no turn.
-const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > ?1 << 24 AND id < (?1 + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
+const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24 AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
 
 // derivedRuns compares runs with their traces, of which it reads no turn.
 func (c *deep) derivedRuns(scope string) {
