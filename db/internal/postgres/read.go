@@ -61,9 +61,7 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 			o.Err = err
 		}
 		if !w.conn.IsClosed() {
-			if err := w.undo(); err != nil && !o.Failed() {
-				o.Err = failure(err)
-			}
+			_ = w.undo() // what was read was read; a connection that can't is closed
 		}
 		*out = o
 	})
