@@ -67,7 +67,8 @@ func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 	return orNone(r, err)
 }
 
-const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ?`
+// It takes nothing away but what was judged.
+const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL AND owner_id IS NOT DISTINCT FROM ?`
 
 // ResumeTx is Resume inside a transaction. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
@@ -97,7 +98,10 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	}
 	owner, err := tx.Owner()
 	if err == nil {
-		_, err = tx.Exec(sqlTakeOver, owner, row.Key)
+		var n int64
+		if n, err = tx.Exec(sqlTakeOver, owner, row.Key, row.OwnerID); err == nil && n == 0 {
+			err = fmt.Errorf("%w: somebody else took it meanwhile", db.ErrConflict)
+		}
 	}
 	if err != nil {
 		return nil, run.failed(opResume, err)

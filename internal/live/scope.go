@@ -66,6 +66,7 @@ func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error)
 
 const (
 	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
+	sqlTakeAway  = `UPDATE live_runs SET owner_id = NULL WHERE key = ? AND owner_id = ?`
 	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
 	// SQLEndedRuns gives the runs of a scope that ended before a time, or then and with a lower key, the newest first.
 	SQLEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes FROM live_runs
@@ -76,6 +77,12 @@ WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_
 func (w *Row) Own(tx *db.Tx, owner *int64) error {
 	_, err := tx.Exec(sqlOwn, owner, w.Key)
 	return err
+}
+
+// TakeAway notes that the run is nobody's, where it is still its owner's.
+func (w *Row) TakeAway(tx *db.Tx) (taken bool, err error) {
+	n, err := tx.Exec(sqlTakeAway, w.Key, w.Owner)
+	return n > 0, err
 }
 
 // OwnedRuns gives the keys of at most limit runs behind one that are somebody's, in their order.

@@ -74,8 +74,12 @@ func (s *Store) recover(tx *db.Tx, keys []int64) (failed int, err error) {
 		if spared {
 			continue
 		}
-		if err := row.Own(tx, nil); err != nil {
+		taken, err := row.TakeAway(tx)
+		if err != nil {
 			return failed, err
+		}
+		if !taken {
+			continue
 		}
 		if RunStatus(row.Status).Ended() {
 			continue
