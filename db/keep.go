@@ -38,7 +38,7 @@ type Renewal struct {
 func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, stop context.CancelFunc) {
 	kept, cancel := context.WithCancelCause(ctx)
 	k := &keeper{db: d, lease: r, ctx: kept, cancel: cancel, ended: make(chan struct{})}
-	forget := d.keepers.add(cancel)
+	forget := d.keepers.add(cancel, r.TTL == 0)
 	go func() {
 		defer close(k.ended)
 		defer forget()
@@ -81,6 +81,9 @@ func (k *keeper) run() {
 		}
 	}
 }
+
+// errDied: who does not renew in time counts as dead, on a server.
+var errDied = fmt.Errorf("%w: this process did not reach the server in time, and counts as dead there", ErrLeaseLost)
 
 var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
 
@@ -134,21 +137,36 @@ type keepers struct {
 	mu   sync.Mutex
 	next int
 	ends map[int]context.CancelCauseFunc
+
+	// of leases that last as long as their process, and end with it: those with a TTL are asked about in time
+	attached map[int]context.CancelCauseFunc
 }
 
-func (k *keepers) add(end context.CancelCauseFunc) (forget func()) {
+func (k *keepers) add(end context.CancelCauseFunc, attached bool) (forget func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ends == nil {
-		k.ends = map[int]context.CancelCauseFunc{}
+		k.ends, k.attached = map[int]context.CancelCauseFunc{}, map[int]context.CancelCauseFunc{}
 	}
 	k.next++
 	id := k.next
-	k.ends[id] = end
+	if k.ends[id] = end; attached {
+		k.attached[id] = end
+	}
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.ends, id)
+		delete(k.attached, id)
+	}
+}
+
+// died ends those of leases that ended with what this process was.
+func (k *keepers) died() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, end := range k.attached {
+		end(errDied)
 	}
 }
 

@@ -16,7 +16,7 @@ var errNoServers = &engine.Failure{
 	Kind: ErrUnsupported, Hint: "build it without the tag nopostgres", Err: errors.New("this program was built for files only"),
 }
 
-func openServer(context.Context, string, Options, *callback.Callbacks) (*sqlite.Engine, error) {
+func openServer(context.Context, string, Options, *callback.Callbacks, func()) (*sqlite.Engine, error) {
 	return nil, errNoServers
 }
 

@@ -40,6 +40,9 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 		return nil, openError(path, err)
 	}
 	d.engine, d.path = opened, opened.Path()
+	if d.options.BootTime == nil {
+		d.options.BootTime = opened.Clock
+	}
 	return d, nil
 }
 
@@ -49,7 +52,7 @@ func (d *DB) open(ctx context.Context, path string) (interface {
 }, error,
 ) {
 	if IsAddress(path) {
-		return openServer(ctx, path, d.options, &d.callbacks)
+		return openServer(ctx, path, d.options, &d.callbacks, d.keepers.died)
 	}
 	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
 }

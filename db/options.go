@@ -52,7 +52,8 @@ type Options struct {
 	LockTimeout time.Duration
 	// Now is the clock; nil means time.Now. Every row of one transaction gets the same reading.
 	Now func() time.Time
-	// BootTime is the clock of leases; nil means ReadBootTime. A transaction that needs it reads it once.
+	// BootTime is the clock of leases; nil means the machine's (ReadBootTime) for a file, and that of a server for its databases, as
+	// this process estimates it. A transaction that needs it reads it once.
 	BootTime func() BootTime
 	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller: also of one that
 	// never began, because the wait for it ended, and of one whose function panicked (Err is the *Panic) or left by
@@ -107,9 +108,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.BootTime == nil {
-		o.BootTime = ReadBootTime
 	}
 	o.ladder = o.known()
 	if o.SchemaVersion == 0 {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 
 // An order is a call that a reserver makes.
 type order struct {
-	Op       string        `json:"op"` // reserve, hold, renew, release, reattach, claim, life, write, close
+	Op       string        `json:"op"` // reserve, hold, renew, release, stop, claim, undone, life, write
 	Name     string        `json:"name,omitempty"`
 	Epoch    int64         `json:"epoch,omitempty"`
 	TTL      time.Duration `json:"ttl,omitempty"`
@@ -79,7 +81,7 @@ func (o order) do(d *db.DB, r *reply) error {
 			r.Epoch = l.Epoch()
 		}
 		return err
-	case "renew", "hold", "release":
+	case "renew", "hold", "release", "stop":
 		l, err := lease()
 		if err != nil {
 			return err
@@ -89,6 +91,19 @@ func (o order) do(d *db.DB, r *reply) error {
 			return l.Renew(ctx)
 		case "release":
 			return l.Release(ctx)
+		case "stop": // in the middle of its work
+			stopped := false
+			return l.Hold(ctx, "work", func(tx *db.Tx) error {
+				if !stopped {
+					stopped = true
+					fmt.Println("stopping")
+					if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+						return err
+					}
+				}
+				_, err := tx.Scope("written late")
+				return err
+			})
 		}
 		return l.Hold(ctx, "work", func(*db.Tx) error { return nil })
 	case "claim":

@@ -14,8 +14,10 @@ import (
 // reads where Options.Readers does not say.
 const serverConnections = 8
 
-func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (*postgres.Engine, error) {
-	return postgres.Open(ctx, address, o.server(callbacks))
+func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks, died func()) (*postgres.Engine, error) {
+	config := o.server(callbacks)
+	config.Died = died
+	return postgres.Open(ctx, address, config)
 }
 
 func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move, error) {

@@ -340,8 +340,8 @@ func (tx *Tx) AfterCommit(fn func()) {
 func (tx *Tx) Alone() bool { return tx.engine.Alone() }
 
 // OneMachine reports whether all programs that use the database run on this machine: then a pid is one of this machine's, and
-// another start of a machine is an earlier one of it. On a server neither is so.
-func (rx *Rx) OneMachine() bool { return !IsAddress(rx.db.path) }
+// another start of a machine is an earlier one of it. Of a server neither is so, unless its address says selvedge.hosts=one.
+func (rx *Rx) OneMachine() bool { return rx.db.engine.OneMachine() }
 
 // Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
 // call.

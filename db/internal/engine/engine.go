@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"selvedge/db/internal/callback"
+	"selvedge/db/internal/machine"
 )
 
 // An Engine is an open database. Its methods are safe for concurrent use.
@@ -32,6 +33,10 @@ type Engine interface {
 	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
 	// backup. It stays while the database is open; 0 is one without.
 	Generation() uint64
+	// Clock reads the clock that leases run on, which all programs that use the database share.
+	Clock() machine.BootTime
+	// OneMachine reports whether all of them run on this machine.
+	OneMachine() bool
 	Check(ctx context.Context) (Checked, error)
 	// Repair makes again what of the schema is not as the program makes it, rows excepted, and names it.
 	Repair(ctx context.Context) ([]string, error)

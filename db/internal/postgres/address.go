@@ -32,12 +32,17 @@ type Address struct {
 	config *pgconn.Config
 	schema string
 	ttl    time.Duration // of owners
-	hosts  []host
+
+	oneMachine bool // all programs run on it
+	hosts      []host
 }
 
 // ttlSetting is the setting of an address that says for how long a process may be silent before it counts as dead. The others of
 // the database must say the same.
 const ttlSetting = "selvedge.owner_ttl"
+
+// hostsSetting says "one" where all programs that use the database run on one machine, whose pids then say who is dead.
+const hostsSetting = "selvedge.hosts"
 
 // A host is one server of an address, with the ways to it: with TLS and without, say.
 type host struct {
@@ -69,11 +74,18 @@ func ParseAddress(text string) (*Address, error) {
 			return nil, fmt.Errorf("%w: %s is %q: a time from %v to %v", engine.ErrInvalid, ttlSetting, text, shortestTTL, time.Hour)
 		}
 	}
+	if text, ok := config.RuntimeParams[hostsSetting]; ok {
+		delete(config.RuntimeParams, hostsSetting)
+		if a.oneMachine = text == "one"; !a.oneMachine && text != "many" {
+			return nil, fmt.Errorf("%w: %s is %q: one or many", engine.ErrInvalid, hostsSetting, text)
+		}
+	}
 	for key, value := range map[string]string{
 		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8", "standard_conforming_strings": "on", "jit": "off",
 		"default_transaction_read_only": "off", "DateStyle": "ISO",
-		// A process that was cut off in the middle of a transaction keeps nobody waiting for longer.
-		"idle_in_transaction_session_timeout": "30s", "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for longer, and does not go on with
+		// it when others may have taken what it held.
+		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10), "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		for given := range config.RuntimeParams {
 			if strings.EqualFold(given, key) {
@@ -129,6 +141,9 @@ func (a *Address) String() string {
 	u.RawQuery += "search_path=" + url.QueryEscape(a.schema)
 	if a.ttl != DefaultTTL {
 		u.RawQuery += "&" + ttlSetting + "=" + a.ttl.String()
+	}
+	if a.oneMachine {
+		u.RawQuery += "&" + hostsSetting + "=one"
 	}
 	return u.String()
 }

@@ -25,6 +25,7 @@ type Config struct {
 	LockTimeout   time.Duration
 	Now           func() time.Time
 	Callbacks     *callback.Callbacks
+	Died          func() // this process counts as dead, or soon may
 }
 
 // An Engine is an open database of a server.
@@ -43,6 +44,7 @@ type Engine struct {
 	keeper  *session // keeps others away who would move rows into the database; else nil
 	calls   calls
 	home    *home // nil when read-only
+	clock   clock
 	watch   *watch
 	counted struct{ callers, commits atomic.Int64 }
 }

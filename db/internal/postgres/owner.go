@@ -34,7 +34,8 @@ func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 const (
 	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
 INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
-	sqlBeat  = `UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos()`
+	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos() RETURNING 1)
+SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
@@ -116,12 +117,34 @@ func (h *home) renewed(id int64, from time.Duration) {
 	}
 }
 
+// ends reports whether the process may be dead within d, if nothing is heard of the server.
+func (h *home) ends(id int64, d time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.id == id && machine.ReadBootTime().Since+d >= h.until
+}
+
+// tell tells all handles that this process counts as dead, or soon may.
+func (h *home) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.handles {
+		if e.config.Died != nil {
+			e.config.Died()
+		}
+	}
+}
+
 // died forgets a number.
 func (h *home) died(id int64) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.id == id {
+	known := h.id == id
+	if known {
 		h.id = 0
+	}
+	h.mu.Unlock()
+	if known {
+		h.tell()
 	}
 }
 
@@ -144,6 +167,9 @@ func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 		if id, e := h.beating(); id != 0 {
 			if s = h.beatOnce(e, s, id); s == nil {
 				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
+				if h.ends(id, every) {
+					h.tell()
+				}
 			}
 		}
 	}
@@ -159,6 +185,19 @@ func (h *home) beating() (int64, *Engine) {
 	return h.id, h.handles[0]
 }
 
+// beat moves the moment of a number on, unless it has passed.
+func (e *Engine) beat(s *session, id int64) (alive bool, err error) {
+	var answer struct {
+		Beaten int64 `db:"beaten"`
+		Now    int64 `db:"now"`
+	}
+	if err := s.get(&answer, sqlBeat, int64(e.address.ttl), id); err != nil {
+		return false, err
+	}
+	e.clock.was(answer.Now)
+	return answer.Beaten == 1, nil
+}
+
 // beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
 func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
 	ctx, cancel := context.WithTimeout(background, e.address.beatEvery())
@@ -172,13 +211,13 @@ func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
 	from := machine.ReadBootTime().Since
 	s.wire.ctx = ctx
 	s.wire.warned = nil
-	n, err := s.exec(sqlBeat, int64(e.address.ttl), id)
+	alive, err := e.beat(s, id)
 	s.wire.ctx = background
 	switch {
 	case err != nil, s.wire.warned != nil: // no standby may have it
 		_ = s.close()
 		return nil
-	case n == 0:
+	case !alive:
 		h.died(id)
 	default:
 		h.renewed(id, from)
@@ -269,11 +308,11 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	s.wire.ctx = ctx
 	from := machine.ReadBootTime().Since
 	if id := h.number(); id != 0 {
-		n, err := s.exec(sqlBeat, int64(e.address.ttl), id)
+		alive, err := e.beat(s, id)
 		if err != nil {
 			return 0, err
 		}
-		if n == 1 {
+		if alive {
 			h.lives(id, from)
 			return id, nil
 		}

@@ -52,7 +52,7 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 		}
 		ctx, cancel := patient(ctx, commitPatience)
 		defer cancel()
-		_, err = w.simple(ctx, settings)
+		err = e.clock.begin(ctx, w, settings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

@@ -12,6 +12,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/lock"
+	"selvedge/db/internal/machine"
 )
 
 // memoryPath is the path that means a database in memory: the same code on a single connection, gone at Close.
@@ -82,6 +83,12 @@ func (e *Engine) Path() string { return e.path }
 
 // Generation tells the files apart that the path has had.
 func (e *Engine) Generation() uint64 { return e.generation }
+
+// Clock is the machine's.
+func (e *Engine) Clock() machine.BootTime { return machine.ReadBootTime() }
+
+// OneMachine is true: a WAL is shared by the memory of one.
+func (e *Engine) OneMachine() bool { return true }
 
 // Moved is what Open did to the schema.
 func (e *Engine) Moved() Move { return e.moved }
