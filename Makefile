@@ -60,6 +60,11 @@ failover: ## kill, stop and cut off the primary of such clusters under load, and
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOfReservations' $(TESTFLAGS) ./checkpoints ./db
 
+.PHONY: long-postgres
+long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides
+	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
+		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)' $(TESTFLAGS) ./checkpoints ./db ./agents
+
 .PHONY: damage
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
 	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance

@@ -266,6 +266,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			path := dbtest.Path(t)
 			dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+			path = dbtest.Rough(t, path)
 			log := &recorder{begun: time.Now()}
 			var numbers int
 			var mu sync.Mutex

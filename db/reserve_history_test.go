@@ -215,6 +215,7 @@ func TestHistoriesOfReservationsAreLinearizable(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			path := dbtest.Path(t)
 			dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+			path = dbtest.Rough(t, path)
 			d := &diary{begun: time.Now()}
 			var all sync.WaitGroup
 			for i := range 3 {

@@ -7,9 +7,14 @@ import (
 	"selvedge/db"
 )
 
-// Again makes a call whose first write transaction is undone and run a second time: a neighbour in its group breaks the commit.
+// Again makes a call whose first write transaction is undone and run a second time: a neighbour in its group breaks the commit, or the
+// server refuses it.
 func Again(t testing.TB, d *db.DB, call func()) {
 	t.Helper()
+	if onServer != nil && onServer.runs(t) {
+		onServer.again(t, d, call)
+		return
+	}
 	write := func(why string, statements ...string) error {
 		return d.Write(t.Context(), why, func(tx *db.Tx) error {
 			for _, statement := range statements {

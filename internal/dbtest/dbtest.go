@@ -12,11 +12,34 @@ import (
 	"selvedge/db"
 )
 
-// Path gives a path for a file that will be checked when the test has ended and its handles are closed.
+// onServer is what is otherwise in tests that OnPostgres runs; nil without the build tag postgres.
+var onServer interface {
+	runs(t testing.TB) bool
+	path(t testing.TB) string
+	rough(t testing.TB, path string) string
+	killed(t testing.TB, pid int)
+	again(t testing.TB, d *db.DB, call func())
+}
+
+// Path gives a path for a file that will be checked when the test has ended and its handles are closed. Where OnPostgres runs the
+// test it is the address of a database.
 func Path(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "selvedge.db")
+	if onServer != nil && onServer.runs(t) {
+		path = onServer.path(t)
+	}
 	t.Cleanup(func() { Check(t, path) })
+	return path
+}
+
+// Rough gives the way of a process to a file whose calls must come through whatever happens to it: of a server, one on which every
+// connection is cut before long.
+func Rough(t testing.TB, path string) string {
+	t.Helper()
+	if onServer != nil && onServer.runs(t) {
+		return onServer.rough(t, path)
+	}
 	return path
 }
 

@@ -116,11 +116,15 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill ends the process with SIGKILL and waits until it is gone. A file knows at once; to a server that OnPostgres gave it is as if
+// its time had passed.
 func (p *Process) Kill() {
 	p.ended = true
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	_ = p.cmd.Wait()         // says that it was killed
+	if onServer != nil && onServer.runs(p.t) {
+		onServer.killed(p.t, p.Pid())
+	}
 }
 
 // Wait closes the process's stdin, waits for its end and fails the test if it failed.

@@ -1,0 +1,30 @@
+//go:build postgres
+
+package agents_test
+
+import (
+	"testing"
+
+	"selvedge/internal/dbtest"
+)
+
+// The seed's own tests, the model, what races and is killed, and what was recorded.
+func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
+	dbtest.OnPostgres(t,
+		TestListPrunesStaleCompletedEntries, TestLoadReturnsNoneForStaleCompletedEntry, TestLogContextQueryAppendsToActiveSession,
+		TestLogContextQueryNoOpForCompleteSession, TestFindActiveByPathReturnsMatchingSession, TestCreateGeneratedEntryRetriesCollisions,
+		TestAbandoningActiveEntryUnblocksSubsequentReserveOnSameThread, TestUpdateEntryPersistsHarnessMetadata,
+		TestFindActiveByClientInstanceIDReturnsMatchingSession, TestFindActiveByNativeActorKeyReturnsMatchingSession,
+		TestActorChainFollowsNativeParentKeysRootToLeaf, TestTryReserveThreadReapsDeadActiveEntryAndSucceeds,
+		TestTryReserveThreadReportsLiveOwnerWhenPIDIsAlive, TestReapDeadForThreadOnlyTouchesNamedThread,
+		TestActorChainBreaksCyclesWithoutLooping, TestTryReserveThreadUnderConcurrentLoadIsRaceFree,
+		TestAnOwnerIsAnErrorWhereTheCallerWantsAnEntry,
+		TestEightProcessesHaveOneWinnerEachRoundAndTheLosersKnowIt, TestAProcessKilledWhileItReservesLeavesNothing,
+		TestAKilledWinnersThreadIsFreeAtOnce, TestAStoppedHolderKeepsItsLeaseForItsTimeAndNoLonger,
+		TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt, TestEveryWriteUnderALostLeaseIsRefused, TestNoNewProcessBringsADeadLeaseBack,
+		TestWhatWasCalledDeadIsNotAliveAgain, TestKeepRenewsALeaseUntilItIsLost, TestAReapingThatIsRunAgainCountsEachOnce,
+		TestReapingJudgesAnewWhatChangedSinceItLooked, TestABuildersErrorUndoesItsInsertAndNothingBefore,
+		TestLeasesAreLinearizableWhileProcessesAreKilledAndStopped,
+		TestTranscripts, TestTrees,
+	)
+}

@@ -1,0 +1,16 @@
+//go:build postgres
+
+package db_test
+
+import (
+	"testing"
+
+	"selvedge/internal/dbtest"
+)
+
+func TestPostgresReservesAsTheFileDoes(t *testing.T) {
+	dbtest.OnPostgres(t,
+		TestWhatIsReservedHasOneHolder, TestHistoriesOfReservationsAreLinearizable, TestAReservationLastsForItsTimeAndNoLonger,
+		TestKeepRenewsUntilTheLeaseIsLost,
+	)
+}
