@@ -3,13 +3,123 @@
 package maintenance_test
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"selvedge/checkpoints"
+	"selvedge/db"
 	"selvedge/internal/dbtest"
+	"selvedge/maintenance"
+	"selvedge/runs"
 )
 
 func TestPostgresAMovedFileAnswersAsItDid(t *testing.T) { movesThereAndBack(t, dbtest.Postgres(t)) }
 
 func TestPostgresAMoveThatWasStoppedGoesOn(t *testing.T) {
 	goesOn(t, func() string { return dbtest.Postgres(t) })
+}
+
+func TestPostgresAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t, dbtest.Postgres(t)) }
+
+func TestPostgresCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, dbtest.Postgres(t)) }
+
+func TestPostgresExportsOfAllTreesAreTheSameBehindAMove(t *testing.T) {
+	exportsStay(t, dbtest.Postgres(t))
+}
+
+func started(ctx context.Context, d *db.DB, run string) error {
+	return runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: run, AgentID: "a", Intent: "go on", StartedAt: theTime})
+}
+
+func TestPostgresWhoHasTheServerOpenCanNotWriteBesideAMove(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Postgres(t), dbtest.Path(t)
+	living, idle := dbtest.OpenAt(t, from, db.Options{}), dbtest.OpenAt(t, from, db.Options{Readers: 1})
+	if err := started(ctx, idle, "before"); err != nil { // which an open run's owner is
+		t.Fatal(err)
+	}
+	store := checkpoints.NewStore(living, checkpoints.Options{})
+	if err := store.Save(ctx, &checkpoints.PausedWorkflow{
+		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate", OutputKey: "k", CreatedAt: theTime,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Claim(ctx, "r"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := maintenance.Move(ctx, from, to, db.Options{})
+	if e, ok := errors.AsType[*db.Error](err); !errors.Is(err, db.ErrBusy) || !ok || !slices.Contains(e.HeldBy, os.Getpid()) {
+		t.Fatalf("moved below a living owner: %v", err)
+	}
+	if err := started(ctx, idle, "still"); err != nil {
+		t.Fatalf("a move that was refused keeps others from writing: %v", err)
+	}
+	dbtest.PostgresExec(t, from, `UPDATE selvedge.owner_beats SET until = 0`) // as if the process had been silent for long
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := started(ctx, idle, "after"); !errors.Is(err, db.ErrMoved) || !strings.Contains(err.Error(), to) {
+		t.Errorf("who had it open before writes beside a move, or is not told where: %v", err)
+	}
+	if _, err := runs.NewStore(idle, runs.Options{}).ListRuns(ctx, "a"); err != nil {
+		t.Errorf("who had it open before does not read any more: %v", err)
+	}
+	if !opened(ctx, to) {
+		t.Error("what was moved is not there")
+	}
+}
+
+func TestPostgresAConnectionThatIsLostStopsNoMove(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 1)
+	want, err := answers(ctx, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, n := map[string]int{}, 0
+	watched := db.WithProgress(ctx, func(p db.Progress) {
+		told[p.Step]++
+		if n++; p.Step == "copy" && told[p.Step]%5 == 0 || p.Step == "compare" || p.Step == "open" {
+			dbtest.PostgresExec(t, to, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIKE '%advisory%'`)
+		}
+	})
+	if _, err := maintenance.Move(watched, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := answers(ctx, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
+}
+
+func TestPostgresRowsWhoseKeysAreTooLongAreNamedBefore(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 1)
+	d := dbtest.OpenAt(t, from, db.Options{})
+	long := words(rand.New(rand.NewPCG(3, 4)), 9000)
+	err := runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: "long", AgentID: "a", Intent: long, StartedAt: theTime})
+	if err = errors.Join(err, d.Close(), dbtest.OpenAt(t, to, db.Options{}).Close()); err != nil {
+		t.Fatal(err)
+	}
+	dbtest.PostgresExec(t, to, `CREATE INDEX of_my_own ON selvedge.runs (intent)`)
+	_, err = maintenance.Move(ctx, from, to, db.Options{})
+	if !errors.Is(err, db.ErrUnsupported) || strings.Count(err.Error(), " of runs") != 1 {
+		t.Errorf("%v", err)
+	}
+	if !opened(ctx, from) || opened(ctx, to) {
+		t.Error("a move that was refused has begun")
+	}
+	dbtest.PostgresExec(t, to, `DROP INDEX selvedge.of_my_own`)
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Error(err)
+	}
 }

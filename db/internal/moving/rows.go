@@ -101,6 +101,9 @@ func readPage(ctx context.Context, d engine.Movable, t engine.Table, where strin
 			row := values[:len(t.Columns):len(t.Columns)]
 			for i, column := range t.Columns { // no bytes come as NULL does
 				at := slices.Index(nulls, i)
+				if b, isBytes := row[i].([]byte); isBytes && b == nil {
+					row[i] = nil
+				}
 				if column.Bytes && row[i] == nil && (column.NotNull || at >= 0 && values[len(t.Columns)+at] == int64(0)) {
 					row[i] = []byte{}
 				}
