@@ -164,7 +164,9 @@ func goOnBehind(t *testing.T, to string) {
 	}
 }
 
-func TestExportsAreTheSameBehindAMove(t *testing.T) { exportsStay(t, dbtest.Path(t), "small", "awkward") }
+func TestExportsAreTheSameBehindAMove(t *testing.T) {
+	exportsStay(t, dbtest.Path(t), "small", "awkward")
+}
 
 // exportsStay imports recorded trees, those of these names or all, each into a scope, moves all of it to a place and back, and
 // compares the exports.
