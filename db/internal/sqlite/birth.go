@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/jmoiron/sqlx"
 	"golang.org/x/sys/unix"
 
 	"selvedge/db/internal/engine"
@@ -180,6 +181,25 @@ func emptied(ctx context.Context, path string, o Config) error {
 	}
 	if pages > 0 {
 		return fmt.Errorf("%w: another program is making a database of the file", engine.ErrBusy)
+	}
+	return nil
+}
+
+// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
+// with that page: another process may look at any moment. So both are set in one transaction, and a deferred one, since
+// an immediate one would make the page first.
+func writeHeader(ctx context.Context, pool *sqlx.DB) error {
+	var pages int
+	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
+		return err
+	}
+	script := fmt.Sprintf("BEGIN; PRAGMA auto_vacuum=2; PRAGMA application_id=%d; COMMIT", ApplicationID)
+	if _, err := pool.ExecContext(ctx, script); err != nil {
+		return fmt.Errorf("write the header: %w", err)
+	}
+	var mode int
+	if err := pool.GetContext(ctx, &mode, "PRAGMA auto_vacuum"); err != nil || mode != 2 {
+		return errors.Join(err, fmt.Errorf("auto_vacuum is %d after setting it to 2", mode))
 	}
 	return nil
 }

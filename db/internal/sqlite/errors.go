@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -234,3 +235,21 @@ func (e *Engine) writerHolders() []int {
 
 // serving reports whether a caller's function, or its commit, is running.
 func (w *writer) serving() bool { return w.holds.Load() }
+
+var absent = regexp.MustCompile(`no such (table|column): (?:\w+\.)?(\w+)`)
+
+// blame says what SQLite finds wrong with a statement (sqlite.org/rescode.html).
+func blame(err error) (s engine.Statement) {
+	switch primary(err) {
+	case sqlite3.SQLITE_READONLY:
+		s.Writes = true
+	case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_RANGE:
+		s.Wrong = true
+		if named := absent.FindStringSubmatch(err.Error()); named != nil && named[1] == "table" {
+			s.Table = named[2]
+		} else if named != nil {
+			s.Column = named[2]
+		}
+	}
+	return s
+}

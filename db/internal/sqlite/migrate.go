@@ -588,22 +588,3 @@ func sortedKeys(m map[string]int64) []string {
 	slices.Sort(keys)
 	return keys
 }
-
-// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
-// with that page: another process may look at any moment. So both are set in one transaction, and a deferred one, since
-// an immediate one would make the page first.
-func writeHeader(ctx context.Context, pool *sqlx.DB) error {
-	var pages int
-	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {
-		return err
-	}
-	script := fmt.Sprintf("BEGIN; PRAGMA auto_vacuum=2; PRAGMA application_id=%d; COMMIT", ApplicationID)
-	if _, err := pool.ExecContext(ctx, script); err != nil {
-		return fmt.Errorf("write the header: %w", err)
-	}
-	var mode int
-	if err := pool.GetContext(ctx, &mode, "PRAGMA auto_vacuum"); err != nil || mode != 2 {
-		return errors.Join(err, fmt.Errorf("auto_vacuum is %d after setting it to 2", mode))
-	}
-	return nil
-}

@@ -171,3 +171,24 @@ func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
 	}
 	return texts, err
 }
+
+const sqlRelations = `
+SELECT m.name AS relation, m.type = 'view' AS view, c.name AS "column"
+FROM sqlite_schema AS m LEFT JOIN pragma_table_info(m.name) AS c
+WHERE m.type IN ('table', 'view')
+ORDER BY view DESC, m.name, c.cid`
+
+// Relations are the tables and views, views first, by name.
+func (x *rx) Relations() ([]engine.Relation, error) {
+	var columns []engine.RelationColumn
+	err := x.Select(&columns, sqlRelations, nil)
+	return engine.RelationsOf(columns), err
+}
+
+// Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
+func (e *Engine) Catalog(relation string) string {
+	if relation == "" {
+		return `SELECT name FROM sqlite_schema WHERE type = 'view'`
+	}
+	return "PRAGMA table_info(" + relation + ")"
+}
