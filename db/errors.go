@@ -197,3 +197,20 @@ func heldBy(err error) []int {
 	}
 	return nil
 }
+
+// A Misstatement is what an error says of a statement that is itself at fault.
+type Misstatement struct {
+	Writes bool   // it would change something, and only reads are allowed
+	Table  string // a table or view that it names and that isn't there; "" where it is something else
+	Column string // the same of a column
+}
+
+// Misstated reports whether err blames the statement, as somebody has written it: it can't be compiled, names what isn't there, fails as
+// it runs, or would write.
+func Misstated(err error) (m Misstatement, blamed bool) {
+	f, ok := errors.AsType[*engine.Failure](err)
+	if !ok || !f.Statement.Wrong && !f.Statement.Writes {
+		return m, false
+	}
+	return Misstatement{Writes: f.Statement.Writes, Table: f.Statement.Table, Column: f.Statement.Column}, true
+}

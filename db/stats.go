@@ -154,3 +154,32 @@ func (d *DB) Health(ctx context.Context) (Health, error) {
 	h, err := d.engine.Health(ctx)
 	return Health(h), wrap("health", err)
 }
+
+// A Relation is a table or a view.
+type Relation struct {
+	Name    string
+	View    bool
+	Columns []string // in their order
+}
+
+// Relations are the tables and views of the file, views first, by name.
+func (rx *Rx) Relations() ([]Relation, error) {
+	if err := rx.enter(); err != nil {
+		return nil, err
+	}
+	defer rx.leave()
+	found, err := rx.engine.Relations()
+	var all []Relation
+	for _, r := range found {
+		all = append(all, Relation(r))
+	}
+	return all, err
+}
+
+// Catalog is the SQL of a query that shows a person what views there are or, with the name of a table or a view, its columns.
+func (d *DB) Catalog(relation string) string {
+	if d.engine == nil {
+		return ""
+	}
+	return d.engine.Catalog(relation)
+}
