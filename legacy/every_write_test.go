@@ -198,9 +198,13 @@ func TestEveryPublicWriteIsReadByTheOldProgram(t *testing.T) {
 		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
 		"Close": "writes nothing of a store in a file",
 	}
-	source, err := os.ReadFile("every_write_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, kind := range Kinds() {
+		text, err := os.ReadFile("every_write_" + string(kind) + "_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	looked := 0
 	for _, store := range []struct {
