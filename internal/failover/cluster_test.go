@@ -29,6 +29,12 @@ const tool = "../../tools/cluster"
 // patience is for how long the cluster may take for anything: it only bounds a test that hangs.
 const patience = 4 * time.Minute
 
+// The address and the folder of a cluster that this process was started for by tools/cluster run.
+const (
+	addressVariable = "SELVEDGE_CLUSTER"
+	folderVariable  = "SELVEDGE_CLUSTER_DIR"
+)
+
 // started starts a cluster with settings of tools/cluster, and ends it with the test.
 func started(t *testing.T, settings ...string) *cluster {
 	t.Helper()
@@ -39,24 +45,51 @@ func started(t *testing.T, settings ...string) *cluster {
 	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, who owns only what is in it
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, dir: filepath.Join(above, "cluster")}
-	start := exec.Command(tool, "start", c.dir)
+	dir := filepath.Join(above, "cluster")
+	start := exec.Command(tool, "start", dir)
 	start.Env = append(os.Environ(), settings...)
 	out, err := start.Output()
-	if err != nil {
-		exit, _ := errors.AsType[*exec.ExitError](err)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		t.Fatalf("%v\n%s", err, exit.Stderr)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := at(t, dir, strings.TrimSpace(string(out)))
 	t.Cleanup(func() {
 		c.do("stop", 0)
 		if err := os.RemoveAll(above); err != nil {
 			t.Error(err)
 		}
 	})
-	c.address = strings.TrimSpace(string(out))
-	head, _, _ := strings.Cut(strings.TrimPrefix(c.address, "postgres://selvedge@"), "/")
-	c.hosts = strings.Split(head, ",")
 	return c
+}
+
+// at is a cluster that runs.
+func at(t *testing.T, dir, address string) *cluster {
+	t.Helper()
+	head, _, _ := strings.Cut(strings.TrimPrefix(address, "postgres://selvedge@"), "/")
+	return &cluster{t, dir, address, strings.Split(head, ",")}
+}
+
+// inItsNetwork runs a test in another process, which has no network but that of a cluster of its own. In that process it gives the cluster.
+func inItsNetwork(t *testing.T) (c *cluster, there bool) {
+	t.Helper()
+	if address := os.Getenv(addressVariable); address != "" {
+		return at(t, os.Getenv(folderVariable), address), true
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command(tool, "run", "env", "-C", here, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=20m")
+	run.Env = append(os.Environ(), "NETWORK=namespaces")
+	out, err := run.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+	return nil, false
 }
 
 // do runs a command of tools/cluster.
