@@ -136,7 +136,7 @@ func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
 		case <-clock.C:
 		}
 		if s.wanted() {
-			s.ask(ctx)
+			s.ask(ctx, 0)
 			s.endSilent()
 		}
 	}
@@ -154,11 +154,17 @@ func (s *scout) wanted() bool {
 	return silent || used && len(s.posts) > 1
 }
 
-// ask asks the hosts, and waits for all of them, or until patience ends.
-func (s *scout) ask(ctx context.Context) {
+// ask asks the hosts, and waits for all of them, or until patience ends. What was heard in so long a time is good enough.
+func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
+	if s.heard(goodFor) {
+		return
+	}
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, scoutPatience)
+	if s.heard(goodFor) { // another has asked meanwhile
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, scoutPatience)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range s.posts {
@@ -166,13 +172,13 @@ func (s *scout) ask(ctx context.Context) {
 			w := s.posts[i]
 			if w == nil || w.conn.IsClosed() {
 				var err error
-				if w, err = s.address.hosts[i].dial(ctx, s.address.config); err != nil {
+				if w, err = s.address.hosts[i].dial(within, s.address.config); err != nil {
 					s.posts[i] = nil
 					return
 				}
 				s.posts[i] = w
 			}
-			timeline, err := w.primaryOf(ctx)
+			timeline, err := w.primaryOf(within)
 			switch {
 			case err != nil:
 				_ = w.Close()
@@ -183,9 +189,11 @@ func (s *scout) ask(ctx context.Context) {
 		})
 	}
 	all.Wait()
-	s.mu.Lock()
-	s.asked = time.Now()
-	s.mu.Unlock()
+	if ctx.Err() == nil {
+		s.mu.Lock()
+		s.asked = time.Now()
+		s.mu.Unlock()
+	}
 }
 
 // endSilent ends connections that have been silent for longer than patience, while no primary was there.
@@ -203,17 +211,17 @@ func (s *scout) endSilent() {
 	}
 }
 
+func (s *scout) heard(within time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.asked) < within
+}
+
 // look asks the hosts where that was not done for a while: before a read over a connection that nobody has used meanwhile, whose
 // server may have been replaced hours ago.
 func (s *scout) look(ctx context.Context) {
-	if len(s.posts) == 1 {
-		return
-	}
-	s.mu.Lock()
-	known := time.Since(s.asked) < knownFor
-	s.mu.Unlock()
-	if !known {
-		s.ask(ctx)
+	if len(s.posts) > 1 {
+		s.ask(ctx, knownFor)
 	}
 }
 
