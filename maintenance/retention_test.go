@@ -1,6 +1,7 @@
 package maintenance_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -31,42 +32,60 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{t: t, clock: dbtest.NewClock(theTime)}
 	h.d = dbtest.Open(t, db.Options{Now: h.clock.Now, Synchronous: db.SyncNormal})
-	traces, lives := runs.NewStore(h.d, runs.Options{}), live.NewStore(h.d, live.Options{})
-	registry, waiting := agents.NewRegistry(h.d, agents.Options{}), checkpoints.NewStore(h.d, checkpoints.Options{})
-	runtime := must(workers.Open(t.Context(), h.d, workers.RuntimeOptions{RuntimeID: "runtime"}))(t)
 	for _, id := range []string{"ended", "pinned", "lives"} {
-		ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "agent", Intent: "be pruned"}))
-		must(lives.CreateRunWithID(t.Context(), id, "session", "be pruned"))(t)
-		agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base", StartedAt: h.clock.Now(), Status: agents.Active}
-		worker := must(runtime.CreateWorker(t.Context(), workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
-		flow := &checkpoints.PausedWorkflow{
-			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: "flow", Start: "gate", MaxIterations: 1}, PausedStageID: "gate", Prompt: "prune?",
-		}
-		ok(t, waiting.Save(t.Context(), flow))
-		if id != "lives" {
-			done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: h.clock.Now()}}
-			ok(t, traces.WriteEnded(t.Context(), runs.Ended{RunID: id, AgentID: "agent", Termination: done}))
-			must(lives.Append(t.Context(), id, live.Batch{Events: []live.Event{live.AgentEnd("done")}}))(t)
-			agent.Status, agent.CompletedAt = agents.Complete, new(h.clock.Now())
-			must(runtime.StopWorker(t.Context(), worker, nil))(t)
-			claim, claimed, err := waiting.Claim(t.Context(), id)
-			ok(t, err)
-			if !claimed {
-				t.Fatal("nobody can claim it")
-			}
-			ok(t, claim.Complete(t.Context()))
-		}
-		ok(t, registry.Save(t.Context(), agent))
+		worker := h.add(id, id != "lives")
 		if id == "pinned" {
-			ok(t, traces.Pin(t.Context(), runs.RunRef{AgentID: "agent", RunID: id}))
-			ok(t, lives.Pin(t.Context(), id))
-			ok(t, registry.Pin(t.Context(), agent.SessionID))
-			ok(t, waiting.Pin(t.Context(), id))
+			ok(t, runs.NewStore(h.d, runs.Options{}).Pin(t.Context(), runs.RunRef{AgentID: "agent", RunID: id}))
+			ok(t, live.NewStore(h.d, live.Options{}).Pin(t.Context(), id))
+			ok(t, agents.NewRegistry(h.d, agents.Options{}).Pin(t.Context(), "agent-"+id))
+			ok(t, checkpoints.NewStore(h.d, checkpoints.Options{}).Pin(t.Context(), id))
 			ok(t, workers.NewRuntimes(h.d, "").Pin(t.Context(), worker))
 		}
 	}
 	h.clock.Advance(month)
 	return h
+}
+
+// add puts a thing of that name into every store, and ends it where it is to.
+func (h *house) add(id string, ends bool) (worker workers.WorkerRef) {
+	t := h.t
+	t.Helper()
+	traces, lives := runs.NewStore(h.d, runs.Options{}), live.NewStore(h.d, live.Options{})
+	registry := agents.NewRegistry(h.d, agents.Options{})
+	runtime := must(workers.Open(t.Context(), h.d, workers.RuntimeOptions{RuntimeID: "runtime"}))(t)
+	ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "agent", Intent: "be pruned"}))
+	must(lives.CreateRunWithID(t.Context(), id, "session", "be pruned"))(t)
+	agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base", StartedAt: h.clock.Now(), Status: agents.Active}
+	worker = must(runtime.CreateWorker(t.Context(), workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
+	must(runtime.SendInput(t.Context(), worker, workers.UserInput("be pruned")))(t)
+	h.pause(id)
+	if ends {
+		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: h.clock.Now()}}
+		ok(t, traces.WriteEnded(t.Context(), runs.Ended{RunID: id, AgentID: "agent", Termination: done}))
+		must(lives.Append(t.Context(), id, live.Batch{Events: []live.Event{live.AgentEnd("done")}}))(t)
+		agent.Status, agent.CompletedAt = agents.Complete, new(h.clock.Now())
+		must(runtime.StopWorker(t.Context(), worker, nil))(t)
+		h.resume(id)
+	}
+	ok(t, registry.Save(t.Context(), agent))
+	return worker
+}
+
+// pause has a run wait, and resume has that done.
+func (h *house) pause(id string) {
+	h.t.Helper()
+	ok(h.t, checkpoints.NewStore(h.d, checkpoints.Options{}).Save(h.t.Context(), &checkpoints.PausedWorkflow{
+		RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: "flow", Start: "gate", MaxIterations: 1}, PausedStageID: "gate", Prompt: "prune?",
+	}))
+}
+
+func (h *house) resume(id string) {
+	h.t.Helper()
+	claim, claimed, err := checkpoints.NewStore(h.d, checkpoints.Options{}).Claim(h.t.Context(), id)
+	if ok(h.t, err); !claimed {
+		h.t.Fatal("nobody can claim it")
+	}
+	ok(h.t, claim.Complete(h.t.Context()))
 }
 
 func must[T any](value T, err error) func(*testing.T) T {
@@ -94,7 +113,7 @@ func (h *house) left() map[string]string {
 			db.StoreLive:        `SELECT run_id FROM live_runs ORDER BY key`,
 			db.StoreAgents:      `SELECT session_id FROM agents ORDER BY id`,
 			db.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state FROM checkpoints`,
-			db.StoreWorkers:     `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002' THEN 'pinned' ELSE 'lives' END FROM workers ORDER BY key`,
+			db.StoreWorkers:     `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002' THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
 		} {
 			var ids []string
 			if err := rx.Select(&ids, query); err != nil {
@@ -139,7 +158,7 @@ func TestPruneOfEveryStoreKeepsWhatIsPinnedAndWhatLives(t *testing.T) {
 		t.Errorf("it did %+v: %v, and would have done %v", done, went, would)
 	}
 	for _, one := range done {
-		if one.Bytes <= 0 && one.Store != db.StoreWorkers || one.Remaining != 1 { // the worker's transcript is empty
+		if one.Bytes <= 0 || one.Remaining != 1 {
 			t.Errorf("it says %+v", one)
 		}
 	}
@@ -224,5 +243,70 @@ func TestPinsAreListedInPages(t *testing.T) {
 	want := []string{"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent", "workers:worker-00000002:runtime"}
 	if !slices.Equal(list, want) {
 		t.Errorf("pinned are %v", list)
+	}
+}
+
+// Of two things that ended and are not pinned the older goes, by whichever limit, in whichever store.
+func TestEveryStoreKeepsByEachLimit(t *testing.T) {
+	for name, limit := range map[string]func(bytes int64) db.Policy{
+		"age":   func(int64) db.Policy { return db.Policy{Age: 20 * 24 * time.Hour} },
+		"count": func(int64) db.Policy { return db.Policy{Count: 1} },
+		"bytes": func(bytes int64) db.Policy { return db.Policy{Bytes: bytes} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.add("later", true)
+			if name == "count" { // claims are counted by their run
+				h.pause("ended")
+				h.resume("ended")
+			}
+			h.clock.Advance(10 * 24 * time.Hour) // agents leave the registry a week after their end
+			before := h.left()
+			for _, store := range db.Stores() {
+				all := maintenance.PruneOptions{Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone}, DryRun: true}
+				sizes := map[string]int64{}
+				all.Each = func(_ string, gone db.Gone) { sizes[strings.TrimPrefix(gone.ID, "agent-")] += gone.Bytes }
+				_, err := maintenance.Prune(t.Context(), h.d, all)
+				ok(t, err)
+				later := sizes["later"]
+				if store == db.StoreWorkers {
+					later = sizes["worker-00000004"]
+				}
+				policy := limit(later)
+				for _, dry := range []bool{true, false} {
+					done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Stores: []string{store}, Policy: &policy, DryRun: dry})
+					ok(t, err)
+					left := h.left()[store]
+					if want := before[store]; dry && left != want {
+						t.Errorf("%s: a dry run left %q of %q", store, left, want)
+					} else if want := strings.TrimPrefix(want, "ended "); !dry && left != want {
+						t.Errorf("%s: %q is left, not %q; %+v", store, left, want, policy)
+					}
+					if len(done) != 1 || done[0].Removed != 1 {
+						t.Errorf("%s, dry: %v: it says %+v", store, dry, done)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
+	h := newHouse(t)
+	ctx, stop := context.WithCancel(t.Context())
+	everything := &db.Policy{Age: db.KeepNone}
+	_, err := maintenance.Prune(ctx, h.d, maintenance.PruneOptions{Policy: everything, Each: func(string, db.Gone) { stop() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
+	done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: everything})
+	ok(t, err)
+	if got := removed(t, done); len(got) == 0 || len(got) >= len(db.Stores()) {
+		t.Errorf("the second call removes %v", got)
+	}
+	for store, left := range h.left() {
+		if strings.Contains(left, "ended") {
+			t.Errorf("of %s %q is left", store, left)
+		}
 	}
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -61,6 +64,9 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 	showing, shown := a.showing(ctx)
 	report, err := maintenance.Salvage(showing, path, dest, o)
 	shown()
+	if _, missing := os.Stat(path); errors.Is(missing, fs.ErrNotExist) {
+		return a.openFault(err)
+	}
 	if err != nil {
 		return err
 	}
