@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"hash/crc32"
 	"regexp"
@@ -26,25 +27,49 @@ func mark(length int) []byte {
 	return text
 }
 
-// plain gives a text with marks, and how many there are of them that were not there before.
-func (e eraser) plain(text []byte) ([]byte, int64) {
-	places := [][]int{{0, len(text)}}
-	if e.pattern != nil {
-		places = e.pattern.FindAllIndex(text, -1)
-	}
-	out, n := text, int64(0)
+// A place is where something stands in a text, from its first byte to behind its last.
+type place struct{ from, to int }
+
+// joined gives the places in their order, as one where they meet.
+func joined(places []place) (list []place) {
+	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.from, b.from) })
 	for _, p := range places {
-		m := mark(p[1] - p[0])
-		if bytes.Equal(m, text[p[0]:p[1]]) {
+		if last := len(list) - 1; last >= 0 && p.from < list[last].to {
+			list[last].to = max(list[last].to, p.to)
+		} else {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// marked gives a text with a mark over each place, and how many there are of them that were not there before.
+func marked(text []byte, places []place) (out []byte, n int64) {
+	out = text
+	for _, p := range joined(places) {
+		m := mark(p.to - p.from)
+		if bytes.Equal(m, text[p.from:p.to]) {
 			continue
 		}
 		if n == 0 {
 			out = bytes.Clone(text)
 		}
-		copy(out[p[0]:], m)
+		copy(out[p.from:], m)
 		n++
 	}
 	return out, n
+}
+
+// plain gives a text with marks over what stands there as it is.
+func (e eraser) plain(text []byte) ([]byte, int64) {
+	places := []place{{0, len(text)}}
+	if e.pattern != nil {
+		places = nil
+		for _, p := range e.pattern.FindAllIndex(text, -1) {
+			places = append(places, place{p[0], p[1]})
+		}
+	}
+	return marked(text, places)
 }
 
 // mostDeep is how often escapes are read of what they stand for. JSON in JSON doubles them each time, and so ends long before;
@@ -54,50 +79,49 @@ const mostDeep = 64
 // text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands behind escapes: tools are often
 // called with JSON in a string, and that may hold JSON in a string.
 func (e eraser) text(text []byte) ([]byte, int64) {
-	out, n := e.plain(text)
 	if e.pattern == nil {
-		return out, n
+		return e.plain(text)
 	}
-	said, from := text, []int(nil)
-	for deep := 0; deep < mostDeep && bytes.IndexByte(said, '\\') >= 0; deep++ {
-		said, from = unescaped(said, from)
+	return marked(text, e.through(text, nil))
+}
+
+// through finds the pattern in what is said, which from leads back to a text, and in what its escapes stand for. A place in the
+// text comes again for each escape that was taken away around it: with what the pattern finds then it is one.
+func (e eraser) through(said []byte, from []int) (places []place) {
+	for deep := 0; ; deep++ {
 		for _, p := range e.pattern.FindAllIndex(said, -1) {
-			at, end := from[p[0]], from[p[1]]
-			m := mark(end - at)
-			if bytes.Equal(m, out[at:end]) {
-				continue // it stood there without escapes
-			}
-			if n == 0 {
-				out = bytes.Clone(text)
-			}
-			copy(out[at:], m)
-			n++
+			places = append(places, place{origin(from, p[0]), origin(from, p[1])})
 		}
+		if deep == mostDeep || bytes.IndexByte(said, '\\') < 0 {
+			return places
+		}
+		said, from = unescaped(said, from)
 	}
-	return out, n
+}
+
+// origin is where a byte that is said stands in the text.
+func origin(from []int, at int) int {
+	if from == nil {
+		return at
+	}
+	return from[at]
 }
 
 // unescaped gives a text with what its escapes stand for, once, and where each of its bytes, and its end, is in the text that
 // from leads to; nil leads to the text itself.
 func unescaped(text []byte, from []int) (said []byte, at []int) {
-	origin := func(i int) int {
-		if from == nil {
-			return i
-		}
-		return from[i]
-	}
 	for i := 0; i < len(text); {
 		piece, size := text[i:i+1], 1
 		if text[i] == '\\' {
 			piece, size = escape(text[i:])
 		}
 		for range piece {
-			at = append(at, origin(i))
+			at = append(at, origin(from, i))
 		}
 		said = append(said, piece...)
 		i += size
 	}
-	return said, append(at, origin(len(text)))
+	return said, append(at, origin(from, len(text)))
 }
 
 // escape reads the escape that a text begins with, of JSON or as \x2d in a program, and gives its length. A backslash before
@@ -163,7 +187,7 @@ var (
 )
 
 // json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is the program's own. It is the
-// text of a column of that name. A string that becomes shorter without its escapes has blanks behind it. Text that is no JSON, a
+// text of a column of that name. Text that is no JSON, a
 // torn line say, is gone over as JSON as far as it goes, and then as text.
 func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if e.pattern == nil && !json.Valid(text) {
@@ -251,41 +275,48 @@ func nextIs(text []byte, c byte) bool {
 	return len(text) > 0 && text[0] == c
 }
 
-// literal erases in a string of JSON. Where it can't be decoded its bytes are a text.
+// literal erases in a string of JSON. A mark is as long as what the string says there, so that it is that of the column which holds
+// the same without escapes; all else stays as it is written, and where the string becomes shorter blanks are behind it. Where it
+// can't be read its bytes are a text.
 func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
-	var s string
-	if json.Unmarshal(literal, &s) != nil {
+	if json.Unmarshal(literal, new(string)) != nil {
 		piece, n := e.plain(literal)
 		return piece, n > 0
 	}
-	text, n := e.text([]byte(s))
-	if n == 0 {
-		return nil, false
+	inner := literal[1 : len(literal)-1]
+	said, from := asText(unescaped(inner, nil))
+	places := []place{{0, len(said)}}
+	if e.pattern != nil {
+		places = e.through(said, nil)
 	}
-	erased = quoted(string(text))
-	if len(erased) > len(literal) { // what was no UTF-8, or stood there without an escape, takes more room now
-		erased = append(append([]byte{'"'}, mark(len(literal)-2)...), '"')
-	}
-	return append(erased, bytes.Repeat([]byte(" "), len(literal)-len(erased))...), true
-}
-
-// quoted is a string of JSON with as few escapes as can be.
-func quoted(s string) []byte {
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always can
-	text := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-	for i := 0; i < len(text)-1; i++ {
-		if text[i] != '\\' {
+	erased, done := []byte{'"'}, 0
+	for _, p := range joined(places) {
+		m := mark(p.to - p.from)
+		if bytes.Equal(m, said[p.from:p.to]) {
 			continue
 		}
-		if piece, size := escape(text[i:]); size == 6 && piece[0] >= ' ' { // U+2028 and U+2029 need none
-			text = slices.Replace(text, i, i+size, piece...)
-		}
-		i++
+		at, end := from[p.from], from[p.to]
+		erased = append(append(erased, inner[done:at]...), m[:min(len(m), end-at)]...)
+		done, ok = end, true
 	}
-	return text
+	erased = append(append(erased, inner[done:]...), '"')
+	return append(erased, bytes.Repeat([]byte(" "), len(literal)-len(erased))...), ok
+}
+
+// asText has U+FFFD for each byte that is no UTF-8, as whoever reads JSON has.
+func asText(said []byte, from []int) (text []byte, at []int) {
+	if utf8.Valid(said) {
+		return said, from
+	}
+	for i := 0; i < len(said); {
+		r, size := utf8.DecodeRune(said[i:])
+		text = utf8.AppendRune(text, r)
+		for range len(text) - len(at) {
+			at = append(at, from[i])
+		}
+		i += size
+	}
+	return text, append(at, from[len(said)])
 }
 
 // documentChecksum is what the column checksum of checkpoints keeps of a document.
