@@ -182,6 +182,9 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 		if err == nil {
 			answer.After, err = spaceOf(ctx, d)
 		}
+		if err == nil && !a.json && !a.quiet {
+			err = a.noteOtherScopes(ctx, d, f, o)
+		}
 		return err
 	})
 	if err != nil {
@@ -191,6 +194,37 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 		return a.printJSON(answer)
 	}
 	return a.printGC(answer, f, o.Stores)
+}
+
+// noteOtherScopes names the scopes, but the one that was looked at, of which something would go too: whoever has a full disk may
+// not think of them.
+func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o maintenance.PruneOptions) error {
+	scopes, err := a.findScopes(ctx, d, "")
+	if err != nil {
+		return err
+	}
+	o.DryRun, o.Each = true, nil
+	for _, scope := range append([]string{""}, scopes...) {
+		if o.Scope = scope; scope == a.scope {
+			continue
+		}
+		done, err := maintenance.Prune(ctx, d, o)
+		if err != nil {
+			return err
+		}
+		removed, bytes := 0, int64(0)
+		for _, one := range done {
+			removed, bytes = removed+one.Removed, bytes+one.Bytes
+		}
+		if removed > 0 {
+			in := *a
+			in.scope = scope
+			words := f.words(o.Stores)
+			a.afterwards = append(a.afterwards, fmt.Sprintf("note: in the scope %q %s more would go, of %s; see: %s", scope, humanize.Comma(int64(removed)),
+				humanize.IBytes(uint64(bytes)), in.commandLine(words[:len(words)-1]...)))
+		}
+	}
+	return nil
 }
 
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
