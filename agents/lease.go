@@ -103,7 +103,8 @@ func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease
 const (
 	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + registry.SQLLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ? AND r.thread = ?`
-	sqlHeartbeat = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ? AND thread = ?`
+	sqlHeartbeat       = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
@@ -136,17 +137,27 @@ const opRenew = "renew lease"
 
 // Renew prolongs the lease to TTL from now, and sets the entry's heartbeat and last progress.
 func (l *Lease) Renew(ctx context.Context) error {
-	return l.registry.db.Write(ctx, opRenew, l.RenewTx)
+	return l.registry.db.WriteLocked(ctx, opRenew, func(tx *db.Tx) error { return l.renew(tx, tx.Finish) })
 }
 
 // RenewTx is Renew inside a transaction.
-func (l *Lease) RenewTx(tx *db.Tx) error {
+func (l *Lease) RenewTx(tx *db.Tx) error { return l.renew(tx, tx.Exec) }
+
+// renew locks the reservation's row: whoever takes the thread away deletes it.
+func (l *Lease) renew(tx *db.Tx, change func(query string, args ...any) (int64, error)) error {
+	if scope, ok, err := tx.Rx.Scope(l.registry.scope); err != nil {
+		return err
+	} else if ok {
+		if err := tx.Lock(sqlLockReservation, scope, l.thread); err != nil {
+			return named(opRenew, l.id, err)
+		}
+	}
 	w, err := l.held(&tx.Rx, opRenew)
 	if err != nil {
 		return err
 	}
 	now := tx.RenewLease(w.LeaseColumns)
-	n, err := tx.Exec(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, w.Until)
+	n, err := change(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, w.Until)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}

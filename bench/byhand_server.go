@@ -19,8 +19,8 @@ const poolOnServer = 8
 // UPDATE, so that the statement behind it sees what others did.
 const (
 	handLockRun = `SELECT key FROM runs WHERE key = $1 AND turn_count IS NULL FOR NO KEY UPDATE`
-	handAppend  = `INSERT INTO run_records (id, kind, turn_index, prompt, tool, output, verdict, exact)
-SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, 'turn', 1, 'p', 'shell', $2, 'pass', 0
+	handAppend  = `INSERT INTO run_records (id, kind, turn_index, prompt, tool, parameters, output, cli_kind, verdict, exact)
+SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, 'turn', $2, $3, $4, $5, $6, 'exited', 'pass', 0
 FROM runs WHERE key = $1 AND turn_count IS NULL RETURNING id`
 
 	handPaused = `SELECT c.id, d.document, (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed')
@@ -33,8 +33,9 @@ WHERE a.scope = 1 AND a.thread = $1 AND a.status = 'active' ORDER BY a.session_i
 	handReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at) VALUES (1, $1, $2, 1) RETURNING epoch`
 	handHolder  = `SELECT a.session_id FROM agent_reservations AS r JOIN agents AS a ON a.id = r.agent_id WHERE r.scope = 1 AND r.thread = $1`
 
-	handLease = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, owner_id, lease_ttl, lease_until, lease_boot_id) VALUES (1, $1, $2, 1, $3, 100, 100, 'b') RETURNING epoch`
-	handBeat  = `UPDATE agent_reservations SET heartbeat_at = $2, lease_until = $2 + lease_ttl WHERE epoch = $1 AND scope = 1 AND lease_until > 1`
+	handLease     = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, owner_id, lease_ttl, lease_until, lease_boot_id) VALUES (1, $1, $2, 1, $3, 100, 100, 'b') RETURNING epoch`
+	handLockLease = `SELECT epoch FROM agent_reservations WHERE epoch = $1 AND scope = 1 AND lease_until > 1 FOR NO KEY UPDATE`
+	handBeat      = `UPDATE agent_reservations SET heartbeat_at = $2, lease_until = $2 + lease_ttl WHERE epoch = $1 AND scope = 1 AND lease_until > 1`
 
 	handRuntime   = `SELECT key FROM worker_runtimes WHERE key = $1 FOR NO KEY UPDATE`
 	handWorker    = `SELECT r.next_event_id, w.transcript_len FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key AND w.key = $2 WHERE r.key = $1`
@@ -142,7 +143,7 @@ func (h *hand) within(ctx context.Context, fn func(*sql.Conn) error) error {
 }
 
 func (h *hand) doer(j *job) doer {
-	document := []byte(`{"text":"` + strings.Repeat("the quick brown fox 0123456789 ", 64) + `"}`)
+	big := turn(0, turnBytes) // the same bytes as through us
 	return func(ctx context.Context, caller, i int) (won bool, err error) {
 		switch j.Work {
 		case "claim":
@@ -155,8 +156,14 @@ func (h *hand) doer(j *job) doer {
 			})
 			return won, err
 		case "heartbeat":
-			_, err := h.pool.ExecContext(ctx, handBeat, h.keys[caller], time.Now().UnixNano())
-			return true, err
+			return true, h.within(ctx, func(c *sql.Conn) error {
+				var epoch int64
+				if err := c.QueryRowContext(ctx, handLockLease, h.keys[caller]).Scan(&epoch); err != nil {
+					return err
+				}
+				_, err := c.ExecContext(ctx, handBeat, epoch, time.Now().UnixNano())
+				return err
+			})
 		case "input":
 			return true, h.within(ctx, func(c *sql.Conn) error { return h.input(ctx, c, h.pairs[(i*5+caller*3+j.Member)%len(h.pairs)]) })
 		case "list":
@@ -167,7 +174,7 @@ func (h *hand) doer(j *job) doer {
 			if err := c.QueryRowContext(ctx, handLockRun, h.keys[caller]).Scan(&key); err != nil {
 				return err
 			}
-			return c.QueryRowContext(ctx, handAppend, key, document).Scan(&id)
+			return c.QueryRowContext(ctx, handAppend, key, i, *big.Prompt, *big.Tool, []byte(big.Parameters), []byte(big.Output)).Scan(&id)
 		})
 	}
 }

@@ -77,11 +77,19 @@ func childCrew(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	for c := range j.Callers { // connections, statements and the process's number are made
-		if j.For > 0 {
-			_, err = do(ctx, c, 0)
+	if j.For > 0 { // connections, statements and the process's number are made
+		warmed := make([]error, j.Callers)
+		var wg sync.WaitGroup
+		for c := range j.Callers {
+			wg.Go(func() {
+				for range 3 {
+					_, err := do(ctx, c, 0)
+					warmed[c] = errors.Join(warmed[c], err)
+				}
+			})
 		}
-		if err != nil {
+		wg.Wait()
+		if err := errors.Join(warmed...); err != nil {
 			return errors.Join(err, end())
 		}
 	}

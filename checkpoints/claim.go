@@ -55,7 +55,7 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // old program went on with after something was done to it here: that is ErrConflict until somebody decides with
 // migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
-	err = s.db.Write(ctx, opClaim, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opClaim, func(tx *db.Tx) error {
 		claim, ok, err = s.ClaimTx(tx, runID)
 		return err
 	})
@@ -75,23 +75,26 @@ const (
 )
 
 const (
-	sqlContested  = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
-	sqlFindPaused = `SELECT c.id, c.checksum, c.problem, d.document,
+	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
+	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
+	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
+	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.
-	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = ?, owner_id = ?,
+	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, changes = changes + 1
-WHERE id = ? AND state = 'paused' RETURNING epoch`
+WHERE id = ? AND state = 'paused'`
 )
 
 // paused is a waiting run as Claim needs it.
 type paused struct {
 	documents.Stored
-	Older     *int64  `db:"older"`     // row of the claim that ends with this one
-	Contested *string `db:"contested"` // what the old program did to the run since it was imported
+	Epoch     int64   `db:"next_epoch"` // of the claim
+	Older     *int64  `db:"older"`      // row of the claim that ends with this one
+	Contested *string `db:"contested"`  // what the old program did to the run since it was imported
 }
 
 // ClaimTx is Claim inside a transaction. The claim holds once that is committed.
@@ -104,6 +107,9 @@ func (s *Store) ClaimTx(tx *db.Tx, runID string) (claim *Claim, ok bool, err err
 }
 
 func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
+	if err := tx.Lock(sqlLockRun, scope, runID); err != nil {
+		return nil, err
+	}
 	var found paused
 	ok, err := tx.Find(&found, sqlFindPaused, scope, runID)
 	if err != nil || !ok {
@@ -124,10 +130,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
 			return nil, err
 		}
 	}
-	c := &Claim{store: s, runID: runID, claimedAt: tx.Now(), document: found.Document}
+	c := &Claim{store: s, runID: runID, epoch: found.Epoch, claimedAt: tx.Now(), document: found.Document}
 	c.remember(&tx.Rx, lease)
-	args := append([]any{db.Nanos(c.claimedAt)}, lease.Values()...)
-	return c, tx.Get(&c.epoch, sqlClaim, append(args, found.ID)...)
+	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
+	return c, tx.Queue(sqlClaim, append(args, found.ID)...)
 }
 
 // contested is the error of a claim on a run over which there is a conflict with the old program.

@@ -47,6 +47,13 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.Write)
 }
 
+// WriteLocked is Write for a function that keeps to rows which it locks first, by Tx.Lock, and to what belongs to them: an operation on
+// one run, one claim, one lease. On a server it then neither loses against others nor runs again for them: it waits for the rows, and
+// reads behind that what was committed last. What it reads without a lock may change before it commits. In a file it is Write.
+func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) error {
+	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
+}
+
 // Reclaim is Write for a function that removes data. On a full disk it still works: for that, FILE-reserve keeps 4 MiB of
 // the disk, which goes when a Reclaim needs it and comes back when there is room. Meanwhile Write returns ErrFull at once,
 // so that nothing else uses up what Reclaim frees.

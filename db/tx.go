@@ -286,6 +286,38 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	return tx.engine.Exec(query, args)
 }
 
+// Lock locks the rows that the query names, until the transaction ends: whoever changes what belongs to a row locks it first, or changes
+// it. What is read behind it in WriteLocked is what was committed last. The query names rows of one table and has no FOR of its own;
+// several are locked in the order in which they come. In a file there is one writer, and nothing to do.
+func (tx *Tx) Lock(query string, args ...any) error {
+	if err := tx.run(args); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Lock(query, args)
+}
+
+// Queue is Exec for a change whose number of rows nobody asks for. On a server it may go with the next statement, or with the commit, in
+// place of a message of its own; where it fails, the next statement or the commit says so. So it is for what does not fail by what
+// the caller did.
+func (tx *Tx) Queue(query string, args ...any) error {
+	if err := tx.run(args); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Queue(query, args)
+}
+
+// Finish is Exec for the only change of a transaction, and the last thing that its function does where a row was changed: on a server
+// it goes with the commit of a WriteLocked. Where no row was, the function may go on.
+func (tx *Tx) Finish(query string, args ...any) (int64, error) {
+	if err := tx.run(args); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.Finish(query, args)
+}
+
 // Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the transaction did before it stays.
 // It returns fn's error. What other goroutines write through tx while fn runs goes with it; where one of them has a savepoint
 // of its own open when fn returns, or fn still runs when the transaction's function has returned, the whole transaction is

@@ -35,7 +35,7 @@ func (s *Store) Append(ctx context.Context, b Batch) error {
 	if err != nil || p.Empty() {
 		return err
 	}
-	return s.db.Write(ctx, opAppend, func(tx *db.Tx) error { return p.Append(tx, s.scope, &s.keys) })
+	return s.db.WriteLocked(ctx, opAppend, func(tx *db.Tx) error { return p.AppendAlone(tx, s.scope, &s.keys) })
 }
 
 // AppendTx is Append inside a transaction of the caller's, beside what else it holds.

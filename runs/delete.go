@@ -43,6 +43,12 @@ func (s *Store) DeleteTx(tx *db.Tx, run RunRef) error {
 	if err == nil {
 		err = spendKeys(tx, key)
 	}
+	if err == nil && !tx.Alone() {
+		// A line that its process wrote since this transaction began is not seen here. The next removal drops it.
+		if _, err = tx.Exec(sqlDropLines, key<<24, (key+1)<<24); err == nil {
+			_, err = tx.Exec(sqlLeave, key)
+		}
+	}
 	if err == nil {
 		_, err = tx.Exec(sqlRemoveRun, key)
 	}

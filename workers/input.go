@@ -21,7 +21,7 @@ func (r *Runtime) SendInputTx(tx *db.Tx, worker WorkerRef, input WorkerInput) (W
 // the first try was kept after all, nothing is done, and the answer is what that one's would have been. It looks at the whole
 // transcript of the worker.
 func (r *Runtime) RepeatInput(ctx context.Context, worker WorkerRef, input WorkerInput, batch int64) (ack WorkerInteractionAck, err error) {
-	err = r.db.Write(ctx, opInput, func(tx *db.Tx) error {
+	err = r.db.WriteLocked(ctx, opInput, func(tx *db.Tx) error {
 		ack, err = r.RepeatInputTx(tx, worker, input, batch)
 		return err
 	})

@@ -181,6 +181,9 @@ func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.Runtim
 	if err := tx.Of(r.db); err != nil {
 		return nil, nil, err
 	}
+	if err := workers.LockRuntime(tx, r.key); err != nil {
+		return nil, nil, err
+	}
 	row, w, found, err := workers.RuntimeAndWorker(&tx.Rx, r.key, string(ref.WorkerID))
 	if err == nil && !found {
 		err = r.gone(op)

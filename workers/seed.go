@@ -65,7 +65,7 @@ func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest)
 // stopped, a blank one, a worker of another runtime, one that is not there, and one that does not run. One whose outcome is
 // unknown is repeated by [Runtime.RepeatInput].
 func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerInput) (ack WorkerInteractionAck, err error) {
-	err = r.db.Write(ctx, opInput, func(tx *db.Tx) error {
+	err = r.db.WriteLocked(ctx, opInput, func(tx *db.Tx) error {
 		ack, err = r.SendInputTx(tx, worker, input)
 		return err
 	})

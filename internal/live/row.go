@@ -68,6 +68,7 @@ const (
 	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
 	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, r.first_place, r.owner_id`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
+	sqlLockRow  = `SELECT key FROM live_runs WHERE scope = ? AND run_id = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
@@ -94,6 +95,9 @@ FROM live_runs AS r JOIN live_texts AS t ON t.run = r.key
 func FindRow(rx *db.Rx, scope int64, runID string) (w *Row, found bool, err error) {
 	return findRow(rx, sqlFindRow, scope, runID)
 }
+
+// LockRow locks the row of a run: whoever changes what belongs to a run locks it, or changes it.
+func LockRow(tx *db.Tx, scope int64, runID string) error { return tx.Lock(sqlLockRow, scope, runID) }
 
 // RowByKey is FindRow for the number of a row.
 func RowByKey(rx *db.Rx, key int64) (w *Row, found bool, err error) {
@@ -238,7 +242,7 @@ func (w *Row) Move(tx *db.Tx) error {
 	if w.Status != w.indexed {
 		query, args = sqlMoveStatus, append(args, w.Status)
 	}
-	_, err := tx.Exec(query, append(args, w.Key)...)
+	err := tx.Queue(query, append(args, w.Key)...)
 	if err == nil {
 		w.indexed = w.Status
 	}
@@ -252,8 +256,7 @@ func (t *Texts) columns(run int64) []any {
 // SetTexts writes other texts.
 func (w *Row) SetTexts(tx *db.Tx, t Texts) error {
 	columns := t.columns(w.Key)
-	_, err := tx.Exec(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
-	return err
+	return tx.Queue(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
 }
 
 // timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column can't hold it.

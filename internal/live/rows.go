@@ -83,8 +83,7 @@ func (w *Row) putEvent(tx *db.Tx, place int64, e *EventRecord, batch int64) erro
 	}
 	at, _ := timeColumn(e.TimestampMs)
 	columns := []any{w.First() | place, sequence, e.Event.Kind, at, e.Event.Text, raw, number}
-	_, err := tx.Exec(sqlAddEvent, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 }
 
 // An EventRow is an event's row.

@@ -108,8 +108,20 @@ func digestOf(rows []recordRow) ([]byte, error) {
 // Empty reports whether there is nothing to append.
 func (p *Prepared) Empty() bool { return len(p.rows) == 0 }
 
-// Append appends in a scope, as this process.
+// Append appends in a scope, as this process, beside what else the transaction does.
 func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
+	return p.append(tx, scopeName, keys, tx.Exec)
+}
+
+// AppendAlone is Append where it is all that the transaction does.
+func (p Prepared) AppendAlone(tx *db.Tx, scopeName string, keys *Keys) error {
+	return p.append(tx, scopeName, keys, tx.Finish)
+}
+
+// change is how the change is made that may be the only one of the transaction.
+type change func(query string, args ...any) (int64, error)
+
+func (p Prepared) append(tx *db.Tx, scopeName string, keys *Keys, only change) error {
 	owner, err := tx.Owner()
 	if err != nil {
 		return err
@@ -120,8 +132,12 @@ func (p Prepared) Append(tx *db.Tx, scopeName string, keys *Keys) error {
 		}
 	}
 	p.stamp(tx)
-	if key, known := keys.find(p.Ref); known && p.turns && tx.Alone() {
-		if done, err := appendToOwn(tx, key, owner, p); done || err != nil {
+	if key, known := keys.find(p.Ref); known && p.turns {
+		own := appendToOwn
+		if !tx.Alone() {
+			own = appendBehind(only)
+		}
+		if done, err := own(tx, key, owner, p); done || err != nil {
 			return err
 		}
 	}
@@ -214,6 +230,32 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 	return true, appendRows(tx, p, last, p.rows[1:])
 }
 
+const (
+	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
+	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so that what it reads is the last
+	// there is, and where it read too early its id is taken.
+	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
+SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
+FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24 AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
+WHERE r.key = ? AND r.turn_count IS NULL AND r.owner_id = ? AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
+)
+
+// appendBehind is appendToOwn where others write meanwhile, for one turn.
+func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
+	return func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
+		if len(p.rows) > 1 {
+			return false, nil
+		}
+		if err := tx.Lock(sqlLockByKey, key); err != nil {
+			return false, err
+		}
+		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
+		n, err := only(sqlAppendNext, append(args, int64(p.rows[0].Size()), key, owner)...)
+		return n > 0, err
+	}
+}
+
 // appendRows writes rows behind the last one.
 func appendRows(tx *db.Tx, p Prepared, last lastRow, rows []recordRow) error {
 	if err := p.fits(last.ID&MaxSequence + int64(len(rows))); err != nil {
@@ -223,7 +265,7 @@ func appendRows(tx *db.Tx, p Prepared, last lastRow, rows []recordRow) error {
 	for i := range rows {
 		last.ID++
 		last.add(rows[i].Size())
-		if _, err := tx.Exec(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...), integer(last.Bytes))...); err != nil {
+		if err := tx.Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...), integer(last.Bytes))...); err != nil {
 			return err
 		}
 	}
@@ -280,6 +322,9 @@ const (
 // AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
 // nil owner leaves the run without one.
 func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
+	if err := tx.Lock(sqlLockRun, scope, p.Ref.RunID, p.Ref.AgentID); err != nil {
+		return 0, err
+	}
 	var run RunRow
 	found, err := tx.Find(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
 	if err != nil {
@@ -342,7 +387,7 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		return 0, err
 	}
 	if found && (!before.same(run.State) || !same(run.OwnerID, owner)) {
-		if _, err := tx.Exec(sqlChangeRun, append(columns, run.Key)...); err != nil {
+		if err := tx.Queue(sqlChangeRun, append(columns, run.Key)...); err != nil {
 			return 0, err
 		}
 	}
@@ -352,7 +397,7 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		}
 	}
 	if p.Key != "" {
-		_, err = tx.Exec(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
+		err = tx.Queue(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
 	}
 	return run.Key, err
 }

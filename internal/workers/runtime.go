@@ -44,6 +44,7 @@ const (
     r.next_worker_sequence, r.next_event_id, r.next_diagnostic_id, r.next_event_position, r.first_event_position, r.events_in_order,
     r.running_workers, r.stopped_workers, r.cancelled_workers, r.diagnostics, r.created_at, r.stopped_at`
 	sqlFindRuntime  = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id = ?`
+	sqlLockRuntime  = `SELECT key FROM worker_runtimes WHERE key = ?`
 	sqlRuntimeByKey = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.key = ?`
 	sqlAddRuntime   = `
 INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items,
@@ -64,6 +65,9 @@ func FindRuntime(rx *db.Rx, scope int64, id string) (w *RuntimeRow, found bool, 
 	found, err = rx.Find(w, sqlFindRuntime, scope, id)
 	return w, found, err
 }
+
+// LockRuntime locks the row of a runtime: whoever changes what belongs to a runtime locks it, or changes it.
+func LockRuntime(tx *db.Tx, key int64) error { return tx.Lock(sqlLockRuntime, key) }
 
 // RuntimeByKey is FindRuntime for the number of a row.
 func RuntimeByKey(rx *db.Rx, key int64) (w *RuntimeRow, found bool, err error) {
@@ -102,14 +106,12 @@ func (w *RuntimeRow) Add(tx *db.Tx) error {
 func (w *RuntimeRow) Save(tx *db.Tx) error {
 	const unchanging = 3 // scope, id and name
 	columns := w.columns()
-	_, err := tx.Exec(sqlSaveRuntime, append(columns[unchanging:], w.checksum(columns), w.Key)...)
-	return err
+	return tx.Queue(sqlSaveRuntime, append(columns[unchanging:], w.checksum(columns), w.Key)...)
 }
 
 // SaveLog is Save where nothing but an event came, for a row of which no more was read: see RuntimeAndWorker.
 func (w *RuntimeRow) SaveLog(tx *db.Tx) error {
-	_, err := tx.Exec(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
-	return err
+	return tx.Queue(sqlSaveLog, w.NextEventID, w.NextPosition, w.Key)
 }
 
 // Remove takes the runtime out, with all that belongs to it.
@@ -151,8 +153,7 @@ func (w *RuntimeRow) Push(tx *db.Tx, worker *int64, kind, message string) (id ui
 
 func (w *RuntimeRow) putEvent(tx *db.Tx, position int64, e Event, worker *int64, at, raw any) error {
 	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at, raw}
-	_, err := tx.Exec(sqlAddEvent, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 }
 
 // unless gives NULL where a number is its place.

@@ -114,8 +114,7 @@ const changing = 3 // the column of workers behind the status
 func (w *WorkerRow) save(tx *db.Tx, query string, more ...any) error {
 	columns := w.columns()
 	args := append(append(columns[changing:], db.Checksum(columns...)), more...)
-	_, err := tx.Exec(query, append(args, w.Key)...)
-	return err
+	return tx.Queue(query, append(args, w.Key)...)
 }
 
 // EndWorker gives a worker that runs another status, and counts it.
@@ -273,8 +272,7 @@ func (w *WorkerRow) AddEntry(tx *db.Tx, role, content string, event uint64, batc
 
 func (w *WorkerRow) putEntry(tx *db.Tx, place int64, e Entry, at, raw, batch any) error {
 	columns := []any{w.Key<<EntryBits | place, unless(uint64(place), e.Sequence), e.Role, []byte(e.Content), int64(e.EventID), at, raw, batch}
-	_, err := tx.Exec(sqlAddEntry, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddEntry, append(columns, db.Checksum(columns...))...)
 }
 
 // An EntryRow is an entry's row.

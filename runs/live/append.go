@@ -39,7 +39,7 @@ const opAppend = "record live events"
 // db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was not made by NewEvent, or
 // the run has no sequence left.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
-	err = s.write(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
+	err = s.writeLocked(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
@@ -61,10 +61,12 @@ func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err erro
 	return a, nil
 }
 
-// append gives the run's row as it leaves it. The row is the lock: here the one writer holds it, on a database with several
-// it is read for update.
+// append gives the run's row as it leaves it. The row is the lock, and each append changes it.
 func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row, Appended, error) {
 	if err := b.check(); err != nil {
+		return nil, Appended{}, err
+	}
+	if err := live.LockRow(tx, scope, runID); err != nil {
 		return nil, Appended{}, err
 	}
 	row, found, err := live.FindRow(&tx.Rx, scope, runID)
@@ -161,8 +163,7 @@ func repeated(rx *db.Rx, run int64, key string, digest []byte) (first uint64, do
 
 func keep(tx *db.Tx, row *live.Row, key string, digest []byte) error {
 	columns := []any{row.Key, key, strconv.FormatUint(row.Count(), 10), digest}
-	_, err := tx.Exec(sqlAddKey, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddKey, append(columns, db.Checksum(columns...))...)
 }
 
 // apply moves the run's status and texts on.

@@ -15,6 +15,9 @@ type Engine interface {
 	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than once. A caller whose
 	// context ends before fn began is told so at once; later the context counts no more. why is for people.
 	Write(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
+	// WriteLocked is Write for a function that locks, by Tx.Lock, what it looks at and changes, before it does. Where several write
+	// at once nothing else keeps them apart.
+	WriteLocked(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
 	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
@@ -77,6 +80,15 @@ type Tx interface {
 	Rx
 	// Exec changes rows and gives their number.
 	Exec(query string, args []any) (int64, error)
+	// Lock locks the rows that a query names until the transaction ends. What is read behind it is what was committed last, in a
+	// function given to WriteLocked; in one given to Write, it is the snapshot.
+	Lock(query string, args []any) error
+	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,
+	// or with the commit.
+	Queue(query string, args []any) error
+	// Finish is Exec for the only change of a transaction, which may be committed with it: where it changed something the function
+	// is to return nil at once.
+	Finish(query string, args []any) (int64, error)
 	// Savepoint begins a part that can be undone alone, inside the parts that are open.
 	Savepoint() (Savepoint, error)
 	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction, or the savepoint

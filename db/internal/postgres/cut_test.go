@@ -18,6 +18,7 @@ import (
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
 	"selvedge/internal/dbtest"
 )
 
@@ -151,12 +152,7 @@ func (c *cutter) disarm() bool {
 }
 
 func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
-	direct := dbtest.Postgres(t)
-	address, c := through(t, direct)
-	e, look := open(t, address), open(t, direct)
-	exec(t, e, "CREATE TABLE kept (n BIGINT)")
-	n := int64(0)
-	insert := func() callback.Outcome {
+	everyCut(t, 10, func(e *postgres.Engine, n int64) callback.Outcome { // two statements, COMMIT and their answers
 		return e.Write(t.Context(), "test", func(x engine.Tx) error {
 			var last int64
 			if err := x.Get(&last, "SELECT coalesce(max(n), 0) FROM kept WHERE n < ?", []any{n}); err != nil {
@@ -165,7 +161,34 @@ func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
 			_, err := x.Exec("INSERT INTO kept VALUES (?)", []any{n})
 			return err
 		})
-	}
+	})
+}
+
+// It is one message for all of it.
+func TestPostgresEveryCutOfTheOnlyChangeIsYesOrNo(t *testing.T) {
+	everyCut(t, 6, func(e *postgres.Engine, n int64) callback.Outcome {
+		return e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+			if err := x.Lock("SELECT n FROM kept WHERE n = ?", []any{n}); err != nil {
+				return err
+			}
+			changed, err := x.Finish("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)", []any{n})
+			if err == nil && changed != 1 {
+				t.Errorf("%d rows were changed", changed)
+			}
+			return err
+		})
+	})
+}
+
+// everyCut cuts at every message of an insertion, of which there are some.
+func everyCut(t *testing.T, atLeast int, insertOne func(e *postgres.Engine, n int64) callback.Outcome) {
+	t.Helper()
+	direct := dbtest.Postgres(t)
+	address, c := through(t, direct)
+	e, look := open(t, address), open(t, direct)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	n := int64(0)
+	insert := func() callback.Outcome { return insertOne(e, n) }
 	const enough = 500
 	for _, how := range []cut{before, after} {
 		cuts := 0
@@ -192,8 +215,34 @@ func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
 				t.Fatal("a write has no end")
 			}
 		}
-		if cuts < 10 { // BEGIN, two statements, COMMIT and their answers
+		if cuts < atLeast {
 			t.Errorf("there were %d cuts", cuts)
+		}
+	}
+}
+
+// What was settled is settled: a message of the old connection that arrives behind that commits nothing, though it begins its
+// transaction only then.
+func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	settled := func() {
+		dbtest.PostgresExec(t, address, "UPDATE selvedge.sessions SET outcome = least(outcome, -outcome - 1)")
+	}
+	for i, insert := range []func(fn func(engine.Tx) error) callback.Outcome{
+		func(fn func(engine.Tx) error) callback.Outcome { return e.Write(t.Context(), "test", fn) },
+		func(fn func(engine.Tx) error) callback.Outcome { return e.WriteLocked(t.Context(), "test", fn) },
+	} {
+		settled()
+		times := 0
+		out := insert(func(x engine.Tx) error {
+			times++
+			_, err := x.Finish("INSERT INTO kept VALUES (?)", []any{i})
+			return err
+		})
+		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 || times != 2 {
+			t.Errorf("%d rows are there after %d times: %v", n, times, out.Err)
 		}
 	}
 }

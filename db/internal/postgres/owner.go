@@ -40,6 +40,7 @@ SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
+	sqlDieAs     = sqlDie + ` AND until = ?`
 )
 
 // A home is what the handles of one database have in common in this process: its number among the owners.
@@ -376,8 +377,12 @@ func (x *rx) life(id int64) (engine.Life, error) {
 	case at.Until > at.Now, !writes && at.Until > at.Began:
 		return engine.LifeAlive, nil
 	case writes && at.Until > 0:
-		if _, err := x.session.exec(sqlDie, id); err != nil {
+		n, err := x.session.exec(sqlDieAs, id, at.Until)
+		if err != nil {
 			return engine.LifeUnknown, x.after(err)
+		}
+		if n == 0 { // it has beaten since it was looked at, in a transaction that sees it
+			return engine.LifeAlive, nil
 		}
 	}
 	return engine.LifeDead, nil

@@ -48,21 +48,12 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 		w.mayDial(false)
 	}()
 	x := &rx{engine: e, session: s, ctx: ctx}
-	if _, err := w.simple(ctx, sqlBeginRead); err != nil {
-		if ctx.Err() != nil {
-			*out = callback.Outcome{Err: x.interrupted()}
-			return nil
-		}
-		*out = callback.Outcome{Err: failure(err)}
-		return err
-	}
+	w.ahead = []bound{control(sqlBeginRead)}
 	e.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
 		if err := x.close(); err != nil && !o.Failed() {
 			o.Err = err
 		}
-		if !w.conn.IsClosed() {
-			_ = w.undo() // what was read was read; a connection that can't is closed
-		}
+		w.endLater()
 		*out = o
 	})
 	if x.dead != nil && out.Err != nil && !out.Gone() && ctx.Err() == nil {

@@ -25,8 +25,9 @@ const (
 )
 
 // rebind writes a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7, outside of strings, quoted names,
-// comments and $tags$ (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run.
-func rebind(query string) (string, error) {
+// comments and $tags$ (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run, and says whether the
+// statement may change something.
+func rebind(query string) (text string, changes bool, err error) {
 	t := tokens{text: query}
 	t.out.Grow(len(query) + 16)
 	first := ""
@@ -37,9 +38,9 @@ func rebind(query string) (string, error) {
 		}
 	}
 	if why := refusedStatements[first]; why != "" {
-		return "", fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid, first, why)
+		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid, first, why)
 	}
-	return t.out.String(), nil
+	return t.out.String(), first != "SELECT" && first != "VALUES", nil
 }
 
 type tokens struct {

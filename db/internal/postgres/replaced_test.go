@@ -165,7 +165,7 @@ func TestPostgresAPrimaryWithoutTheRowHasNotTheCommitEither(t *testing.T) {
 			return err
 		}
 		if tries++; tries == 1 {
-			exec(t, look, "DELETE FROM sessions")
+			dbtest.PostgresExec(t, direct, "DELETE FROM selvedge.sessions")
 			c.arm(1, before) // which commits
 		}
 		return nil

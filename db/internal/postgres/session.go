@@ -28,9 +28,9 @@ type session struct {
 // settings of every session. A sequential scan of a small table would have a serialisable transaction collide with everybody
 // who writes there; and no commit is told of that is not on the disk.
 const (
-	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false),
+	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, false)`
-	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false), set_config('synchronous_commit', 'off', false)`
+	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit', 'off', false)`
 	sqlAddSession     = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
 	sqlDropSession    = `DELETE FROM sessions WHERE id = ?`
 	sqlOldSessions    = `DELETE FROM sessions WHERE seen < server_nanos() - 86400000000000`
@@ -106,7 +106,7 @@ func (s *session) close() error {
 
 // broken reports whether the connection can't be used any more.
 func (s *session) broken() bool {
-	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.conn.TxStatus() != 'I'
+	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.left == nil && s.wire.conn.TxStatus() != 'I'
 }
 
 // exec runs a statement of ours.
@@ -162,7 +162,7 @@ func (p *sessions) acquire(ctx context.Context) (*session, error) {
 		if s == nil {
 			break
 		}
-		if !s.broken() && time.Since(s.used) < sessionKept {
+		if s.wire.collect() == nil && !s.broken() && time.Since(s.used) < sessionKept {
 			return s, nil
 		}
 		_ = s.close() // it was lost while nobody used it

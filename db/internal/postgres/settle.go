@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,35 +21,77 @@ import (
 // was never sent to the end is undone by the server, at the latest when it has been idle for 30 s. A new primary that does not have
 // the row was replaced before it came there, and so has nothing either of what was done after that.
 
-// sqlSettle asks for the session's row. Its own commit waits for the standbys, whatever is said elsewhere.
-const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET seen = server_nanos() WHERE id = %d RETURNING outcome`
+// sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is committed any more. A message that is
+// still on its way then comes too late, also one that begins its transaction only where it arrives. Its own commit waits for the
+// standbys, whatever is said elsewhere.
+const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
+RETURNING -outcome - 1`
 
-// commit commits the session's transaction. again is set where it did not happen for a reason that may pass; err is nil only
-// where it is known to have happened.
-func (e *Engine) commit(s *session) (again, err error) {
+const (
+	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a division by zero where that is not there,
+	// or was settled.
+	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome + ` RETURNING 1) SELECT 1 / count(*) FROM kept`
+	sqlSetOutcome  = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
+	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and counts what it changed.
+	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1 FROM changed) RETURNING 1)
+SELECT count(*), CASE WHEN count(*) > 0 THEN 1 / (SELECT count(*) FROM kept) END FROM changed`
+	noSession = "22012"
+)
+
+// A change is the only one of a transaction: it is sent with the commit.
+type change struct {
+	query string
+	args  []any
+}
+
+// commit commits the session's transaction, in one message with what was to go ahead and with the only change, where there is one.
+// again is set where it did not happen for a reason that may pass; err is nil only where it is known to have happened. changed is how
+// many rows the only change changed: where it is 0, nothing was.
+func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
 	s.outcome++
 	w, began := s.wire, time.Now()
-	w.warned = nil
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
-	tags, err := w.simple(ctx, fmt.Sprintf("UPDATE sessions SET outcome = %d, seen = server_nanos() WHERE id = %d; COMMIT", s.outcome, s.row))
+	query, args := sqlKeepOutcome, []any(nil)
+	if only != nil {
+		query, args = fmt.Sprintf(sqlOnlyChange, only.query), only.args
+	}
+	if err := w.put(ctx, query, append(slices.Clip(args), s.outcome, s.row)); err != nil {
+		return 0, err, failure(err) // nothing was sent to commit it
+	}
+	w.warned = nil
+	kept := len(w.ahead) - 1 // where the statement is that keeps the number
+	all, done := append(w.ahead, control("COMMIT")), "COMMIT"
+	if only != nil && w.unbegun() {
+		all, done, kept = w.ahead[1:], "SELECT 1", kept-1 // what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
+	}
+	w.ahead = nil
+	answers, err := w.exchange(ctx, all)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
-		err = fmt.Errorf("commit: %w", err)
-		return err, failure(err)
-	}
-	if err == nil && len(tags) == 2 && tags[1] == "ROLLBACK" {
-		return nil, errors.New("commit: the server undid the transaction")
-	}
-	// A warning says that the wait for the standbys was given up: the server has it, and perhaps nobody else.
-	if err == nil && len(tags) == 2 && tags[1] == "COMMIT" && w.warned == nil {
-		if tags[0] != "UPDATE 1" {
-			_ = s.wire.Close() // its row was taken away after a day; the next one has a row of its own
+		if refused.Code == noSession { // its row was taken away after a day; the next one has a row of its own
+			_ = w.Close()
+			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
 		}
-		s.seen = began
-		return nil, nil
+		err = fmt.Errorf("commit: %w", err)
+		return 0, err, failure(err)
+	}
+	if err == nil && len(answers) == len(all) {
+		// A warning says that the wait for the standbys was given up: the server has it, and perhaps nobody else.
+		switch tag := answers[len(all)-1].tag; {
+		case tag == "ROLLBACK":
+			return 0, nil, errors.New("commit: the server undid the transaction")
+		case tag == done && w.warned == nil:
+			if only != nil {
+				changed = int64(binary.BigEndian.Uint64(answers[kept].row[0]))
+			}
+			if only == nil || changed > 0 {
+				s.seen = began
+			}
+			return changed, nil, nil
+		}
 	}
 	if err == nil {
-		err = fmt.Errorf("the server answers COMMIT with %q", tags)
+		err = fmt.Errorf("the server answers COMMIT with %v", answers)
 	}
 	if w.warned != nil {
 		err = fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
@@ -56,12 +100,12 @@ func (e *Engine) commit(s *session) (again, err error) {
 	happened, failed := e.settle(s)
 	switch {
 	case failed != nil:
-		return nil, unknown(fmt.Errorf("%w (and asking whether it happened: %w)", err, failed))
+		return 0, nil, unknown(fmt.Errorf("%w (and asking whether it happened: %w)", err, failed))
 	case happened:
-		return nil, nil
+		return 1, nil, nil // an only change writes its number where it changed something
 	}
 	err = fmt.Errorf("commit: it did not happen: %w (%w)", errConnection, err)
-	return err, failure(err)
+	return 0, err, failure(err)
 }
 
 // settle says whether the last transaction of a session was committed.

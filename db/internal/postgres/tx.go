@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/scan"
@@ -25,6 +26,8 @@ type rx struct {
 
 	engine.Savepoints // of a write
 
+	finished time.Duration // that the commit took, of a write whose last statement went with it; 0: it is not committed yet
+
 	met *trouble // of a write: what the call has met so far
 
 	// Of a read.
@@ -35,6 +38,7 @@ type rx struct {
 type tx struct {
 	rx
 	number int64 // of this process when the transaction began: its row is in the snapshot
+	locks  bool  // the function locks what it looks at, and the transaction is not serialisable by itself
 }
 
 var (
@@ -50,9 +54,13 @@ func (x *rx) usable() error {
 		return x.interrupted()
 	case x.failed != nil:
 		return x.afterFailed()
+	case x.finished > 0:
+		return errFinished
 	}
 	return nil
 }
+
+var errFinished = fmt.Errorf("%w: Tx.Finish was the last statement of the transaction", engine.ErrInvalid)
 
 func (x *rx) afterFailed() error {
 	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around what may fail): %w", x.failed)
@@ -82,7 +90,7 @@ func (x *rx) after(err error) error {
 		x.dead, x.mayPass = err, true
 	case conn.IsClosed():
 		x.dead = err
-	case conn.TxStatus() != 'T' && x.failed == nil && !conn.IsBusy():
+	case x.failed == nil && !conn.IsBusy() && (conn.TxStatus() == 'E' || conn.TxStatus() == 'I' && state(err) != ""):
 		x.failed, x.failedDepth = err, x.Depth
 	}
 	return err
@@ -196,6 +204,49 @@ func (r *rows) Close() error {
 	return r.told(err)
 }
 
+// Lock has the rows that a query names locked, as long as the transaction lasts, before the next statement: that one sees what was done
+// to them before. FOR NO KEY UPDATE is what an UPDATE takes that leaves the key as it is.
+func (t *tx) Lock(query string, args []any) error {
+	return t.Queue(query+" FOR NO KEY UPDATE", args)
+}
+
+// Queue is Exec for a change whose number nobody asks for: it goes with the next statement, or the commit.
+func (t *tx) Queue(query string, args []any) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	return t.after(t.session.wire.put(background, query, args))
+}
+
+// Finish is Exec for the only change of the transaction, behind which nothing comes: it goes with the commit where the transaction
+// locks what it looks at. Where it changed nothing, the transaction goes on as a new one.
+func (t *tx) Finish(query string, args []any) (int64, error) {
+	wire := t.session.wire
+	if !t.locks || wire.changed || t.Depth > 0 {
+		return t.Exec(query, args)
+	}
+	if err := t.usable(); err != nil {
+		return 0, err
+	}
+	if err := t.close(); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	n, again, err := t.engine.commit(t.session, &change{query, args})
+	switch {
+	case err != nil:
+		t.dead, t.mayPass = err, false
+		if again = t.worthAgain(again); again != nil {
+			t.dead, t.mayPass = again, true
+		}
+		return 0, err
+	case n == 0:
+		return 0, t.begin(background, false)
+	}
+	t.finished = max(time.Since(began), 1)
+	return n, nil
+}
+
 // Exec changes rows and gives their number.
 func (t *tx) Exec(query string, args []any) (int64, error) {
 	if err := t.usable(); err != nil {
@@ -224,9 +275,17 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	return s, nil
 }
 
+// control has a text of ours go ahead of the next statement, and behind changes that were to go ahead too: those are sent now, so that
+// one that fails does so in the savepoint that it belongs to.
 func (t *tx) control(text string) error {
-	_, err := t.session.wire.simple(background, text)
-	return t.after(err)
+	wire := t.session.wire
+	if slices.ContainsFunc(wire.ahead, func(b bound) bool { return b.prepared != nil && b.changes }) {
+		if err := t.after(wire.flush(background)); err != nil {
+			return err
+		}
+	}
+	wire.ahead = append(wire.ahead, control(text))
+	return nil
 }
 
 // end is called first by what ends it.
@@ -264,7 +323,15 @@ func (s *savepoint) RollBack() error {
 	if t.failed != nil { // from before the savepoint: it was never made
 		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
-	if err := t.control("ROLLBACK TO " + s.Name() + "; RELEASE " + s.Name()); err != nil {
+	wire := t.session.wire
+	unsent := slices.IndexFunc(wire.ahead, func(b bound) bool { return b.text == "SAVEPOINT "+s.Name() })
+	if unsent >= 0 {
+		wire.ahead = wire.ahead[:unsent]
+		return nil
+	}
+	wire.ahead = nil // and nothing of what is within the savepoint
+	_, err := wire.simple(background, "ROLLBACK TO "+s.Name()+"; RELEASE "+s.Name())
+	if err := t.after(err); err != nil {
 		if t.dead == nil {
 			t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
 		}

@@ -1,13 +1,16 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -24,13 +27,16 @@ const statementCacheSize = 512
 // here as it does those of a file. One goroutine at a time uses it.
 type wire struct {
 	conn     *pgconn.PgConn
-	line     *line                // below conn
-	leave    func()               // takes the line out of the scout's care; nil where it never was in it
-	prepared map[string]*prepared // by the text before rebinding
-	made     int                  // names of statements given out
-	reading  *results             // those whose rows are still on the connection
-	warned   *pgconn.Notice       // the last warning of the server, since it was forgotten
-	mayDial  func(bool)           // whether the connection may ask the server to cancel
+	line     *line                     // below conn
+	leave    func()                    // takes the line out of the scout's care; nil where it never was in it
+	prepared map[string]*prepared      // by the text before rebinding
+	made     int                       // names of statements given out
+	reading  *results                  // those whose rows are still on the connection
+	ahead    []bound                   // what goes to the server in the message of the next statement, before it
+	changed  bool                      // a statement was bound that may change something; the transaction sets it back
+	left     *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
+	warned   *pgconn.Notice            // the last warning of the server, since it was forgotten
+	mayDial  func(bool)                // whether the connection may ask the server to cancel
 
 	// What ends the statements of the read that has the connection; background for a write. database/sql is given none that can
 	// end: it would close rows on a goroutine of its own.
@@ -40,6 +46,26 @@ type wire struct {
 type prepared struct {
 	*pgconn.StatementDescription
 	formats []int16 // of the results
+	changes bool    // it may change something
+}
+
+// A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has none and ends or begins something.
+type bound struct {
+	*prepared
+	text    string
+	values  [][]byte
+	formats []int16 // of the values
+}
+
+// control is a text of ours that has no arguments, such as COMMIT.
+func control(text string) bound { return bound{text: text} }
+
+func (b *bound) addTo(batch *pgconn.Batch) {
+	if b.prepared == nil {
+		batch.ExecParams(b.text, nil, nil, nil, nil)
+		return
+	}
+	batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
 }
 
 var (
@@ -50,7 +76,7 @@ var (
 
 // simple runs statements of ours without arguments in one message, and gives the tags of what they did.
 func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
-	if err := w.free(); err != nil {
+	if err := w.flush(ctx); err != nil {
 		return nil, err
 	}
 	results, err := w.conn.Exec(ctx, text).ReadAll()
@@ -63,8 +89,93 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 	return tags, w.lost(ctx, err)
 }
 
+// answer is what the server said to one statement of several.
+type answer struct {
+	tag string
+	row [][]byte // the first one; nil where there is none
+}
+
+// exchange sends statements in one message and reads all answers. The first error ends what follows.
+func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	batch := &pgconn.Batch{}
+	for i := range all {
+		all[i].addTo(batch)
+	}
+	results := w.conn.ExecBatch(ctx, batch)
+	var answers []answer
+	for results.NextResult() {
+		reader, a := results.ResultReader(), answer{}
+		for reader.NextRow() {
+			if a.row == nil {
+				for _, value := range reader.Values() {
+					a.row = append(a.row, slices.Clone(value))
+				}
+			}
+		}
+		tag, err := reader.Close()
+		if err != nil {
+			break // Close tells it
+		}
+		a.tag = tag.String()
+		answers = append(answers, a)
+	}
+	return answers, w.lost(ctx, results.Close())
+}
+
+// flush sends what goes ahead of a statement, where none follows.
+func (w *wire) flush(ctx context.Context) error {
+	ahead := w.ahead
+	if w.ahead = nil; len(ahead) == 0 {
+		return w.free()
+	}
+	_, err := w.exchange(ctx, ahead)
+	return err
+}
+
+// unbegun reports whether the transaction's BEGIN was not sent yet.
+func (w *wire) unbegun() bool { return w.conn.TxStatus() == 'I' && w.left == nil }
+
+// endLater has a transaction end in which nothing was changed, without waiting for the answer: whoever uses the connection next
+// reads it.
+func (w *wire) endLater() {
+	w.ahead = nil
+	if w.conn.IsClosed() || w.unbegun() {
+		return
+	}
+	if err := w.free(); err != nil {
+		_ = w.Close()
+		return
+	}
+	batch := &pgconn.Batch{}
+	rollback := control("ROLLBACK")
+	rollback.addTo(batch)
+	w.left = w.conn.ExecBatch(background, batch)
+}
+
+// collect reads the answer that endLater did not wait for. A connection that has none is closed.
+func (w *wire) collect() error {
+	if w.left == nil {
+		return nil
+	}
+	left := w.left
+	w.left = nil
+	_ = w.conn.Conn().SetReadDeadline(time.Now().Add(commitPatience))
+	err := left.Close()
+	_ = w.conn.Conn().SetReadDeadline(time.Time{})
+	if err != nil && !w.conn.IsClosed() {
+		_ = w.Close()
+	}
+	return w.lost(background, err)
+}
+
 // undo ends a transaction. A connection that can't is closed.
 func (w *wire) undo() error {
+	if w.ahead = nil; w.unbegun() {
+		return nil
+	}
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
 	_, err := w.simple(ctx, "ROLLBACK")
@@ -84,6 +195,9 @@ func (w *wire) lost(ctx context.Context, err error) error {
 
 // free reads into memory what is left of rows that somebody has open, so that the connection can be used.
 func (w *wire) free() error {
+	if err := w.collect(); err != nil {
+		return err
+	}
 	if w.reading == nil {
 		return nil
 	}
@@ -95,7 +209,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if kept, ok := w.prepared[query]; ok {
 		return kept, nil
 	}
-	text, err := rebind(query)
+	text, changes, err := rebind(query)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +226,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{StatementDescription: described}
+	p := &prepared{StatementDescription: described, changes: changes}
 	for i := range p.Fields {
 		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
 		p.formats = append(p.formats, p.Fields[i].Format)
@@ -136,35 +250,110 @@ func (w *wire) forget(ctx context.Context) error {
 	return nil
 }
 
-// run begins a statement.
-func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) (*prepared, *pgconn.ResultReader, error) {
-	p, err := w.statement(ctx, query)
-	if err != nil {
-		return nil, nil, err
+// bind gives a caller's statement as it is sent.
+func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue) (b bound, err error) {
+	if b.prepared, err = w.statement(ctx, query); err != nil {
+		return b, err
 	}
-	if len(args) != len(p.ParamOIDs) {
-		return nil, nil, wrongCount(len(p.ParamOIDs), len(args))
+	if len(args) != len(b.ParamOIDs) {
+		return b, wrongCount(len(b.ParamOIDs), len(args))
 	}
-	values := make([][]byte, len(args))
-	formats := make([]int16, len(args))
+	b.values = make([][]byte, len(args))
+	b.formats = make([]int16, len(args))
 	for i, arg := range args {
-		if values[i], formats[i], err = encode(arg.Value, p.ParamOIDs[i]); err != nil {
-			return nil, nil, fmt.Errorf("argument %d: %w", i+1, err)
+		if b.values[i], b.formats[i], err = encode(arg.Value, b.ParamOIDs[i]); err != nil {
+			return b, fmt.Errorf("argument %d: %w", i+1, err)
 		}
 	}
-	if err := w.free(); err != nil {
-		return nil, nil, err
+	w.changed = w.changed || b.changes
+	return b, nil
+}
+
+// put has a statement go ahead of the next one, in its message.
+func (w *wire) put(ctx context.Context, query string, args []any) error {
+	named, err := namedValues(args)
+	if err != nil {
+		return err
 	}
-	return p, w.conn.ExecPrepared(ctx, p.Name, values, formats, p.formats), nil
+	b, err := w.bind(ctx, query, named)
+	if err == nil {
+		w.ahead = append(w.ahead, b)
+	}
+	return w.lost(ctx, err)
+}
+
+// namedValues makes of arguments what database/sql does.
+func namedValues(args []any) ([]driver.NamedValue, error) {
+	named := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		value, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, fmt.Errorf("%w: argument %d: %w", engine.ErrInvalid, i+1, err)
+		}
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: value}
+	}
+	return named, nil
+}
+
+// A reader reads the answer to a statement, which may be one of several that were sent together.
+type reader struct {
+	*pgconn.ResultReader
+	all *pgconn.MultiResultReader // nil where it was sent alone
+}
+
+// Close reads what is left.
+func (r reader) Close() (pgconn.CommandTag, error) {
+	tag, err := r.ResultReader.Close()
+	if r.all != nil {
+		if failed := r.all.Close(); err == nil {
+			err = failed
+		}
+	}
+	return tag, err
+}
+
+var errNoAnswer = errors.New("the server answered less than it was asked")
+
+// run begins a statement, behind what goes ahead of it.
+func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) (*prepared, reader, error) {
+	b, err := w.bind(ctx, query, args)
+	if err == nil {
+		err = w.free()
+	}
+	if err != nil {
+		return nil, reader{}, err
+	}
+	ahead := w.ahead
+	if w.ahead = nil; len(ahead) == 0 {
+		return b.prepared, reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats, b.prepared.formats)}, nil
+	}
+	batch := &pgconn.Batch{}
+	for i := range ahead {
+		ahead[i].addTo(batch)
+	}
+	b.addTo(batch)
+	all := w.conn.ExecBatch(ctx, batch)
+	for range ahead {
+		if !all.NextResult() {
+			return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+		}
+		if _, err := all.ResultReader().Close(); err != nil {
+			return nil, reader{}, cmp.Or(all.Close(), err)
+		}
+	}
+	if !all.NextResult() {
+		return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
+	}
+	return b.prepared, reader{all.ResultReader(), all}, nil
 }
 
 // ExecContext runs a statement and counts the rows that it changed.
 func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	_, reader, err := w.run(w.ctx, query, args)
+	_, answered, err := w.run(w.ctx, query, args)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
-	tag, err := reader.Close()
+	tag, err := answered.Close()
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
@@ -173,11 +362,11 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 
 // QueryContext runs a statement. Where it failed at once that is its error.
 func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	p, reader, err := w.run(w.ctx, query, args)
+	p, answered, err := w.run(w.ctx, query, args)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
-	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: reader}
+	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: &answered}
 	w.reading = r
 	if r.advance() { // the error of a change with RETURNING comes before its first row
 		if r.failed = r.keep(); r.failed == nil {
@@ -195,7 +384,7 @@ type results struct {
 	wire     *wire
 	ctx      context.Context // what ends the statement
 	prepared *prepared
-	reader   *pgconn.ResultReader // nil once all is read
+	reader   *reader // nil once all is read
 	kept     [][]driver.Value
 	size     int // of all that were kept, in bytes
 	failed   error

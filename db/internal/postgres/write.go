@@ -13,6 +13,9 @@ import (
 
 const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a row first then sees what
+	// those did who had it before.
+	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is taken behind it is new. The lock
 	// goes with the transaction, also when this process stops in the middle of it, and is in the way of nobody who does not queue.
 	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
@@ -85,7 +88,16 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 
 // Write runs fn in a serialisable transaction, again and again where it loses against others, or where the connection is lost
 // before its commit.
-func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) (out callback.Outcome) {
+func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.write(ctx, why, fn, false)
+}
+
+// WriteLocked is Write in a transaction that is not serialisable by itself: fn locks what it looks at.
+func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.write(ctx, why, fn, true)
+}
+
+func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error, locks bool) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -96,7 +108,7 @@ func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error
 	defer e.calls.over(one)
 	var t trouble
 	for {
-		again := e.tryWrite(ctx, &t, fn, &out)
+		again := e.tryWrite(ctx, &t, fn, locks, &out)
 		if again == nil {
 			return out
 		}
@@ -116,9 +128,9 @@ func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error
 }
 
 // tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
-func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, out *callback.Outcome) (again error) {
+func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool, out *callback.Outcome) (again error) {
 	*out = callback.Outcome{}
-	queue := met.losses >= queueAfter
+	queue := met.losses >= queueAfter && !locks // those wait for each other's locks
 	refused := func(err error) error {
 		out.Err = failure(err)
 		return err
@@ -136,7 +148,7 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 		return refused(err)
 	}
 	defer e.writers.release(s)
-	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number()}
+	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks}
 	if err := t.begin(ctx, queue); err != nil {
 		return refused(err)
 	}
@@ -150,19 +162,23 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	return again
 }
 
-// begin begins the transaction, in the queue of those who lost where it has to. A wait there ends with ctx.
+// begin begins the transaction, in the queue of those who lost where it has to: a wait there ends with ctx. Else BEGIN goes with the
+// first statement.
 func (t *tx) begin(ctx context.Context, queue bool) error {
 	wire := t.session.wire
-	if queue {
+	wire.changed = false
+	switch {
+	case queue:
 		wire.mayDial(true)
 		defer wire.mayDial(false)
 		_, err := wire.simple(ctx, sqlBeginQueued)
 		return err
+	case t.locks:
+		wire.ahead = []bound{control(sqlBeginLocked)}
+	default:
+		wire.ahead = []bound{control(sqlBeginWrite)}
 	}
-	ctx, cancel := patient(background, commitPatience)
-	defer cancel()
-	_, err := wire.simple(ctx, sqlBeginWrite)
-	return err
+	return nil
 }
 
 // conclude commits what fn did, or undoes it.
@@ -176,19 +192,36 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	case err != nil && !out.Failed():
 		out.Err = err
 	}
-	if !out.Failed() {
+	wire := t.session.wire
+	switch {
+	case t.finished > 0:
+		out.Group, out.Commit, out.Committed = 1, t.finished, out.Failed()
+		return nil
+	case out.Failed():
+	case !wire.changed && (t.locks || wire.unbegun()):
+		wire.endLater() // there is nothing to commit, and what was read needs no judgement
+		out.Group = 1
+	default:
 		began := time.Now()
-		again, out.Err = e.commit(t.session)
+		_, again, out.Err = e.commit(t.session, nil)
 		out.Group, out.Commit = 1, time.Since(began)
+		again = t.worthAgain(again)
 	}
 	if !out.Failed() {
 		return nil
 	}
 	out.Group, out.Commit = 0, 0
 	t.RolledBack()
-	wire := t.session.wire
-	if !wire.conn.IsClosed() && wire.conn.TxStatus() != 'I' {
+	if !wire.conn.IsClosed() {
 		_ = wire.undo() // a connection that can't is closed
+	}
+	return again
+}
+
+// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was found so before.
+func (t *tx) worthAgain(again error) error {
+	if contested(again) != "" && !t.met.passing(again) {
+		return nil
 	}
 	return again
 }

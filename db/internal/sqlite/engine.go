@@ -172,6 +172,11 @@ func (e *Engine) Interrupt() []string {
 	return calls
 }
 
+// WriteLocked is Write: one function writes at a time.
+func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.Write(ctx, why, fn)
+}
+
 // Write runs fn in a write transaction.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	if e.space != nil {

@@ -210,6 +210,18 @@ func (t *tx) end() error {
 	return err
 }
 
+// Lock has nothing to do: no other transaction writes while this one does.
+func (*tx) Lock(string, []any) error { return nil }
+
+// Queue is Exec: there is no way to a server that it could save.
+func (t *tx) Queue(query string, args []any) error {
+	_, err := t.Exec(query, args)
+	return err
+}
+
+// Finish is Exec: the commit is shared with whoever waits.
+func (t *tx) Finish(query string, args []any) (int64, error) { return t.Exec(query, args) }
+
 func (*tx) Alone() bool { return true }
 
 // checked gives the reading half, of a read in memory too.

@@ -51,16 +51,17 @@ const (
 	conflictColumns = `SELECT c.id, sc.name AS scope, c.kind, c.entity_id, c.source, s.root, c.path, c.import, c.reason, c.found_at,
     c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c."user", '') AS "user", coalesce(c.program, '') AS program
 FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scopes AS sc ON sc.id = c.scope `
-	sqlOpenConflict   = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
-	sqlContested      = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND decided_at IS NULL`
-	sqlOpenConflicts  = conflictColumns + `WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
-	sqlOpenOfEntity   = conflictColumns + `WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
-	sqlConflict       = conflictColumns + `WHERE c.id = ?`
-	sqlConflictsOf    = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
-	sqlOpenOfSource   = conflictColumns + `WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
-	sqlAddConflict    = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDecideConflict = `UPDATE import_conflicts SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
-	sqlConflictNumber = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
+	sqlOpenConflict    = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
+	sqlContested       = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND decided_at IS NULL`
+	sqlOpenConflicts   = conflictColumns + `WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
+	sqlOpenOfEntity    = conflictColumns + `WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
+	sqlConflict        = conflictColumns + `WHERE c.id = ?`
+	sqlConflictsOf     = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
+	sqlOpenOfSource    = conflictColumns + `WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
+	sqlLockCheckpoints = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
+	sqlAddConflict     = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDecideConflict  = `UPDATE import_conflicts SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
+	sqlConflictNumber  = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
 )
 
 type conflictRow struct {
@@ -126,6 +127,11 @@ func Contested(ctx context.Context, d *db.DB, kind, scope, id string) (reason st
 
 // Contest notes a conflict over the thing of that id, unless one is open already.
 func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
+	if t.Source.kind == "checkpoints" { // a claim looks for conflicts once it has the rows
+		if err := tx.Lock(sqlLockCheckpoints, t.Source.Scope, id); err != nil {
+			return err
+		}
+	}
 	open, err := t.Source.Contested(&tx.Rx, id)
 	if err != nil || open != "" {
 		return err

@@ -1,0 +1,134 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
+	"selvedge/internal/dbtest"
+)
+
+func TestPostgresWhatIsQueuedIsThereForTheNextStatement(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT CHECK (n > 0))")
+	queue := func(x engine.Tx, n int64) error { return x.Queue("INSERT INTO kept VALUES (?)", []any{n}) }
+	write(t, e, func(x engine.Tx) error {
+		var n int64
+		if err := errors.Join(queue(x, 1), queue(x, 2), x.Get(&n, "SELECT sum(n) FROM kept", nil)); err != nil || n != 3 {
+			t.Errorf("the sum is %d: %v", n, err)
+		}
+		s, err := x.Savepoint()
+		if err != nil {
+			return err
+		}
+		if err := queue(x, 4); err != nil {
+			return err
+		}
+		if err := s.RollBack(); err != nil {
+			return err
+		}
+		if s, err = x.Savepoint(); err == nil {
+			err = errors.Join(queue(x, 8), s.Release(), queue(x, 16))
+		}
+		return err
+	})
+	if n := get[int64](t, e, "SELECT sum(n) FROM kept"); n != 27 {
+		t.Errorf("the sum is %d", n)
+	}
+}
+
+func TestPostgresAQueuedChangeThatFailsUndoesAll(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT PRIMARY KEY CHECK (n > 0))")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	undone := 0
+	for _, n := range []int64{-1, 1} {
+		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+			x.OnRollback(func() { undone++ })
+			return errors.Join(x.Queue("INSERT INTO kept VALUES (2)", nil), x.Queue("INSERT INTO kept VALUES (?)", []any{n}))
+		})
+		var f *engine.Failure
+		if !errors.As(out.Err, &f) || f.Constraint == engine.NoConstraint {
+			t.Errorf("%d: %v", n, out.Err)
+		}
+	}
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		s, err := x.Savepoint()
+		if err != nil {
+			return err
+		}
+		if err := x.Queue("INSERT INTO kept VALUES (-1)", nil); err != nil {
+			return err
+		}
+		if err := s.Release(); err == nil {
+			t.Error("a savepoint was released in which a change fails")
+		}
+		return nil
+	})
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 || undone < 2 || out.Err == nil {
+		t.Errorf("%d rows are there, %d were told: %v", n, undone, out.Err)
+	}
+}
+
+func TestPostgresWhoLocksSeesWhatWasDoneBefore(t *testing.T) {
+	address := dbtest.Postgres(t)
+	handles := []*postgres.Engine{open(t, address), open(t, address)}
+	exec(t, handles[0], "CREATE TABLE places (n BIGINT PRIMARY KEY)")
+	exec(t, handles[0], "CREATE TABLE turn (id BIGINT PRIMARY KEY)")
+	exec(t, handles[0], "INSERT INTO turn VALUES (1)")
+	var wait sync.WaitGroup
+	const callers, each = 16, 10
+	for c := range callers {
+		wait.Go(func() {
+			for range each {
+				times := 0
+				out := handles[c%2].WriteLocked(t.Context(), "next", func(x engine.Tx) error {
+					times++
+					if err := x.Lock("SELECT id FROM turn WHERE id = 1", nil); err != nil {
+						return err
+					}
+					if c%4 > 1 {
+						_, err := x.Finish("INSERT INTO places SELECT coalesce(max(n), 0) + 1 FROM places", nil)
+						return err
+					}
+					var last int64
+					if err := x.Get(&last, "SELECT coalesce(max(n), 0) FROM places", nil); err != nil {
+						return err
+					}
+					return x.Queue("INSERT INTO places VALUES (?)", []any{last + 1})
+				})
+				if out.Err != nil || times != 1 {
+					t.Errorf("after %d times: %v", times, out.Err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n, last := get[int64](t, handles[0], "SELECT count(*) FROM places"), get[int64](t, handles[0], "SELECT max(n) FROM places"); n != callers*each || last != n {
+		t.Errorf("%d places up to %d", n, last)
+	}
+}
+
+func TestPostgresAfterTheLastStatementComesNone(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+		if n, err := x.Finish("INSERT INTO kept SELECT 1 WHERE false", nil); n != 0 || err != nil {
+			t.Errorf("nothing to insert: %d, %v", n, err)
+		}
+		if n, err := x.Finish("INSERT INTO kept VALUES (1)", nil); n != 1 || err != nil {
+			t.Errorf("one to insert: %d, %v", n, err)
+		}
+		if _, err := x.Exec("INSERT INTO kept VALUES (2)", nil); !errors.Is(err, engine.ErrInvalid) {
+			t.Errorf("behind it: %v", err)
+		}
+		return nil
+	})
+	if n := get[int64](t, e, "SELECT sum(n) FROM kept"); n != 1 || out.Err != nil || out.Group != 1 {
+		t.Errorf("the sum is %d: %+v", n, out)
+	}
+}

@@ -1,0 +1,232 @@
+//go:build postgres
+
+package storetest_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// On a server the stores' own calls lock rows, and callers' functions are serialisable. These are about both kinds at once, through two
+// handles (docs/decisions/0020-rows-locked-and-transactions-serialisable.md).
+
+const (
+	mixedCallers = 8
+	mixedEach    = 12
+)
+
+// mixed has callers do it in turns on their own and inside of functions: own is odd callers', inside even ones'.
+func mixed(t *testing.T, handles []*db.DB, do func(d *db.DB, inside bool, caller, i int) error) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for c := range mixedCallers {
+		wait.Go(func() {
+			for i := range mixedEach {
+				if err := do(handles[c%len(handles)], c/2%2 == 0, c, i); err != nil {
+					t.Errorf("caller %d: %v", c, err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func twoHandles(t *testing.T) []*db.DB {
+	address := dbtest.Postgres(t)
+	handles := []*db.DB{dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})}
+	t.Cleanup(func() {
+		found, err := handles[0].Check(context.Background())
+		if err != nil || len(found) > 0 {
+			t.Errorf("check: %v, %v", found, err)
+		}
+	})
+	return handles
+}
+
+func done(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPostgresTurnsOfBothKindsOfCallersAreDense(t *testing.T) {
+	handles := twoHandles(t)
+	stores := map[*db.DB]*runs.Store{}
+	for _, d := range handles {
+		stores[d] = runs.NewStore(d, runs.Options{})
+	}
+	done(t, stores[handles[0]].WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
+	mixed(t, handles, func(d *db.DB, inside bool, c, i int) error {
+		b := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{runs.Turn{Index: uint64(c*mixedEach + i), VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}}}
+		if !inside {
+			return stores[d].Append(t.Context(), b)
+		}
+		return d.Write(t.Context(), "append", func(tx *db.Tx) error { return stores[d].AppendTx(tx, b) })
+	})
+	seen := map[uint64]bool{}
+	records := int64(0)
+	for record, err := range stores[handles[0]].Trace(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}) {
+		done(t, err)
+		if turn, ok := record.Record.(runs.Turn); ok {
+			seen[turn.Index] = true
+		}
+		if records++; record.Sequence != records {
+			t.Errorf("record %d has the sequence %d", records, record.Sequence)
+		}
+	}
+	if len(seen) != mixedCallers*mixedEach || records != int64(len(seen))+1 {
+		t.Errorf("%d turns are there of %d, in %d records", len(seen), mixedCallers*mixedEach, records)
+	}
+}
+
+func TestPostgresLiveEventsOfBothKindsOfCallersAreDense(t *testing.T) {
+	handles := twoHandles(t)
+	stores := map[*db.DB]*live.Store{}
+	for _, d := range handles {
+		stores[d] = live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(40)})
+	}
+	_, err := stores[handles[0]].ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	var first sync.Map
+	mixed(t, handles, func(d *db.DB, inside bool, _, _ int) (err error) {
+		event, err := live.NewEvent([]byte(`{"type":"message","text":"x"}`))
+		if err != nil {
+			return err
+		}
+		var a live.Appended
+		b := live.Batch{Events: []live.Event{event}}
+		if !inside {
+			a, err = stores[d].Append(t.Context(), "r", b)
+		} else {
+			err = d.Write(t.Context(), "append", func(tx *db.Tx) (err error) { a, err = stores[d].AppendTx(tx, "r", b); return err })
+		}
+		if _, twice := first.LoadOrStore(a.First, true); twice && err == nil {
+			err = fmt.Errorf("sequence %d was given twice", a.First)
+		}
+		return err
+	})
+	now, err := stores[handles[0]].Get(t.Context(), "r")
+	done(t, err)
+	if now.EventCount != mixedCallers*mixedEach {
+		t.Errorf("%d events are counted of %d", now.EventCount, mixedCallers*mixedEach)
+	}
+}
+
+func TestPostgresInputsOfBothKindsOfCallersAreDense(t *testing.T) {
+	handles := twoHandles(t)
+	runtimes := map[*db.DB]*workers.Runtime{}
+	var refs []workers.WorkerRef
+	for _, d := range handles {
+		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
+		done(t, err)
+		runtimes[d] = r
+		w, err := r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		done(t, err)
+		refs = append(refs, w.WorkerRef)
+	}
+	var events sync.Map
+	mixed(t, handles, func(d *db.DB, inside bool, c, i int) (err error) {
+		var ack workers.WorkerInteractionAck
+		to, input := refs[(c+i)%2], workers.UserInput("x")
+		if !inside {
+			ack, err = runtimes[d].SendInput(t.Context(), to, input)
+		} else {
+			err = d.Write(t.Context(), "send", func(tx *db.Tx) (err error) { ack, err = runtimes[d].SendInputTx(tx, to, input); return err })
+		}
+		if _, twice := events.LoadOrStore(ack.EventID, true); twice && err == nil {
+			err = fmt.Errorf("event %d was given twice", ack.EventID)
+		}
+		return err
+	})
+	total := uint64(0)
+	for _, ref := range refs {
+		p, err := runtimes[handles[0]].TranscriptProjection(t.Context(), ref, workers.TranscriptQuery{})
+		done(t, err)
+		total += p.TotalItems
+	}
+	if total != mixedCallers*mixedEach {
+		t.Errorf("%d inputs are there of %d", total, mixedCallers*mixedEach)
+	}
+}
+
+func TestPostgresAClaimOfEitherKindHasOneWinner(t *testing.T) {
+	handles := twoHandles(t)
+	stores := map[*db.DB]*checkpoints.Store{}
+	for _, d := range handles {
+		stores[d] = checkpoints.NewStore(d, checkpoints.Options{})
+	}
+	for i := range mixedEach {
+		id := fmt.Sprintf("run-%d", i)
+		done(t, stores[handles[0]].SaveDocument(t.Context(), id, fmt.Appendf(nil, `{"run_id":%q,"workflow":{"id":"w","name":"w","start":"g","stages":[],"edges":[],"max_iterations":1},`+
+			`"paused_stage_id":"g","prompt":"p","fields":[],"output_key":"o","wf_state":{},"stage_results":[],"completed_stage_ids":[],"iterations":1,`+
+			`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id)))
+	}
+	var won [mixedEach]atomic.Int64
+	mixed(t, handles, func(d *db.DB, inside bool, _, i int) (err error) {
+		var ok bool
+		id := fmt.Sprintf("run-%d", i)
+		if !inside {
+			_, ok, err = stores[d].Claim(t.Context(), id)
+		} else {
+			err = d.Write(t.Context(), "claim", func(tx *db.Tx) (err error) { _, ok, err = stores[d].ClaimTx(tx, id); return err })
+		}
+		if ok && err == nil {
+			won[i].Add(1)
+		}
+		return err
+	})
+	for i := range won {
+		if n := won[i].Load(); n != 1 {
+			t.Errorf("run %d has %d winners", i, n)
+		}
+	}
+}
+
+// Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.
+func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
+	handles := twoHandles(t)
+	registry := agents.NewRegistry(handles[0], agents.Options{})
+	other := agents.NewRegistry(handles[1], agents.Options{})
+	for n := range 10 {
+		thread := fmt.Sprintf("thread-%d", n)
+		lease, _, err := registry.TryLeaseThread(t.Context(), thread, db.LeaseTerms{TTL: time.Hour},
+			func(id string) (agents.Entry, error) {
+				return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+			})
+		done(t, err)
+		var released atomic.Bool
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() {
+				for over := false; !over; {
+					over = released.Load()
+					if err := lease.Renew(t.Context()); err == nil && over {
+						t.Error("a lease that was given back was prolonged")
+					}
+				}
+			})
+		}
+		wait.Go(func() {
+			defer released.Store(true)
+			if n%2 == 0 {
+				done(t, lease.Release(t.Context(), agents.Complete))
+			} else {
+				done(t, other.UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned))
+			}
+		})
+		wait.Wait()
+	}
+}
