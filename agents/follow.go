@@ -80,7 +80,7 @@ func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (c
 // CursorBeforeTx is CursorBefore inside a transaction.
 func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, error) {
 	if writes < 0 {
-		return "", named(opFollow, id, registry.Invalid("ask for 0 or more", "%d writes", writes))
+		return "", named(opFollow, id, db.Invalid("ask for 0 or more", "%d writes", writes))
 	}
 	at, err := r.placeOf(rx, id, "")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// currentBoot is spelled as the original takes it from sysctl -n kern.boottime.
+// currentBoot is spelled as programs in the same registry take it from sysctl -n kern.boottime.
 var currentBoot = sync.OnceValue(func() string {
 	at, err := unix.SysctlTimeval("kern.boottime")
 	if err != nil {

@@ -132,3 +132,31 @@ func TestATransactionPutsNothingAside(t *testing.T) {
 		t.Errorf("after Load %d are aside (%v)", n, err)
 	}
 }
+
+func TestWhoIsFoundOrCreatedIsSoInATransaction(t *testing.T) {
+	r := newRegistry(t)
+	build := func(id string) (agents.Entry, error) { e := entry(id, agents.Active); return e, nil }
+	any := func(agents.Entry) bool { return true }
+	failure := errors.New("the function fails")
+	for _, step := range []struct {
+		end     error
+		created bool
+	}{{failure, true}, {nil, true}, {nil, false}} {
+		var e agents.Entry
+		err := agents.FileOf(r).Write(ctx, "find or create", func(tx *db.Tx) error {
+			found, created, err := r.FindOrCreateActiveEntryTx(tx, any, func(e *agents.Entry) { e.BaseState = "again" }, build)
+			if created != step.created {
+				t.Errorf("created: %v", created)
+			}
+			e = found
+			return errors.Join(err, step.end)
+		})
+		if !errors.Is(err, step.end) {
+			t.Fatal(err)
+		}
+		got, ok, err := r.Load(ctx, e.SessionID)
+		if err != nil || ok != (step.end == nil) || ok && (got.BaseState == "again") == step.created {
+			t.Errorf("it is there: %v, with %q (%v)", ok, got.BaseState, err)
+		}
+	}
+}

@@ -58,6 +58,9 @@ func corrupt(err error) error { return fmt.Errorf("%w: the document: %w", db.Err
 
 // failed names the run in an error that doesn't yet.
 func failed(op, runID string, err error) error {
+	if runID == "" {
+		return db.About(err, op, "", "", hintFor)
+	}
 	return db.About(err, op, "checkpoint", runID, hintFor)
 }
 

@@ -555,6 +555,22 @@ func TestWhoStopsFollowingLeavesNothingWithItsContext(t *testing.T) {
 	}
 }
 
+func TestWhoNeverBeginsToFollowLeavesNothing(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	write(t, d, bells)
+	ctx, cancel := context.WithCancel(t.Context())
+	_ = listenAll(ctx, d) // its loop is never run
+	if n := d.Work().Followers; n != 1 {
+		t.Errorf("%d follow", n)
+	}
+	cancel()
+	for began := time.Now(); d.Work().Followers > 0; runtime.Gosched() {
+		if time.Since(began) > time.Minute {
+			t.Fatal("its list is looked at for ever")
+		}
+	}
+}
+
 // A look rests several times as long as it worked: one that waited for a server would have its followers wait for minutes.
 func TestALookDoesNotRestFromWaiting(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Readers: 1})

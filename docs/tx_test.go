@@ -147,6 +147,52 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 	}
 }
 
+// A claim, the worker that goes on with it, its thread, its trace and its live run are one transaction: all of it is there, or none.
+func TestOneTransactionHoldsWorkOfEveryStore(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	ctx, failure := t.Context(), errors.New("the function fails")
+	traces, lives := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{})
+	registry, paused := agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	runtime, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "r"})
+	if err == nil {
+		err = paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: "r", Workflow: checkpoints.Workflow{ID: "w", Start: "s"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []error{failure, nil} {
+		err := d.Write(ctx, "go on", func(tx *db.Tx) error {
+			_, ok, err := paused.ClaimTx(tx, "r")
+			if err != nil || !ok {
+				return errors.Join(err, errors.New("there is nothing to claim"))
+			}
+			_, created := runtime.CreateWorkerTx(tx, workers.CreateWorkerRequest{})
+			_, reserved := registry.TryReserveThreadTx(tx, "main", func(id string) (agents.Entry, error) {
+				return agents.Entry{SessionID: "a", Thread: "main", Status: agents.Active}, nil
+			})
+			_, began := traces.BeginTx(tx, runs.Started{AgentID: "a", RunID: "r"})
+			_, lived := lives.BeginTx(tx, live.Start{ID: "r"})
+			return errors.Join(created, reserved, began, lived, end)
+		})
+		if !errors.Is(err, end) {
+			t.Fatal(err)
+		}
+		claimed, err := paused.Get(ctx, checkpoints.Ref{RunID: "r"})
+		if err != nil || (claimed.State == checkpoints.Claimed) != (end == nil) {
+			t.Errorf("after %v the checkpoint is %s (%v)", end, claimed.State, err)
+		}
+		_, noTrace := traces.Get(ctx, runs.RunRef{AgentID: "a", RunID: "r"})
+		_, noLive := lives.Get(ctx, "r")
+		_, noAgent := registry.Get(ctx, "a")
+		_, noWorker := runtime.Get(ctx, workers.NewWorkerRef("r", "worker-00000001"))
+		for _, missing := range []error{noTrace, noLive, noAgent, noWorker} {
+			if end == nil && missing != nil || end != nil && !errors.Is(missing, db.ErrNotFound) {
+				t.Errorf("after %v: %v", end, missing)
+			}
+		}
+	}
+}
+
 // plausible makes an argument that no check of its own refuses.
 func plausible(of reflect.Type) reflect.Value {
 	v := reflect.New(of).Elem()

@@ -29,18 +29,20 @@ type RuntimeError struct {
 // Error says what was refused.
 func (e *RuntimeError) Error() string { return e.text }
 
-// Unwrap gives the sentinel that the kind belongs to.
+// Unwrap gives the sentinel that the kind belongs to, with a hint where a person can do something.
 func (e *RuntimeError) Unwrap() error {
 	switch e.Kind {
 	case KindRuntimeStopped:
-		return db.ErrConflict
+		return &db.Error{Op: opCall, Entity: "runtime", Hint: "open another runtime: one that was stopped stays so", Err: db.ErrConflict}
 	case KindWorkerNotFound:
-		return db.ErrNotFound
+		return &db.Error{Op: opCall, Entity: "worker", Hint: "see what there is: migrate workers list", Err: db.ErrNotFound}
 	case KindStoreCorrupt:
 		return db.ErrCorrupt
 	}
 	return db.ErrInvalid
 }
+
+const opCall = "call runtime"
 
 func refusal(kind ErrorKind, format string, args ...any) error {
 	return &RuntimeError{Kind: kind, text: fmt.Sprintf(format, args...)}

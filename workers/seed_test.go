@@ -199,3 +199,17 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 		t.Errorf("projected: %+v", p)
 	}
 }
+
+func TestWhatIsRefusedSaysWhatToDo(t *testing.T) {
+	r := openMemory(t, workers.RuntimeOptions{})
+	_, missing := r.Get(t.Context(), workers.NewWorkerRef(r.RuntimeID(), "none"))
+	if _, err := r.StopRuntime(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, stopped := r.CreateWorker(t.Context(), workers.CreateWorkerRequest{})
+	for err, want := range map[error]error{missing: db.ErrNotFound, stopped: db.ErrConflict} {
+		if !errors.Is(err, want) || db.Hint(err) == "" {
+			t.Errorf("%v, with the hint %q", err, db.Hint(err))
+		}
+	}
+}
