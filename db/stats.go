@@ -96,7 +96,8 @@ type TableStats struct {
 type Schema struct {
 	Version   int64 // 0 in a file that has none yet
 	MinReader int64 // lowest schema version of a program that may read it
-	MinWriter int64 // lowest schema version of a program that may write it
+	MinWriter int64 // lowest schema version of a program that may write it; math.MaxInt64 where Moved is true
+	Moved     bool  // its rows are elsewhere, or under way there or here: nobody may write it
 }
 
 // Schema reads the schema version of the file.
@@ -105,7 +106,7 @@ func (d *DB) Schema(ctx context.Context) (Schema, error) {
 		return Schema{}, err
 	}
 	have, err := d.engine.Versions(ctx)
-	return Schema{have.Schema, have.MinReader, have.MinWriter}, wrap("read the schema version", err)
+	return Schema{have.Schema, have.MinReader, have.MinWriter, have.Shut()}, wrap("read the schema version", err)
 }
 
 // Stats reads the sizes and counts the rows of every table.

@@ -11,7 +11,7 @@ import (
 
 type statusAnswer struct {
 	Path          string          `json:"path" doc:"the file, absolute"`
-	State         string          `json:"state" doc:"current, older (up would migrate it) or newer (than this program, which can read it)"`
+	State         string          `json:"state" doc:"current, older (up would migrate it), newer (than this program, which can read it) or moved (elsewhere, or under way there: nobody may write it)"`
 	Schema        int64           `json:"schema" doc:"schema version of the file"`
 	ProgramSchema int64           `json:"program_schema" doc:"schema version of this program"`
 	MinReader     int64           `json:"min_reader" doc:"lowest schema version of a program that may read the file"`
@@ -36,8 +36,10 @@ func (a *app) statusCommand() *cobra.Command {
 
 func (a *app) status(ctx context.Context) error {
 	var answer statusAnswer
+	moved := false
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		schema, err := d.Schema(ctx)
+		moved = schema.Moved
 		answer = statusAnswer{
 			Path: d.Path(), State: "current", Schema: schema.Version, ProgramSchema: db.SchemaVersion(),
 			MinReader: schema.MinReader, MinWriter: schema.MinWriter, Versions: []versionStatus{},
@@ -48,6 +50,8 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case moved:
+		answer.State = "moved"
 	case answer.Schema < answer.ProgramSchema:
 		answer.State = "older"
 	case answer.Schema > answer.ProgramSchema:
@@ -63,12 +67,16 @@ func (a *app) status(ctx context.Context) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
+	writers := fmt.Sprintf("by programs from schema %d on", answer.MinWriter)
+	if moved {
+		writers = "by nobody: who tries is told where it is now"
+	}
 	if err := a.printFacts(
 		[2]string{"file", answer.Path},
 		[2]string{"state", answer.State},
 		[2]string{"schema", fmt.Sprintf("%d (this program: %d)", answer.Schema, answer.ProgramSchema)},
 		[2]string{"may be read", fmt.Sprintf("by programs from schema %d on", answer.MinReader)},
-		[2]string{"may be written", fmt.Sprintf("by programs from schema %d on", answer.MinWriter)},
+		[2]string{"may be written", writers},
 	); err != nil {
 		return err
 	}

@@ -28,11 +28,11 @@ func Abandon(ctx context.Context, from, to engine.Movable, o Options) (a Abandon
 	a.Place = last.Place
 	switch {
 	case len(here.rows) == 0:
-		return a, noMove
+		return a, errNoMove
 	case last.Direction == engine.MovedIn && last.UnderWay(), here.done():
 		return a, engine.Moved(last)
 	case !last.UnderWay() && *last.Outcome != engine.MoveAbandoned:
-		return a, noMove
+		return a, errNoMove
 	}
 	if last.UnderWay() {
 		err := from.Reopen(ctx, "abandon the move", func(t engine.Tx) error {
@@ -76,7 +76,7 @@ func Abandon(ctx context.Context, from, to engine.Movable, o Options) (a Abandon
 	return a, nil
 }
 
-var noMove = &engine.Failure{Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone", Err: errors.New("no move of it is under way")}
+var errNoMove = &engine.Failure{Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone", Err: errors.New("no move of it is under way")}
 
 // sweep leaves a database as it was before rows were moved into it.
 func sweep(ctx context.Context, d engine.Movable, p plan, row engine.MoveRow, at time.Time) error {

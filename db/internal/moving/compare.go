@@ -178,8 +178,12 @@ func (s *side) next() error {
 	s.row, s.rows = s.rows[0], s.rows[1:]
 	s.key = keyOf(s.table, s.row)
 	if before != nil {
-		if order, err := compareKeys(before, s.key); err != nil || order >= 0 {
-			return fmt.Errorf("%w: row %s comes behind %s (%v)", engine.ErrCorrupt, damage.RowName(s.key), damage.RowName(before), err)
+		order, err := compareKeys(before, s.key)
+		if err != nil {
+			return err
+		}
+		if order >= 0 {
+			return fmt.Errorf("%w: row %s comes behind %s", engine.ErrCorrupt, damage.RowName(s.key), damage.RowName(before))
 		}
 	}
 	s.digest.row(s.row)
