@@ -1,6 +1,7 @@
 package db
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 )
@@ -12,6 +13,18 @@ func IsAddress(path string) bool {
 	return found && (strings.EqualFold(scheme, "postgres") || strings.EqualFold(scheme, "postgresql"))
 }
 
+// unread is what stands behind the scheme of an address that can't be read.
+const unread = "://…"
+
+// readable refuses an address that can't be read for certain: part of a password might be taken for the name of a host or a database,
+// which others are told.
+func readable(address string) error {
+	if safe, _ := WithoutSecrets(address); strings.HasSuffix(safe, unread) {
+		return fmt.Errorf("%w: the address of the server: write @ / ? # and %% in a name or a password as %%40 %%2F %%3F %%23 and %%25", ErrInvalid)
+	}
+	return nil
+}
+
 // WithoutSecrets gives the address of a server without the passwords in it, and reports whether it has any: before the @, or as
 // the settings password and sslpassword. Where an address can't be read a password may be what makes it so: then it has one, and
 // nothing is left of it but its scheme. A path that is no address is given back.
@@ -20,7 +33,7 @@ func WithoutSecrets(address string) (safe string, secret bool) {
 		return address, false
 	}
 	scheme, _, _ := strings.Cut(address, "://")
-	unreadable := scheme + "://…"
+	unreadable := scheme + unread
 	u, err := url.Parse(address)
 	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath(), "@") { // of a password with a #, a / or a ? in it
 		return unreadable, true

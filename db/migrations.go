@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"slices"
 	"strings"
@@ -95,7 +96,7 @@ func Migrate(ctx context.Context, path string, o Options) (Migrated, error) {
 
 // migrateServer is Migrate on a server: up only. All of it takes effect, or nothing.
 func migrateServer(ctx context.Context, address string, o Options) (m Migrated, err error) {
-	if err := o.check(address); err != nil {
+	if err := errors.Join(o.check(address), readable(address)); err != nil {
 		return m, openError(address, err)
 	}
 	var callbacks callback.Callbacks

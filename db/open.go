@@ -52,6 +52,9 @@ func (d *DB) open(ctx context.Context, path string) (interface {
 }, error,
 ) {
 	if IsAddress(path) {
+		if err := readable(path); err != nil {
+			return nil, err
+		}
 		return openServer(ctx, path, d.options, &d.callbacks, d.keepers.died)
 	}
 	return sqlite.Open(ctx, path, d.options.sqlite(&d.callbacks))
