@@ -44,7 +44,7 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 
 // meantHint is, for a word that may mean several things, the command line of each.
 func (a *app) meantHint(word string, meant []string) string {
-	hint := "one of these:"
+	lines := []string{"one of these:"}
 	for _, words := range meant {
 		line := []string{"migrate"}
 		found := false
@@ -55,7 +55,7 @@ func (a *app) meantHint(word string, meant []string) string {
 				line = append(line, shellWord(a.withoutSecrets(arg)))
 			}
 		}
-		hint += "\n" + strings.Join(line, " ")
+		lines = append(lines, strings.Join(line, " "))
 	}
-	return hint
+	return strings.Join(lines, "\n")
 }

@@ -175,8 +175,7 @@ func (a *app) settle(c *cobra.Command) error {
 			return err
 		}
 	}
-	switch {
-	case c.Flags().Changed("wait") && a.wait <= 0:
+	if c.Flags().Changed("wait") && a.wait <= 0 {
 		return usage("--wait %v: it is more than 0", a.wait)
 	}
 	if a.json {
