@@ -61,7 +61,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	}
 	w.warned = nil
 	kept := len(w.ahead) - 1 // where the statement is that keeps the number
-	all, done := append(w.ahead, control("COMMIT")), "COMMIT"
+	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
 	if only != nil && w.unbegun() {
 		all, done, kept = w.ahead[1:], "SELECT 1", kept-1 // what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
 	}
