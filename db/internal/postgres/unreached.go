@@ -61,6 +61,7 @@ func (u unreachedAll) Error() string {
 	for _, err := range u {
 		all = append(all, err.Error())
 	}
+	slices.Sort(all) // they come in any order
 	return strings.Join(all, "; ")
 }
 
