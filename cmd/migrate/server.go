@@ -93,7 +93,10 @@ func (a *app) serverFault(err error) error {
 	hint := db.Hint(err)
 	switch {
 	case a.nothingThere(err):
-		return withHint(err, "make it with: migrate up, or from an old tree with: migrate import auto DIR")
+		if a.op() == "verify" {
+			return withHint(err, "bring the tree in with: %s", a.commandLine(append([]string{"import"}, a.given...)...))
+		}
+		return withHint(err, "make it with: migrate up")
 	case errors.Is(err, db.ErrNotFound):
 		if make := a.createdb(); make != "" {
 			return withHint(err, "make the database with: %s", make)
@@ -101,7 +104,7 @@ func (a *app) serverFault(err error) error {
 	case errors.Is(err, db.ErrInvalid) && hint != "": // an older schema; an address that can't be read has no hint
 		hint = "bring it to this program's schema with: migrate up"
 		if a.op() == "import" {
-			hint += ", or add --up"
+			hint += "\nor on the way: " + a.typed("--up")
 		}
 		return &fault{kind: kindFailed, hint: hint, err: err}
 	}
