@@ -107,6 +107,11 @@ race: ## run the tests with the race detector, but for those that it would only 
 	@tools/need sqlite3 gcc
 	CGO_ENABLED=1 go test -race $(NOT_OURS) -skip '$(NO_RACE)' -timeout 40m $(TESTFLAGS) ./...
 
+.PHONY: race-postgres
+race-postgres: ## run the server's engine and the stores' suite with the race detector, on a PostgreSQL server
+	@tools/need gcc
+	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 20m $(TESTFLAGS) ./db/internal/postgres ./storetest
+
 .PHONY: lint
 lint: ## check the format, vet, and run the linters of .golangci.yml on every module
 	$(TOOL) golangci-lint fmt --diff

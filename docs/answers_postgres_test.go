@@ -5,6 +5,7 @@ package docs_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -133,26 +135,45 @@ func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]
 	}
 }
 
-// lines writes rows as both engines would: a number that is whole has no fraction, and no text has a byte that is no UTF-8.
+// counts are the columns that hold numbers: where a record has something else, a file shows it and a server nothing.
+var counts = []string{
+	"input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "output_tokens", "reasoning_output_tokens", "cost_usd", "duration_ms", "exit_code",
+}
+
+// lines writes rows as both engines would: a number is as it is read, whatever its spelling, and no text has a byte that is no UTF-8.
 func lines(columns []string, rows [][]any) (list []string) {
 	for _, row := range rows {
 		var line strings.Builder
+		cost := false
 		for i, v := range row {
+			name := strings.Trim(columns[i], `"`)
 			text := fmt.Sprint(v)
-			switch v := v.(type) {
-			case nil:
-				continue
-			case float64:
-				text = strconv.FormatFloat(v, 'g', 12, 64)
-			case []byte:
-				text = string(v)
+			if bytes, ok := v.([]byte); ok {
+				text = string(bytes)
 			}
-			fmt.Fprintf(&line, "%s=%s ", columns[i], strings.ToValidUTF8(text, "\uFFFD"))
+			number, err := strconv.ParseFloat(text, 64)
+			if v == nil || slices.Contains(counts, name) && err != nil && !errors.Is(err, strconv.ErrRange) || name == "cost_source" && !cost {
+				continue
+			}
+			if cost = cost || name == "cost_usd"; err == nil || errors.Is(err, strconv.ErrRange) {
+				text = strconv.FormatFloat(number+0, 'g', 12, 64) // without the sign of 0
+			}
+			fmt.Fprintf(&line, "%s=%s ", columns[i], eachByte(text))
 		}
 		list = append(list, line.String())
 	}
 	slices.Sort(list)
 	return list
+}
+
+// eachByte has U+FFFD in place of NUL and of each byte that is no UTF-8.
+func eachByte(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == 0 {
+			return utf8.RuneError
+		}
+		return r
+	}, s)
 }
 
 // copied makes the rows of the server's tables those of the file. Neither triggers nor foreign keys look at them.
@@ -171,7 +192,6 @@ func copied(t *testing.T, file *db.DB, server *sql.DB) {
 	}
 	run("BEGIN")
 	run("SET LOCAL session_replication_role = replica")
-	escape := strings.NewReplacer("\U0010FFFF", "\U0010FFFF\U0010FFFF", "\x00", "\U0010FFFF0")
 	for _, table := range fileRows(t, file, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'`, 1) {
 		name := table[0].(string)
 		run("DELETE FROM " + name)
@@ -184,7 +204,7 @@ func copied(t *testing.T, file *db.DB, server *sql.DB) {
 			for i, v := range row {
 				switch v := v.(type) {
 				case string:
-					row[i] = escape.Replace(v)
+					row[i] = escaped(v)
 				case []byte:
 					if v == nil { // none, of a column that is not NULL
 						row[i] = []byte{}
@@ -195,6 +215,26 @@ func copied(t *testing.T, file *db.DB, server *sql.DB) {
 		}
 	}
 	run("COMMIT")
+}
+
+// escaped writes a text as the program writes it there.
+func escaped(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size <= 1:
+			fmt.Fprintf(&b, "\U0010FFFFx%02x", s[0])
+		case r == 0:
+			b.WriteString("\U0010FFFF0")
+		case r == utf8.MaxRune:
+			b.WriteString("\U0010FFFF\U0010FFFF")
+		default:
+			b.WriteString(s[:size])
+		}
+		s = s[size:]
+	}
+	return b.String()
 }
 
 func fileRows(t *testing.T, d *db.DB, query string, columns int) (list [][]any) {

@@ -16,6 +16,10 @@ EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;
 
+-- Unix nanoseconds of Unix seconds; NULL: beyond what a column of times holds.
+CREATE OR REPLACE FUNCTION nanos_of(seconds BIGINT) RETURNS BIGINT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE WHEN seconds BETWEEN -9223372036 AND 9223372035 THEN seconds * 1000000000 END;
+
 -- A text of a column without what no text here can hold. The program writes U+10FFFF and "0" for NUL, U+10FFFF, "x" and two digits for a
 -- byte that is no UTF-8, and U+10FFFF twice for itself.
 CREATE OR REPLACE FUNCTION shown(written TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
@@ -89,6 +93,14 @@ EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;
 
+-- A number as a double: beyond those it is infinite, and too small for one it is 0.
+CREATE OR REPLACE FUNCTION double_of(n NUMERIC) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE WHEN abs(n) > 1.7976931348623157e308 THEN sign(n)::float8 * 'Infinity'::float8 WHEN abs(n) < 2.2250738585072014e-308 THEN 0 ELSE n::float8 END;
+
+-- A whole number of a column; NULL: beyond what one holds.
+CREATE OR REPLACE FUNCTION bigint_of(n NUMERIC) RETURNS BIGINT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE WHEN n BETWEEN -9223372036854775808 AND 9223372036854775807 THEN n::bigint END;
+
 -- The type of what stands at a path, in SQLite's words; NULL: nothing.
 CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
     CASE json_typeof(document #> string_to_array(substr(path, 3), '.'))
@@ -129,4 +141,4 @@ CREATE OR REPLACE FUNCTION input_tokens_of(u JSON) RETURNS NUMERIC LANGUAGE sql 
          THEN json_number(u, '$.total_tokens') - output_tokens_of(u) ELSE coalesce(json_number(u, '$.input_tokens'), json_number(u, '$.prompt_tokens')) END $$;
 
 CREATE OR REPLACE FUNCTION cost_of(j JSON, u JSON) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT coalesce(json_number(j, '$.cost_usd')::float8, json_number(u, '$.cost_usd')::float8) $$;
+    SELECT coalesce(double_of(json_number(j, '$.cost_usd')), double_of(json_number(u, '$.cost_usd'))) $$;

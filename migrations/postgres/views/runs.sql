@@ -74,7 +74,7 @@ SELECT
     reasoning_of(u.u) AS reasoning_output_tokens,
     cost_of(j.j, u.u) AS cost_usd,
     CASE WHEN cost_of(j.j, u.u) IS NOT NULL THEN 'reported' END AS cost_source,
-    coalesce(json_number(j.j, '$.action_duration_ms')::float8,
+    coalesce(double_of(json_number(j.j, '$.action_duration_ms')),
         (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6::float8) AS duration_ms,
     utc(t.recorded_at) AS recorded_at,
     t.recorded_at AS recorded_at_ns,
@@ -116,7 +116,7 @@ JOIN scopes AS s ON s.id = r.scope
 CROSS JOIN run_records AS t
 CROSS JOIN LATERAL (SELECT doc(t.raw) AS j OFFSET 0) AS j
 CROSS JOIN LATERAL (SELECT counts_of(j.j) AS u OFFSET 0) AS u
-CROSS JOIN LATERAL (SELECT coalesce(t.recorded_at, unix_seconds(json_extract(j.j, '$.recorded_at')) * 1000000000) AS at OFFSET 0) AS a
+CROSS JOIN LATERAL (SELECT coalesce(t.recorded_at, nanos_of(unix_seconds(json_extract(j.j, '$.recorded_at')))) AS at OFFSET 0) AS a
 WHERE t.id > r.key << 24 AND t.id < (r.key + 1) << 24 AND t.unknown_kind = 'model_turn';
 
 -- What each agent did: its runs counted by how they ended.

@@ -21,7 +21,7 @@ SELECT
 FROM (
     SELECT s.name AS scope, 'live' AS recorded_in, NULL AS agent_id, r.session_id AS session_id, r.run_id AS run_id,
         json_extract(doc(e.event), '$.name') AS tool_name, json_extract(doc(e.event), '$.id') AS tool_call_id,
-        e.recorded_at AS started, f.recorded_at AS ended, NULL::float8 AS duration_ms, json_number(doc(f.event), '$.exit_code')::bigint AS exit_code,
+        e.recorded_at AS started, f.recorded_at AS ended, NULL::float8 AS duration_ms, bigint_of(json_number(doc(f.event), '$.exit_code')) AS exit_code,
         CASE WHEN json_type(doc(f.event), '$.error_kind') = 'object' THEN json_extract(doc(f.event), '$.error_kind.type')
              WHEN json_type(doc(f.event), '$.error_kind') = 'text' THEN json_extract(doc(f.event), '$.error_kind')
              WHEN json_number(doc(f.event), '$.exit_code') <> 0 THEN 'exit_code' END AS error_type,

@@ -22,7 +22,7 @@ WITH said AS (
     FROM v_live_events
     WHERE type IN ('turn_end', 'agent_end')
 ), counted AS (
-    SELECT * FROM said WHERE coalesce(input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd) IS NOT NULL
+    SELECT * FROM said WHERE num_nonnulls(input_tokens, cache_read_input_tokens, cache_write_input_tokens, output_tokens, reasoning_output_tokens, cost_usd) > 0
 ), ranked AS (
     SELECT *, bool_or(kind = 'model_turn') OVER (PARTITION BY run) AS modelled,
         bool_or(run IS NOT NULL) OVER (PARTITION BY scope, of_run) AS traced,
@@ -110,4 +110,4 @@ SELECT
     u.run AS run,
     u.live_run AS live_run
 FROM uses AS u
-WHERE coalesce(u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_usd) IS NOT NULL;
+WHERE num_nonnulls(u.input_tokens, u.cache_read_input_tokens, u.cache_write_input_tokens, u.output_tokens, u.reasoning_output_tokens, u.cost_usd) > 0;

@@ -1,0 +1,58 @@
+//go:build postgres
+
+package docs_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+)
+
+func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
+	page, err := os.ReadFile("tenants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := dbtest.PostgresAlone(t, "..") // roles are of a whole server
+	owner := dbtest.OpenAt(t, address, db.Options{})
+	scripts := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(scripts) != 2 {
+		t.Fatalf("%d scripts", len(scripts))
+	}
+	for _, script := range scripts {
+		dbtest.PostgresExec(t, address, string(script[1]))
+	}
+	as := func(name, role string) string {
+		dbtest.PostgresExec(t, address, fmt.Sprintf("CREATE ROLE %s LOGIN IN ROLE %s", name, role))
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.User(name)
+		return u.String()
+	}
+	writer := dbtest.OpenAt(t, as("program", "selvedge_writer"), db.Options{})
+	for id, d := range map[string]*db.DB{"owner": owner, "writer": writer} {
+		if err := runs.NewStore(d, runs.Options{Scope: "tenant"}).WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "a", Intent: "work"}); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	reader := dbtest.OpenAt(t, as("report", "selvedge_reader"), db.Options{ReadOnly: true})
+	if list, err := runs.NewStore(reader, runs.Options{Scope: "tenant"}).ListRuns(t.Context(), "a"); err != nil || len(list) != 2 {
+		t.Errorf("the reader sees %v, %v", list, err)
+	}
+	d, err := db.Open(t.Context(), as("nobody", "selvedge_reader"), db.Options{})
+	if err != nil {
+		return // it can't write
+	}
+	defer d.Close()
+	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a"}); err == nil {
+		t.Error("a reader writes")
+	}
+}
