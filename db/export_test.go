@@ -173,3 +173,16 @@ func WorkOfALook(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration,
 	err := l.read(ctx, d, fn)
 	return l.worked, err
 }
+
+// AskedAfter reports whether a follower asks for another look who read when looked looks had begun, and comes to wait when begun
+// had.
+func AskedAfter(looked, begun int) bool {
+	t := &tail{
+		lookout: lookout{asked: make(chan struct{}, 1), ended: make(chan struct{})},
+		looked:  begun, waiting: map[*waiter]struct{}{},
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // it has come, and goes
+	_ = t.wait(ctx, looked, nil)
+	return len(t.asked) > 0
+}

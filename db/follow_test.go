@@ -595,3 +595,13 @@ func TestALookDoesNotRestFromWaiting(t *testing.T) {
 		t.Errorf("of %v, %v at most were no wait, and %v counted as work: %v", whole, most, worked, err)
 	}
 }
+
+// What was committed between its read and its wait has had its look, which did not know of it.
+func TestAFollowerAsksForTheLookThatItMissed(t *testing.T) {
+	if !db.AskedAfter(3, 4) {
+		t.Error("it waits for the next commit")
+	}
+	if db.AskedAfter(4, 4) {
+		t.Error("it asks for a look although nothing was committed since it read")
+	}
+}
