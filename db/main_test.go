@@ -165,13 +165,17 @@ func holder(args []string) error {
 	return d.Close()
 }
 
-// moving has the lock of who moves the WAL into the file (sqlite.org/walformat.html, 2.3.2) until its input ends.
+// moving has the lock of who moves the WAL into the file (sqlite.org/walformat.html, 2.3.2) until its input ends. It waits for it: the
+// care of the file moves the WAL, too.
 func moving(args []string) error {
 	file, err := os.OpenFile(args[0]+"-shm", os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	if err := unix.FcntlFlock(file.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: 121, Len: 1}); err != nil {
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // a signal of the runtime's ends the wait
+		err = unix.FcntlFlock(file.Fd(), unix.F_SETLKW, &unix.Flock_t{Type: unix.F_WRLCK, Start: 121, Len: 1})
+	}
+	if err != nil {
 		return err
 	}
 	fmt.Println("moving")

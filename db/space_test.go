@@ -115,12 +115,13 @@ func TestMovesOfTheWALAndTheirFailuresAreCounted(t *testing.T) {
 	}
 	p := dbtest.Start(t, "moving", d.Path())
 	p.Expect("moving")
-	if kept := add(20); kept.CheckpointsFailed == 0 {
+	kept := add(20)
+	if kept.CheckpointsFailed == 0 {
 		t.Errorf("while another program is at it: %+v", kept)
 	}
 	p.Kill()
-	if again := add(1); again.Checkpoints <= moved.Checkpoints {
-		t.Errorf("once it is gone: %+v", again)
+	if again := add(20); again.Checkpoints <= kept.Checkpoints { // the care of the file may have begun the WAL anew
+		t.Errorf("once it is gone: kept %+v, then %+v", kept, again)
 	}
 }
 

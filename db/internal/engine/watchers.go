@@ -69,7 +69,7 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	switch {
 	case !wanted && err == nil:
 		err = errors.Join(w.gone(ctx), end())
-	case !wanted:
+	case !wanted, err != nil && ctx.Err() != nil: // its own channel may not have heard of the context yet
 		err = w.gone(ctx)
 	}
 	if err != nil {

@@ -89,6 +89,20 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 			}
 		})
 	})
+	t.Run("context, seen by the start first", func(t *testing.T) {
+		enough := errors.New("enough")
+		ctx, leave := context.WithCancelCause(t.Context())
+		w := engine.NewWatchers(func(context.Context) (func() error, error) {
+			leave(enough)
+			return nil, errors.New("not connected")
+		})
+		if _, err := w.Join(ctx); !errors.Is(err, enough) {
+			t.Errorf("who started: %v", err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	t.Run("close", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := engine.NewWatchers(wait)
