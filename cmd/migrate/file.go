@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"selvedge/db"
 )
@@ -98,6 +99,9 @@ func (a *app) openFault(err error) error {
 
 // shellWord quotes a word for a POSIX shell where it needs that.
 func shellWord(word string) string {
+	if strings.IndexFunc(word, func(r rune) bool { return !shown(r) }) >= 0 {
+		return escapedWord(word)
+	}
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
 	}
@@ -108,6 +112,30 @@ func shellWord(word string) string {
 		return `"` + word + `"`
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// escapedWord is a word on one line that has line feeds in it, or what no terminal shows: as $'…', which POSIX has since 2024 and
+// bash, zsh and ksh had before.
+func escapedWord(word string) string {
+	var out strings.Builder
+	for i, r := range word {
+		_, size := utf8.DecodeRuneInString(word[i:])
+		switch {
+		case r == '\\' || r == '\'':
+			out.WriteString(`\` + string(r))
+		case r == '\n':
+			out.WriteString(`\n`)
+		case r == '\t':
+			out.WriteString(`\t`)
+		case shown(r):
+			out.WriteRune(r)
+		default:
+			for _, c := range []byte(word[i : i+size]) {
+				fmt.Fprintf(&out, `\%03o`, c)
+			}
+		}
+	}
+	return "$'" + out.String() + "'"
 }
 
 // absolute is the path as db will name the file, where nothing lies there yet.

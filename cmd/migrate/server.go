@@ -21,7 +21,7 @@ func (a *app) onServer() bool { return db.IsAddress(a.path) }
 // checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command line, where a password is
 // everybody's to read.
 func checkPlace(flag, place string, typed bool) error {
-	scheme, _, found := strings.Cut(place, "://")
+	scheme, foreign := foreignScheme(place)
 	_, secret := db.WithoutSecrets(place)
 	switch {
 	case place == "":
@@ -33,7 +33,7 @@ func checkPlace(flag, place string, typed bool) error {
 			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
 			err: fmt.Errorf("%s holds a password, which the machine's list of processes shows to everybody", flag),
 		}
-	case found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/."):
+	case foreign:
 		return &fault{
 			kind: kindUsage, hint: "name a file, or a server as in postgres://user@host:5432/database",
 			err: fmt.Errorf("%s is the address of nothing that this program knows: %s://", flag, scheme),
@@ -45,6 +45,12 @@ func checkPlace(flag, place string, typed bool) error {
 		}
 	}
 	return nil
+}
+
+// foreignScheme is that of an address of nothing that this program knows.
+func foreignScheme(place string) (scheme string, foreign bool) {
+	scheme, _, found := strings.Cut(place, "://")
+	return scheme, found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
 }
 
 // connectionString reports whether a text is settings in libpq's other spelling, host=… dbname=….
@@ -66,7 +72,9 @@ func (a *app) withoutSecrets(text string) string {
 			quoted := strconv.Quote(word)
 			text = strings.ReplaceAll(strings.ReplaceAll(text, word, safe), quoted[1:len(quoted)-1], safe)
 		}
-		if connectionString(word) && strings.Contains(word, "password=") {
+		_, foreign := foreignScheme(word)
+		address := foreign && strings.Contains(word, "@") && !strings.ContainsAny(strings.TrimSpace(word), " \t\n") // SQL may hold one, too
+		if address || connectionString(word) && strings.Contains(word, "password") {
 			text = strings.ReplaceAll(text, word, "…")
 		}
 	}

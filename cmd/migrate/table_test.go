@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,21 @@ func TestAHintIsALineToPaste(t *testing.T) {
 	}
 	if got := (&app{path: defaultPath}).pasteable("run: migrate check"); got != "run: migrate check" {
 		t.Errorf("on the default file: %q", got)
+	}
+}
+
+// An error prints each line of a hint for itself, and what no terminal shows as an escape.
+func TestEveryWordOfAHintIsOnOneLineAndComesBack(t *testing.T) {
+	for _, word := range []string{
+		"", "plain", "two words", "it's", `it's "$x"`, "a\nb.db", "SELECT *\n\tFROM v_runs\r\nWHERE a = '\\'", "\x1b[31m7", "not\xffutf8", "\u202eabc", "größe\n", "100%\n",
+	} {
+		quoted := shellWord(word)
+		if strings.Contains(quoted, "\n") || printable(quoted) != quoted {
+			t.Errorf("%q is %q", word, quoted)
+		}
+		if out, err := exec.Command("bash", "-c", "printf '%s.' "+quoted).Output(); err != nil || string(out) != word+"." {
+			t.Errorf("%q as %s comes back as %q: %v", word, quoted, out, err)
+		}
 	}
 }
 
