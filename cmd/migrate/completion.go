@@ -198,7 +198,8 @@ func completeNoFiles(c *cobra.Command) {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if _, known := c.GetFlagCompletionFunc(f.Name); !known && f.Name != "db" {
+		namesFile := f.Name == "db" || c.Name() == "move" && f.Name == "to"
+		if _, known := c.GetFlagCompletionFunc(f.Name); !known && !namesFile {
 			complete(c, f.Name, cobra.NoFileCompletions)
 		}
 	})
