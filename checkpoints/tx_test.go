@@ -19,8 +19,12 @@ func TestCallsInOneTransactionHappenTogetherOrNotAtAll(t *testing.T) {
 	no := errors.New("no")
 	together := func(last error) error {
 		return d.Write(t.Context(), "resume", func(tx *db.Tx) error {
-			if claim, ok, err := s.ClaimTx(tx, "claimed"); err != nil || !ok || claim.RunID() != "claimed" {
-				t.Errorf("claim: %+v, %v, %v", claim, ok, err)
+			claim, ok, err := s.ClaimTx(tx, "claimed")
+			if err != nil {
+				return err
+			}
+			if !ok || claim.RunID() != "claimed" {
+				t.Errorf("claim: %+v, %v", claim, ok)
 			}
 			if err := s.RemoveTx(tx, "removed"); err != nil {
 				return err
