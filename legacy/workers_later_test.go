@@ -199,6 +199,30 @@ func TestWorkersOfALaterVersionAreTakenAndLeaveAsTheyCame(t *testing.T) {
 	}
 }
 
+func TestWhatALaterVersionAddsToLinesIsToldAndKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	files := folder{
+		"runtime.json":               aloneRuntime,
+		"events.jsonl":               strings.Replace(startedEvent, `{"id":1`, `{"at":"today","id":1`, 1),
+		"workers/1/worker.json":      laterWorker(`{"worker_id":1}`, "1", `,"status":"stopped","next_transcript_sequence":2`),
+		"workers/1/transcript.jsonl": `{"sequence":1,"worker_ref":{"worker_id":1},"role":"user","content":"go","event_id":1,"tokens":{"in":7}}` + "\n",
+	}
+	files.below(t, dir)
+	d := emptyFile(t)
+	if report := importLater(t, d, "", dir); len(report.Quarantined) > 0 || report.Counts["entry"].New != 1 {
+		t.Errorf("%+v %+v", report.Counts, report.Quarantined)
+	}
+	wantNote(t, openWorkers(t, d, "store"), "some events also have at,", "some entries also have tokens,")
+	settled(t, d, "", dir)
+	out, exported := exportedWorkers(t, d, "")
+	at := "runtimes/" + idName("store") + "/"
+	sameFiles(t, "the export", folder{
+		at + "runtime.json": files["runtime.json"], at + "events.jsonl": files["events.jsonl"],
+		at + "workers/id-31/worker.json": files["workers/1/worker.json"], at + "workers/id-31/transcript.jsonl": files["workers/1/transcript.jsonl"],
+	}, exported)
+	settled(t, d, "", out)
+}
+
 func TestABadWorkerOfALaterVersionIsPassedOverAndKept(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	dir := t.TempDir()

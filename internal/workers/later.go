@@ -64,10 +64,25 @@ func (r Reader) Event(line []byte) (e Event, wrong string, err error) {
 // Entry reads a line of transcript.jsonl like ReadEntryLine.
 func (r Reader) Entry(line []byte) (e Entry, err error) {
 	e, err = ReadEntryLine(line)
-	if r.Alone && (err != nil || r.foreign(e.Worker)) {
+	if (r.Later || r.Alone) && (err != nil || r.foreign(e.Worker)) {
 		e, err = ReadEntryLine(r.withRef(&entryStructure, line))
 	}
 	return e, err
+}
+
+// EventGap tells what a line of events.jsonl has otherwise. It is empty where the original wrote the runtime.json.
+func (r Reader) EventGap(line []byte) Gap { return r.gapOf(&eventStructure, line) }
+
+// EntryGap is EventGap of a line of transcript.jsonl.
+func (r Reader) EntryGap(line []byte) Gap { return r.gapOf(&entryStructure, line) }
+
+func (r Reader) gapOf(st *structure, line []byte) (g Gap) {
+	if r.Later {
+		if o := objectOf(st, line); o != nil {
+			g = o.gap
+		}
+	}
+	return g
 }
 
 func (r Reader) foreign(ref Ref) bool { return r.Alone && ref.RuntimeID != r.RuntimeID }

@@ -100,12 +100,15 @@ func plainID(name string) (string, bool) {
 }
 
 // A gap collects what the files of a runtime have otherwise than the original's.
-type gap struct{ runtime, worker pool.Gap }
+type gap struct{ runtime, worker, event, entry pool.Gap }
+
+// maxNamed is how many members a list of a gap names: a tree may have any number of others.
+const maxNamed = 100
 
 func (g *gap) add(into *pool.Gap, more pool.Gap) {
 	merge := func(into *[]string, more []string) {
 		for _, name := range more {
-			if at, found := slices.BinarySearch(*into, name); !found {
+			if at, found := slices.BinarySearch(*into, name); !found && len(*into) < maxNamed {
 				*into = slices.Insert(*into, at, name)
 			}
 		}
@@ -116,7 +119,7 @@ func (g *gap) add(into *pool.Gap, more pool.Gap) {
 
 // later says what a later version wrote otherwise; "" if none did, or if the original itself can read it.
 func (r *runtimeReader) later() string {
-	if len(r.gap.runtime.Missing)+len(r.gap.worker.Missing)+len(r.kinds)+len(r.setAside) == 0 {
+	if len(r.gap.runtime.Missing)+len(r.gap.worker.Missing)+len(r.gap.event.Added)+len(r.gap.entry.Added)+len(r.kinds)+len(r.setAside) == 0 {
 		return ""
 	}
 	var parts []string
@@ -129,6 +132,8 @@ func (r *runtimeReader) later() string {
 	say("some worker.json do not say %s, for which defaults stand", r.gap.worker.Missing)
 	say("runtime.json also has %s, kept as it came and shown nowhere", r.gap.runtime.Added)
 	say("some worker.json also have %s, kept as they came and shown nowhere", r.gap.worker.Added)
+	say("some events also have %s, kept as they came and shown nowhere", r.gap.event.Added)
+	say("some entries also have %s, kept as they came and shown nowhere", r.gap.entry.Added)
 	say("events of the kinds %s are shown under their own words", r.kinds)
 	var files []string
 	for _, name := range []string{observationsFile, metadataFile} {

@@ -168,6 +168,7 @@ func (r *runtimeReader) events() {
 	}
 	r.tree.imported.Events = r.lines(path, nil, "event", func(line []byte) (string, bool, error) {
 		e, wrong, err := r.form.Event(line)
+		r.gap.add(&r.gap.event, r.form.EventGap(line))
 		if wrong != "" && r.form.Later {
 			if kind := e.Kind; !slices.Contains(r.kinds, kind) {
 				r.kinds = append(r.kinds, kind)
@@ -322,6 +323,7 @@ func (r *runtimeReader) transcript(path string, id string) [][]byte {
 	own := pool.Ref{RuntimeID: r.tree.imported.RuntimeID, WorkerID: id}
 	return r.lines(path, &id, "entry", func(line []byte) (string, bool, error) {
 		e, err := r.form.Entry(line)
+		r.gap.add(&r.gap.entry, r.form.EntryGap(line))
 		switch {
 		case err != nil || e.Worker == own:
 			return "", false, err
