@@ -56,7 +56,7 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 // migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	err = s.db.WriteLocked(ctx, opClaim, func(tx *db.Tx) error {
-		claim, ok, err = s.ClaimTx(tx, runID)
+		claim, ok, err = s.claimBy(tx, runID, tx.Finish)
 		return err
 	})
 	if err != nil {
@@ -78,62 +78,76 @@ const (
 	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
 	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
-	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, c.checksum, c.problem, d.document,
+	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, c.changes, c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
-	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE.
+	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE. A row that came after
+	// those that were locked is nobody's yet: it is claimed as it was found, or not.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
     lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, changes = changes + 1
-WHERE id = ? AND state = 'paused'`
+WHERE id = ? AND state = 'paused' AND changes = ?`
 )
 
 // paused is a waiting run as Claim needs it.
 type paused struct {
 	documents.Stored
 	Epoch     int64   `db:"next_epoch"` // of the claim
-	Older     *int64  `db:"older"`      // row of the claim that ends with this one
-	Contested *string `db:"contested"`  // what the old program did to the run since it was imported
+	Changes   int64   `db:"changes"`
+	Older     *int64  `db:"older"`     // row of the claim that ends with this one
+	Contested *string `db:"contested"` // what the old program did to the run since it was imported
 }
 
 // ClaimTx is Claim inside a transaction. The claim holds once that is committed.
 func (s *Store) ClaimTx(tx *db.Tx, runID string) (claim *Claim, ok bool, err error) {
+	return s.claimBy(tx, runID, tx.Exec)
+}
+
+// A change is how the change is made that may be the only one of the transaction.
+type change func(query string, args ...any) (int64, error)
+
+func (s *Store) claimBy(tx *db.Tx, runID string, only change) (claim *Claim, ok bool, err error) {
 	err = s.look(&tx.Rx, opClaim, runID, func(scope int64) error {
-		claim, err = s.claim(tx, scope, runID)
+		for found := true; found && claim == nil && err == nil; { // until nobody changed what was found
+			claim, found, err = s.claim(tx, scope, runID, only)
+		}
 		return err
 	})
 	return claim, err == nil && claim != nil, err
 }
 
-func (s *Store) claim(tx *db.Tx, scope int64, runID string) (*Claim, error) {
+// claim takes the run where one is found. It gives none of one that was changed meanwhile.
+func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Claim, ok bool, err error) {
 	if err := tx.Lock(sqlLockRun, scope, runID); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var found paused
-	ok, err := tx.Find(&found, sqlFindPaused, scope, runID)
-	if err != nil || !ok {
-		return nil, err
+	if ok, err = tx.Find(&found, sqlFindPaused, scope, runID); err != nil || !ok {
+		return nil, false, err
 	}
 	if err := found.Refusal(); err != nil {
-		return nil, corrupt(err)
+		return nil, true, corrupt(err)
 	}
 	if found.Contested != nil {
-		return nil, contested(runID, *found.Contested)
+		return nil, true, contested(runID, *found.Contested)
 	}
 	lease, err := tx.GrantLease(db.LeaseTerms{TTL: s.ttl})
 	if err != nil {
-		return nil, err
+		return nil, true, err
 	}
 	if found.Older != nil {
-		if _, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil {
-			return nil, err
+		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil || !ok {
+			return nil, true, err
 		}
 	}
-	c := &Claim{store: s, runID: runID, epoch: found.Epoch, claimedAt: tx.Now(), document: found.Document}
+	c = &Claim{store: s, runID: runID, epoch: found.Epoch, claimedAt: tx.Now(), document: found.Document}
 	c.remember(&tx.Rx, lease)
 	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
-	return c, tx.Queue(sqlClaim, append(args, found.ID)...)
+	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
+		return nil, true, err
+	}
+	return c, true, nil
 }
 
 // contested is the error of a claim on a run over which there is a conflict with the old program.

@@ -3,6 +3,7 @@
 package storetest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -170,9 +171,7 @@ func TestPostgresAClaimOfEitherKindHasOneWinner(t *testing.T) {
 	}
 	for i := range mixedEach {
 		id := fmt.Sprintf("run-%d", i)
-		done(t, stores[handles[0]].SaveDocument(t.Context(), id, fmt.Appendf(nil, `{"run_id":%q,"workflow":{"id":"w","name":"w","start":"g","stages":[],"edges":[],"max_iterations":1},`+
-			`"paused_stage_id":"g","prompt":"p","fields":[],"output_key":"o","wf_state":{},"stage_results":[],"completed_stage_ids":[],"iterations":1,`+
-			`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id)))
+		done(t, stores[handles[0]].SaveDocument(t.Context(), id, pauseOf(id, 1)))
 	}
 	var won [mixedEach]atomic.Int64
 	mixed(t, handles, func(d *db.DB, inside bool, _, i int) (err error) {
@@ -191,6 +190,65 @@ func TestPostgresAClaimOfEitherKindHasOneWinner(t *testing.T) {
 	for i := range won {
 		if n := won[i].Load(); n != 1 {
 			t.Errorf("run %d has %d winners", i, n)
+		}
+	}
+}
+
+func pauseOf(id string, iterations int) []byte {
+	return fmt.Appendf(nil, `{"run_id":%q,"workflow":{"id":"w","name":"w","start":"g","stages":[],"edges":[],"max_iterations":1},`+
+		`"paused_stage_id":"g","prompt":"p","fields":[],"output_key":"o","wf_state":{},"stage_results":[],"completed_stage_ids":[],"iterations":%d,`+
+		`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id, iterations)
+}
+
+const sqlWaiting = `SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+
+// Whoever completes a claim and saves the next pause in one transaction leaves a row that those who wait for the old one have not locked.
+func TestPostgresAPauseThatTookTheClaimsPlaceHasOneWinner(t *testing.T) {
+	handles := twoHandles(t)
+	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})}
+	for i := range mixedEach {
+		id := fmt.Sprintf("run-%d", i)
+		done(t, stores[0].SaveDocument(t.Context(), id, pauseOf(id, 1)))
+		held, ok, err := stores[0].Claim(t.Context(), id)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		var wait sync.WaitGroup
+		var won atomic.Int64
+		claim := func(s *checkpoints.Store) {
+			c, ok, err := s.Claim(t.Context(), id)
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				won.Add(1)
+				if !bytes.Equal(c.Document(), pauseOf(id, 2)) {
+					t.Errorf("it was given the document %s", c.Document())
+				}
+			}
+		}
+		began := false
+		done(t, handles[0].Write(t.Context(), "pause again", func(tx *db.Tx) error {
+			if err := held.CompleteTx(tx); err != nil {
+				return err
+			}
+			if err := stores[0].SaveDocumentTx(tx, id, pauseOf(id, 2)); err != nil {
+				return err
+			}
+			if !began {
+				began = true
+				for n := range 4 {
+					wait.Go(func() { claim(stores[n%2]) })
+				}
+			}
+			for len(dbtest.PostgresExec(t, handles[0].Path(), sqlWaiting)) < 4 && t.Context().Err() == nil {
+				<-time.After(time.Millisecond)
+			}
+			return nil
+		}))
+		wait.Wait()
+		if n := won.Load(); n != 1 {
+			t.Errorf("%s has %d winners", id, n)
 		}
 	}
 }

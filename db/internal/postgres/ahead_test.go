@@ -74,6 +74,23 @@ func TestPostgresAQueuedChangeThatFailsUndoesAll(t *testing.T) {
 	}
 }
 
+// That is what a session says too whose row is gone: then the call runs again.
+func TestPostgresADivisionByZeroOfTheCallersIsTheirs(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	times := 0
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		if times++; times > 1 {
+			return errors.New("it runs again")
+		}
+		return x.Queue("INSERT INTO kept SELECT 1 / count(*) FROM kept", nil)
+	})
+	var f *engine.Failure
+	if !errors.As(out.Err, &f) || !f.Statement.Wrong || times != 1 {
+		t.Errorf("after %d times: %v", times, out.Err)
+	}
+}
+
 func TestPostgresWhoLocksSeesWhatWasDoneBefore(t *testing.T) {
 	address := dbtest.Postgres(t)
 	handles := []*postgres.Engine{open(t, address), open(t, address)}

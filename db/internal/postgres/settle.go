@@ -68,7 +68,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
-		if refused.Code == noSession { // its row was taken away after a day; the next one has a row of its own
+		if refused.Code == noSession && len(answers) == kept { // its row was taken away after a day; the next one has a row of its own
 			_ = w.Close()
 			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
 		}
