@@ -41,24 +41,28 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	if err != nil {
 		return x, err
 	}
-	far, err := begin(ctx, d, "read")
-	if err != nil {
-		return x, err
-	}
-	stats, err := d.Stats(ctx)
-	if err != nil {
-		return x, err
-	}
-	var rows int64
-	for _, t := range stats.Tables {
-		rows += t.Rows
+	far, each := begin(ctx, d, "read"), int64(0)
+	if far.at.Total > 0 {
+		each = far.at.Total / max(rowsOf(ctx, d), 1)
 	}
 	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
-		c.far, c.each = far, far.at.Total/max(rows, 1)
+		c.far, c.each = far, each
 		for _, s := range stores {
 			s.read(c, scope)
 		}
 	})
+}
+
+// rowsOf counts the rows of all tables; 0 where they can't be counted.
+func rowsOf(ctx context.Context, d *db.DB) (rows int64) {
+	stats, err := d.Stats(ctx)
+	if err != nil {
+		return 0
+	}
+	for _, t := range stats.Tables {
+		rows += t.Rows
+	}
+	return rows
 }
 
 // inEveryScope adds to x what is found in each scope.

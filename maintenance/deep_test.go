@@ -1,7 +1,11 @@
 package maintenance_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +87,46 @@ func TestADeepCheckReadsARunThatCallsItselfOtherwise(t *testing.T) {
 	}
 	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
 		t.Errorf("%v, %v", x.Problems, err)
+	}
+}
+
+func TestADeepCheckOfADamagedFileSaysWhatIsWrong(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "selvedge.db")
+	open := func() *db.DB {
+		d, err := db.Open(t.Context(), path, db.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	d := open()
+	edit(t, d, `CREATE TABLE mine (a TEXT) STRICT`)
+	var root int64
+	if err := d.Read(t.Context(), "find the table", func(rx *db.Rx) error {
+		return rx.Get(&root, `SELECT rootpage FROM sqlite_schema WHERE name = 'mine'`)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt(bytes.Repeat([]byte{0xff}, page), (root-1)*page)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d = open()
+	defer d.Close()
+	told := db.WithProgress(t.Context(), func(db.Progress) {})
+	for name, check := range checks {
+		for _, ctx := range []context.Context{t.Context(), told} {
+			if x, err := check(ctx, d); err != nil || len(x.Problems) == 0 {
+				t.Errorf("%s: %v, %v", name, x.Problems, err)
+			}
+		}
 	}
 }

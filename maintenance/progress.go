@@ -12,12 +12,18 @@ type far struct {
 	at  db.Progress
 }
 
-// begin begins a step whose end is all that the file holds.
-func begin(ctx context.Context, d *db.DB, step string) (*far, error) {
-	h, err := d.Health(ctx)
-	f := &far{ctx, db.Progress{Step: step, Total: (h.Pages - h.FreePages) * h.PageSize}}
+// begin begins a step whose end is all that the file holds. Where somebody waits and that can't be read the end isn't known: of a
+// damaged file the step itself says more.
+func begin(ctx context.Context, d *db.DB, step string) *far {
+	f := &far{ctx, db.Progress{Step: step}}
+	if !db.TellsProgress(ctx) {
+		return f
+	}
+	if h, err := d.Health(ctx); err == nil {
+		f.at.Total = (h.Pages - h.FreePages) * h.PageSize
+	}
 	f.more(0)
-	return f, err
+	return f
 }
 
 // more tells that so many bytes more are done.
