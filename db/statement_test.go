@@ -610,3 +610,22 @@ func TestAMissingRowLeavesAStructZero(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAViewThatCantBeReadHidesNoOtherRelation(t *testing.T) {
+	d := openNumbers(t, db.Options{})
+	for _, s := range []string{`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`, `DROP TABLE gone`} {
+		write(t, d, s)
+	}
+	columns := map[string]int{}
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		relations, err := rx.Relations()
+		for _, r := range relations {
+			columns[r.Name] = len(r.Columns)
+		}
+		return err
+	})
+	n, there := columns["of_gone"]
+	if err != nil || !there || n != 0 || columns["numbers"] == 0 || columns["v_runs"] == 0 {
+		t.Errorf("there are %v: %v", columns, err)
+	}
+}

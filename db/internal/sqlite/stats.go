@@ -172,17 +172,34 @@ func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
 	return texts, err
 }
 
-const sqlRelations = `
-SELECT m.name AS relation, m.type = 'view' AS view, c.name AS "column"
-FROM sqlite_schema AS m LEFT JOIN pragma_table_info(m.name) AS c
-WHERE m.type IN ('table', 'view')
-ORDER BY view DESC, m.name, c.cid`
+const (
+	sqlRelations = `SELECT name AS relation, type = 'view' AS view FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY view DESC, name`
+	sqlColumns   = `SELECT name FROM pragma_table_info(?) ORDER BY cid`
+)
 
-// Relations are the tables and views, views first, by name.
+// Relations are the tables and views, views first, by name. A view of the user's own that names what isn't there any more has no
+// columns.
 func (x *rx) Relations() ([]engine.Relation, error) {
-	var columns []engine.RelationColumn
-	err := x.Select(&columns, sqlRelations, nil)
-	return engine.RelationsOf(columns), err
+	var relations, all []engine.RelationColumn
+	if err := x.Select(&relations, sqlRelations, nil); err != nil {
+		return nil, err
+	}
+	for _, r := range relations {
+		all = append(all, r)
+		var columns []string
+		err := x.Select(&columns, sqlColumns, []any{r.Relation})
+		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Statement.Wrong {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range columns {
+			r.Column = &columns[i]
+			all = append(all, r)
+		}
+	}
+	return engine.RelationsOf(all), nil
 }
 
 // Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
