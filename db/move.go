@@ -92,7 +92,8 @@ type Abandoned struct {
 
 // AbandonMove undoes a Move of from that is not complete: from takes work again. With to, what has come there is taken away too; with ""
 // it stays, in a database that nobody can open, until a move from the same place to it, or AbandonMove with its place. A move that is
-// complete is ErrMoved: go back with a move the other way.
+// complete is ErrMoved: go back with a move the other way. Where from has lost the end of its move, because a server failed over or a copy was
+// laid in its place, only to can tell: so give it, or call Move once more, which shuts from again.
 func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
@@ -139,7 +140,7 @@ func (m movable) Close() error { return m.handle.Close() }
 
 func openMovable(ctx context.Context, path string, o Options, how movableOpening) (m movable, err error) {
 	options := Options{
-		Synchronous: o.Synchronous, AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout,
+		AllowNetworkFS: o.AllowNetworkFS, AllowLinks: o.AllowLinks, LockTimeout: o.LockTimeout,
 		Now: o.Now, MustExist: how == mustExist, KeepSchema: how == mustExist, mover: true,
 	}
 	d, err := Open(ctx, path, options)

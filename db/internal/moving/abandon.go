@@ -34,6 +34,16 @@ func Abandon(ctx context.Context, from, to engine.Movable, o Options) (a Abandon
 	case !last.UnderWay() && *last.Outcome != engine.MoveAbandoned:
 		return a, errNoMove
 	}
+	if last.UnderWay() && to != nil { // it may have lost the end of its move
+		there, err := endOf(ctx, to)
+		if err != nil {
+			return a, err
+		}
+		if arrived, _ := there.of(last.Token); there.has(last.Token) {
+			last.Outcome = arrived.Outcome
+			return a, engine.Moved(last)
+		}
+	}
 	if last.UnderWay() {
 		err := from.Reopen(ctx, "abandon the move", func(t engine.Tx) error {
 			m := move{token: last.Token, Options: o}

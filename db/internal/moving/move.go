@@ -89,12 +89,23 @@ func (m *move) run(ctx context.Context) error {
 	if here.done() {
 		return m.finished(ctx, here, there)
 	}
+	if going, isGoing := here.underWay(); isGoing && there.has(going.Token) {
+		return m.forgotten(ctx, going, there)
+	}
 	if err := m.to.Keep(ctx); err != nil {
 		return err
 	}
 	if there, err = endOf(ctx, m.to); err != nil {
 		return err
 	}
+	if err := m.fill(ctx, here, there); err != nil {
+		return err
+	}
+	return m.complete(ctx)
+}
+
+// fill has the target hold what the source holds, and proves it.
+func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	if here.Schema != there.Schema || here.Schema != lastStep().Version {
 		return &engine.Failure{
 			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate move --abandon",
@@ -105,16 +116,15 @@ func (m *move) run(ctx context.Context) error {
 		return err
 	}
 	m.report.Left = m.plan.left
-	if err := m.begin(ctx, here, there); err != nil {
-		return err
+	if !here.done() {
+		if err := m.begin(ctx, here, there); err != nil {
+			return err
+		}
 	}
 	if err := m.copy(ctx); err != nil {
 		return err
 	}
-	if err := m.compare(ctx); err != nil {
-		return err
-	}
-	return m.complete(ctx)
+	return m.compare(ctx)
 }
 
 // step tells of one, and ends the move where its context has.
@@ -159,6 +169,12 @@ func (e end) of(token []byte) (engine.MoveRow, bool) {
 		return engine.MoveRow{}, false
 	}
 	return e.rows[i], true
+}
+
+// has reports whether all that a move brought has come here.
+func (e end) has(token []byte) bool {
+	row, known := e.of(token)
+	return known && row.Direction == engine.MovedIn && row.Outcome != nil && *row.Outcome == engine.MoveComplete
 }
 
 const (
@@ -404,22 +420,40 @@ func (e end) done() bool {
 	return last.Direction == engine.MovedOut && last.Outcome != nil && *last.Outcome == engine.MoveComplete
 }
 
-// finished is for a source that was moved before. The target may not be open yet.
+// finished is for a source that was moved before. The target may not be open yet, and may have lost what came last, as a server may
+// that failed over: it gets it then.
 func (m *move) finished(ctx context.Context, here, there end) error {
 	done := here.last()
-	arrived, known := there.of(done.Token)
-	if !known {
-		return engine.Moved(done)
-	}
-	m.token, m.report.Already = done.Token, true
-	if done.Moved != nil {
-		m.report.Rows, m.report.SHA256, m.report.ToSHA256 = *done.Moved, *done.Proof, *done.Proof
-	}
-	if !arrived.UnderWay() {
+	m.token = done.Token
+	if there.has(done.Token) {
+		m.already(done)
 		return nil
+	}
+	if coming, isComing := there.underWay(); !isComing || !bytes.Equal(coming.Token, done.Token) {
+		return engine.Moved(done)
 	}
 	if err := m.to.Keep(ctx); err != nil {
 		return err
 	}
+	if err := m.fill(ctx, here, there); err != nil {
+		return err
+	}
 	return m.open(ctx)
+}
+
+// forgotten is for a source that lost the end of its move, as a server may that failed over, or a file in whose place a copy was laid:
+// the target takes its work.
+func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) error {
+	row, _ := there.of(going.Token)
+	m.token = going.Token
+	m.already(row)
+	return m.from.Write(ctx, "end the move", func(t engine.Tx) error { return m.end(t, engine.MoveComplete) }).Err
+}
+
+// already reports what was proved when the move was completed.
+func (m *move) already(row engine.MoveRow) {
+	m.report.Already = true
+	if row.Moved != nil {
+		m.report.Rows, m.report.SHA256, m.report.ToSHA256 = *row.Moved, *row.Proof, *row.Proof
+	}
 }

@@ -37,7 +37,8 @@ func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) i
 // pagesWhere is pages of the rows of which a condition holds.
 func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any) iter.Seq2[page, error] {
 	return func(yield func(page, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		whole := ctx
+		ctx, cancel := context.WithCancel(whole)
 		type answer struct {
 			page
 			err error
@@ -71,6 +72,9 @@ func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where str
 			if !yield(a.page, a.err) || a.err != nil {
 				return
 			}
+		}
+		if whole.Err() != nil { // the reader may have left without a word, and that is not the table's end
+			yield(page{}, fmt.Errorf("interrupted: %w", context.Cause(whole)))
 		}
 	}
 }

@@ -1,0 +1,104 @@
+package maintenance_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/maintenance"
+)
+
+// A source whose last commit was lost, as by a server that failed over or by a copy that was laid back, knows nothing of its move's end.
+func TestASourceThatForgotTheEndOfItsMoveStaysShut(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Path(t)
+	filled(t, from, 1)
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	ctxStop, stop := context.WithCancel(ctx)
+	told := db.WithProgress(ctxStop, func(p db.Progress) {
+		if p.Step == "complete" {
+			stop()
+		}
+	})
+	if _, err := maintenance.Move(told, from, to, db.Options{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	laidAside(t, from, kept)
+	want, err := maintenance.Move(ctx, from, to, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	laidAside(t, kept, from)
+	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+		t.Errorf("given back beside what takes its work: %v", err)
+	}
+	got, err := maintenance.Move(ctx, from, to, db.Options{})
+	if err != nil || !got.Already || got.SHA256 != want.SHA256 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || opened(ctx, from) {
+		t.Errorf("given back: %v", err)
+	}
+}
+
+// A target may lose what came last, while the source is shut for ever already.
+func TestATargetThatLostRowsGetsThemBeforeItIsOpen(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Path(t)
+	filled(t, from, 1)
+	want, err := answers(ctx, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	until := func(step string) {
+		t.Helper()
+		ctx, stop := context.WithCancel(ctx)
+		n := 0
+		told := db.WithProgress(ctx, func(p db.Progress) {
+			if n++; p.Step == step && (step != "copy" || n > 6) {
+				stop()
+			}
+		})
+		if _, err := maintenance.Move(told, from, to, db.Options{}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	until("copy")
+	laidAside(t, to, kept)
+	until("open")
+	laidAside(t, kept, to)
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := answers(ctx, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
+}
+
+// laidAside copies a file that nobody has open.
+func laidAside(t *testing.T, from, to string) {
+	t.Helper()
+	for _, beside := range []string{"-wal", "-shm"} {
+		if err := os.Remove(to + beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	bytes, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, bytes, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := os.Stat(from + "-wal"); err == nil && rest.Size() > 0 {
+		t.Fatal("what was closed has a WAL")
+	}
+}
