@@ -123,3 +123,44 @@ func TestPostgresRowsWhoseKeysAreTooLongAreNamedBefore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who fills a server holds it by a lock that goes with its connection. Another may then go on with the move.
+func TestPostgresWhoLostTheTargetWritesThereNoMore(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 1)
+	var want []string
+	lost := db.WithProgress(ctx, func(p db.Progress) {
+		if p.Step != "copy" || p.Done == 0 || want != nil {
+			return
+		}
+		dbtest.PostgresExec(t, to, `SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
+		_, err := maintenance.Move(ctx, from, to, db.Options{})
+		for errors.Is(err, db.ErrBusy) { // the server has not ended it yet
+			_, err = maintenance.Move(ctx, from, to, db.Options{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dbtest.OpenAt(t, to, db.Options{})
+		if err := errors.Join(started(ctx, d, "new"), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if want, err = answers(ctx, to); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := maintenance.Move(lost, from, to, db.Options{}); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another") {
+		t.Errorf("who lost it: %v", err)
+	}
+	got, err := answers(ctx, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
+	d := dbtest.OpenAt(t, to, db.Options{})
+	if err := started(ctx, d, "newer"); err != nil {
+		t.Errorf("its numbers: %v", err)
+	}
+}

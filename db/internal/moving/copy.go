@@ -76,7 +76,7 @@ func (m *move) count(ctx context.Context, p *engine.Progress) error {
 func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress) error {
 	var after []any
 	if isKept(t) { // triggers have written what rows were brought, and not always what rows were there
-		err := m.to.Write(ctx, "begin with "+t.Name, func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) }).Err
+		err := m.write(ctx, "begin with "+t.Name, func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) })
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 	into := "INSERT INTO " + quoted(t.Name) + " (" + quotedNames(t, all) + ") VALUES "
 	one := "(?" + strings.Repeat(", ?", len(t.Columns)-1) + ")"
 	atOnce := min(rowsAtOnce, argumentsAtOnce/len(t.Columns))
-	return m.to.Write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {
+	return m.write(ctx, "move rows of "+t.Name, func(tx engine.Tx) error {
 		for left := rows; len(left) > 0; {
 			n := min(atOnce, len(left))
 			args := make([]any, 0, n*len(t.Columns))
@@ -159,7 +159,7 @@ func (m *move) put(ctx context.Context, t engine.Table, rows [][]any) error {
 			left = left[n:]
 		}
 		return nil
-	}).Err
+	})
 }
 
 // leaveOut takes references to rows that come later out of the rows.
@@ -191,14 +191,14 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		err = m.to.Write(ctx, "move references of "+t.Name, func(tx engine.Tx) error {
+		err = m.write(ctx, "move references of "+t.Name, func(tx engine.Tx) error {
 			for _, one := range list {
 				if _, err := tx.Exec(set, []any{one.To, one.ID}); err != nil {
 					return err
 				}
 			}
 			return nil
-		}).Err
+		})
 		if err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (m *move) goOnCounting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.to.Write(ctx, "move the counters", func(tx engine.Tx) error {
+	return m.write(ctx, "move the counters", func(tx engine.Tx) error {
 		for _, t := range m.plan.tables {
 			if counters[t.Name] == 0 {
 				continue
@@ -222,7 +222,7 @@ func (m *move) goOnCounting(ctx context.Context) error {
 			}
 		}
 		return nil
-	}).Err
+	})
 }
 
 // counters gives the highest number that each table has given, or has.

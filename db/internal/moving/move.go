@@ -62,6 +62,7 @@ type move struct {
 	Options
 	from, to engine.Movable
 	token    []byte
+	mark     int64 // began_at of the target's row, by which this call knows that no other has gone on with the move
 	plan     plan
 	report   Report
 	counts   map[string]*TableReport
@@ -121,10 +122,46 @@ func (m *move) fill(ctx context.Context, here, there end) (err error) {
 			return err
 		}
 	}
+	if err := m.take(ctx); err != nil {
+		return err
+	}
 	if err := m.copy(ctx); err != nil {
 		return err
 	}
 	return m.compare(ctx)
+}
+
+// take marks the target as this call's. An earlier one that lost its hold of it unknowingly, with a connection say, writes there no more.
+func (m *move) take(ctx context.Context) error {
+	return m.to.Write(ctx, "go on with the move", func(t engine.Tx) error {
+		row, err := m.current(t)
+		if err != nil {
+			return err
+		}
+		row.BeganAt = max(m.Now().UnixNano(), row.BeganAt+1)
+		m.mark = row.BeganAt
+		_, err = t.Exec(sqlTakeMove, []any{row.BeganAt, row.Checksum(), row.ID})
+		return err
+	}).Err
+}
+
+// write writes to the target, where no other call has taken it.
+func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) error {
+	return m.to.Write(ctx, why, func(t engine.Tx) error {
+		if err := m.mine(t); err != nil {
+			return err
+		}
+		return fn(t)
+	}).Err
+}
+
+// mine fails where another call has taken the target, and keeps others from it until the transaction ends.
+func (m *move) mine(t engine.Tx) error {
+	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
+	if err == nil && n != 1 {
+		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "leave it to that one", Err: errors.New("another program has gone on with the move")}
+	}
+	return err
 }
 
 // step tells of one, and ends the move where its context has.
@@ -178,11 +215,13 @@ func (e end) has(token []byte) bool {
 }
 
 const (
-	sqlMoves   = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves ORDER BY id DESC`
-	sqlAddMove = `INSERT INTO moves (token, direction, place, began_at, checksum) VALUES (?, ?, ?, ?, ?)`
-	sqlEndMove = `UPDATE moves SET ended_at = ?, outcome = ?, moved = ?, proof = ?, checksum = ? WHERE id = ? AND ended_at IS NULL`
-	sqlShut    = `UPDATE selvedge_file SET min_writer = ?`
-	sqlShutAll = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?`
+	sqlMoves    = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves ORDER BY id DESC`
+	sqlAddMove  = `INSERT INTO moves (token, direction, place, began_at, checksum) VALUES (?, ?, ?, ?, ?)`
+	sqlTakeMove = `UPDATE moves SET began_at = ?, checksum = ? WHERE id = ?`
+	sqlMine     = `UPDATE moves SET began_at = began_at WHERE token = ? AND began_at = ? AND ended_at IS NULL`
+	sqlEndMove  = `UPDATE moves SET ended_at = ?, outcome = ?, moved = ?, proof = ?, checksum = ? WHERE id = ? AND ended_at IS NULL`
+	sqlShut     = `UPDATE selvedge_file SET min_writer = ?`
+	sqlShutAll  = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?`
 )
 
 func endOf(ctx context.Context, d engine.Movable) (e end, err error) {
@@ -332,17 +371,23 @@ func (m *move) complete(ctx context.Context) error {
 
 // end writes how the move ended. One that somebody abandoned meanwhile ends in no other way.
 func (m *move) end(t engine.Tx, outcome string) error {
-	var row engine.MoveRow
-	if err := t.Get(&row, engine.SQLLastMove, nil); err != nil {
+	row, err := m.current(t)
+	if err != nil {
 		return err
-	}
-	if !bytes.Equal(row.Token, m.token) || !row.UnderWay() {
-		return &engine.Failure{Kind: engine.ErrConflict, Hint: "begin it again", Err: errors.New("the move was abandoned meanwhile")}
 	}
 	if outcome == engine.MoveComplete {
 		row.Moved, row.Proof = &m.report.Rows, &m.report.SHA256
 	}
 	return endRow(t, row, outcome, m.Now())
+}
+
+// current is the row of the move, which has not ended.
+func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
+	err = t.Get(&row, engine.SQLLastMove, nil)
+	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
+		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "begin it again", Err: errors.New("the move was ended meanwhile by another program")}
+	}
+	return row, err
 }
 
 func endRow(t engine.Tx, row engine.MoveRow, outcome string, at time.Time) error {
@@ -374,6 +419,9 @@ func (m *move) open(ctx context.Context) error {
 		return err
 	}
 	return m.to.Reopen(ctx, "open what was moved", func(t engine.Tx) error {
+		if err := m.mine(t); err != nil {
+			return err
+		}
 		if err := m.end(t, engine.MoveComplete); err != nil {
 			return err
 		}
