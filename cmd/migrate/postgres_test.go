@@ -126,7 +126,7 @@ func (r *renaming) Write(text []byte) (int, error) {
 
 // scriptsOfFiles are those about what only a file has, or that ask in SQLite's SQL. What servers have of it is in testdata/postgres.
 var scriptsOfFiles = []string{
-	"backup", "compact", "doctor", "down", "move", "near", "query", "restore", "salvage", "server", "up",
+	"backup", "compact", "doctor", "down", "move", "near", "progress", "query", "restore", "salvage", "server", "up",
 }
 
 // TestPostgresScripts plays the scripts of files with a schema of a server in place of each file.
