@@ -10,15 +10,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// DecodeError says why a line, or a raw JSON member, is not what the original reads. The reason is in the words of its
-// library, so that both programs' reports can be laid side by side.
-type DecodeError struct{ Reason string }
-
-func (e *DecodeError) Error() string { return e.Reason }
-
-func decodeErrorf(format string, args ...any) error {
-	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
-}
+// A DecodeError says why a text is not what the original reads, in the words of its library.
+type DecodeError = serdejson.DecodeError
 
 // Decode reads one trace line, without its line feed, and accepts exactly what the seed version of the original accepts:
 // a [Started], a [Turn] or an [Ended]. The error is a *DecodeError. It keeps no reference to line.
@@ -170,65 +163,65 @@ func sourceOf(line []byte, fields func(dst []byte) []byte) Provenance {
 }
 
 func decodeStarted(f fields) (Started, error) {
-	s := Started{RunID: f.text(0), AgentID: f.text(1), Intent: f.text(2), OutcomeDescription: f.optionalText(3)}
+	s := Started{RunID: f.Text(0), AgentID: f.Text(1), Intent: f.Text(2), OutcomeDescription: f.OptionalText(3)}
 	s.StartedAt, s.StartedAtText = f.time(4)
-	return s, f.err
+	return s, f.Err
 }
 
 func decodeTurn(f fields) (Turn, error) {
-	t := Turn{Index: f.integer(0, math.MaxUint64, "usize"), Prompt: f.optionalText(1), Tool: f.optionalText(2)}
-	t.Parameters = rawMember(f.values[3])
-	t.Output = rawMember(f.values[4])
+	t := Turn{Index: f.Uint(0, math.MaxUint64, "usize"), Prompt: f.OptionalText(1), Tool: f.OptionalText(2)}
+	t.Parameters = rawMember(f.Values[3])
+	t.Output = rawMember(f.Values[4])
 	t.CliOutcome = f.cliOutcome(5)
-	if i := f.word(6, verdictWords); f.err == nil {
+	if i := f.word(6, verdictWords); f.Err == nil {
 		t.VerifierVerdict = verdictsByWord[i]
 	}
 	t.PolicyRejected = f.policyRejection(7)
-	return t, f.err
+	return t, f.Err
 }
 
 func decodeEnded(f fields) (Ended, error) {
-	e := Ended{RunID: f.text(0), AgentID: f.text(1), Termination: f.termination(2)}
+	e := Ended{RunID: f.Text(0), AgentID: f.Text(1), Termination: f.termination(2)}
 	e.EndedAt, e.EndedAtText = f.time(3)
-	if o := e.Termination.Outcome; f.err == nil && o != nil && o.Timestamp.IsZero() && o.TimestampText == "" {
+	if o := e.Termination.Outcome; f.Err == nil && o != nil && o.Timestamp.IsZero() && o.TimestampText == "" {
 		o.Timestamp, o.TimestampText = e.EndedAt, e.EndedAtText
 	}
-	return e, f.err
+	return e, f.Err
 }
 
 func (f *fields) cliOutcome(i int) *CliOutcome {
-	if isNull(f.values[i]) || f.err != nil {
+	if isNull(f.Values[i]) || f.Err != nil {
 		return nil
 	}
 	var few [4]member
-	kind, c, err := tagged(f.values[i], "CliOutcome", cliOutcomeWords, few[:0])
+	kind, c, err := tagged(f.Values[i], "CliOutcome", cliOutcomeWords, few[:0])
 	if err != nil {
-		f.keep(err)
+		f.Keep(err)
 		return nil
 	}
 	o := &CliOutcome{Kind: cliOutcomeWords[kind]}
 	if o.Kind != CliExited {
-		f.keep(c.unit())
+		f.Keep(c.unit())
 		return o
 	}
 	inner := exitedStructure.take(c)
 	o.Code = inner.signed(0)
-	f.keep(inner.err)
+	f.Keep(inner.Err)
 	return o
 }
 
 func (f *fields) policyRejection(i int) *PolicyRejection {
-	if isNull(f.values[i]) || f.err != nil {
+	if isNull(f.Values[i]) || f.Err != nil {
 		return nil
 	}
-	inner := rejectionStructure.takeText(f.values[i])
-	p := &PolicyRejection{Rule: inner.text(0), Param: inner.optionalText(1)}
-	f.keep(inner.err)
+	inner := rejectionStructure.takeText(f.Values[i])
+	p := &PolicyRejection{Rule: inner.Text(0), Param: inner.OptionalText(1)}
+	f.Keep(inner.Err)
 	return p
 }
 
 func (f *fields) termination(i int) (t Termination) {
-	text := f.need(i)
+	text := f.Need(i)
 	if text == nil {
 		return t
 	}
@@ -236,60 +229,60 @@ func (f *fields) termination(i int) (t Termination) {
 	kind, c, err := tagged(text, "RunTermination", terminationWords, few[:0])
 	switch {
 	case err != nil:
-		f.keep(err)
+		f.Keep(err)
 	case terminationWords[kind] == "incomplete":
-		f.keep(c.unit())
+		f.Keep(c.unit())
 	default:
 		inner := terminationStructure.take(c)
-		if status := inner.word(0, OutcomeWords); inner.err == nil {
+		if status := inner.word(0, OutcomeWords); inner.Err == nil {
 			t.Status = OutcomeWords[status]
 		}
-		if outcome := inner.need(1); outcome != nil {
+		if outcome := inner.Need(1); outcome != nil {
 			agent, err := decodeOutcome(agentStructure.takeText(outcome))
-			inner.keep(err)
+			inner.Keep(err)
 			t.Outcome = &agent
 		}
-		f.keep(inner.err)
+		f.Keep(inner.Err)
 	}
 	return t
 }
 
 func decodeOutcome(f fields) (o AgentOutcome, err error) {
-	if i := f.word(0, OutcomeWords); f.err == nil {
+	if i := f.word(0, OutcomeWords); f.Err == nil {
 		o.Status = OutcomeWords[i]
 	}
-	if f.values[1] != nil {
-		o.Summary = f.text(1)
+	if f.Values[1] != nil {
+		o.Summary = f.Text(1)
 	}
-	if f.values[2] != nil && f.err == nil {
-		o.Evidence, f.err = decodeEvidence(f.values[2])
+	if f.Values[2] != nil && f.Err == nil {
+		o.Evidence, f.Err = decodeEvidence(f.Values[2])
 	}
-	if f.values[3] != nil && f.err == nil {
-		o.Metrics, f.err = decodeMetrics(metricsStructure.takeText(f.values[3]))
+	if f.Values[3] != nil && f.Err == nil {
+		o.Metrics, f.Err = decodeMetrics(metricsStructure.takeText(f.Values[3]))
 	}
-	if f.values[4] != nil {
+	if f.Values[4] != nil {
 		o.Timestamp, o.TimestampText = f.time(4)
 		if o.Timestamp.IsZero() && o.TimestampText == "" {
 			o.TimestampText = FormatTime(time.Time{})
 		}
 	}
-	return o, f.err
+	return o, f.Err
 }
 
 func decodeEvidence(text []byte) (list []Evidence, err error) {
 	if text[0] != '[' {
-		return nil, decodeErrorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
+		return nil, serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
 	}
 	for _, m := range contentOf(text, nil).members {
 		f := evidenceStructure.takeText(m.text)
 		var e Evidence
-		if i := f.word(0, evidenceWords); f.err == nil {
+		if i := f.word(0, evidenceWords); f.Err == nil {
 			e.Kind = evidenceWords[i]
 		}
-		e.Description = f.text(1)
-		e.Data = rawMember(f.values[2])
-		if f.err != nil {
-			return nil, f.err
+		e.Description = f.Text(1)
+		e.Data = rawMember(f.Values[2])
+		if f.Err != nil {
+			return nil, f.Err
 		}
 		list = append(list, e)
 	}
@@ -298,26 +291,26 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 
 func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
 	for i, count := range []*uint32{0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded, 5: &m.ActionsFailed} {
-		if count != nil && f.values[i] != nil {
-			*count = uint32(f.integer(i, math.MaxUint32, "u32"))
+		if count != nil && f.Values[i] != nil {
+			*count = uint32(f.Uint(i, math.MaxUint32, "u32"))
 		}
 	}
-	if f.values[2] != nil {
+	if f.Values[2] != nil {
 		m.DurationMs = f.float(2)
 	}
-	return m, f.err
+	return m, f.Err
 }
 
 func (f *fields) time(i int) (t time.Time, kept string) {
-	text := f.need(i)
+	text := f.Need(i)
 	if text == nil {
 		return t, ""
 	}
 	if text[0] != '"' {
-		f.fail("invalid type: %s, expected an RFC 3339 formatted date and time string", serdejson.Unexpected(text))
+		f.Fail("invalid type: %s, expected an RFC 3339 formatted date and time string", serdejson.Unexpected(text))
 		return t, ""
 	}
 	t, kept, err := ParseTime(serdejson.Unquote(text))
-	f.keep(err)
+	f.Keep(err)
 	return t, kept
 }

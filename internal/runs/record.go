@@ -167,5 +167,5 @@ func ParseVerdict(word string) (Verdict, error) {
 			return verdictsByWord[i], nil
 		}
 	}
-	return 0, decodeErrorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
+	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(verdictWords))
 }

@@ -30,27 +30,22 @@ var (
 	rejectionStructure   = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
 )
 
-// fields are the values of a structure's fields by place; nil where one is absent. The first error stays and stops the
-// rest, so that a reader takes field after field and asks once.
-type fields struct {
-	of     *structure
-	values [8][]byte
-	err    error
-}
+// fields are those of a structure.
+type fields struct{ serdejson.Fields }
 
 func (st *structure) take(c content) (f fields) {
-	f.of = st
+	f.Names = st.fields
 	if c.array {
 		for i, m := range c.members {
 			if i < len(st.fields) {
-				f.values[i] = m.text
+				f.Values[i] = m.text
 			}
 		}
 		switch n := len(c.members); {
 		case n < st.required:
-			f.fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
+			f.Fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
 		case n > len(st.fields):
-			f.fail("invalid length %d, expected %s in sequence", n, serdejson.Count(len(st.fields), "element"))
+			f.Fail("invalid length %d, expected %s in sequence", n, serdejson.Count(len(st.fields), "element"))
 		}
 		return f
 	}
@@ -65,10 +60,10 @@ func (st *structure) take(c content) (f fields) {
 				next++
 				continue
 			}
-			if f.values[next] != nil {
-				f.fail("duplicate field `%s`", st.fields[next])
+			if f.Values[next] != nil {
+				f.Fail("duplicate field `%s`", st.fields[next])
 			}
-			f.values[next] = m.text
+			f.Values[next] = m.text
 			next++
 			break
 		}
@@ -79,33 +74,10 @@ func (st *structure) take(c content) (f fields) {
 // takeText takes a structure out of a value.
 func (st *structure) takeText(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{of: st, err: decodeErrorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}
+		return fields{serdejson.Fields{Names: st.fields, Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
 	}
 	var few [8]member
 	return st.take(contentOf(text, few[:0]))
-}
-
-func (f *fields) fail(format string, args ...any) {
-	if f.err == nil {
-		f.err = decodeErrorf(format, args...)
-	}
-}
-
-func (f *fields) keep(err error) {
-	if f.err == nil {
-		f.err = err
-	}
-}
-
-// need is a field that must be there.
-func (f *fields) need(i int) []byte {
-	if f.values[i] == nil {
-		f.fail("missing field `%s`", f.of.fields[i])
-	}
-	if f.err != nil {
-		return nil
-	}
-	return f.values[i]
 }
 
 // contentOf lists what an accepted object or array holds.
@@ -145,55 +117,9 @@ func (c content) only(name string) (text []byte) {
 
 func isNull(text []byte) bool { return len(text) == 0 || text[0] == 'n' }
 
-func decodeString(text []byte) (string, error) {
-	if text[0] != '"' {
-		return "", decodeErrorf("invalid type: %s, expected a string", serdejson.Unexpected(text))
-	}
-	return serdejson.Unquote(text), nil
-}
-
-func (f *fields) text(i int) string {
-	text := f.need(i)
-	if text == nil {
-		return ""
-	}
-	s, err := decodeString(text)
-	f.keep(err)
-	return s
-}
-
-func (f *fields) optionalText(i int) *string {
-	if isNull(f.values[i]) || f.err != nil {
-		return nil
-	}
-	s, err := decodeString(f.values[i])
-	f.keep(err)
-	return &s
-}
-
-// integer reads a number into the original's unsigned type of that name.
-func (f *fields) integer(i int, largest uint64, typeName string) uint64 {
-	text := f.need(i)
-	if text == nil {
-		return 0
-	}
-	if !serdejson.IsNumber(text) {
-		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
-		return 0
-	}
-	n := serdejson.ParseNumber(text)
-	switch {
-	case n.Kind == 'f':
-		f.fail("invalid type: %s, expected %s", serdejson.Unexpected(text), typeName)
-	case n.Kind == 'i' || n.Uint > largest:
-		f.fail("invalid value: %s, expected %s", serdejson.Unexpected(text), typeName)
-	}
-	return n.Uint
-}
-
 // signed reads an i64.
 func (f *fields) signed(i int) int64 {
-	text := f.need(i)
+	text := f.Need(i)
 	if text == nil {
 		return 0
 	}
@@ -202,17 +128,17 @@ func (f *fields) signed(i int) int64 {
 			return n.Int
 		}
 	}
-	return int64(f.integer(i, math.MaxInt64, "i64"))
+	return int64(f.Uint(i, math.MaxInt64, "i64"))
 }
 
 // float reads an f64, from an integer too.
 func (f *fields) float(i int) float64 {
-	text := f.need(i)
+	text := f.Need(i)
 	if text == nil {
 		return 0
 	}
 	if !serdejson.IsNumber(text) {
-		f.fail("invalid type: %s, expected f64", serdejson.Unexpected(text))
+		f.Fail("invalid type: %s, expected f64", serdejson.Unexpected(text))
 		return 0
 	}
 	// Whole numbers of up to 64 bits become the nearest float too, so that one parse serves all three kinds.
@@ -221,12 +147,12 @@ func (f *fields) float(i int) float64 {
 }
 
 func (f *fields) word(i int, words []string) int {
-	text := f.need(i)
+	text := f.Need(i)
 	if text == nil {
 		return 0
 	}
 	n, err := word(text, words)
-	f.keep(err)
+	f.Keep(err)
 	return n
 }
 
@@ -236,16 +162,16 @@ func word(text []byte, words []string) (int, error) {
 		var few [2]member
 		c := contentOf(text, few[:0])
 		if len(c.members) != 1 {
-			return 0, decodeErrorf("invalid value: map, expected map with a single key")
+			return 0, serdejson.Errorf("invalid value: map, expected map with a single key")
 		}
 		i, err := variant(c.members[0].key, words)
 		if inner := c.members[0].text; err == nil && !isNull(inner) && !emptyObject(inner) {
-			err = decodeErrorf("invalid type: %s, expected unit", serdejson.Unexpected(inner))
+			err = serdejson.Errorf("invalid type: %s, expected unit", serdejson.Unexpected(inner))
 		}
 		return i, err
 	}
 	if text[0] != '"' {
-		return 0, decodeErrorf("invalid type: %s, expected string or map", serdejson.Unexpected(text))
+		return 0, serdejson.Errorf("invalid type: %s, expected string or map", serdejson.Unexpected(text))
 	}
 	return variant(text, words)
 }
@@ -260,26 +186,26 @@ func variant(text []byte, words []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, decodeErrorf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(words))
+	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(words))
 }
 
 // tagged reads an enum whose variant stands in a member "kind", or first in an array. There a number counts variants.
 func tagged(text []byte, enum string, words []string, few []member) (int, content, error) {
 	if text[0] != '{' && text[0] != '[' {
-		return 0, content{}, decodeErrorf("invalid type: %s, expected internally tagged enum %s", serdejson.Unexpected(text), enum)
+		return 0, content{}, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s", serdejson.Unexpected(text), enum)
 	}
 	c := contentOf(text, few)
 	at := -1
 	for i, m := range c.members {
 		if c.array && i == 0 || !c.array && serdejson.KeyIs(m.key, "kind") {
 			if at >= 0 {
-				return 0, c, decodeErrorf("duplicate field `kind`")
+				return 0, c, serdejson.Errorf("duplicate field `kind`")
 			}
 			at = i
 		}
 	}
 	if at < 0 {
-		return 0, c, decodeErrorf("missing field `kind`")
+		return 0, c, serdejson.Errorf("missing field `kind`")
 	}
 	tag := c.members[at].text
 	c.members = append(c.members[:at], c.members[at+1:]...)
@@ -292,16 +218,16 @@ func tagged(text []byte, enum string, words []string, few []member) (int, conten
 			if n.Uint < uint64(len(words)) {
 				return int(n.Uint), c, nil
 			}
-			return 0, c, decodeErrorf("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(tag), len(words))
+			return 0, c, serdejson.Errorf("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(tag), len(words))
 		}
 	}
-	return 0, c, decodeErrorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(tag))
+	return 0, c, serdejson.Errorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(tag))
 }
 
 // unit takes the content of a variant without data: an object may hold anything, an array nothing more.
 func (c content) unit() error {
 	if c.array && len(c.members) > 0 {
-		return decodeErrorf("invalid length %d, expected 0 elements in sequence", len(c.members))
+		return serdejson.Errorf("invalid length %d, expected 0 elements in sequence", len(c.members))
 	}
 	return nil
 }

@@ -2,6 +2,6 @@
 // most, no lone surrogates, no number beyond a float, its number formats, and its error texts with line and column.
 //
 // [Check] judges a whole text. A [Scanner] walks through one and hands out spans of it, which the other functions take:
-// they don't check again what a scanner has accepted. The originals' types, and what their readers say of a value that is
-// JSON but not of the right shape, are the stores' business.
+// they don't check again what a scanner has accepted. [Fields] reads the fields of a struct, and says of a value that is JSON
+// but not of the right shape what the originals' readers say; which structs there are is the stores' business.
 package serdejson

@@ -1,6 +1,10 @@
 package workers
 
-import "selvedge/internal/serdejson"
+import (
+	"math"
+
+	"selvedge/internal/serdejson"
+)
 
 var (
 	requestStructure = structure{"struct CreateWorkerRequest", []string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"}, 2, map[string]shape{
@@ -75,39 +79,39 @@ func trimBlanks(text []byte) []byte { return valueAt(serdejson.NewScanner(text),
 
 func decodeRequest(text []byte) (r Request, err error) {
 	f := requestStructure.read(text)
-	if intent := f.need(0); intent != nil {
+	if intent := f.Need(0); intent != nil {
 		r.Intent, err = decodeIntent(intent)
-		f.keep(err)
+		f.Keep(err)
 	}
-	if profile := f.need(1); profile != nil {
+	if profile := f.Need(1); profile != nil {
 		r.Profile, err = decodeProfile(profile)
-		f.keep(err)
+		f.Keep(err)
 	}
-	if bundle := f.given(2); bundle != nil {
+	if bundle := f.Given(2); bundle != nil {
 		inner := bundleStructure.read(bundle)
-		id := inner.text(0)
+		id := inner.Text(0)
 		r.ConfigBundle = &id
-		f.keep(inner.err)
+		f.Keep(inner.Err)
 	}
 	r.Capabilities = decodeList(&f, 3, decodeCapability)
 	r.Workspaces = decodeList(&f, 4, decodeWorkspace)
 	r.Mounts = decodeList(&f, 5, decodeMount)
-	return r, f.err
+	return r, f.Err
 }
 
 // decodeList reads a list that may be absent, though not null.
 func decodeList[T any](f *fields, i int, decode func([]byte) (T, error)) []T {
-	if f.err != nil || f.values[i] == nil {
+	if f.Err != nil || f.Values[i] == nil {
 		return nil
 	}
-	list, err := decodeArray(f.values[i], decode)
-	f.keep(err)
+	list, err := decodeArray(f.Values[i], decode)
+	f.Keep(err)
 	return list
 }
 
 func decodeArray[T any](text []byte, decode func([]byte) (T, error)) (list []T, err error) {
 	if text[0] != '[' {
-		return nil, decodeErrorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
+		return nil, serdejson.Errorf("invalid type: %s, expected a sequence", serdejson.Unexpected(text))
 	}
 	elements, _ := membersOf(text)
 	for _, m := range elements {
@@ -122,20 +126,20 @@ func decodeArray[T any](text []byte, decode func([]byte) (T, error)) (list []T, 
 
 func decodeCapability(text []byte) (Capability, error) {
 	f := capabilityStructure.read(text)
-	c := Capability{Name: f.text(0), Reason: f.optionalText(1)}
-	return c, f.err
+	c := Capability{Name: f.Text(0), Reason: f.OptionalText(1)}
+	return c, f.Err
 }
 
 func decodeWorkspace(text []byte) (Named, error) {
 	f := workspaceStructure.read(text)
-	w := Named{Name: f.text(0), Reference: f.text(1)}
-	return w, f.err
+	w := Named{Name: f.Text(0), Reference: f.Text(1)}
+	return w, f.Err
 }
 
 func decodeMount(text []byte) (Named, error) {
 	f := mountStructure.read(text)
-	m := Named{Name: f.text(0), Reference: f.text(1)}
-	return m, f.err
+	m := Named{Name: f.Text(0), Reference: f.Text(1)}
+	return m, f.Err
 }
 
 func decodeIntent(text []byte) (Intent, error) {
@@ -148,51 +152,51 @@ func decodeIntent(text []byte) (Intent, error) {
 	switch i.Kind {
 	case IntentAssistant:
 		f = assistantStructure.take(rest, array)
-		i.Purpose = f.optionalText(0)
+		i.Purpose = f.OptionalText(0)
 	case IntentTask:
 		f = taskStructure.take(rest, array)
-		i.Objective = f.text(0)
+		i.Objective = f.Text(0)
 	default:
 		f = roleStructure.take(rest, array)
-		i.Role, i.Purpose = f.text(0), f.optionalText(1)
+		i.Role, i.Purpose = f.Text(0), f.OptionalText(1)
 	}
-	return i, f.err
+	return i, f.Err
 }
 
 func decodeProfile(text []byte) (Profile, error) {
 	f := profileStructure.read(text)
 	p := Profile{Kind: f.word(0, profileWords)}
-	if f.err == nil && p.Kind != ProfileDefault {
-		p.Value = f.text(1)
-	} else if value := f.given(1); value != nil {
-		f.fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
+	if f.Err == nil && p.Kind != ProfileDefault {
+		p.Value = f.Text(1)
+	} else if value := f.Given(1); value != nil {
+		f.Fail("invalid type: %s, expected unit", serdejson.Unexpected(value))
 	}
-	return p, f.err
+	return p, f.Err
 }
 
 func decodeInput(text []byte) (Input, error) {
 	f := inputStructure.read(text)
-	i := Input{Kind: f.word(0, inputWords), Content: f.text(1)}
-	return i, f.err
+	i := Input{Kind: f.word(0, inputWords), Content: f.Text(1)}
+	return i, f.Err
 }
 
 func decodeRef(text []byte) (Ref, error) {
 	f := refStructure.read(text)
-	ref := Ref{RuntimeID: f.text(0), WorkerID: f.text(1)}
-	return ref, f.err
+	ref := Ref{RuntimeID: f.Text(0), WorkerID: f.Text(1)}
+	return ref, f.Err
 }
 
 func (f *fields) ref(i int) (ref Ref) {
-	if text := f.need(i); text != nil {
+	if text := f.Need(i); text != nil {
 		var err error
 		ref, err = decodeRef(text)
-		f.keep(err)
+		f.Keep(err)
 	}
 	return ref
 }
 
 func (f *fields) optionalRef(i int) *Ref {
-	if f.given(i) == nil {
+	if f.Given(i) == nil {
 		return nil
 	}
 	ref := f.ref(i)
@@ -206,7 +210,7 @@ func decodeEventKind(text []byte) (kind string, known bool, err error) {
 	case word == "":
 		return "", false, err
 	case array && len(rest) > 0:
-		return "", false, decodeErrorf("invalid length %d, expected 0 elements in sequence", len(rest))
+		return "", false, serdejson.Errorf("invalid length %d, expected 0 elements in sequence", len(rest))
 	}
 	return word, err == nil, nil
 }
@@ -217,15 +221,15 @@ func decodeEvent(line []byte) (e Event, known bool, err error) {
 		return e, false, err
 	}
 	f := eventStructure.read(trimBlanks(line))
-	e.ID = f.number(0, "u64")
+	e.ID = f.Uint(0, math.MaxUint64, "u64")
 	e.Worker = f.optionalRef(1)
-	if kind := f.need(2); kind != nil {
+	if kind := f.Need(2); kind != nil {
 		e.Kind, known, err = decodeEventKind(kind)
-		f.keep(err)
+		f.Keep(err)
 	}
-	e.Message = f.text(3)
-	if f.err != nil {
-		return Event{}, false, f.err
+	e.Message = f.Text(3)
+	if f.Err != nil {
+		return Event{}, false, f.Err
 	}
 	return e, known, nil
 }
@@ -237,18 +241,18 @@ func decodeEntry(line []byte) (e Entry, err error) {
 	}
 	f := entryStructure.read(trimBlanks(line))
 	e = Entry{
-		Sequence: f.number(0, "u64"), Worker: f.ref(1), Role: f.word(2, inputWords),
-		Content: f.text(3), EventID: f.number(4, "u64"),
+		Sequence: f.Uint(0, math.MaxUint64, "u64"), Worker: f.ref(1), Role: f.word(2, inputWords),
+		Content: f.Text(3), EventID: f.Uint(4, math.MaxUint64, "u64"),
 	}
-	return e, f.err
+	return e, f.Err
 }
 
 // decodeDiagnostic reads an element of a runtime's diagnostics, from a text that check has accepted.
 func decodeDiagnostic(text []byte) (d Diagnostic, err error) {
 	f := diagnosticStructure.read(text)
 	d = Diagnostic{
-		ID: f.number(0, "u64"), Severity: f.word(1, severityWords),
-		Code: f.text(2), Message: f.text(3), Worker: f.optionalRef(4),
+		ID: f.Uint(0, math.MaxUint64, "u64"), Severity: f.word(1, severityWords),
+		Code: f.Text(2), Message: f.Text(3), Worker: f.optionalRef(4),
 	}
-	return d, f.err
+	return d, f.Err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"selvedge/internal/serdejson"
@@ -46,25 +47,25 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, wrong string, err erro
 		return s, "", err
 	}
 	f := runtimeDocument.read(trimBlanks(text))
-	version := f.number(0, "u32")
-	s = RuntimeSnapshot{RuntimeID: f.text(1), DisplayName: f.optionalText(2)}
+	version := f.Uint(0, math.MaxUint32, "u32")
+	s = RuntimeSnapshot{RuntimeID: f.Text(1), DisplayName: f.OptionalText(2)}
 	backend := f.word(3, backendWords)
 	s.Status = f.word(4, lifecycleWords)
-	if limits := f.need(5); limits != nil {
+	if limits := f.Need(5); limits != nil {
 		inner := limitsDocument.read(limits)
-		s.Limits = Limits{Transcript: inner.number(0, "usize"), Events: inner.number(1, "usize")}
-		f.keep(inner.err)
+		s.Limits = Limits{Transcript: inner.Uint(0, math.MaxUint64, "usize"), Events: inner.Uint(1, math.MaxUint64, "usize")}
+		f.Keep(inner.Err)
 	}
-	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.number(6, "u64"), f.number(7, "u64"), f.number(8, "u64")
-	if f.need(9) != nil {
+	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.Uint(6, math.MaxUint64, "u64"), f.Uint(7, math.MaxUint64, "u64"), f.Uint(8, math.MaxUint64, "u64")
+	if f.Need(9) != nil {
 		s.Diagnostics = decodeList(&f, 9, func(text []byte) (Diagnostic, error) {
 			s.diagnosed = append(s.diagnosed, text)
 			return decodeDiagnostic(text)
 		})
 	}
 	switch {
-	case f.err != nil:
-		return RuntimeSnapshot{}, "", f.err
+	case f.Err != nil:
+		return RuntimeSnapshot{}, "", f.Err
 	case version != schemaVersion:
 		wrong = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
 	case backend != backendFolder:
@@ -119,16 +120,16 @@ func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, wrong string, err error)
 		return s, "", err
 	}
 	f := workerDocument.read(trimBlanks(text))
-	version := f.number(0, "u32")
-	s = WorkerSnapshot{Worker: f.ref(1), WorkerID: f.text(2), Status: f.word(3, statusWords)}
-	if request := f.need(4); request != nil {
+	version := f.Uint(0, math.MaxUint32, "u32")
+	s = WorkerSnapshot{Worker: f.ref(1), WorkerID: f.Text(2), Status: f.word(3, statusWords)}
+	if request := f.Need(4); request != nil {
 		s.Request, err = decodeRequest(request)
-		f.keep(err)
+		f.Keep(err)
 	}
-	s.NextTranscriptSequence, s.LastEventID = f.number(5, "u64"), f.number(6, "u64")
+	s.NextTranscriptSequence, s.LastEventID = f.Uint(5, math.MaxUint64, "u64"), f.Uint(6, math.MaxUint64, "u64")
 	switch {
-	case f.err != nil:
-		return WorkerSnapshot{}, "", f.err
+	case f.Err != nil:
+		return WorkerSnapshot{}, "", f.Err
 	case version != schemaVersion:
 		wrong = fmt.Sprintf("unsupported schema version %d, expected %d", version, schemaVersion)
 	case s.Worker.WorkerID != s.WorkerID:

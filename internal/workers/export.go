@@ -186,9 +186,9 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 		return nil, corrupt(err)
 	}
 	f := workerDocument.read(trimBlanks(given))
-	request := f.need(4)
-	if f.err != nil {
-		return nil, corrupt(f.err)
+	request := f.Need(4)
+	if f.Err != nil {
+		return nil, corrupt(f.Err)
 	}
 	before, after, _ := bytes.Cut(s.members(), appendRequest(append([]byte(nil), `"request":`...), s.Request))
 	return workerDocument.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil

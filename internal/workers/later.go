@@ -141,8 +141,8 @@ func (r Reader) earlierWorker(text []byte) ([]byte, Gap) {
 	if bundle := request.value("config_bundle"); bundle != nil {
 		request.fillUnless("config_bundle", "null", func(value []byte) bool {
 			f := bundleStructure.read(value)
-			f.text(0)
-			return value[0] == 'n' || f.err == nil
+			f.Text(0)
+			return value[0] == 'n' || f.Err == nil
 		})
 	}
 	o.put("request", request)

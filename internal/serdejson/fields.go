@@ -1,0 +1,105 @@
+package serdejson
+
+import "fmt"
+
+// A DecodeError says why a text is not what an original reads, in the words of its library, so that both programs' reports can
+// be laid side by side.
+type DecodeError struct{ Reason string }
+
+func (e *DecodeError) Error() string { return e.Reason }
+
+// Errorf is a *DecodeError.
+func Errorf(format string, args ...any) error {
+	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// Fields are the values of a struct's fields by place; nil where one is absent. The first error stays and stops the rest, so
+// that a reader takes field after field and asks once.
+type Fields struct {
+	Names  []string // of the fields, in order of declaration: twelve at most
+	Values [12][]byte
+	Err    error
+}
+
+// Fail keeps a *DecodeError.
+func (f *Fields) Fail(format string, args ...any) {
+	if f.Err == nil {
+		f.Err = Errorf(format, args...)
+	}
+}
+
+// Keep keeps an error, if there is none yet.
+func (f *Fields) Keep(err error) {
+	if f.Err == nil {
+		f.Err = err
+	}
+}
+
+// Need is a field that must be there; nil after an error.
+func (f *Fields) Need(i int) []byte {
+	if f.Values[i] == nil {
+		f.Fail("missing field `%s`", f.Names[i])
+	}
+	if f.Err != nil {
+		return nil
+	}
+	return f.Values[i]
+}
+
+// Given is a field that may be absent or null; nil then, and after an error.
+func (f *Fields) Given(i int) []byte {
+	if f.Err != nil || len(f.Values[i]) == 0 || f.Values[i][0] == 'n' {
+		return nil
+	}
+	return f.Values[i]
+}
+
+// Text is a string that must be there.
+func (f *Fields) Text(i int) string {
+	text := f.Need(i)
+	if text == nil {
+		return ""
+	}
+	s, err := String(text)
+	f.Keep(err)
+	return s
+}
+
+// OptionalText is a string, or nil where there is none.
+func (f *Fields) OptionalText(i int) *string {
+	text := f.Given(i)
+	if text == nil {
+		return nil
+	}
+	s, err := String(text)
+	f.Keep(err)
+	return &s
+}
+
+// Uint is a whole number up to largest that must be there, of the original's type of that name.
+func (f *Fields) Uint(i int, largest uint64, typeName string) uint64 {
+	text := f.Need(i)
+	if text == nil {
+		return 0
+	}
+	if !IsNumber(text) {
+		f.Fail("invalid type: %s, expected %s", Unexpected(text), typeName)
+		return 0
+	}
+	n := ParseNumber(text)
+	switch {
+	case n.Kind == 'f':
+		f.Fail("invalid type: %s, expected %s", Unexpected(text), typeName)
+	case n.Kind == 'i' || n.Uint > largest:
+		f.Fail("invalid value: %s, expected %s", Unexpected(text), typeName)
+	}
+	return n.Uint
+}
+
+// String reads a value that must be a string.
+func String(text []byte) (string, error) {
+	if text[0] != '"' {
+		return "", Errorf("invalid type: %s, expected a string", Unexpected(text))
+	}
+	return Unquote(text), nil
+}
