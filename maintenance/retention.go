@@ -76,9 +76,7 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	}
 	var removed far
 	if db.TellsProgress(ctx) && !o.DryRun { // somebody waits: how much it will be is a look that takes a small part of the time
-		if removed, err = plan(ctx, d, o); err != nil {
-			return nil, err
-		}
+		removed = plan(ctx, d, o)
 	}
 	for _, r := range inForce {
 		if len(o.Stores) > 0 && !slices.Contains(o.Stores, r.Store) {
@@ -114,14 +112,14 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	return done, err
 }
 
-// plan begins the step of a Prune, whose end is what it would remove now.
-func plan(ctx context.Context, d *db.DB, o PruneOptions) (far, error) {
+// plan begins the step of a Prune, whose end is what it would remove now. What can't be pruned says so when it is to be.
+func plan(ctx context.Context, d *db.DB, o PruneOptions) far {
 	o.DryRun, o.Each = true, nil
-	would, err := Prune(ctx, d, o)
+	would, _ := Prune(ctx, d, o)
 	f := far{ctx, db.Progress{Step: "remove"}}
 	for _, one := range would {
 		f.at.Total += one.Bytes
 	}
 	f.more(0)
-	return f, err
+	return f
 }

@@ -3,6 +3,7 @@ package maintenance_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -307,6 +308,28 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	for store, left := range h.left() {
 		if strings.Contains(left, "ended") {
 			t.Errorf("of %s %q is left", store, left)
+		}
+	}
+}
+
+func TestWhatKeepsOneStoreFromBeingPrunedKeepsNoOther(t *testing.T) {
+	told := db.WithProgress(t.Context(), func(db.Progress) {})
+	for name, ctx := range map[string]context.Context{"alone": t.Context(), "with progress": told} {
+		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "selvedge.db"), db.Options{})
+		ok(t, err)
+		defer d.Close()
+		traces := runs.NewStore(d, runs.Options{})
+		ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: "ended", AgentID: "agent", Intent: "be pruned"}))
+		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}
+		ok(t, traces.WriteEnded(t.Context(), runs.Ended{RunID: "ended", AgentID: "agent", Termination: done}))
+		edit(t, d, `DROP TABLE live_runs`)
+		pruned, err := maintenance.Prune(ctx, d, maintenance.PruneOptions{Policy: &db.Policy{Age: db.KeepNone}})
+		went := 0
+		for _, one := range pruned {
+			went += one.Removed
+		}
+		if err == nil || went != 1 {
+			t.Errorf("%s: %d went: %v", name, went, err)
 		}
 	}
 }
