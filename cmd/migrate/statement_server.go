@@ -22,6 +22,8 @@ func nextServerToken(text string) token {
 		return token{tokenBlank, nestedComment(text)}
 	case strings.HasPrefix(text, "::"), strings.HasPrefix(text, ":="):
 		return token{tokenOther, 2}
+	case c == ':' && len(text) > 1 && text[1] >= '0' && text[1] <= '9': // in the slice of an array
+		return token{tokenOther, 1}
 	case (c == 'e' || c == 'E') && strings.HasPrefix(text[1:], "'"):
 		return token{tokenQuoted, 1 + escapedLength(text[1:])}
 	case c == '$':
