@@ -3,10 +3,12 @@
 package docs_test
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -46,6 +48,9 @@ func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
 	reader := dbtest.OpenAt(t, as("report", "selvedge_reader"), db.Options{ReadOnly: true})
 	if list, err := runs.NewStore(reader, runs.Options{Scope: "tenant"}).ListRuns(t.Context(), "a"); err != nil || len(list) != 2 {
 		t.Errorf("the reader sees %v, %v", list, err)
+	}
+	if _, err := db.Open(t.Context(), as("stranger", "pg_monitor"), db.Options{ReadOnly: true}); errors.Is(err, db.ErrNotFound) || !strings.Contains(db.Hint(err), "GRANT") {
+		t.Errorf("who has no right on the schema is told %v (%s)", err, db.Hint(err))
 	}
 	d, err := db.Open(t.Context(), as("nobody", "selvedge_reader"), db.Options{})
 	if err != nil {

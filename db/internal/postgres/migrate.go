@@ -24,7 +24,9 @@ const oldestServer = 15_00_00
 
 const (
 	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL`
-	sqlVersions  = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+	// Of a schema that the user has no right to use it fails, where sqlHasTables finds nothing.
+	sqlMayLook  = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
+	sqlVersions = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
        min_reader, min_writer, generation, views_digest FROM selvedge_file`
 	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
 	sqlTouch       = `UPDATE selvedge_file SET views = views`
@@ -132,6 +134,9 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	}
 	switch {
 	case have.Schema == 0 && (e.config.ReadOnly || e.config.MustExist):
+		if err := s.get(new(bool), sqlMayLook, e.address.schema); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound, e.address.schema)
 	case e.config.ReadOnly && have.ShutToReaders():
 		return engine.MovedTo(s.get)
