@@ -176,7 +176,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 		}()
 	}
 	var best *wire
-	var failed unreachedAll
+	var failed unreachedErrors
 	var enough <-chan time.Time
 	left := len(hosts)
 	for known := s.known(); left > 0 && (best == nil || known == "" || best.line.timeline < known); left-- {

@@ -52,11 +52,11 @@ func reasons(err error) []string {
 	return []string{err.Error()}
 }
 
-// unreachedAll are the errors of all hosts.
-type unreachedAll []error
+// unreachedErrors are the errors of all hosts.
+type unreachedErrors []error
 
 // Error says them in one line.
-func (u unreachedAll) Error() string {
+func (u unreachedErrors) Error() string {
 	var all []string
 	for _, err := range u {
 		all = append(all, err.Error())
@@ -66,7 +66,7 @@ func (u unreachedAll) Error() string {
 }
 
 // Unwrap gives them.
-func (u unreachedAll) Unwrap() []error { return u }
+func (u unreachedErrors) Unwrap() []error { return u }
 
 // notReached is the error of a connection to a host that failed.
 func notReached(ctx context.Context, host string, err error) error {
