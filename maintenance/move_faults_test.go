@@ -3,6 +3,8 @@ package maintenance_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,4 +103,64 @@ func laidAside(t *testing.T, from, to string) {
 	if rest, err := os.Stat(from + "-wal"); err == nil && rest.Size() > 0 {
 		t.Fatal("what was closed has a WAL")
 	}
+}
+
+// mover moves one place to another, and stops with the word of a step until it is killed.
+func mover(args []string) error {
+	ctx := db.WithProgress(context.Background(), func(p db.Progress) {
+		if p.Step == args[2] && (p.Step != "copy" || p.Done > 0) {
+			fmt.Println(p.Step)
+			_, _ = io.Copy(io.Discard, os.Stdin) // whose end never comes
+		}
+	})
+	_, err := maintenance.Move(ctx, args[0], args[1], db.Options{})
+	return err
+}
+
+func TestAMoveThatWasKilledGoesOnOrIsAbandoned(t *testing.T) { survivesKills(t, dbtest.Path(t)) }
+
+func survivesKills(t *testing.T, to string) {
+	ctx := t.Context()
+	from := dbtest.Path(t)
+	filled(t, from, 1)
+	want, err := answers(ctx, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill := func(step string) {
+		t.Helper()
+		p := dbtest.Start(t, "mover", from, to, step)
+		p.Expect(step)
+		p.Kill()
+		if opened(ctx, from) && opened(ctx, to) {
+			t.Fatalf("both take work behind a kill at %s", step)
+		}
+	}
+	for _, step := range []string{"look", "shut", "prepare", "copy", "compare", "complete", "open"} {
+		kill(step)
+		_, err := db.AbandonMove(ctx, from, to, db.Options{})
+		switch step {
+		case "look", "shut":
+			if !errors.Is(err, db.ErrNotFound) {
+				t.Errorf("abandoned behind a kill at %s: %v", step, err)
+			}
+		case "open":
+			if !errors.Is(err, db.ErrMoved) {
+				t.Errorf("abandoned behind a kill at %s: %v", step, err)
+			}
+		default:
+			if err != nil || !opened(ctx, from) {
+				t.Errorf("abandoned behind a kill at %s: %v", step, err)
+			}
+			kill(step)
+		}
+	}
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := answers(ctx, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
 }

@@ -164,3 +164,7 @@ WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE da
 		t.Errorf("its numbers: %v", err)
 	}
 }
+
+func TestPostgresAMoveThatWasKilledGoesOnOrIsAbandoned(t *testing.T) {
+	survivesKills(t, dbtest.Postgres(t))
+}

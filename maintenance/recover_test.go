@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"holder": holder})
+	dbtest.Main(m, map[string]dbtest.Program{"holder": holder, "mover": mover})
 }
 
 // holder takes one of everything under the name args[1], says so, and waits to be killed or for the end of its input.
