@@ -113,7 +113,17 @@ func mover(args []string) error {
 			_, _ = io.Copy(io.Discard, os.Stdin) // whose end never comes
 		}
 	})
-	_, err := maintenance.Move(ctx, args[0], args[1], db.Options{})
+	return unheld(func() error {
+		_, err := maintenance.Move(ctx, args[0], args[1], db.Options{})
+		return err
+	})
+}
+
+// unheld calls again as long as a server has not ended the connection of a process that was killed.
+func unheld(call func() error) (err error) {
+	for err = call(); errors.Is(err, db.ErrBusy); {
+		err = call()
+	}
 	return err
 }
 
@@ -138,7 +148,10 @@ func survivesKills(t *testing.T, to string) {
 	}
 	for _, step := range []string{"look", "shut", "prepare", "copy", "compare", "complete", "open"} {
 		kill(step)
-		_, err := db.AbandonMove(ctx, from, to, db.Options{})
+		err := unheld(func() error {
+			_, err := db.AbandonMove(ctx, from, to, db.Options{})
+			return err
+		})
 		switch step {
 		case "look", "shut":
 			if !errors.Is(err, db.ErrNotFound) {
@@ -155,7 +168,10 @@ func survivesKills(t *testing.T, to string) {
 			kill(step)
 		}
 	}
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+	if err := unheld(func() error {
+		_, err := maintenance.Move(ctx, from, to, db.Options{})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := answers(ctx, to)
