@@ -153,6 +153,7 @@ func (h *home) died(id int64) {
 func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 	defer close(stopped)
 	var s *session
+	var of *Engine // whose connection that is
 	defer func() {
 		if s != nil {
 			_ = s.close()
@@ -166,6 +167,11 @@ func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 		}
 		next = every
 		if id, e := h.beating(); id != 0 {
+			if s != nil && of != e { // it was closed, and with it the scout that ends connections to a primary that was replaced
+				_ = s.close()
+				s = nil
+			}
+			of = e
 			if s = h.beatOnce(e, s, id); s == nil {
 				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
 				if h.ends(id, every) {
