@@ -54,14 +54,14 @@ func BenchmarkDecodeTurn(b *testing.B) {
 	})
 	b.Run("encoding-json", func(b *testing.B) {
 		type turn struct {
-			Record          string      `json:"record"`
-			Index           uint64      `json:"index"`
-			Prompt          *string     `json:"prompt"`
-			Tool            *string     `json:"tool"`
-			Parameters      []byte      `json:"parameters"`
-			Output          []byte      `json:"output"`
-			CliOutcome      *CliOutcome `json:"cli_outcome"`
-			VerifierVerdict string      `json:"verifier_verdict"`
+			Record          string          `json:"record"`
+			Index           uint64          `json:"index"`
+			Prompt          *string         `json:"prompt"`
+			Tool            *string         `json:"tool"`
+			Parameters      json.RawMessage `json:"parameters"`
+			Output          json.RawMessage `json:"output"`
+			CliOutcome      *CliOutcome     `json:"cli_outcome"`
+			VerifierVerdict string          `json:"verifier_verdict"`
 		}
 		perTurn(b, func(text []byte) error { var t turn; return json.Unmarshal(text, &t) })
 	})
