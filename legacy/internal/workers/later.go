@@ -119,7 +119,8 @@ func (g *gap) add(into *pool.Gap, more pool.Gap) {
 
 // later says what a later version wrote otherwise; "" if none did, or if the original itself can read it.
 func (r *runtimeReader) later() string {
-	if len(r.gap.runtime.Missing)+len(r.gap.worker.Missing)+len(r.gap.event.Added)+len(r.gap.entry.Added)+len(r.kinds)+len(r.setAside) == 0 {
+	lines := len(r.gap.event.Missing) + len(r.gap.entry.Missing)
+	if len(r.gap.runtime.Missing)+len(r.gap.worker.Missing)+lines+len(r.kinds)+len(r.setAside) == 0 {
 		return ""
 	}
 	var parts []string
@@ -132,6 +133,8 @@ func (r *runtimeReader) later() string {
 	say("some worker.json do not say %s, for which defaults stand", r.gap.worker.Missing)
 	say("runtime.json also has %s, kept as it came and shown nowhere", r.gap.runtime.Added)
 	say("some worker.json also have %s, kept as they came and shown nowhere", r.gap.worker.Added)
+	say("some events do not say %s", r.gap.event.Missing)
+	say("some entries do not say %s", r.gap.entry.Missing)
 	say("some events also have %s, kept as they came and shown nowhere", r.gap.event.Added)
 	say("some entries also have %s, kept as they came and shown nowhere", r.gap.entry.Added)
 	say("events of the kinds %s are shown under their own words", r.kinds)
