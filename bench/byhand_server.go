@@ -57,7 +57,6 @@ type hand struct {
 	owner int64
 	keys  []int64
 	pairs [][2]int64 // runtime and worker
-	epoch []int64
 }
 
 // byHandOnServer does the work as a careful program would without us.
