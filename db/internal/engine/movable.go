@@ -124,15 +124,38 @@ type Table struct {
 
 // A Column of a table.
 type Column struct {
-	Name    string
-	Bytes   bool // it holds bytes
-	Text    bool // or text
-	NotNull bool
-	Key     int // its place in the primary key, from 1; 0: it is not in it
+	Name    string `db:"name"`
+	Bytes   bool   `db:"bytes"` // it holds bytes
+	Text    bool   `db:"text"`  // or text
+	NotNull bool   `db:"notnull"`
+	Key     int    `db:"key"` // its place in the primary key, from 1; 0: it is not in it
 }
 
 // A Reference says that a column holds the key of a row of a table.
-type Reference struct{ Column, Table string }
+type Reference struct {
+	Column string `db:"column"`
+	Table  string `db:"table"`
+}
+
+// Describe reads the tables that the first query names. The others, given what called makes of a name, read its columns and what these
+// refer to.
+func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns, sqlReferences string) (tables []Table, err error) {
+	var names []string
+	if err := x.Select(&names, sqlNames, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		t := Table{Name: name}
+		if err := x.Select(&t.Columns, sqlColumns, []any{called(name)}); err != nil {
+			return nil, err
+		}
+		if err := x.Select(&t.Refers, sqlReferences, []any{called(name)}); err != nil {
+			return nil, err
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
 
 // A KeyLimit is an index that takes no key of any length.
 type KeyLimit struct {

@@ -154,39 +154,8 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 }
 
 // Describe gives the tables of the schema. Columns that the server computes are no table's own.
-func (e *Engine) Describe(x engine.Rx) (tables []engine.Table, err error) {
-	var names []string
-	if err := x.Select(&names, sqlMovable, nil); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		t := engine.Table{Name: name}
-		var columns []struct {
-			Name    string `db:"name"`
-			Bytes   bool   `db:"bytes"`
-			Text    bool   `db:"text"`
-			NotNull bool   `db:"notnull"`
-			Key     int    `db:"key"`
-		}
-		if err := x.Select(&columns, sqlColumnsToMove, []any{quoted(name)}); err != nil {
-			return nil, err
-		}
-		for _, c := range columns {
-			t.Columns = append(t.Columns, engine.Column(c))
-		}
-		var refers []struct {
-			Column string `db:"column"`
-			Table  string `db:"table"`
-		}
-		if err := x.Select(&refers, sqlReferencesOf, []any{quoted(name)}); err != nil {
-			return nil, err
-		}
-		for _, r := range refers {
-			t.Refers = append(t.Refers, engine.Reference(r))
-		}
-		tables = append(tables, t)
-	}
-	return tables, nil
+func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
+	return engine.Describe(x, sqlMovable, quoted, sqlColumnsToMove, sqlReferencesOf)
 }
 
 // Counters are the sequences of identities.
