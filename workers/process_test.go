@@ -65,7 +65,7 @@ func noteAcknowledged(t *testing.T, acknowledged map[uint64]string, p *dbtest.Pr
 	var worker string
 	var id uint64
 	if _, err := fmt.Sscan(line, &worker, &id); err != nil || !ok {
-		t.Fatalf("the process said %q: %v", line, err)
+		t.Fatalf("the process said %q: %v; stderr: %s", line, err, p.Stderr())
 	}
 	if other, twice := acknowledged[id]; twice {
 		t.Errorf("event id %d was given to %s and to %s", id, other, worker)

@@ -90,7 +90,7 @@ func (p *Process) Line() (line string, ok bool) {
 func (p *Process) Expect(want string) {
 	p.t.Helper()
 	if got, ok := p.Line(); !ok || got != want {
-		p.t.Fatalf("the process said %q, not %q; stderr: %s", got, want, p.stderr())
+		p.t.Fatalf("the process said %q, not %q; stderr: %s", got, want, p.Stderr())
 	}
 }
 
@@ -104,7 +104,7 @@ func (p *Process) TrySend(line string) error {
 func (p *Process) Send(line string) {
 	p.t.Helper()
 	if err := p.TrySend(line); err != nil {
-		p.t.Fatalf("write to the process: %v; stderr: %s", err, p.stderr())
+		p.t.Fatalf("write to the process: %v; stderr: %s", err, p.Stderr())
 	}
 }
 
@@ -141,8 +141,8 @@ func (p *Process) Wait() {
 // Pid is the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// stderr ends the process, so that all it wrote is there.
-func (p *Process) stderr() string {
+// Stderr ends the process, so that all it wrote is there, and gives what it wrote to stderr.
+func (p *Process) Stderr() string {
 	p.Kill()
 	return p.notes.String()
 }
