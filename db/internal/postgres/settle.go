@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,14 +29,16 @@ const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE session
 RETURNING -outcome - 1`
 
 const (
-	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a division by zero where that is not there,
-	// or was settled.
-	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome + ` RETURNING 1) SELECT 1 / count(*) FROM kept`
+	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of ours where that is not there, or
+	// was settled. The text hangs on a count, so that the server does not try while it plans.
+	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome + ` RETURNING 1) SELECT CASE count(*) WHEN 1 THEN 1 ELSE ` + sqlSettled + ` END FROM kept`
 	sqlSetOutcome  = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
 	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and counts what it changed.
 	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1 FROM changed) RETURNING 1)
-SELECT count(*), CASE WHEN count(*) > 0 THEN 1 / (SELECT count(*) FROM kept) END FROM changed`
-	noSession = "22012"
+SELECT count(*), CASE WHEN count(*) > 0 AND NOT EXISTS (SELECT 1 FROM kept) THEN ` + sqlSettled + ` END FROM changed`
+	sqlSettled = `CAST('` + settledText + `' || count(*) AS BIGINT)`
+	// settledText is in that error's message, whatever the server's language.
+	settledText = "selvedge: the session was settled "
 )
 
 // A change is the only one of a transaction: it is sent with the commit.
@@ -68,7 +71,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
-		if refused.Code == noSession && len(answers) == kept { // its row was taken away after a day; the next one has a row of its own
+		if strings.Contains(refused.Message, settledText) { // or its row was taken away after a day; the next one has a row of its own
 			_ = w.Close()
 			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
 		}

@@ -235,10 +235,7 @@ func (t *tx) Finish(query string, args []any) (int64, error) {
 	n, again, err := t.engine.commit(t.session, &change{query, args})
 	switch {
 	case err != nil:
-		t.dead, t.mayPass = err, false
-		if again = t.worthAgain(again); again != nil {
-			t.dead, t.mayPass = again, true
-		}
+		t.dead, t.mayPass = err, t.worthAgain(again) != nil
 		return 0, err
 	case n == 0:
 		return 0, t.begin(background, false)
