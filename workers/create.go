@@ -13,7 +13,7 @@ const opCreate = "create worker"
 
 // CreateWorkerTx is CreateWorker inside a transaction of the caller's.
 func (r *Runtime) CreateWorkerTx(tx *db.Tx, request CreateWorkerRequest) (detail WorkerDetail, err error) {
-	row, err := r.row(&tx.Rx, opCreate)
+	row, err := r.lockedRow(tx, opCreate)
 	if err != nil {
 		return detail, err
 	}

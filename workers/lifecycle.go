@@ -72,7 +72,7 @@ func (r *Runtime) end(tx *db.Tx, op string, worker WorkerRef, as WorkerStatus, r
 
 // StopRuntimeTx is StopRuntime inside a transaction of the caller's.
 func (r *Runtime) StopRuntimeTx(tx *db.Tx) (event uint64, err error) {
-	row, err := r.row(&tx.Rx, opStopRuntime)
+	row, err := r.lockedRow(tx, opStopRuntime)
 	if err != nil {
 		return 0, err
 	}

@@ -153,6 +153,17 @@ func (r *Runtime) row(rx *db.Rx, op string) (*workers.RuntimeRow, error) {
 	return row, err
 }
 
+// lockedRow is row for a change of what belongs to the runtime: whoever makes one locks the row first.
+func (r *Runtime) lockedRow(tx *db.Tx, op string) (*workers.RuntimeRow, error) {
+	if err := tx.Of(r.db); err != nil {
+		return nil, err
+	}
+	if err := workers.LockRuntime(tx, r.key); err != nil {
+		return nil, err
+	}
+	return r.row(&tx.Rx, op)
+}
+
 func (r *Runtime) ensureRunning(row *workers.RuntimeRow) error {
 	if RuntimeStatus(row.Status) == RuntimeStopped {
 		return runtimeStopped(r.id)
