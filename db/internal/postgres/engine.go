@@ -37,6 +37,8 @@ type Engine struct {
 	moved      Move
 	patience   time.Duration // with a server that has no primary
 
+	alonePatience time.Duration
+
 	writers *sessions // nil when read-only
 	readers *sessions
 	losers  chan struct{} // held by the one of this handle's calls that waits in the queue of those who lost
@@ -57,7 +59,7 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience, losers: make(chan struct{}, 1)}
+	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience, alonePatience: alonePatience, losers: make(chan struct{}, 1)}
 	var t trouble
 	for err := e.prepare(ctx); err != nil; err = e.prepare(ctx) {
 		if !e.replacing(err) || !t.again(ctx, e.patience, err) {

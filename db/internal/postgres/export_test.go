@@ -13,6 +13,9 @@ func (e *Engine) SetPatience(d time.Duration) {
 	e.scout.patience = d
 }
 
+// SetAlonePatience says for how long a call that wants to be alone waits for each lock.
+func (e *Engine) SetAlonePatience(d time.Duration) { e.alonePatience = d }
+
 // WithScouts has handles that are opened until the test ends ask the hosts so often who is the primary.
 func WithScouts(t testing.TB, every time.Duration) {
 	before := scoutEvery

@@ -238,7 +238,7 @@ func (t *tx) Finish(query string, args []any) (int64, error) {
 		t.dead, t.mayPass = err, t.worthAgain(again) != nil
 		return 0, err
 	case n == 0:
-		return 0, t.begin(background, false)
+		return 0, t.begin(background, beside)
 	}
 	t.finished = max(time.Since(began), 1)
 	return n, nil

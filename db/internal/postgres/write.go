@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
+	"selvedge/migrations"
 )
 
 const (
@@ -16,6 +18,8 @@ const (
 	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a row first then sees what
 	// those did who had it before.
 	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	// sqlEnter is what each that is serialisable takes first: it is in the way of nobody but those who want to be alone.
+	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
 	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is taken behind it is new. The lock
 	// goes with the transaction, also when this process stops in the middle of it, and is in the way of nobody who does not queue.
 	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
@@ -23,10 +27,32 @@ const (
 	// queueAfter is after how many losses against others a call waits in the queue of those who lost. Those in it don't meet each
 	// other, so that a crowd on one row comes through.
 	queueAfter = 2
+	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others don't end, and each of them may
+	// be there before it.
+	aloneEvery = 8
+	// alonePatience bounds the wait for each lock of one that wants to be alone, as those who come meanwhile wait behind it. An autovacuum
+	// leaves the table after a second (deadlock_timeout) of that; a transaction or a VACUUM of somebody's may take hours.
+	alonePatience = 2 * time.Second
 
 	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that was cut for being settled. A
 	// failover takes half of it.
 	primaryPatience = 60 * time.Second
+)
+
+// sqlBeginAlone waits for all serialisable transactions of ours that are under way, which hold what sqlEnter takes, and then for those
+// that have locked a row first; new ones wait behind it, before they hold anything. Readers go on. All of it comes before the snapshot.
+func sqlBeginAlone(patience time.Duration) string {
+	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
+		sqlBeginWrite, patience.Milliseconds(), strings.Join(migrations.Locked, ", "))
+}
+
+// A turn is how a call goes beside others.
+type turn int
+
+const (
+	beside turn = iota // as all do
+	queued             // in the queue of those who lost
+	alone              // while no other call of ours writes
 )
 
 // A trouble is what a call has met so far.
@@ -36,10 +62,24 @@ type trouble struct {
 	tried  int
 
 	contested map[string]bool // keys that were found taken, or missing
+	alone     bool            // the present run has nobody of ours beside it
+	strange   int             // keys that were found so in runs alone
 }
 
-// mostContested bounds how many keys are found taken before one more is taken for the caller's own doing.
-const mostContested = 100
+// turn says how the call goes the next time. One that locks what it looks at waits for the others' locks in place of a queue.
+func (t *trouble) turn(locks bool) turn {
+	switch {
+	case t.losses > 0 && t.losses%aloneEvery == 0:
+		return alone
+	case t.losses >= queueAfter && !locks:
+		return queued
+	}
+	return beside
+}
+
+// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the caller's own doing: others may
+// have, who know nothing of us.
+const mostStrange = 3
 
 // passing reports whether a key that is found taken may be one that another transaction has just committed, which the
 // transaction's own reads don't show. The server says that in place of a lost race: when the transaction is run again it sees the row.
@@ -47,8 +87,13 @@ const mostContested = 100
 // for it. A key that is found so a second time is the caller's own doing.
 func (t *trouble) passing(err error) bool {
 	key := contested(err)
-	if key == "" || t.contested[key] || len(t.contested) >= mostContested {
+	if key == "" || t.contested[key] {
 		return false
+	}
+	if t.alone {
+		if t.strange++; t.strange > mostStrange {
+			return false
+		}
 	}
 	if t.contested == nil {
 		t.contested = map[string]bool{}
@@ -60,7 +105,7 @@ func (t *trouble) passing(err error) bool {
 // again waits before the call is run once more, and reports whether it is to be.
 func (t *trouble) again(ctx context.Context, patience time.Duration, err error) bool {
 	switch {
-	case isBeaten(err) || contested(err) != "":
+	case isBeaten(err) || contested(err) != "" || errors.Is(err, errNotAlone):
 		t.losses++
 		t.since, t.tried = time.Time{}, 0
 		most := time.Millisecond << min(t.losses, 5)
@@ -130,12 +175,13 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 // tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
 func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool, out *callback.Outcome) (again error) {
 	*out = callback.Outcome{}
-	queue := met.losses >= queueAfter && !locks // those wait for each other's locks
+	turn := met.turn(locks)
+	met.alone = turn == alone
 	refused := func(err error) error {
 		out.Err = failure(err)
 		return err
 	}
-	if queue {
+	if turn != beside {
 		select {
 		case e.losers <- struct{}{}:
 			defer func() { <-e.losers }()
@@ -148,8 +194,8 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 		return refused(err)
 	}
 	defer e.writers.release(s)
-	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks}
-	if err := t.begin(ctx, queue); err != nil {
+	t := &tx{rx: rx{engine: e, session: s, met: met}, number: e.home.number(), locks: locks && turn != alone}
+	if err := t.begin(ctx, turn); err != nil {
 		return refused(err)
 	}
 	e.config.Callbacks.Invoke(func() error { return fn(t) }, func(o callback.Outcome) {
@@ -162,23 +208,36 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	return again
 }
 
-// begin begins the transaction, in the queue of those who lost where it has to: a wait there ends with ctx. Else BEGIN goes with the
-// first statement.
-func (t *tx) begin(ctx context.Context, queue bool) error {
+// errNotAlone is why a call that was to be alone goes on beside the others: somebody's transaction took too long to wait for.
+var errNotAlone = errors.New("a transaction that takes long has locks that would be in the way")
+
+// begin begins the transaction. Where it has to wait for others before its first statement, that wait ends with ctx. Else BEGIN goes
+// with the first statement.
+func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
 	wire.changed = false
+	text := sqlBeginQueued
 	switch {
-	case queue:
-		wire.mayDial(true)
-		defer wire.mayDial(false)
-		_, err := wire.simple(ctx, sqlBeginQueued)
-		return err
+	case turn == alone:
+		text = sqlBeginAlone(t.engine.alonePatience)
+	case turn == queued:
 	case t.locks:
 		wire.ahead = []bound{control(sqlBeginLocked)}
+		return nil
 	default:
-		wire.ahead = []bound{control(sqlBeginWrite)}
+		wire.ahead = []bound{control(sqlBeginWrite), control(sqlEnter)}
+		return nil
 	}
-	return nil
+	wire.mayDial(true)
+	_, err := wire.simple(ctx, text)
+	wire.mayDial(false)
+	if err != nil && !wire.conn.IsClosed() {
+		_ = wire.undo() // a connection that can't is closed
+	}
+	if turn == alone && state(err) == "55P03" {
+		err = fmt.Errorf("%w: %w", errNotAlone, err)
+	}
+	return err
 }
 
 // conclude commits what fn did, or undoes it.

@@ -1,0 +1,84 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selvedge/migrations"
+)
+
+var lockedTable = regexp.MustCompile(`^SELECT \w+ FROM (\w+) WHERE [^()]*$`)
+
+// On a server a call that loses again and again waits for those that have locked a row first: it has to know of which tables.
+func TestRowsAreLockedFirstOnlyInTablesThatACallCanHaveAlone(t *testing.T) {
+	used := map[string]bool{}
+	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal", "legacy", "maintenance", "db"} {
+		texts, locks := map[string]string{}, map[string]token.Position{} // by the folder and the name of a constant
+		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, filepath.Join("..", "db", "internal")) {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, text, 0)
+			if err != nil {
+				return err
+			}
+			named := func(name string) string { return filepath.Dir(path) + " " + name }
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ValueSpec:
+					for i, value := range n.Values {
+						if literal, ok := value.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+							texts[named(n.Names[i].Name)], _ = strconv.Unquote(literal.Value)
+						}
+					}
+				case *ast.CallExpr:
+					call, ok := n.Fun.(*ast.SelectorExpr)
+					if !ok || call.Sel.Name != "Lock" || len(n.Args) < 2 {
+						return true
+					}
+					query, ok := n.Args[0].(*ast.Ident)
+					if ok && query.Name == "query" { // it is handed on
+						return true
+					}
+					if !ok {
+						t.Errorf("%s: the text of a lock is a constant of its own", files.Position(n.Pos()))
+						return true
+					}
+					locks[named(query.Name)] = files.Position(n.Pos())
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, at := range locks {
+			table := lockedTable.FindStringSubmatch(texts[name])
+			if table == nil || !slices.Contains(migrations.Locked, table[1]) {
+				t.Errorf("%s: %q locks rows of a table that is not in migrations.Locked", at, texts[name])
+				continue
+			}
+			used[table[1]] = true
+		}
+	}
+	for _, table := range migrations.Locked {
+		if !used[table] {
+			t.Errorf("nothing locks rows of %s first", table)
+		}
+	}
+}
