@@ -32,7 +32,7 @@ func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
-	d := &DB{options: options.withDefaults(), closed: make(chan struct{})}
+	d := &DB{options: options.withDefaults(), lookouts: lookouts{starting: make(chan struct{}, 1)}, closed: make(chan struct{})}
 	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
 	if err != nil {

@@ -20,12 +20,47 @@ const (
 
 // lookouts are the tail and the overviews of a handle, while somebody waits there.
 type lookouts struct {
+	starting chan struct{} // has room for the one who starts one, which takes as long as a server takes to answer
+
 	mu        sync.Mutex
 	tail      *tail
 	overviews map[overviewKey]any // *overview[R]
 
 	lagging sync.Mutex
 	lags    map[*lag]struct{}
+}
+
+// join has use find a lookout that is there and count its caller, under mu. Where there is none start starts it, and then keep keeps it
+// for use to find. Who waits for that ends with ctx.
+func (l *lookouts) join(ctx context.Context, use func() bool, start func() error, keep func()) error {
+	used := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return use()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if used() {
+		return nil
+	}
+	select {
+	case l.starting <- struct{}{}:
+		defer func() { <-l.starting }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if used() { // another has started it meanwhile
+		return nil
+	}
+	if err := start(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keep()
+	use()
+	return nil
 }
 
 // count tells how many follow something, how many of those in their loops have not had everything that is there, and for how
@@ -78,23 +113,27 @@ func (l *lookout) following() int { return l.users }
 type lookout struct {
 	users int // under lookouts.mu
 	asked chan struct{}
-	stop  context.CancelFunc
+	stop  func()
 	ended chan struct{} // closed when no more looks come
 	// worked is how long the look read, without what it waited for. seldom is how long of that was something that keeps its own
 	// measure, and needs no rest. For look to set.
 	worked, seldom time.Duration
 }
 
-// start begins to look out; the first look comes when it is asked for.
-func (l *lookout) start(d *DB, look func(context.Context)) error {
-	ctx, stop := context.WithCancel(context.Background())
-	changes, err := d.Changes(ctx)
+// start begins to look out, which ctx ends only until then; the first look comes when it is asked for.
+func (l *lookout) start(ctx context.Context, d *DB, look func(context.Context)) error {
+	within, stop := context.WithCancelCause(context.Background())
+	started := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	changes, err := d.Changes(within)
+	if !started() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
-		stop()
+		stop(nil)
 		return err
 	}
-	l.asked, l.stop, l.ended = make(chan struct{}, 1), stop, make(chan struct{})
-	go l.run(ctx, changes, look)
+	l.asked, l.stop, l.ended = make(chan struct{}, 1), func() { stop(nil) }, make(chan struct{})
+	go l.run(within, changes, look)
 	return nil
 }
 
@@ -166,22 +205,20 @@ type waiter struct {
 }
 
 // joinTail gives the tail of the handle, which the caller leaves in the end.
-func joinTail(ctx context.Context, d *DB) (*tail, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	d.lookouts.mu.Lock()
-	defer d.lookouts.mu.Unlock()
-	t := d.lookouts.tail
-	if t == nil {
-		t = &tail{d: d, waiting: map[*waiter]struct{}{}}
-		if err := t.start(d, t.look); err != nil {
-			return nil, err
+func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
+	use := func() bool {
+		if t = d.lookouts.tail; t != nil {
+			t.users++
 		}
-		d.lookouts.tail = t
+		return t != nil
 	}
-	t.users++
-	return t, nil
+	var fresh *tail
+	start := func() error {
+		fresh = &tail{d: d, waiting: map[*waiter]struct{}{}}
+		return fresh.start(ctx, d, fresh.look)
+	}
+	err = d.lookouts.join(ctx, use, start, func() { d.lookouts.tail = fresh })
+	return t, err
 }
 
 func (t *tail) leave() {
@@ -303,10 +340,7 @@ type overview[R comparable] struct {
 func joinOverview[R comparable](
 	ctx context.Context, d *DB, key overviewKey, heads someHeads[R],
 ) (o *overview[R], now sight[R], leave func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, now, nil, err
-	}
-	if o, err = findOverview(d, key, heads); err != nil {
+	if o, err = findOverview(ctx, d, key, heads); err != nil {
 		return nil, now, nil, err
 	}
 	once := sync.OnceFunc(o.leave)
@@ -318,22 +352,25 @@ func joinOverview[R comparable](
 	return o, now, leave, err
 }
 
-func findOverview[R comparable](d *DB, key overviewKey, heads someHeads[R]) (*overview[R], error) {
-	d.lookouts.mu.Lock()
-	defer d.lookouts.mu.Unlock()
-	o, ok := d.lookouts.overviews[key].(*overview[R])
-	if !ok {
-		o = &overview[R]{d: d, key: key, heads: heads, changed: make(chan struct{})}
-		if err := o.start(d, o.look); err != nil {
-			return nil, err
+func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey, heads someHeads[R]) (o *overview[R], err error) {
+	use := func() (found bool) {
+		if o, found = d.lookouts.overviews[key].(*overview[R]); found {
+			o.users++
 		}
+		return found
+	}
+	var fresh *overview[R]
+	start := func() error {
+		fresh = &overview[R]{d: d, key: key, heads: heads, changed: make(chan struct{})}
+		return fresh.start(ctx, d, fresh.look)
+	}
+	err = d.lookouts.join(ctx, use, start, func() {
 		if d.lookouts.overviews == nil {
 			d.lookouts.overviews = map[overviewKey]any{}
 		}
-		d.lookouts.overviews[key] = o
-	}
-	o.users++
-	return o, nil
+		d.lookouts.overviews[key] = fresh
+	})
+	return o, err
 }
 
 func (o *overview[R]) leave() {

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,6 +124,110 @@ func (p *postgresPlace) start(how, name string, of ...string) (address string) {
 	address = p.run(slices.Concat([]string{how}, of, []string{dir})...)
 	p.t.Cleanup(func() { p.run("stop", dir) })
 	return address
+}
+
+// A PostgresGate stands between a program and a server. While it is shut nothing comes through and nobody is told, as where the server's
+// host stands still.
+type PostgresGate struct {
+	Address string
+	Held    chan struct{} // gets a value for each connection or message that a program sends to the shut gate, as far as it has room
+
+	mu     sync.Mutex
+	opened chan struct{} // closed while it is open
+}
+
+// NewPostgresGate gives an open one before the server at the address.
+func NewPostgresGate(t testing.TB, address string) *PostgresGate {
+	t.Helper()
+	config, err := pgconn.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &PostgresGate{
+		Address: fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", config.User, listener.Addr(), config.Database),
+		Held:    make(chan struct{}, 100), opened: make(chan struct{}),
+	}
+	close(g.opened)
+	network, server := pgconn.NetworkAddress(config.Host, config.Port)
+	var served sync.WaitGroup
+	t.Cleanup(func() {
+		g.Open()
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		served.Wait()
+	})
+	served.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			served.Go(func() { g.serve(client, network, server) })
+		}
+	})
+	return g
+}
+
+// Shut shuts the gate.
+func (g *PostgresGate) Shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = make(chan struct{})
+}
+
+// Open opens it again, and lets through what was held.
+func (g *PostgresGate) Open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.opened:
+	default:
+		close(g.opened)
+	}
+}
+
+func (g *PostgresGate) serve(client net.Conn, network, address string) {
+	defer client.Close() //nolint:errcheck // it may be closed already
+	server, err := net.Dial(network, address)
+	if err != nil {
+		return
+	}
+	defer server.Close() //nolint:errcheck // it may be closed already
+	var both sync.WaitGroup
+	both.Go(func() { g.pass(server, client, g.Held) })
+	both.Go(func() { g.pass(client, server, nil) })
+	both.Wait()
+}
+
+func (g *PostgresGate) pass(to, from net.Conn, held chan<- struct{}) {
+	defer to.Close() //nolint:errcheck // it may be closed already
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		g.mu.Lock()
+		opened := g.opened
+		g.mu.Unlock()
+		select {
+		case <-opened:
+		default:
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+			<-opened
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
 }
 
 // PostgresSchema opens a new database, which is dropped when the test is over, with the schema and the views, by SQL alone.

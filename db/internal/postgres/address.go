@@ -22,10 +22,12 @@ const DefaultSchema = "selvedge"
 
 const (
 	connectPatience = 5 * time.Second  // for one host
-	closePatience   = 2 * time.Second  // for a goodbye
 	laterAnswers    = 2 * time.Second  // that hosts get to answer after one of them did
 	commitPatience  = 12 * time.Second // until a COMMIT without an answer is given up and settled
 )
+
+// closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
+var closePatience = 2 * time.Second
 
 // An Address is where a server is, and the schema in its database.
 type Address struct {
@@ -272,7 +274,7 @@ func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := &line{Conn: conn}
+		l := &line{Conn: conn, host: h.name}
 		last.Store(l)
 		return l, nil
 	}

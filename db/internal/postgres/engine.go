@@ -49,6 +49,9 @@ type Engine struct {
 	clock   clock
 	watch   *watch
 	counted struct{ callers, commits atomic.Int64 }
+
+	closing sync.Once
+	failed  error // of closing
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -87,21 +90,33 @@ func (e *Engine) Path() string { return e.address.String() }
 // Generation tells the databases apart that the address has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
-// Close waits for the calls under way, refuses new ones, and closes the connections.
+// Close waits for the calls under way, refuses new ones, and closes the connections: all at once, so that a server that is silent keeps
+// it for no longer than one of them. A second Close waits for the first, and returns what that did.
 func (e *Engine) Close() error {
-	e.calls.close()
-	e.watch.close()
-	var failed error
-	if e.keeper != nil {
-		failed = e.keeper.close()
+	e.closing.Do(func() {
+		e.calls.close()
+		parts := []func() error{func() error { e.watch.close(); return nil }, e.readers.close}
+		if e.keeper != nil {
+			parts = append(parts, e.keeper.close)
+		}
+		if e.writers != nil {
+			parts = append(parts, func() error { return e.home.leave(e) }, e.writers.close)
+		}
+		e.failed = together(parts)
+		e.scout.close()
+	})
+	return e.failed
+}
+
+// together runs all of them side by side.
+func together(parts []func() error) error {
+	failed := make([]error, len(parts))
+	var all sync.WaitGroup
+	for i, part := range parts {
+		all.Go(func() { failed[i] = part() })
 	}
-	if e.writers != nil {
-		failed = errors.Join(failed, e.home.leave(e))
-		failed = errors.Join(failed, e.writers.close())
-	}
-	failed = errors.Join(failed, e.readers.close())
-	e.scout.close()
-	return failed
+	all.Wait()
+	return errors.Join(failed...)
 }
 
 // Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.

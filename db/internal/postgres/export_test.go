@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"testing"
 	"time"
 )
@@ -28,4 +29,28 @@ func (e *Engine) ForgetPrimary() {
 	e.scout.mu.Lock()
 	defer e.scout.mu.Unlock()
 	e.scout.asked = time.Time{}
+}
+
+// WithClosePatience has goodbyes of the test wait so long for an answer.
+func WithClosePatience(t testing.TB, d time.Duration) {
+	before := closePatience
+	closePatience = d
+	t.Cleanup(func() { closePatience = before })
+}
+
+// HostsAsked is when the handle has asked the hosts last.
+func (e *Engine) HostsAsked() time.Time {
+	e.scout.mu.Lock()
+	defer e.scout.mu.Unlock()
+	return e.scout.asked
+}
+
+// Look is what a read does first with several hosts.
+func (e *Engine) Look(ctx context.Context) { e.scout.look(ctx) }
+
+// WhileHostsAreAsked runs fn while another caller asks the hosts.
+func (e *Engine) WhileHostsAreAsked(fn func()) {
+	e.scout.asking <- struct{}{}
+	defer func() { <-e.scout.asking }()
+	fn()
 }

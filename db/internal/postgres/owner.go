@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,8 +54,8 @@ type home struct {
 	mu      sync.Mutex
 	handles []*Engine
 	id      int64
-	until   time.Duration // since the machine's start: it certainly lives until then
-	stop    chan struct{}
+	until   time.Duration      // since the machine's start: it certainly lives until then
+	stop    context.CancelFunc // ends the beats; nil where there are none
 	stopped chan struct{}
 }
 
@@ -104,8 +105,9 @@ func (h *home) lives(id int64, from time.Duration) {
 	defer h.mu.Unlock()
 	h.id, h.until = id, from+h.certain
 	if h.stop == nil {
-		h.stop, h.stopped = make(chan struct{}), make(chan struct{})
-		go h.beat(h.handles[0].address.beatEvery(), h.stop, h.stopped)
+		ctx, stop := context.WithCancel(background)
+		h.stop, h.stopped = stop, make(chan struct{})
+		go h.beat(ctx, h.handles[0].address.beatEvery(), h.stopped)
 	}
 }
 
@@ -149,8 +151,8 @@ func (h *home) died(id int64) {
 	}
 }
 
-// beat moves the process's moment on.
-func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
+// beat moves the process's moment on until ctx ends.
+func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- struct{}) {
 	defer close(stopped)
 	var s *session
 	var of *Engine // whose connection that is
@@ -160,10 +162,8 @@ func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 		}
 	}()
 	for next := every; ; {
-		select {
-		case <-stop:
+		if !engine.Pause(ctx, next) {
 			return
-		case <-time.After(next):
 		}
 		next = every
 		if id, e := h.beating(); id != 0 {
@@ -172,7 +172,7 @@ func (h *home) beat(every time.Duration, stop, stopped chan struct{}) {
 				s = nil
 			}
 			of = e
-			if s = h.beatOnce(e, s, id); s == nil {
+			if s = h.beatOnce(ctx, e, s, id); s == nil {
 				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
 				if h.ends(id, every) {
 					h.tell()
@@ -206,8 +206,8 @@ func (e *Engine) beat(s *session, id int64) (alive bool, err error) {
 }
 
 // beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
-func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
-	ctx, cancel := context.WithTimeout(background, e.address.beatEvery())
+func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64) *session {
+	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
 	defer cancel()
 	if s == nil {
 		var err error
@@ -232,28 +232,16 @@ func (h *home) beatOnce(e *Engine, s *session, id int64) *session {
 	return s
 }
 
-// leave ends the home with its last handle: what the process owned then can be taken at once.
+// leave ends the home with its last handle: what the process owned then can be taken at once. Who opens or closes others meanwhile does
+// not wait for this one's server.
 func (h *home) leave(e *Engine) error {
-	homes.Lock()
-	defer homes.Unlock()
-	h.mu.Lock()
-	for i, one := range h.handles {
-		if one == e {
-			h.handles = append(h.handles[:i], h.handles[i+1:]...)
-			break
-		}
-	}
-	last, id, stop, stopped := len(h.handles) == 0, h.id, h.stop, h.stopped
+	id, stop, last := h.without(e)
 	if !last {
-		h.mu.Unlock()
 		return nil
 	}
-	h.stop, h.id = nil, 0
-	h.mu.Unlock()
-	delete(homes.open, h.key)
 	if stop != nil {
-		close(stop)
-		<-stopped
+		stop()
+		<-h.stopped
 	}
 	if id == 0 {
 		return nil
@@ -269,6 +257,22 @@ func (h *home) leave(e *Engine) error {
 		_, _ = s.exec(sqlDie, id) // it still owns something
 	}
 	return s.close()
+}
+
+// without takes a handle out. After the last one the home is nobody's any more, and its number is given up.
+func (h *home) without(e *Engine) (id int64, stop context.CancelFunc, last bool) {
+	homes.Lock()
+	defer homes.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handles = slices.DeleteFunc(h.handles, func(one *Engine) bool { return one == e })
+	if len(h.handles) > 0 {
+		return 0, nil, false
+	}
+	delete(homes.open, h.key)
+	id, stop = h.id, h.stop
+	h.id, h.stop = 0, nil
+	return id, stop, true
 }
 
 // errNewNumber has a transaction run again whose snapshot is older than the number of its process.

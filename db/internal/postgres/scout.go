@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,20 +33,22 @@ type scout struct {
 	mu       sync.Mutex
 	newest   string // the highest timeline that a primary has named
 	lines    map[*line]struct{}
-	answered time.Time // when a primary did
+	answered time.Time       // when a primary did
+	refuses  map[string]bool // by host: it was asked last for a connection, and refused it
 	running  bool
 	closed   bool
 	stop     context.CancelFunc
 	stopped  chan struct{}
 
-	asking sync.Mutex
-	posts  []*wire // by host, to ask over; nil where there is none; under asking
+	asking chan struct{} // has room for the one who asks
+	posts  []*wire       // by host, to ask over; nil where there is none; of who asks
 	asked  time.Time
 }
 
 // A line is the socket of a connection.
 type line struct {
 	net.Conn
+	host     string
 	timeline string       // of the server when it was connected
 	waits    atomic.Int64 // since when an answer is waited for, in Unix nanoseconds; 0: nobody waits
 	used     atomic.Bool  // since the scout looked last
@@ -74,7 +77,10 @@ func (l *line) silence(now time.Time) time.Duration {
 }
 
 func newScout(a *Address) *scout {
-	return &scout{address: a, every: scoutEvery, patience: primaryPatience, lines: map[*line]struct{}{}, posts: make([]*wire, len(a.hosts))}
+	return &scout{
+		address: a, every: scoutEvery, patience: primaryPatience, refuses: map[string]bool{}, lines: map[*line]struct{}{},
+		asking: make(chan struct{}, 1), posts: make([]*wire, len(a.hosts)),
+	}
 }
 
 // known is the highest timeline that a primary has named; "" before the first one.
@@ -159,8 +165,12 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	if s.heard(goodFor) {
 		return
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return
+	}
 	if s.heard(goodFor) { // another has asked meanwhile
 		return
 	}
@@ -172,11 +182,11 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 			w := s.posts[i]
 			if w == nil || w.conn.IsClosed() {
 				var err error
-				if w, err = s.address.hosts[i].dial(within, s.address.config); err != nil {
-					s.posts[i] = nil
+				w, err = s.address.hosts[i].dial(within, s.address.config)
+				s.dialled(s.address.hosts[i].name, err)
+				if s.posts[i] = w; err != nil {
 					return
 				}
-				s.posts[i] = w
 			}
 			timeline, err := w.primaryOf(within)
 			switch {
@@ -196,7 +206,17 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	}
 }
 
-// endSilent ends connections that have been silent for longer than patience, while no primary was there.
+// dialled takes note of whether a host refused a connection: then it lives, and those that it gave before may. One that starts or stops
+// says nothing about them.
+func (s *scout) dialled(host string, err error) {
+	state := state(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses[host] = state != "" && !strings.HasPrefix(state, "57P")
+}
+
+// endSilent ends connections that have been silent for longer than patience, while no primary was there, and to a host that does not
+// refuse others.
 func (s *scout) endSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +225,7 @@ func (s *scout) endSilent() {
 		return
 	}
 	for l := range s.lines {
-		if l.silence(now) > s.patience {
+		if l.silence(now) > s.patience && !s.refuses[l.host] {
 			l.end()
 		}
 	}
@@ -235,8 +255,8 @@ func (s *scout) close() {
 		s.stop()
 		<-s.stopped
 	}
-	s.asking.Lock()
-	defer s.asking.Unlock()
+	s.asking <- struct{}{}
+	defer func() { <-s.asking }()
 	for i, w := range s.posts {
 		if w != nil {
 			_ = w.Close()

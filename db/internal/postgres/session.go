@@ -213,11 +213,11 @@ func (p *sessions) close() error {
 	for range cap(p.places) {
 		<-p.places
 	}
-	var failed error
+	var goodbyes []func() error
 	for s := p.take(); s != nil; s = p.take() {
-		failed = errors.Join(failed, s.resign())
+		goodbyes = append(goodbyes, s.resign)
 	}
-	return failed
+	return together(goodbyes)
 }
 
 var errLeftOpen = fmt.Errorf("%w: rows were still being read when the function returned", engine.ErrInvalid)

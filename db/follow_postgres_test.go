@@ -1,0 +1,66 @@
+//go:build postgres
+
+package db_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// The server falls silent before the first one follows. Who waits for it ends with its own context, and so does who comes behind: not
+// with the patience that a call has with a server, by which the last try of three is judged.
+func TestPostgresWhoFollowsASilentServerEndsWithItsContext(t *testing.T) {
+	for range 3 {
+		if endsWithItsContext(t) {
+			return
+		}
+	}
+	t.Error("it ended when the server was given up")
+}
+
+func endsWithItsContext(t *testing.T) bool {
+	gate := dbtest.NewPostgresGate(t, dbtest.Postgres(t))
+	d, other := dbtest.OpenAt(t, gate.Address, db.Options{}), dbtest.OpenAt(t, gate.Address, db.Options{})
+	gate.Shut()
+	defer gate.Open() // before they are closed
+	given := make(chan error, 1)
+	go func() {
+		_, err := other.Changes(context.WithoutCancel(t.Context()))
+		given <- err
+	}()
+	<-gate.Held
+	follow := func() (end context.CancelFunc, ended <-chan error) {
+		ctx, end := context.WithCancel(t.Context())
+		said := make(chan error, 1)
+		go func() {
+			for _, err := range listen(ctx, d, 1, "") {
+				said <- err
+			}
+		}()
+		return end, said
+	}
+	endFirst, first := follow()
+	<-gate.Held
+	endSecond, second := follow()
+	_ = d.Work() // which counts those who follow
+	endSecond()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("the second ended with %v", err)
+	}
+	endFirst()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first ended with %v", err)
+	}
+	select {
+	case <-given:
+		return false
+	default:
+		gate.Open()
+		<-given
+		return true
+	}
+}

@@ -1,0 +1,249 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
+	"selvedge/internal/dbtest"
+)
+
+func TestPostgresASecondCloseSaysWhatTheFirstDid(t *testing.T) {
+	e, err := postgres.Open(t.Context(), dbtest.Postgres(t), config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 3 {
+		wait.Go(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if out := e.Write(t.Context(), "test", func(engine.Tx) error { return nil }); !errors.Is(out.Err, engine.ErrClosed) {
+		t.Errorf("a write behind it: %v", out.Err)
+	}
+}
+
+func TestPostgresCloseWaitsForTheCallsUnderWay(t *testing.T) {
+	address := dbtest.Postgres(t)
+	look := open(t, address)
+	exec(t, look, "CREATE TABLE kept (n BIGINT)")
+	e, err := postgres.Open(t.Context(), address, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		go func() { closed <- e.Close() }()
+		for { // until it refuses new ones
+			if out := e.Read(t.Context(), "test", func(engine.Rx) error { return nil }); errors.Is(out.Err, engine.ErrClosed) {
+				break
+			}
+		}
+		select {
+		case err := <-closed:
+			t.Errorf("it was closed (%v) under a write", err)
+		default:
+		}
+		_, err := x.Exec("INSERT INTO kept VALUES (1)", nil)
+		return err
+	})
+	if n := count(t, look); out.Err != nil || n != 1 {
+		t.Errorf("%d rows: %v", n, out.Err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// Every connection says goodbye, and none waits for the answer that another one gets.
+func TestPostgresCloseWaitsForASilentServerOnce(t *testing.T) {
+	postgres.WithClosePatience(t, time.Minute)
+	gate := dbtest.NewPostgresGate(t, dbtest.Postgres(t))
+	e, err := postgres.Open(t.Context(), gate.Address, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 3
+	var inside, done sync.WaitGroup
+	inside.Add(2 * each)
+	for range each {
+		done.Go(func() {
+			e.Read(t.Context(), "test", func(engine.Rx) error { inside.Done(); inside.Wait(); return nil })
+		})
+		done.Go(func() {
+			e.Write(t.Context(), "test", func(engine.Tx) error { inside.Done(); inside.Wait(); return nil })
+		})
+	}
+	done.Wait()
+	gate.Shut()
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	for range 2 * each {
+		<-gate.Held
+	}
+	gate.Open()
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// The last handle of a database gives its process's number up, and waits for a row. Others are opened and closed meanwhile.
+func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
+	postgres.WithClosePatience(t, time.Minute)
+	address, other := dbtest.Postgres(t), dbtest.Postgres(t)
+	e, err := postgres.Open(t.Context(), address, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, e, func(x engine.Tx) error { _, err := x.Owner(); return err })
+	keeper, err := pgconn.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keeper.Exec(t.Context(), "BEGIN; SELECT id FROM selvedge.owners FOR UPDATE").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- e.Close() }()
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM owners%' AND datname = current_database()"
+	for string(dbtest.PostgresExec(t, address, waiting)[0][0]) != "1" {
+		<-time.After(time.Millisecond)
+	}
+	second, err := postgres.Open(t.Context(), other, config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("it was closed before: %v", err)
+	default:
+	}
+	if err := keeper.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+// The handle whose connection is beaten over is closed. A scout that is gone with it would end no connection to a primary that was
+// replaced: so the next beat goes over another handle's.
+func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
+	address := dbtest.Postgres(t) + "&selvedge.owner_ttl=1s"
+	first, err := postgres.Open(t.Context(), address+"&application_name=first", config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, address+"&application_name=second")
+	var id int64
+	write(t, first, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
+	until := func() string {
+		return string(dbtest.PostgresExec(t, address[:strings.Index(address, "&")], fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
+	}
+	sessions := func(program string) string {
+		return string(dbtest.PostgresExec(t, address[:strings.Index(address, "&")], fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH beaten%%'", program))[0][0])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for !is() {
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				t.Fatal("it never came to be that ", what)
+			}
+		}
+	}
+	await("it beats", func() bool { return sessions("first") == "1" })
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	await("it beats over the other", func() bool { return sessions("second") == "1" })
+	await("the first one's is closed", func() bool { return sessions("first") == "0" })
+	before := until()
+	await("it is prolonged", func() bool { return until() != before })
+	write(t, second, func(x engine.Tx) error {
+		if now, err := x.Owner(); now != id || err != nil {
+			t.Errorf("the process is %d, and was %d: %v", now, id, err)
+		}
+		return nil
+	})
+}
+
+// The server has no connection left, or takes none: so it lives, and what is slow there is left alone.
+func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testing.T) {
+	postgres.WithScouts(t, often)
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	e.SetPatience(often)
+	keeper, err := pgconn.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keeper.Close(t.Context()) //nolint:errcheck // the database goes next
+	do := func(statement string) {
+		if _, err := keeper.Exec(t.Context(), statement).ReadAll(); err != nil {
+			t.Error(err)
+		}
+	}
+	other, name := dbtest.Postgres(t), get[string](t, e, "SELECT current_database()")
+	takes := func(connections string) {
+		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
+	}
+	do("SELECT pg_advisory_lock(1)")
+	done, begun := make(chan error, 1), make(chan struct{})
+	go func() {
+		done <- e.Write(t.Context(), "test", func(x engine.Tx) error {
+			if _, err := x.Exec("SELECT 1", nil); err != nil {
+				return err
+			}
+			close(begun) // it has a connection
+			_, err := x.Exec("SELECT pg_advisory_xact_lock(1)", nil)
+			return err
+		}).Err
+	}()
+	<-begun
+	takes("false")
+	defer takes("true")
+	for asked, rounds := e.HostsAsked(), 0; rounds < 3; { // each ends what it takes for silent
+		if now := e.HostsAsked(); now != asked {
+			asked, rounds = now, rounds+1
+		}
+		select {
+		case err := <-done:
+			t.Fatal("it ended: ", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	do("SELECT pg_advisory_unlock(1)")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPostgresALookAtTheHostsEndsWithItsContext(t *testing.T) {
+	postgres.WithScouts(t, never)
+	e := open(t, dbtest.Postgres(t)+",/nowhere")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.ForgetPrimary()
+	e.WhileHostsAreAsked(func() { e.Look(ctx) })
+}
