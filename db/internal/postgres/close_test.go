@@ -209,13 +209,14 @@ func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testin
 		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
 	}
 	do("SELECT pg_advisory_lock(1)")
-	done, begun := make(chan error, 1), make(chan struct{})
+	done, begun, refused := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		done <- e.Write(t.Context(), "test", func(x engine.Tx) error {
 			if _, err := x.Exec("SELECT 1", nil); err != nil {
 				return err
 			}
 			close(begun) // it has a connection
+			<-refused
 			_, err := x.Exec("SELECT pg_advisory_xact_lock(1)", nil)
 			return err
 		}).Err
@@ -223,6 +224,7 @@ func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testin
 	<-begun
 	takes("false")
 	defer takes("true")
+	close(refused)
 	for asked, rounds := e.HostsAsked(), 0; rounds < 3; { // each ends what it takes for silent
 		if now := e.HostsAsked(); now != asked {
 			asked, rounds = now, rounds+1
