@@ -297,6 +297,27 @@ func (tx *Tx) Lock(query string, args ...any) error {
 	return tx.engine.Lock(query, args)
 }
 
+// FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was committed last, and stays so. A row that
+// took the place of another one while that was waited for is found too. The query is as for Lock.
+func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
+	for {
+		found, err := tx.FindToAdd(dest, query, args...)
+		if found || err != nil || tx.Alone() {
+			return found, err
+		}
+		// What was waited for may be gone, and what took its place came after the query began.
+		if found, err := tx.Find(dest, query, args...); !found || err != nil {
+			return false, err
+		}
+	}
+}
+
+// FindToAdd is FindLocked for who adds the row where it finds none: then a unique key says that there was one after all, and the
+// function runs again.
+func (tx *Tx) FindToAdd(dest any, query string, args ...any) (bool, error) {
+	return tx.Find(dest, query+tx.engine.Locking(), args...)
+}
+
 // Queue is Exec for a change whose number of rows nobody asks for. On a server it may go with the next statement, or with the commit, in
 // place of a message of its own; where it fails, the next statement or the commit says so. So it is for what does not fail by what
 // the caller did.

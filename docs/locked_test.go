@@ -16,7 +16,19 @@ import (
 	"selvedge/migrations"
 )
 
-var lockedTable = regexp.MustCompile(`^SELECT \w+ FROM (\w+) WHERE [^()]*$`)
+var lockedTable = regexp.MustCompile(`^SELECT [^()]* FROM (\w+)( AS \w+)? WHERE [^()]*$`)
+
+// sqlOf gives the text of a constant, as far as it is written in its place: what others stand for in it is ….
+func sqlOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(e.Value)
+		return text
+	case *ast.BinaryExpr:
+		return sqlOf(e.X) + sqlOf(e.Y)
+	}
+	return "…"
+}
 
 // On a server a call that loses again and again waits for those that have locked a row first: it has to know of which tables.
 func TestRowsAreLockedFirstOnlyInTablesThatACallCanHaveAlone(t *testing.T) {
@@ -41,17 +53,19 @@ func TestRowsAreLockedFirstOnlyInTablesThatACallCanHaveAlone(t *testing.T) {
 				switch n := n.(type) {
 				case *ast.ValueSpec:
 					for i, value := range n.Values {
-						if literal, ok := value.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-							texts[named(n.Names[i].Name)], _ = strconv.Unquote(literal.Value)
-						}
+						texts[named(n.Names[i].Name)] = sqlOf(value)
 					}
 				case *ast.CallExpr:
 					call, ok := n.Fun.(*ast.SelectorExpr)
-					if !ok || call.Sel.Name != "Lock" || len(n.Args) < 2 {
+					if !ok {
 						return true
 					}
-					query, ok := n.Args[0].(*ast.Ident)
-					if ok && query.Name == "query" { // it is handed on
+					at, locking := map[string]int{"Lock": 0, "Hold": 0, "FindLocked": 1, "FindToAdd": 1}[call.Sel.Name]
+					if !locking || len(n.Args) < at+2 {
+						return true
+					}
+					query, ok := n.Args[at].(*ast.Ident)
+					if ok && !strings.HasPrefix(strings.ToLower(query.Name), "sql") { // it is handed on, or another call of the name
 						return true
 					}
 					if !ok {

@@ -253,6 +253,93 @@ func TestPostgresAPauseThatTookTheClaimsPlaceHasOneWinner(t *testing.T) {
 	}
 }
 
+// replaced has callers wait for a row that a transaction takes away, and puts another of the name in its place.
+func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	var once sync.Once
+	done(t, d.Write(t.Context(), "replace", func(tx *db.Tx) error {
+		if err := replace(tx); err != nil {
+			return err
+		}
+		once.Do(func() {
+			for _, w := range waiters {
+				wait.Go(w)
+			}
+		})
+		for len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) < len(waiters) && t.Context().Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		return nil
+	}))
+	wait.Wait()
+}
+
+// Of a run that keeps no events, nothing but its row says which sequences were given.
+func TestPostgresALiveRunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
+	handles := twoHandles(t)
+	stores := []*live.Store{}
+	for _, d := range handles {
+		stores = append(stores, live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(0)}))
+	}
+	_, err := stores[0].ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	event, err := live.NewEvent([]byte(`{"type":"message","text":"x"}`))
+	done(t, err)
+	var given sync.Map
+	waiters := []func(){func() {
+		if _, found, err := stores[1].MarkCancelled(t.Context(), "r"); err != nil || !found {
+			t.Error(found, err)
+		}
+	}}
+	for n := range 4 {
+		waiters = append(waiters, func() {
+			a, err := stores[n%2].Append(t.Context(), "r", live.Batch{Events: []live.Event{event}})
+			if _, twice := given.LoadOrStore(a.First, true); twice || err != nil {
+				t.Errorf("sequence %d was given: %v", a.First, err)
+			}
+		})
+	}
+	replaced(t, handles[0], func(tx *db.Tx) error {
+		_, err := stores[0].CreateRunWithIDTx(tx, "r", "s", "p")
+		return err
+	}, waiters...)
+	now, err := stores[0].Get(t.Context(), "r")
+	done(t, err)
+	if now.EventCount != 4 || now.Status != live.Cancelled {
+		t.Errorf("%d events are counted, and the run is %s", now.EventCount, now.Status)
+	}
+}
+
+func TestPostgresARunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
+	handles := twoHandles(t)
+	store, other := runs.NewStore(handles[0], runs.Options{}), runs.NewStore(handles[1], runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
+	ended := runs.Ended{RunID: "r", AgentID: "a", EndedAt: time.Unix(2, 0)}
+	done(t, store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started, ended}}))
+	replaced(t, handles[0], func(tx *db.Tx) error {
+		err := store.DeleteTx(tx, ref)
+		if err == nil {
+			err = store.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}})
+		}
+		return err
+	}, func() {
+		done(t, handles[1].WriteLocked(t.Context(), "append", func(tx *db.Tx) error {
+			err := other.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}}})
+			if free := dbtest.PostgresExec(t, handles[1].Path(), "SELECT key FROM runs FOR NO KEY UPDATE SKIP LOCKED"); err == nil && len(free) > 0 {
+				t.Error("nobody has locked the run")
+			}
+			return err
+		}))
+	})
+	run, err := store.Get(t.Context(), ref)
+	done(t, err)
+	if run.TurnCount != 1 {
+		t.Errorf("the run has %d turns", run.TurnCount)
+	}
+}
+
 // Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.
 func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 	handles := twoHandles(t)

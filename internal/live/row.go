@@ -68,7 +68,6 @@ const (
 	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
 	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, r.first_place, r.owner_id`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
-	sqlLockRow  = `SELECT key FROM live_runs WHERE scope = ? AND run_id = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
@@ -96,8 +95,10 @@ func FindRow(rx *db.Rx, scope int64, runID string) (w *Row, found bool, err erro
 	return findRow(rx, sqlFindRow, scope, runID)
 }
 
-// LockRow locks the row of a run: whoever changes what belongs to a run locks it, or changes it.
-func LockRow(tx *db.Tx, scope int64, runID string) error { return tx.Lock(sqlLockRow, scope, runID) }
+// FindLocked is FindRow for a change of what belongs to the run: whoever makes one locks the row first.
+func FindLocked(tx *db.Tx, scope int64, runID string) (w *Row, found bool, err error) {
+	return rowIn(func(w *Row) (bool, error) { return tx.FindLocked(w, sqlFindRow, scope, runID) })
+}
 
 // RowByKey is FindRow for the number of a row.
 func RowByKey(rx *db.Rx, key int64) (w *Row, found bool, err error) {
@@ -105,8 +106,12 @@ func RowByKey(rx *db.Rx, key int64) (w *Row, found bool, err error) {
 }
 
 func findRow(rx *db.Rx, query string, args ...any) (*Row, bool, error) {
+	return rowIn(func(w *Row) (bool, error) { return rx.Find(w, query, args...) })
+}
+
+func rowIn(find func(*Row) (bool, error)) (*Row, bool, error) {
 	w := &Row{}
-	found, err := rx.Find(w, query, args...)
+	found, err := find(w)
 	w.indexed = w.Status
 	return w, found, err
 }

@@ -231,7 +231,6 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 }
 
 const (
-	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
 	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so that what it reads is the last
 	// there is, and where it read too early its id is taken.
@@ -322,11 +321,8 @@ const (
 // AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
 // nil owner leaves the run without one.
 func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
-	if err := tx.Lock(sqlLockRun, scope, p.Ref.RunID, p.Ref.AgentID); err != nil {
-		return 0, err
-	}
 	var run RunRow
-	found, err := tx.Find(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
+	found, err := tx.FindToAdd(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
 	if err != nil {
 		return 0, err
 	}

@@ -39,7 +39,7 @@ const opAppend = "record live events"
 // db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was not made by NewEvent, or
 // the run has no sequence left.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
-	err = s.writeLocked(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
+	err = s.write(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
 		return err
 	})
@@ -66,10 +66,7 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row
 	if err := b.check(); err != nil {
 		return nil, Appended{}, err
 	}
-	if err := live.LockRow(tx, scope, runID); err != nil {
-		return nil, Appended{}, err
-	}
-	row, found, err := live.FindRow(&tx.Rx, scope, runID)
+	row, found, err := live.FindLocked(tx, scope, runID)
 	if err == nil && !found {
 		err = notFound(opAppend, runID)
 	}

@@ -72,7 +72,7 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 // MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found is false for a run that
 // is not here. Followers are told of the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool, err error) {
-	err = s.db.Write(ctx, opFail, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opFail, func(tx *db.Tx) error {
 		run, found, err = s.MarkFailedTx(tx, runID, message)
 		return err
 	})
@@ -82,7 +82,7 @@ func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunS
 // MarkCancelled cancels a run, whatever its status. found is false for a run that is not here. Followers are told of the new
 // status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	err = s.db.Write(ctx, opCancel, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opCancel, func(tx *db.Tx) error {
 		run, found, err = s.MarkCancelledTx(tx, runID)
 		return err
 	})

@@ -112,24 +112,12 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 	return named(why, runID, err)
 }
 
-// write runs fn in a write transaction of the store's scope, for one run.
+// write runs fn in a transaction that locks the run's row first, and keeps to the run.
 func (s *Store) write(ctx context.Context, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
-	return s.through(ctx, s.db.Write, why, runID, fn)
-}
-
-// writeLocked is write for what locks the run's row first, and keeps to the run.
-func (s *Store) writeLocked(ctx context.Context, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
-	return s.through(ctx, s.db.WriteLocked, why, runID, fn)
-}
-
-// A writer is one of the ways in which a file is written to.
-type writer func(ctx context.Context, why string, fn func(*db.Tx) error) error
-
-func (s *Store) through(ctx context.Context, write writer, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
-	return named(why, runID, write(ctx, why, func(tx *db.Tx) error {
+	return named(why, runID, s.db.WriteLocked(ctx, why, func(tx *db.Tx) error {
 		scope, err := tx.Scope(s.scope)
 		if err != nil {
 			return err

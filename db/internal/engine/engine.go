@@ -83,6 +83,8 @@ type Tx interface {
 	// Lock locks the rows that a query names until the transaction ends. What is read behind it is what was committed last, in a
 	// function given to WriteLocked; in one given to Write, it is the snapshot.
 	Lock(query string, args []any) error
+	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where there is one writer.
+	Locking() string
 	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,
 	// or with the commit.
 	Queue(query string, args []any) error

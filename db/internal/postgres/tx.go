@@ -207,8 +207,14 @@ func (r *rows) Close() error {
 // Lock has the rows that a query names locked, as long as the transaction lasts, before the next statement: that one sees what was done
 // to them before. FOR NO KEY UPDATE is what an UPDATE takes that leaves the key as it is.
 func (t *tx) Lock(query string, args []any) error {
-	return t.Queue(query+" FOR NO KEY UPDATE", args)
+	return t.Queue(query+forChange, args)
 }
+
+const forChange = " FOR NO KEY UPDATE"
+
+// Locking has a query lock the rows that it gives. It gives them as they are once it has the lock, also where they were changed while
+// it waited.
+func (*tx) Locking() string { return forChange }
 
 // Queue is Exec for a change whose number nobody asks for: it goes with the next statement, or the commit.
 func (t *tx) Queue(query string, args []any) error {

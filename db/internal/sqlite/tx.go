@@ -213,6 +213,9 @@ func (t *tx) end() error {
 // Lock has nothing to do: no other transaction writes while this one does.
 func (*tx) Lock(string, []any) error { return nil }
 
+// Locking is nothing for the same reason.
+func (*tx) Locking() string { return "" }
+
 // Queue is Exec: there is no way to a server that it could save.
 func (t *tx) Queue(query string, args []any) error {
 	_, err := t.Exec(query, args)
