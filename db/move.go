@@ -90,26 +90,56 @@ type Abandoned struct {
 	Swept bool   // what was there of them is gone
 }
 
-// AbandonMove undoes a Move of from that is not complete: from takes work again. With to, what has come there is taken away too; with ""
-// it stays, in a database that nobody can open, until a move from the same place to it, or AbandonMove with its place. A move that is
-// complete is ErrMoved: go back with a move the other way. Where from has lost the end of its move, because a server failed over or a copy was
-// laid in its place, only to can tell: so give it, or call Move once more, which shuts from again.
+// AbandonMove undoes a Move of from whose target is not open yet: from takes work again. With to, what has come there is taken away, too. With
+// "" the place that from names is looked at, and what is there stays, in a database that nobody can open, until a move from the same
+// place to it, or AbandonMove with its place. A target that takes the work already is ErrMoved: go back with a move the other way. Even where
+// from does not say so it may be: a server that failed over, or a copy that was laid in its place, has lost the end of the move. One that can't be
+// asked is an error; AbandonMoveToLost does not ask. Once from is marked as moved, only with to it is given back.
 func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, wrap("abandon the move", source.Close())) }()
+	how := moving.SweepThere
+	if to == "" {
+		how = moving.LookThere
+		if to, err = moving.Place(ctx, source.Movable); err != nil {
+			return a, wrap("abandon the move", err)
+		}
+	}
 	var target engine.Movable
 	if to != "" {
-		opened, err := openMovable(ctx, to, o, mustExist)
-		if err != nil {
-			return a, err
+		opened, failed := openMovable(ctx, to, o, mustExist)
+		switch {
+		case failed == nil:
+			defer func() { err = errors.Join(err, wrap("abandon the move", opened.Close())) }()
+			target = opened.Movable
+		case how == moving.LookThere && errors.Is(failed, ErrNotFound): // then nothing takes the work there
+		case how == moving.LookThere:
+			return a, &Error{
+				Op: "abandon the move", Code: code(failed), HeldBy: heldBy(failed), Err: fmt.Errorf("ask the target whether it takes the work: %w", failed),
+				Hint: "name it with --to as it can be reached; where it is lost for good: migrate move --abandon --lost",
+			}
+		default:
+			return a, failed
 		}
-		defer func() { err = errors.Join(err, wrap("abandon the move", opened.Close())) }()
-		target = opened.Movable
 	}
-	did, err := moving.Abandon(ctx, source.Movable, target, moving.Options{Now: o.withDefaults().Now})
+	return abandon(ctx, source, target, how, o)
+}
+
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it is not asked. Whoever says so of one that takes the work has two that do.
+func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned, err error) {
+	source, err := openMovable(ctx, from, o, mustExist)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, wrap("abandon the move", source.Close())) }()
+	return abandon(ctx, source, nil, moving.LookThere, o)
+}
+
+func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o Options) (Abandoned, error) {
+	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.withDefaults().Now})
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
 }
 

@@ -157,10 +157,6 @@ func survivesKills(t *testing.T, to string) {
 			if !errors.Is(err, db.ErrNotFound) {
 				t.Errorf("abandoned behind a kill at %s: %v", step, err)
 			}
-		case "open":
-			if !errors.Is(err, db.ErrMoved) {
-				t.Errorf("abandoned behind a kill at %s: %v", step, err)
-			}
 		default:
 			if err != nil || !opened(ctx, from) {
 				t.Errorf("abandoned behind a kill at %s: %v", step, err)

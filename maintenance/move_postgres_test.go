@@ -168,3 +168,54 @@ WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE da
 func TestPostgresAMoveThatWasKilledGoesOnOrIsAbandoned(t *testing.T) {
 	survivesKills(t, dbtest.Postgres(t))
 }
+
+func dropped(t *testing.T, address string) {
+	t.Helper()
+	dbtest.PostgresExec(t, address, `DROP SCHEMA selvedge CASCADE`)
+}
+
+func TestPostgresAHalfFilledTargetWhoseSourceIsLostIsGivenUp(t *testing.T) {
+	isGivenUp(t, dbtest.Postgres(t), func(to string) { dropped(t, to) })
+}
+
+func TestPostgresWhoAbandonsWithoutNamingTheTargetLooksAtItAllTheSame(t *testing.T) {
+	looksAtTheTarget(t, dbtest.Postgres(t), func(to string) { dropped(t, to) })
+}
+
+func TestPostgresAMoveIsAbandonedUntilItsTargetIsOpen(t *testing.T) {
+	isAbandonedUntilOpen(t, dbtest.Postgres(t), func(to, statement string) {
+		dbtest.PostgresExec(t, to, `SET search_path = selvedge; SET selvedge.mover = 'on'; `+statement)
+	})
+}
+
+// A full disk is told by the statement that writes (SQLSTATE 53100), in the middle of a table.
+func TestPostgresAMoveToAServerWhoseDiskIsFullGoesOnWhenThereIsRoom(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 4)
+	want, err := answers(ctx, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stoppedAt(t, from, to, "prepare")
+	for _, table := range []string{"live_events", "run_records", "moves"} { // moves: also what only says that the move goes on finds no room
+		dbtest.PostgresExec(t, to, `CREATE FUNCTION selvedge.is_full() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
+CREATE TRIGGER is_full BEFORE INSERT OR UPDATE ON selvedge.`+table+` FOR EACH ROW EXECUTE FUNCTION selvedge.is_full()`)
+		if _, err := maintenance.Move(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrFull) {
+			t.Fatalf("no room for %s: %v", table, err)
+		}
+		if opened(ctx, from) || opened(ctx, to) {
+			t.Fatal("one of the two takes work")
+		}
+		dbtest.PostgresExec(t, to, `DROP FUNCTION selvedge.is_full() CASCADE`)
+	}
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := answers(ctx, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
+}

@@ -47,9 +47,9 @@ type moveProof struct {
 
 func (a *app) moveCommand() *cobra.Command {
 	var to string
-	var abandon bool
+	var abandon, lost bool
 	c := &cobra.Command{
-		Use:   "move --to ADDRESS [--abandon]",
+		Use:   "move --to ADDRESS [--abandon [--lost]]",
 		Short: "Move everything to a server, to another file, or back, for good",
 		Long: `move brings all scopes of the file, or of the server that --db names, to ADDRESS: a server as in
 postgres://user@host/database, or a file. What is there must be empty, or be missing. Ids, counters, claims, what is in
@@ -58,7 +58,8 @@ quarantine, limits and cursors go on there as they were.
 From its beginning on nobody else writes to the source: it may be open nowhere as a file, and on a server nobody may live that
 owns something (exit 5 says who; move waits for them 2 s, or as long as --wait says). Programs that want to write are told where it
 goes; those that only read are served. A move that was stopped goes on when the same line is run again, and --abandon gives the
-source back as long as it is not complete; with --to it takes away what has come there.
+source back as long as the target is not open; with --to it takes away what has come there. Without --to it looks at the place to which the source
+was moving; where that one is lost for good, --lost gives the source back without a look.
 
 At the end every row is read in both and compared, and one line says what was proved. Only then the source is marked as moved, for ever, and the
 target can be opened: there is no moment at which both take work.`,
@@ -67,20 +68,23 @@ target can be opened: there is no moment at which both take work.`,
 			switch {
 			case a.scope != "":
 				return usage("--scope %s: all scopes move together", a.scope)
+			case lost && (!abandon || to != ""):
+				return usage("--lost goes with --abandon, and without --to: it names no target, since there is none any more")
 			case abandon && to == "":
-				return a.abandonMove(c.Context(), "")
+				return a.abandonMove(c.Context(), "", lost)
 			}
 			if err := checkPlace("--to", to, true); err != nil {
 				return err
 			}
 			if abandon {
-				return a.abandonMove(c.Context(), to)
+				return a.abandonMove(c.Context(), to, lost)
 			}
 			return a.moveRows(c.Context(), to)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "`ADDRESS` of a server, or a file, to move to")
-	c.Flags().BoolVar(&abandon, "abandon", false, "give the source back, of a move that is not complete")
+	c.Flags().BoolVar(&abandon, "abandon", false, "give the source back, of a move whose target is not open yet")
+	c.Flags().BoolVar(&lost, "lost", false, "with --abandon: the target is lost for good and takes no work; don't ask it")
 	return c
 }
 
@@ -185,8 +189,14 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	return a.print("%s %s to %s\n%s\n", what, printable(answer.Source), printable(answer.Target), answer.Proof.Line)
 }
 
-func (a *app) abandonMove(ctx context.Context, to string) error {
-	did, err := db.AbandonMove(ctx, a.path, to, a.moveOptions())
+func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
+	var did db.Abandoned
+	var err error
+	if lost {
+		did, err = db.AbandonMoveToLost(ctx, a.path, a.moveOptions())
+	} else {
+		did, err = db.AbandonMove(ctx, a.path, to, a.moveOptions())
+	}
 	if err != nil {
 		return a.moveFault(err)
 	}

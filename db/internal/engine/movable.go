@@ -67,7 +67,8 @@ func Moved(last MoveRow) error {
 			", or undo it with: migrate move --abandon"
 	case last.UnderWay():
 		what = "is being filled with what is moved from " + last.Place
-		hint = "wait until that is over; where it was stopped, run the same migrate move --db " + last.Place + " again"
+		hint = "wait until that is over; where it was stopped, run the same migrate move --db " + last.Place + " again; where " + last.Place +
+			" is lost for good, its rows are not all here: remove this file, or on a server its tables with DROP SCHEMA … CASCADE, and move a backup"
 	}
 	return &Failure{Kind: ErrMoved, Hint: hint, Err: errors.New("it " + what)}
 }

@@ -109,7 +109,7 @@ func (m *move) run(ctx context.Context) error {
 func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	if here.Schema != there.Schema || here.Schema != lastStep().Version {
 		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate move --abandon",
+			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate move --abandon --to " + m.to.Path(),
 			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d", here.Schema, there.Schema, lastStep().Version),
 		}
 	}
@@ -476,6 +476,12 @@ func (m *move) finished(ctx context.Context, here, there end) error {
 	if there.has(done.Token) {
 		m.already(done)
 		return nil
+	}
+	if row, came := there.of(done.Token); came && !row.UnderWay() {
+		return &engine.Failure{
+			Kind: engine.ErrMoved, Hint: "give it back with: migrate move --abandon --to " + m.to.Path(),
+			Err: errors.New("it is moved to " + done.Place + ", where the move was abandoned before that one was open"),
+		}
 	}
 	if coming, isComing := there.underWay(); !isComing || !bytes.Equal(coming.Token, done.Token) {
 		return engine.Moved(done)
