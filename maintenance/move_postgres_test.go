@@ -3,7 +3,6 @@
 package maintenance_test
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -28,12 +27,10 @@ func TestPostgresAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t
 
 func TestPostgresCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, dbtest.Postgres(t)) }
 
+func TestPostgresFollowersGoOnBehindAMove(t *testing.T) { followsOn(t, dbtest.Postgres(t)) }
+
 func TestPostgresExportsOfAllTreesAreTheSameBehindAMove(t *testing.T) {
 	exportsStay(t, dbtest.Postgres(t))
-}
-
-func started(ctx context.Context, d *db.DB, run string) error {
-	return runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: run, AgentID: "a", Intent: "go on", StartedAt: theTime})
 }
 
 func TestPostgresWhoHasTheServerOpenCanNotWriteBesideAMove(t *testing.T) {
