@@ -12,19 +12,19 @@ import (
 	registry "selvedge/internal/agents"
 )
 
-const (
+var (
 	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id LIMIT 1`
 
-	sqlByHeddleSession = registry.SQLRow + `WHERE a.scope = ? AND a.heddle_session_id = ?` + sqlNewest
-	sqlByClient        = registry.SQLRow + `WHERE a.scope = ? AND a.client_instance_id = ?` + sqlNewest
-	sqlByActor         = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ?` + sqlNewest
+	sqlByHeddleSession = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.heddle_session_id", "?2") + sqlNewest
+	sqlByClient        = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.client_instance_id", "?2") + sqlNewest
+	sqlByActor         = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + sqlNewest
 
 	sqlPaths = `SELECT session_id, started_at, path, native_instance_key FROM agents
 WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL
 	AND started_at <= ? AND (started_at < ? OR session_id > ?)
 ORDER BY started_at DESC, session_id LIMIT ?`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
-	sqlParentOf = registry.SQLRow + `WHERE a.scope = ? AND a.native_actor_key = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlParentOf = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + ` AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 

@@ -100,10 +100,10 @@ func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease
 	return l, nil
 }
 
-const (
+var (
 	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + registry.SQLLease + `
-FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ? AND r.thread = ?`
-	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ? AND thread = ?`
+FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
+	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + db.Same("thread", "?2")
 	sqlHeartbeat       = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )

@@ -114,10 +114,11 @@ const (
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
 	sqlPageSince  = ` AND a.started_at >= ?`
 	sqlPageUntil  = ` AND a.started_at < ?`
-	sqlPageThread = ` AND a.thread = ?`
 	sqlPageStatus = ` AND a.status IN (?, ?, ?, ?)`
 	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
+
+var sqlPageThread = ` AND ` + db.Same("a.thread", "?")
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
 	room, err := at.Room()
@@ -179,7 +180,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		text, args = text+sqlPageUntil, append(args, db.Nanos(f.Until))
 	}
 	if f.Thread != nil {
-		text, args = text+sqlPageThread, append(args, *f.Thread)
+		text, args = text+sqlPageThread, append(args, *f.Thread, *f.Thread)
 	}
 	if len(f.Statuses) > 0 {
 		text += sqlPageStatus

@@ -15,15 +15,15 @@ var judgedAtOnce = 1000 // a variable for tests
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
 var longestTurn = 5 * time.Millisecond // a variable for tests
 
-const (
+var (
 	sqlJudged = `SELECT a.id, a.session_id, a.started_at, a.status, a.pid, a.boot_id,
 	a.pid_ns, r.epoch, r.pid_born_at, ` + registry.SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
-WHERE a.scope = ? AND a.status = 'active'`
+WHERE a.scope = ?1 AND a.status = 'active'`
 	// By start: what began together lies together.
 	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)
 ORDER BY a.started_at DESC, a.session_id LIMIT ?`
-	sqlJudgeThread = sqlJudged + ` AND a.thread = ? AND a.session_id > ? ORDER BY a.session_id LIMIT ?`
+	sqlJudgeThread = sqlJudged + ` AND ` + db.Same("a.thread", "?2") + ` AND a.session_id > ?3 ORDER BY a.session_id LIMIT ?4`
 )
 
 // ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in

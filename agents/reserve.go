@@ -223,7 +223,7 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	return l, nil
 }
 
-const sqlHolder = registry.SQLRow + `WHERE r.scope = ? AND r.thread = ?`
+var sqlHolder = registry.SQLRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
 
 // holder gives the agent that has reserved the thread.
 func (r *Registry) holder(tx *db.Tx, scope int64, thread string) (*Entry, error) {
@@ -277,9 +277,9 @@ func (r *Registry) findOrCreate(
 	return e, created, failed, more, err
 }
 
-const (
+var (
 	sqlActive   = registry.SQLRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = registry.SQLRow + `WHERE a.scope = ? AND a.thread = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlOnThread = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") + ` AND a.status = 'active' ORDER BY a.session_id`
 	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)

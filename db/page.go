@@ -26,6 +26,16 @@ const (
 	BoundLimit = `CAST(? AS BIGINT)`
 )
 
+// Same is the condition of a statement that a column which may hold more than [MaxID] bytes is what mark says: another column, or a
+// parameter such as ?2, which stands there twice. No index of PostgreSQL takes a long text, so its indexes have the beginning.
+func Same(column, mark string) string {
+	return column + " = " + mark + " AND " + Start(column) + " = " + Start(mark)
+}
+
+// Start is the beginning of a text that an index of PostgreSQL has in place of it. It keeps the order: what comes behind a text
+// begins with what that begins with, or with what comes behind. SQLite takes the beginning of no bytes for NULL.
+func Start(column string) string { return "coalesce(substr(" + column + ", 1, 200), " + column + ")" }
+
 // An At says which part of a list is wanted. The zero value is the first page.
 type At struct {
 	// After is the Next of the page before; "" is the beginning of the list.

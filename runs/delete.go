@@ -225,7 +225,7 @@ func (d detachment) step(tx *db.Tx) (next detachment, more bool, err error) {
 			return d, true, err
 		}
 	}
-	spent, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), d.run, keysAtOnce)
+	spent, err := spend(tx, d.run, keysAtOnce)
 	if err == nil && spent > 0 {
 		_, err = tx.Exec(sqlDropKeys, d.run, d.run, keysAtOnce)
 	}
@@ -247,7 +247,7 @@ func (d *detachment) renew(tx *db.Tx) error {
 	}
 	err := tx.Get(&some, sqlSomeSpent, d.run, d.last, keysAtOnce)
 	if err == nil && some.Keys > 0 {
-		_, err = tx.Exec(sqlRenewKeys, db.Nanos(tx.Now()), d.run, d.last, some.Last, d.run)
+		_, err = tx.Exec(sqlRenewKeys, db.Nanos(tx.Now()), d.run, d.last, some.Last)
 	}
 	d.last, d.renewed = some.Last, some.Keys < keysAtOnce
 	return err
@@ -256,22 +256,27 @@ func (d *detachment) renew(tx *db.Tx) error {
 // keysKept is how long the keys of a run's appends are known after the run was removed.
 const keysKept = 30 * 24 * time.Hour
 
-const (
+var (
 	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, run, removed_at)
 SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
-ORDER BY k.append_key LIMIT ` + db.BoundLimit + `
-ON CONFLICT (scope, run_id, agent_id, append_key) DO UPDATE SET digest = excluded.digest, checksum = excluded.checksum, run = excluded.run, removed_at = excluded.removed_at`
+ORDER BY k.append_key LIMIT ` + db.BoundLimit
+	sqlDropSpent = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
+    SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
+	// spentKey is what rows are found by: see db.Same.
+	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + `, ` + db.Start("append_key")
 	// Those of an earlier run of the name are passed over: they are as old as its removal.
 	sqlSomeSpent = `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (SELECT k.append_key FROM runs AS r
-JOIN run_spent_keys AS k ON k.scope = r.scope AND k.run_id = r.run_id AND k.agent_id = r.agent_id
-WHERE r.key = ? AND k.append_key > ? ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS spent`
-	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ? WHERE run = ? AND append_key > ? AND append_key <= ?
-AND (scope, run_id, agent_id) = (SELECT scope, run_id, agent_id FROM runs WHERE key = ?)`
+JOIN run_spent_keys AS k ON k.scope = r.scope AND ` + db.Same("k.run_id", "r.run_id") + ` AND ` + db.Same("k.agent_id", "r.agent_id") + `
+WHERE r.key = ?1 AND k.append_key > ?2 AND ` + db.Start("k.append_key") + ` >= ` + db.Start("?2") + ` ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS spent`
+	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3 AND append_key <= ?4
+AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` + db.Start("?4") + `
+AND (scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + `) = (
+    SELECT scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + ` FROM runs WHERE key = ?2)`
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.
-	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (scope, run_id, agent_id, append_key) IN (
-    SELECT scope, run_id, agent_id, append_key FROM run_spent_keys WHERE removed_at < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
+	sqlForgetKeys = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
+    SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
     ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
 
@@ -282,8 +287,16 @@ func spendKeys(tx *db.Tx, key int64) error {
 			return err
 		}
 	}
-	_, err := tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, math.MaxInt64)
+	_, err := spend(tx, key, math.MaxInt64)
 	return err
+}
+
+// spend keeps up to limit keys of a run as those of one that is gone, in place of those that an earlier run of the name had.
+func spend(tx *db.Tx, key, limit int64) (int64, error) {
+	if _, err := tx.Exec(sqlDropSpent, key, limit); err != nil {
+		return 0, err
+	}
+	return tx.Exec(sqlSpendKeys, db.Nanos(tx.Now()), key, limit)
 }
 
 // referred: the run can't be removed, because of a foreign key of the user's.

@@ -1,16 +1,28 @@
 package dbtest
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"selvedge/db"
 )
 
+// marks are parameters of a statement, as SQLite counts them.
+var marks = regexp.MustCompile(`\?(\d*)`)
+
 // Plan is what SQLite says it will do for a statement, one step a line. Its parameters are bound to 1.
 func Plan(t testing.TB, d *db.DB, statement string) string {
 	t.Helper()
-	args := make([]any, strings.Count(statement, "?"))
+	args := make([]any, 0, 10)
+	for _, mark := range marks.FindAllStringSubmatch(statement, -1) {
+		at := len(args) + 1
+		if mark[1] != "" {
+			at, _ = strconv.Atoi(mark[1])
+		}
+		args = append(args, make([]any, max(0, at-len(args)))...)
+	}
 	for i := range args {
 		args[i] = 1
 	}

@@ -28,7 +28,7 @@ type Imported struct {
 	Touched bool   // written to since it was imported
 }
 
-const (
+var (
 	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlImport    = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
 	sqlSetPlace  = `UPDATE live_imports SET position = ? WHERE run = ?`
@@ -39,13 +39,14 @@ const (
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
 	sqlCopies = `SELECT r.key, r.session_id, c.source, c.path, c.position FROM live_copies AS c JOIN live_runs AS r ON r.key = c.run
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
-	sqlAddCopy = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (run, source, path) DO UPDATE SET position = excluded.position, checksum = excluded.checksum`
+	sqlAddCopy      = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)`
+	sqlForgetCopy   = `DELETE FROM live_copies WHERE run = ?1 AND source = ?2 AND ` + db.Same("path", "?3")
 	sqlCopiesOf     = `SELECT path FROM live_copies WHERE run = ? ORDER BY source, path`
-	sqlForgetCopies = `DELETE FROM live_copies WHERE source = ? AND path = ?`
-	sqlPositions    = `SELECT position FROM live_imports WHERE source = ?1 AND path = ?2 UNION ALL SELECT position FROM live_copies WHERE source = ?1 AND path = ?2`
+	sqlForgetCopies = `DELETE FROM live_copies WHERE ` + ofFile
+	sqlPositions    = `SELECT position FROM live_imports WHERE ` + ofFile + ` UNION ALL SELECT position FROM live_copies WHERE ` + ofFile
 	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
-WHERE i.source = ? AND i.path = ? LIMIT 1`
+WHERE i.source = ?1 AND ` + db.Same("i.path", "?2") + ` LIMIT 1`
+	ofFile = `source = ?1 AND ` + db.Same("path", "?2")
 )
 
 type importRow struct {
@@ -189,6 +190,9 @@ func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 
 // AddCopy notes a further file that holds a run's record.
 func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
+	if err := tx.Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
+		return err
+	}
 	_, err := tx.Exec(sqlAddCopy, key, at.Source, at.Path, at.Position, db.Checksum(key, at.Source, at.Path, at.Position))
 	return err
 }
@@ -218,9 +222,9 @@ type ImportedRun struct {
 	RunID string `db:"run_id"`
 }
 
-const sqlRunsOfFile = `
+var sqlRunsOfFile = `
 SELECT r.key, s.name AS scope, r.run_id FROM live_runs AS r JOIN scopes AS s ON s.id = r.scope
-WHERE r.key IN (SELECT run FROM live_imports WHERE source = ?1 AND path = ?2 UNION ALL SELECT run FROM live_copies WHERE source = ?1 AND path = ?2)
+WHERE r.key IN (SELECT run FROM live_imports WHERE ` + ofFile + ` UNION ALL SELECT run FROM live_copies WHERE ` + ofFile + `)
 ORDER BY r.key`
 
 // RunsOfFile gives the runs that came from a file, and those that it holds a copy of.

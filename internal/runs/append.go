@@ -304,6 +304,9 @@ var (
 	sqlAddRun    = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` + runMarks + `) RETURNING key`
 	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
 
+	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") + ` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
+	sqlFindTaken = sqlFindSpent + ` AND run = ?5`
+
 	runColumns = StateColumns + `, owner_id, checksum`
 	runMarks   = `?` + strings.Repeat(`, ?`, strings.Count(runColumns, `,`))
 )
@@ -313,8 +316,6 @@ const (
 	sqlSetParent  = `UPDATE runs SET parent = ? WHERE key = ?`
 	sqlFindBatch  = `SELECT id FROM run_records WHERE id > ? AND id < ? AND batch = ? LIMIT 1`
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
-	sqlFindSpent  = `SELECT digest FROM run_spent_keys WHERE scope = ? AND run_id = ? AND agent_id = ? AND append_key = ?`
-	sqlFindTaken  = sqlFindSpent + ` AND run = ?`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
 )
 

@@ -11,12 +11,16 @@ import (
 	"selvedge/migrations"
 )
 
+// placeInKey is a column's place in the key of its table, which is the primary key, or the index that stands for one where a long text
+// is in it, with the text's beginning: see db.Same.
+const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
+    WHERE i.indrelid = a.attrelid AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class WHERE oid = a.attrelid) || '_pkey'))
+    AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname), format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
+
 // sqlColumns are the columns of a table, with their places in its primary key.
 const sqlColumns = `
-SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull,
-       coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0) AS key
-FROM pg_attribute a LEFT JOIN pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
-WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull, ` + placeInKey + ` AS key
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 
 // sqlSchemaTables are the tables of the schema.

@@ -42,9 +42,8 @@ FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_
 FROM pg_constraint AS k JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] JOIN pg_class AS r ON r.oid = k.confrelid
 WHERE k.contype = 'f' AND k.conrelid = to_regclass(?) ORDER BY a.attname`
 	sqlColumnsToMove = `SELECT a.attname AS name, a.atttypid = 'bytea'::regtype AS bytes, a.atttypid = 'text'::regtype AS text, a.attnotnull AS notnull,
-       coalesce(array_position(i.indkey::int2[], a.attnum) + 1, 0) AS key
-FROM pg_attribute AS a LEFT JOIN pg_index AS i ON i.indrelid = a.attrelid AND i.indisprimary
-WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+       ` + placeInKey + ` AS key
+FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum`
 
 	// sqlSequences are those behind the identities of tables. One that has given no number yet has is_called false.

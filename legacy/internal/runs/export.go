@@ -17,9 +17,9 @@ import (
 // An exporter writes the runs of a scope.
 type exporter struct{ *room }
 
-const sqlClaimed = `
-SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s JOIN import_files AS f ON f.source = s.id AND f.path = ?
-WHERE s.scope = ? AND s.kind = ? AND f.state = 'taken'`
+var sqlClaimed = `
+SELECT f.entity_group, f.entity_id, f.entity_row FROM import_sources AS s JOIN import_files AS f ON f.source = s.id AND ` + db.Same("f.path", "?1") + `
+WHERE s.scope = ?2 AND s.kind = ?3 AND f.state = 'taken'`
 
 // nobackupText is what the original writes into its mark.
 const nobackupText = "car run traces - excluded from backup\n"

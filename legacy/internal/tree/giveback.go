@@ -11,7 +11,7 @@ import (
 )
 
 // sqlScopeQuarantine is what is in quarantine of all sources of a kind.
-const sqlScopeQuarantine = quarantineColumns + `WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT 1`
+var sqlScopeQuarantine = quarantineColumns + `WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT 1`
 
 // maxGivenBack is the most that is read at once of a file, or of the quarantine, to be compared.
 const maxGivenBack = 64 << 20

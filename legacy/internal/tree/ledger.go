@@ -46,23 +46,18 @@ func (r *Row) Entity() Entity { return Entity{r.EntityGroup, r.EntityID} }
 // Complete reports whether the file was read to its end.
 func (r *Row) Complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
 
-const (
-	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ? AND kind = ? AND root = ?`
+var (
+	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` + db.Same("root", "?3")
 	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?) RETURNING id`
 	sqlSource     = `SELECT root, first_at FROM import_sources WHERE id = ?`
 	sqlEndSource  = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
 
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
-	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path = ?`
-	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
+	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ?1 AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
 	sqlPutFile    = `
-INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (source, path) DO UPDATE SET
-    state = excluded.state, entity_group = excluded.entity_group, entity_id = excluded.entity_id, entity_row = excluded.entity_row,
-    last_sequence = excluded.last_sequence, size = excluded.size, consumed = excluded.consumed, prefix_sha256 = excluded.prefix_sha256,
-    open_line = excluded.open_line, records = excluded.records, tail = excluded.tail, imported_at = excluded.imported_at,
-    checksum = excluded.checksum`
-	sqlForgetFile = `DELETE FROM import_files WHERE source = ? AND path = ?`
+INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
 
 	sqlHolder = `
 SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
@@ -132,6 +127,9 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed, r.PrefixSHA256, r.OpenLine, r.Records,
 	}
 	sum := db.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
+	if err := tx.Queue(sqlForgetFile, s.ID, r.Path); err != nil {
+		return err
+	}
 	_, err := tx.Exec(sqlPutFile, append(columns, tail, at, sum)...)
 	return err
 }

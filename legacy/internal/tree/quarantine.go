@@ -39,17 +39,18 @@ const (
 // PartBytes is how much of a row's bytes stands in one part.
 const PartBytes = 256 << 10
 
-const (
+var (
 	quarantineColumns = `
 SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group, q.entity_id, q.bytes, q.found_at
 FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
 `
 	sqlListQuarantine  = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 	sqlShowQuarantine  = quarantineColumns + `WHERE q.id = ?`
-	sqlFindQuarantine  = quarantineColumns + `WHERE q.source = ? AND q.path = ? AND q.byte_offset = ? AND q.what = ?`
-	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ? AND (q.path = ? OR q.path > ? AND q.path < ?) ORDER BY q.id`
-	sqlRecordsBefore   = `SELECT count(*) FROM quarantine WHERE source = ? AND path = ? AND what IN ('line', 'conflict') AND byte_offset < ?`
-	sqlQuarantinePart  = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
+	sqlFindQuarantine  = quarantineColumns + `WHERE q.source = ?1 AND ` + db.Same("q.path", "?2") + ` AND q.byte_offset = ?3 AND q.what = ?4`
+	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ?1 AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
+AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.path") + ` <= ` + db.Start("?4") + ` ORDER BY q.id`
+	sqlRecordsBefore  = `SELECT count(*) FROM quarantine WHERE ` + ofFile + ` AND what IN ('line', 'conflict') AND byte_offset < ?3`
+	sqlQuarantinePart = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
 INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, bytes)
@@ -57,14 +58,16 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING id`
 	sqlGrowQuarantine   = `UPDATE quarantine SET bytes = bytes + ? WHERE id = ?`
 	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
 	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw, checksum) VALUES (?, ?, ?, ?)`
-	sqlReleaseOne       = `DELETE FROM quarantine WHERE source = ? AND path = ? AND byte_offset = ? AND what = ?`
-	sqlReleaseUnread    = `DELETE FROM quarantine WHERE source = ? AND path = ? AND what = 'file'`
-	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE source = ? AND path = ?`
-	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at FROM quarantine WHERE source = ? AND path = ?`
+	sqlReleaseOne       = `DELETE FROM quarantine WHERE ` + ofFile + ` AND byte_offset = ?3 AND what = ?4`
+	sqlReleaseUnread    = `DELETE FROM quarantine WHERE ` + ofFile + ` AND what = 'file'`
+	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE ` + ofFile
+	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at FROM quarantine WHERE ` + ofFile
+	ofFile              = `source = ?1 AND ` + db.Same("path", "?2")
 	sqlMoveQuarantine   = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
 	// sqlReleaseBelow ends at the character behind '/'.
-	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ? AND (path = ? OR path > ? AND path < ?)`
-	sqlUnreadFiles  = `SELECT path FROM quarantine WHERE source = ? AND what = 'file' AND path > ? ORDER BY path LIMIT ?`
+	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)
+AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("path") + ` <= ` + db.Start("?4")
+	sqlUnreadFiles = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file' AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
 )
 
 type quarantineRow struct {

@@ -60,9 +60,10 @@ func (x *Derived) begin() *Part {
 	return r
 }
 
-const (
-	ledgerPage    = 500 // rows of a ledger, or of a quarantine, that are read at once
-	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ? AND path > ? ORDER BY path LIMIT ?`
+const ledgerPage = 500 // rows of a ledger, or of a quarantine, that are read at once
+
+var (
+	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
 	sqlAsideAfter = quarantineColumns + `WHERE q.source = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 )
 
