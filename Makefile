@@ -53,8 +53,8 @@ cluster: ## start three PostgreSQL servers under Patroni (CLUSTER=status says ho
 	@tools/cluster $(CLUSTER) '$(CLUSTER_DIR)'
 
 .PHONY: failover
-failover: ## kill, stop and cut off the primary of such clusters under load, and judge what is left (15 minutes)
-	go test -tags postgres -run TestFailover -count=1 -timeout 60m -v $(TESTFLAGS) ./internal/failover
+failover: ## kill, stop and cut off the primary of such clusters under load, lose etcd and packets, and judge what is left (30 minutes)
+	go test -tags postgres -run TestFailover -count=1 -timeout 90m -v $(TESTFLAGS) ./internal/failover
 
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes

@@ -57,6 +57,7 @@ func started(t *testing.T, settings ...string) *cluster {
 	}
 	c := at(t, dir, strings.TrimSpace(string(out)))
 	t.Cleanup(func() {
+		c.logs()
 		c.do("stop", 0)
 		if err := os.RemoveAll(above); err != nil {
 			t.Error(err)
@@ -76,7 +77,9 @@ func at(t *testing.T, dir, address string) *cluster {
 func inItsNetwork(t *testing.T) (c *cluster, there bool) {
 	t.Helper()
 	if address := os.Getenv(addressVariable); address != "" {
-		return at(t, os.Getenv(folderVariable), address), true
+		c := at(t, os.Getenv(folderVariable), address)
+		t.Cleanup(c.logs)
+		return c, true
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -92,15 +95,26 @@ func inItsNetwork(t *testing.T) (c *cluster, there bool) {
 	return nil, false
 }
 
-// do runs a command of tools/cluster.
-func (c *cluster) do(action string, node int) {
+// do runs a command of tools/cluster. Its argument is a node, mostly.
+func (c *cluster) do(action string, argument int) {
 	c.t.Helper()
 	args := []string{action, c.dir}
-	if node > 0 {
-		args = append(args, strconv.Itoa(node))
+	if argument > 0 || action == "spoil" {
+		args = append(args, strconv.Itoa(argument))
 	}
 	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
 		c.t.Fatalf("%s: %v\n%s", action, err, out)
+	}
+}
+
+// logs shows what the nodes said last, where the test failed.
+func (c *cluster) logs() {
+	if !c.t.Failed() {
+		return
+	}
+	for _, about := range []string{"status", "logs"} {
+		out, err := exec.Command(tool, about, c.dir).CombinedOutput()
+		c.t.Logf("%s: %v\n%s", about, err, out)
 	}
 }
 
@@ -175,4 +189,19 @@ func (c *cluster) replaced(before int) (node int) {
 		return node != 0 && node != before
 	})
 	return node
+}
+
+// whole waits until both standbys stream from the primary, and its commits wait for one of them.
+func (c *cluster) whole() (leader int) {
+	c.t.Helper()
+	c.until("two standbys follow a primary", func() bool {
+		leader, _ = c.leader()
+		if leader == 0 {
+			return false
+		}
+		streaming, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND usename = 'replicator'`)
+		synchronous, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`)
+		return streaming == 2 && synchronous == 1
+	})
+	return leader
 }

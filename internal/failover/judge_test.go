@@ -234,8 +234,14 @@ func (w *world) losses(said []note) (list []string) {
 	return list
 }
 
+// A complainer is a test, or one of the judge itself.
+type complainer interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
 // judge compares what is there with what was said.
-func (w *world) judge(t *testing.T, said []note) {
+func (w *world) judge(t complainer, said []note) {
 	t.Helper()
 	for _, n := range said {
 		if n.kind == strange || n.kind == gap || n.lane == "again" {
@@ -250,9 +256,11 @@ func (w *world) judge(t *testing.T, said []note) {
 	w.judgeClaims(t, said)
 	w.judgeAgents(t, said)
 	w.judgeFollowers(t, said)
+	judgeTimes(t, said)
+	judgeDoubts(t, said)
 }
 
-func (w *world) judgeStreams(t *testing.T, said []note) {
+func (w *world) judgeStreams(t complainer, said []note) {
 	t.Helper()
 	may, mayNot := map[string]bool{}, map[string]string{}
 	for _, n := range said {
@@ -291,11 +299,11 @@ func (w *world) judgeStreams(t *testing.T, said []note) {
 }
 
 // judgeHolders looks at what was written under something that one holder has at a time.
-func (w *world) judgeHolders(t *testing.T, said []note) {
+func (w *world) judgeHolders(t complainer, said []note) {
 	t.Helper()
 	holders := map[string]string{} // by lane and epoch
 	for _, n := range said {
-		if n.kind != won || !strings.HasPrefix(n.lane, "held-") {
+		if n.kind != won {
 			continue
 		}
 		key := n.lane + " " + n.text
@@ -313,7 +321,8 @@ func (w *world) judgeHolders(t *testing.T, said []note) {
 			word, by, _ := strings.Cut(e.text, " by ")
 			epoch, err := strconv.ParseInt(word, 10, 64)
 			if err != nil {
-				t.Fatal(err)
+				t.Errorf("%s: %v", lane, err)
+				continue
 			}
 			if epoch < before {
 				t.Errorf("%s: epoch %d wrote behind epoch %d", lane, epoch, before)
@@ -326,7 +335,7 @@ func (w *world) judgeHolders(t *testing.T, said []note) {
 	}
 }
 
-func (w *world) judgeClaims(t *testing.T, said []note) {
+func (w *world) judgeClaims(t complainer, said []note) {
 	t.Helper()
 	done := map[string]int{}
 	for _, n := range said {
@@ -346,8 +355,71 @@ func (w *world) judgeClaims(t *testing.T, said []note) {
 	}
 }
 
+// unsure is by how much a process may take a server's time for earlier than it is: the time that an answer may take.
+const unsure = 12 * time.Second
+
+// judgeTimes looks at what ends with its time. Who could not renew it writes nothing under it any more. So does who was told that he lost it.
+func judgeTimes(t complainer, said []note) {
+	t.Helper()
+	last, gone := map[string]time.Duration{}, map[string]bool{}
+	for _, n := range said {
+		epoch, _, _ := strings.Cut(n.text, " by ")
+		lane := n.lane
+		for _, what := range []string{"held-", "renew-", "release-"} {
+			lane = strings.TrimPrefix(lane, what)
+		}
+		key := n.process + " " + lane + " " + epoch
+		switch nanos, _ := strconv.ParseInt(n.rest, 10, 64); {
+		case n.kind == lost:
+			gone[key] = true
+		case !strings.HasPrefix(n.lane, "held-"):
+		case n.kind == won, n.kind == renewed:
+			if gone[key] {
+				t.Errorf("%s renewed what it was told to have lost", key)
+			}
+			last[key] = time.Duration(nanos)
+		case n.kind == acked && gone[key]:
+			t.Errorf("%s: %s wrote under what it was told to have lost", n.lane, n.text)
+		case n.kind == acked && strings.HasPrefix(n.lane, "held-timed"):
+			if late := time.Duration(nanos) - last[key]; late > shortly+unsure {
+				t.Errorf("%s: %s wrote %v after it was renewed, and it lasts %v", n.lane, n.text, late, shortly)
+			}
+		}
+	}
+}
+
+// Of the minute that a call waits for a primary, settled is what surely lay behind who was told that an outcome is unknown: it
+// was cut off a little later than the last commit, and the last attempt to ask takes its time.
+const (
+	settled = 55 * time.Second
+	asking  = 15 * time.Second
+)
+
+// judgeDoubts: an outcome may be unknown only where no primary answered for a minute. One that acknowledged anything had answered. Who
+// knows only one server counts for itself.
+func judgeDoubts(t complainer, said []note) {
+	t.Helper()
+	knows := func(process string) string {
+		if process == "pinned" {
+			return process
+		}
+		return ""
+	}
+	for _, n := range said {
+		if n.kind != unknown {
+			continue
+		}
+		i := slices.IndexFunc(said, func(o note) bool {
+			return o.kind == acked && knows(o.process) == knows(n.process) && o.at.After(n.at.Add(-settled)) && o.at.Before(n.at.Add(-asking))
+		})
+		if i >= 0 {
+			t.Errorf("%s of %s: the outcome is unknown, and %v before %s was told of one that is known: %s", n.lane, n.process, n.at.Sub(said[i].at), said[i].process, n.rest)
+		}
+	}
+}
+
 // judgeAgents looks at the last value of entries that are written again and again.
-func (w *world) judgeAgents(t *testing.T, said []note) {
+func (w *world) judgeAgents(t complainer, said []note) {
 	t.Helper()
 	for lane, last := range w.last {
 		sure, could := "", []string{}
@@ -368,7 +440,7 @@ func (w *world) judgeAgents(t *testing.T, said []note) {
 	}
 }
 
-func (w *world) judgeFollowers(t *testing.T, said []note) {
+func (w *world) judgeFollowers(t complainer, said []note) {
 	t.Helper()
 	followed := map[string][]note{}
 	for _, n := range said {
@@ -378,7 +450,7 @@ func (w *world) judgeFollowers(t *testing.T, said []note) {
 		}
 	}
 	if len(followed) == 0 {
-		t.Error("nothing was followed")
+		t.Errorf("nothing was followed")
 	}
 	for key, items := range followed {
 		all := w.streams[items[0].lane]
@@ -412,6 +484,19 @@ func report(t *testing.T, said []note, fault time.Time) {
 		}
 	}
 	t.Logf("said: %v", kinds)
+	doubts := map[string]bool{}
+	for _, n := range said {
+		if n.kind == unknown {
+			doubts[n.process+" "+n.lane+" "+n.text] = true
+		}
+	}
+	settledLater := 0
+	for _, n := range said {
+		if n.kind == acked && doubts[n.process+" "+n.lane+" "+n.text] {
+			settledLater++
+		}
+	}
+	t.Logf("unknown: %d calls; of them repeated until they were done: %d", len(doubts), settledLater)
 	for _, key := range slices.Sorted(maps.Keys(longest)) {
 		t.Logf("longest stall, %s: %.1f s", key, longest[key].Seconds())
 	}

@@ -36,6 +36,7 @@ const (
 	lost     = "lost"     // under an epoch that is over
 	won      = "won"      // an epoch
 	released = "released" // an epoch
+	renewed  = "renewed"  // an epoch that ends with its time
 	strange  = "strange"  // an error that no failover explains
 )
 
@@ -60,19 +61,27 @@ func (w *teller) say(words ...string) {
 // A writer is one process that writes.
 type writer struct {
 	*teller
-	me   string
-	d    *db.DB
-	over chan struct{}
+	me    string
+	d     *db.DB
+	began time.Time
+	over  chan struct{}
 }
+
+// aheadVariable is by how much a process's clock is ahead, in Go's words for a duration.
+const aheadVariable = "SELVEDGE_AHEAD"
 
 // write writes until it reads a line. Its arguments are an address, its name, and the kinds of lanes that it has.
 func write(args []string) error {
 	ctx := context.Background()
-	d, err := db.Open(ctx, args[0], db.Options{})
+	var o db.Options
+	if ahead, err := time.ParseDuration(os.Getenv(aheadVariable)); err == nil {
+		o.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
+	d, err := db.Open(ctx, args[0], o)
 	if err != nil {
 		return err
 	}
-	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, over: make(chan struct{})}
+	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, began: time.Now(), over: make(chan struct{})}
 	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds, "claims": w.claims}
 	var all []func()
 	for _, kind := range args[2:] {
@@ -236,9 +245,20 @@ type held struct {
 	epoch   int64
 	hold    func(*db.Tx) error
 	release func(context.Context) error
+	renew   func(context.Context) error // of what ends with its time; nil: it lasts as long as its process
 }
 
-var laneNames = []string{"reservation", "lease", "claim", "run", "live"}
+var laneNames = []string{"reservation", "lease", "claim", "run", "live", timedReservation, timedLease}
+
+// What ends with its time, unless it is renewed: so soon that no failover is over before.
+const (
+	timedReservation = "timed reservation"
+	timedLease       = "timed lease"
+	shortly          = 3 * time.Second
+)
+
+// now is a moment of this process, which no clock that is set changes.
+func (w *writer) now() string { return fmt.Sprint(time.Since(w.began).Nanoseconds()) }
 
 // logOf is the run that is written to under what a lane holds.
 func logOf(lane string) runs.RunRef { return sharedRun("held-" + lane) }
@@ -247,43 +267,55 @@ func logOf(lane string) runs.RunRef { return sharedRun("held-" + lane) }
 func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	none := func(err error) (*held, error) { return nil, ignore(err, db.ErrConflict) }
-	return map[string]func(ctx context.Context) (*held, error){
-		"reservation": func(ctx context.Context) (*held, error) {
-			l, err := d.Reserve(ctx, "port", shared, db.ReserveOptions{})
+	tries := 0
+	reserve := func(name string, terms db.LeaseTerms) func(context.Context) (*held, error) {
+		return func(ctx context.Context) (*held, error) {
+			l, err := d.Reserve(ctx, "port", name, db.ReserveOptions{LeaseTerms: terms})
 			if err != nil {
 				return none(err)
 			}
-			return &held{l.Epoch(), l.HoldTx, l.Release}, nil
-		},
-		"lease": func(ctx context.Context) (*held, error) {
-			l, _, err := rg.TryLeaseThread(ctx, shared, db.LeaseTerms{TTL: time.Hour}, func(id string) (agents.Entry, error) {
-				return agents.Entry{SessionID: id, Thread: shared, Status: agents.Active, StartedAt: time.Now()}, nil
+			return &held{l.Epoch(), l.HoldTx, l.Release, l.Renew}, nil
+		}
+	}
+	lease := func(thread string, terms db.LeaseTerms) func(context.Context) (*held, error) {
+		return func(ctx context.Context) (*held, error) {
+			l, _, err := rg.TryLeaseThread(ctx, thread, terms, func(id string) (agents.Entry, error) {
+				return agents.Entry{SessionID: id, Thread: thread, Status: agents.Active, StartedAt: time.Now()}, nil
 			})
 			if err != nil || l == nil {
 				return nil, err
 			}
-			return &held{l.Epoch(), l.HoldTx, func(ctx context.Context) error { return l.Release(ctx, agents.Complete) }}, nil
-		},
+			return &held{l.Epoch(), l.HoldTx, func(ctx context.Context) error { return l.Release(ctx, agents.Complete) }, l.Renew}, nil
+		}
+	}
+	return map[string]func(ctx context.Context) (*held, error){
+		"reservation":    reserve(shared, db.LeaseTerms{}),
+		"lease":          lease(shared, db.LeaseTerms{TTL: time.Hour}),
+		timedReservation: reserve("timed", db.LeaseTerms{TTL: shortly}),
+		timedLease:       lease("timed", db.LeaseTerms{TTL: shortly, Detached: true}),
 		"claim": func(ctx context.Context) (*held, error) {
 			c, ok, err := cs.Claim(ctx, shared)
+			if tries++; err == nil && !ok && tries%20 == 0 { // of a process that is dead for the server, as after long without a primary
+				return nil, second(cs.Recover(ctx))
+			}
 			if err != nil || !ok {
 				return nil, err
 			}
-			return &held{c.Epoch(), c.HoldTx, c.Release}, nil
+			return &held{c.Epoch(), c.HoldTx, c.Release, nil}, nil
 		},
 		"run": func(ctx context.Context) (*held, error) {
 			r, err := rs.Resume(ctx, sharedRun("taken"))
 			if err != nil {
 				return none(err)
 			}
-			return &held{r.Epoch(), func(tx *db.Tx) error { return r.AppendTx(tx, turn("held")) }, r.Release}, nil
+			return &held{r.Epoch(), func(tx *db.Tx) error { return r.AppendTx(tx, turn("held")) }, r.Release, nil}, nil
 		},
 		"live": func(ctx context.Context) (*held, error) {
 			r, err := ls.Resume(ctx, "taken")
 			if err != nil {
 				return none(err)
 			}
-			return &held{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) }, r.Release}, nil
+			return &held{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) }, r.Release, nil}, nil
 		},
 	}
 }
@@ -303,17 +335,29 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 				case h == nil:
 					continue
 				}
-				w.say(won, name, fmt.Sprint(h.epoch))
+				timed := lane == timedReservation || lane == timedLease
+				w.say(won, name, fmt.Sprint(h.epoch), w.now())
 				for range 5 {
+					if timed {
+						if err := h.renew(ctx); err != nil {
+							w.told("renew-"+lane, fmt.Sprint(h.epoch), err)
+						} else {
+							w.say(renewed, name, fmt.Sprint(h.epoch), w.now())
+						}
+					}
 					text := fmt.Sprintf("%d by %s-%d", h.epoch, w.me, n)
 					n++
+					looked := "" // when it was looked whether it is held, or a moment before
 					err := w.d.Write(ctx, "write under it", func(tx *db.Tx) error {
+						looked = w.now()
 						if err := h.hold(tx); err != nil {
 							return err
 						}
 						return rs.AppendTx(tx, runs.Batch{AgentID: "agent", RunID: logOf(lane).RunID, Records: []runs.Record{turn(text)}})
 					})
-					if !w.told(name, text, err) && errors.Is(err, db.ErrLeaseLost) {
+					if err == nil {
+						w.say(acked, name, text, looked)
+					} else if w.told(name, text, err); errors.Is(err, db.ErrLeaseLost) {
 						break
 					}
 				}
