@@ -47,7 +47,7 @@ WHERE a.scope = 1 AND a.thread = $1 AND a.status = 'active' ORDER BY a.session_i
 	handFindRun   = `SELECT key FROM runs WHERE scope = 1 AND agent_id = $1 AND run_id = $2`
 	handAddRun    = `INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) VALUES (1, $1, $2, 'i', 1, 'in_progress', 0) RETURNING key`
 	handAddOwner  = `INSERT INTO owners (token, pid, program, registered_at) VALUES (decode(md5($1), 'hex'), $2, 'by hand', 1) RETURNING id`
-	handRuntimes  = `SELECT w.runtime, w.key FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime ORDER BY w.key`
+	handRuntimes  = `SELECT w.runtime, w.key FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime ORDER BY r.runtime_id, w.key`
 	handSavepoint = `SAVEPOINT inner_1`
 )
 

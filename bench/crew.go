@@ -229,7 +229,11 @@ func (j *job) inputs(ctx context.Context, d *db.DB) (doer, error) {
 	}, nil
 }
 
-// furnish makes what the works find there.
+// workersEach is how many workers a runtime has.
+const workersEach = 4
+
+// furnish makes what the works find there, unless an earlier run did: who sends inputs goes through the runtimes in turn, and by hand
+// in the same order.
 func furnish(ctx context.Context, address string) error {
 	d, err := db.Open(ctx, address, db.Options{})
 	if err != nil {
@@ -240,9 +244,10 @@ func furnish(ctx context.Context, address string) error {
 		if runtime, err = workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runName(n))}); err != nil {
 			break
 		}
-		for i := range 4 {
-			_, failed := runtime.CreateWorker(ctx, task(i))
-			err = errors.Join(err, failed)
+		there, failed := runtime.ListWorkers(ctx)
+		err = errors.Join(err, failed)
+		for i := len(there); i < workersEach && err == nil; i++ {
+			_, err = runtime.CreateWorker(ctx, task(i))
 		}
 	}
 	return errors.Join(err, d.Close())
