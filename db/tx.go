@@ -147,6 +147,26 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 	return rx.engine.Select(dest, query, args)
 }
 
+// Foresee says that the transaction is about to ask a question. On a server it is asked with the next statement, together with all others
+// that are foreseen, and its answer is kept for the first Get, Find or Select of the same statement and arguments. Exec drops all
+// answers. Who foresees a question knows that what was queued meanwhile does not change its answer.
+func (rx *Rx) Foresee(query string, args ...any) error {
+	if err := rx.run(args); err != nil {
+		return err
+	}
+	defer rx.leave()
+	return rx.engine.Foresee(query, args)
+}
+
+// Foresees is false where Exec dropped what was foreseen, so that who goes on may foresee it again. In a file it is true.
+func (rx *Rx) Foresees() bool {
+	if rx.enter() != nil {
+		return true
+	}
+	defer rx.leave()
+	return rx.engine.Foresees()
+}
+
 // Query reads rows one by one. The rows are closed when the loop over them ends, however it ends; each is valid until the
 // next one comes. An error ends them.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
@@ -327,6 +347,24 @@ func (tx *Tx) Queue(query string, args ...any) error {
 	}
 	defer tx.leave()
 	return tx.engine.Queue(query, args)
+}
+
+// Number gives the number that a new row of a table has to have as its key, for a table that numbers its rows. Of several the one that is
+// asked for later is higher. A number that is not used is given to nobody else on a server.
+func (tx *Tx) Number(table string) (int64, error) {
+	if err := tx.enter(); err != nil {
+		return 0, err
+	}
+	defer tx.leave()
+	return tx.engine.Number(table)
+}
+
+// Expect says for how many more rows of a table Number is about to be called: on a server they are numbered together.
+func (tx *Tx) Expect(table string, rows int) {
+	if rows > 0 && tx.enter() == nil {
+		defer tx.leave()
+		tx.engine.Expect(table, rows)
+	}
 }
 
 // Finish is Exec for the only change of a transaction, and the last thing that its function does where a row was changed: on a server

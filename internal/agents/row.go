@@ -77,13 +77,15 @@ const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.starte
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 
 const (
-	sqlInsert = `INSERT INTO agents (scope, session_id, thread, status, started_at, completed_at, pid, boot_id, heartbeat_at,
+	insertColumns = `scope, session_id, thread, status, started_at, completed_at, pid, boot_id, heartbeat_at,
 	last_progress_at, client_instance_id, native_actor_key, native_parent_actor_key, native_instance_key, heddle_session_id,
 	thread_id, liveness_path, anchor_state, anchor_root, reservation_token, path, base_state, provider, model, harness,
 	thinking_level, input_tokens, output_tokens, reasoning_tokens, tool_calls, cost_micros_usd, report_flush_state,
-	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document, pid_ns, recorded_at, checksum)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	attach_precedence, winning_attach_rule, probe_source, probe_confidence, attach_reason, exact, document, pid_ns, recorded_at, checksum`
+	insertMarks = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`
+	sqlInsert   = `INSERT INTO agents (` + insertColumns + `) VALUES (` + insertMarks + `)
 ON CONFLICT DO NOTHING RETURNING id`
+	sqlInsertAs = `INSERT INTO agents (` + insertColumns + `, id) VALUES (` + insertMarks + `, ?)`
 
 	sqlReplace = `UPDATE agents SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
 	heartbeat_at = ?, last_progress_at = ?, client_instance_id = ?, native_actor_key = ?, native_parent_actor_key = ?,

@@ -133,7 +133,7 @@ func AppendQuery(tx *db.Tx, row int64, q Query) error {
 func appendQueries(tx *db.Tx, agent int64, from int, list []Query) error {
 	for i, q := range list {
 		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.Exact)}
-		if _, err := tx.Exec(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
+		if err := tx.Queue(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
 			return err
 		}
 	}

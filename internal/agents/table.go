@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -13,8 +12,7 @@ type Table struct {
 	Scope string
 }
 
-// Put adds a record as it is, its times included, and gives the number of its row. An id that is taken is a
-// db.ErrConflict.
+// Put adds a record whose id Row did not find as it is, its times included, and gives the number of its row.
 func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
 	if err := e.Check(); err != nil {
 		return 0, err
@@ -23,11 +21,26 @@ func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	row, ok, err := insert(tx, scope, &e, nil) // who knows when it was recorded
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: agent %s is here already", db.ErrConflict, e.SessionID)
+	w, err := rowOf(&e) // who knows when it was recorded
+	if err != nil {
+		return 0, err
 	}
-	return row, err
+	if row, err = tx.Number("agents"); err != nil {
+		return 0, err
+	}
+	if err := tx.Queue(sqlInsertAs, append(append([]any{scope, w.SessionID}, w.columns(scope)...), row)...); err != nil {
+		return 0, err
+	}
+	return row, appendQueries(tx, row, 0, e.ContextQueries)
+}
+
+// Foresee names what Row is about to ask.
+func (t Table) Foresee(rx *db.Rx, id string, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err == nil && ok {
+		ask(sqlRowOf, scope, id)
+	}
+	return err
 }
 
 const (

@@ -99,6 +99,8 @@ ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paus
     size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum,
     changes = checkpoints.changes + 1
 RETURNING id`
+	sqlAdd = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, row_checksum, state, claimed_at, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
@@ -106,6 +108,23 @@ ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = 
 // Put writes a row and its document, in place of what the run has in that state. One that is written as claimed is
 // nobody's.
 func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) {
+	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
+		document = nonNil(document)
+		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
+	}
+	return id, err
+}
+
+// add is Put under a number, where the run has nothing in that state.
+func (r Row) add(tx *db.Tx, id, scope int64, document []byte) error {
+	if err := tx.Queue(sqlAdd, append(r.columns(scope), id)...); err != nil {
+		return err
+	}
+	document = nonNil(document)
+	return tx.Queue(sqlPutDocument, id, document, db.Checksum(id, document))
+}
+
+func (r *Row) columns(scope int64) []any {
 	var claimedAt *int64
 	if r.State == Claimed {
 		claimedAt = &r.SavedAt
@@ -113,12 +132,7 @@ func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) 
 	columns := []any{
 		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum, r.Problem,
 	}
-	columns = append(columns, db.Checksum(columns...), r.State, claimedAt)
-	if err = tx.Get(&id, sqlPut, columns...); err == nil {
-		document = nonNil(document)
-		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
-	}
-	return id, err
+	return append(columns, db.Checksum(columns...), r.State, claimedAt)
 }
 
 // nonNil keeps an empty document from becoming NULL.

@@ -2,7 +2,6 @@ package checkpoints
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -60,7 +59,7 @@ func (t Table) Document(rx *db.Rx, n Number) (document []byte, ok bool, err erro
 	return document, ok, err
 }
 
-// Put adds a document in the state it was found in, also one that can't be read. There must be none in that state. A
+// Put adds a document in the state it was found in, also one that can't be read. Row must not have found any in that state. A
 // claimed one is nobody's until recovery re-arms it.
 func (t Table) Put(tx *db.Tx, state, runID string, document []byte) (Number, error) {
 	if err := db.CheckID("run", runID); err != nil {
@@ -70,16 +69,22 @@ func (t Table) Put(tx *db.Tx, state, runID string, document []byte) (Number, err
 	if err != nil {
 		return 0, err
 	}
-	if _, taken, err := t.Row(&tx.Rx, state, runID); err != nil || taken {
-		if err == nil {
-			err = fmt.Errorf("%w: run %q is %s here already", db.ErrConflict, runID, state)
-		}
-		return 0, err
-	}
 	r := RowOf(runID, document)
 	r.State, r.SavedAt = state, db.Nanos(tx.Now())
-	id, err := r.Put(tx, scope, document)
+	id, err := tx.Number("checkpoints")
+	if err == nil {
+		err = r.add(tx, id, scope, document)
+	}
 	return numberOf(id, state), err
+}
+
+// Foresee names what Row is about to ask.
+func (t Table) Foresee(rx *db.Rx, state, runID string, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err == nil && ok {
+		ask(sqlFindRow, scope, runID, state)
+	}
+	return err
 }
 
 // Untouched reports whether a document is there in the state in which it was added, and was never saved, claimed or given back

@@ -29,9 +29,11 @@ type Imported struct {
 }
 
 var (
-	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlImport    = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
-	sqlSetPlace  = `UPDATE live_imports SET position = ? WHERE run = ?`
+	sqlAddImport    = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlImport       = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
+	sqlFindImported = `SELECT ` + rowColumns + `, coalesce(t.prompt, '') AS prompt, t.result_text, t.error, t.further, t.run IS NOT NULL AS told, i.source, i.path, i.position, i.digest, i.stamp
+FROM live_runs AS r LEFT JOIN live_texts AS t ON t.run = r.key LEFT JOIN live_imports AS i ON i.run = r.key WHERE r.scope = ? AND r.run_id = ?`
+	sqlSetPlace = `UPDATE live_imports SET position = ? WHERE run = ?`
 	// What came from a tree of the scope into a scope of its own belongs to the tree.
 	sqlInScope = `(r.scope = ?1 OR r.scope IN (SELECT o.scope FROM import_sources AS s JOIN live_imports AS l ON l.source = s.id
     JOIN live_runs AS o ON o.key = l.run WHERE s.scope = ?1))`
@@ -64,7 +66,16 @@ func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
 	if err != nil {
 		return err
 	}
-	row, err := AddRun(tx, scope, &e.Record)
+	row := NewRow(scope, &e.Record)
+	if row.Key, err = tx.Number("live_runs"); err == nil {
+		err = row.addAs(tx)
+	}
+	if err == nil {
+		err = row.AddEvents(tx, e.Record.Events)
+	}
+	if err == nil {
+		err = CountIn(tx, scope, 1, row.Key)
+	}
 	if err != nil {
 		return fmt.Errorf("live run %q: %w", e.Record.Snapshot.ID, err)
 	}
@@ -74,8 +85,7 @@ func (t Table) ImportRun(tx *db.Tx, e *FileElement, from Origin) error {
 	}
 	digest, stamp := sumOf(e.Text), row.stamp()
 	sum := db.Checksum(from.Path, digest, stamp, bytesOrNull(text))
-	_, err = tx.Exec(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
-	return err
+	return tx.Queue(sqlAddImport, row.Key, from.Source, from.Path, from.Position, digest, stamp, text, sum)
 }
 
 // FindImported tells whether a run is here, and where it came from.
@@ -84,28 +94,46 @@ func (t Table) FindImported(rx *db.Rx, runID string) (i Imported, found bool, er
 	if err != nil || !ok {
 		return i, false, err
 	}
-	row, ok, err := FindRow(rx, scope, runID)
-	if err != nil || !ok {
+	var row struct {
+		WholeRow
+		Told     bool   `db:"told"` // there are texts
+		Source   *int64 `db:"source"`
+		Path     []byte `db:"path"`
+		Position *int   `db:"position"`
+		Digest   []byte `db:"digest"`
+		Stamp    []byte `db:"stamp"`
+	}
+	if ok, err := rx.Find(&row, sqlFindImported, scope, runID); err != nil || !ok {
 		return i, false, err
 	}
 	i.Key, i.SessionID = row.Key, row.SessionID
-	var from importRow
-	if ok, err := rx.Find(&from, sqlImport, row.Key); err != nil || !ok {
-		return i, err == nil, err
+	if !row.Told {
+		return i, false, fmt.Errorf("%w: live run %q has no texts", db.ErrCorrupt, runID)
 	}
-	whole, err := row.Whole(rx)
-	if err != nil {
-		return i, false, err
+	if row.Source != nil {
+		i.Origin, i.Digest = Origin{*row.Source, row.Path, *row.Position}, row.Digest
+		i.Touched = !bytes.Equal(row.Stamp, row.stamp())
 	}
-	i.Origin, i.Digest = Origin{from.Source, from.Path, from.Position}, from.Digest
-	i.Touched = !bytes.Equal(from.Stamp, whole.stamp())
 	return i, true, nil
+}
+
+// Foresee names what FindImported is about to ask.
+func (t Table) Foresee(rx *db.Rx, runID string, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err == nil && ok {
+		ask(sqlFindImported, scope, runID)
+	}
+	return err
+}
+
+// ForeseeFile names what ScopeOfFile is about to ask.
+func (Table) ForeseeFile(source int64, path []byte, ask func(query string, args ...any)) {
+	ask(sqlScopeOfFile, source, path)
 }
 
 // SetPosition notes that a run's record stands elsewhere among those of its file.
 func (Table) SetPosition(tx *db.Tx, key int64, position int) error {
-	_, err := tx.Exec(sqlSetPlace, position, key)
-	return err
+	return tx.Queue(sqlSetPlace, position, key)
 }
 
 // CopiesOf gives the paths of the further files that hold a run's record.
@@ -193,14 +221,12 @@ func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
 	if err := tx.Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err
 	}
-	_, err := tx.Exec(sqlAddCopy, key, at.Source, at.Path, at.Position, db.Checksum(key, at.Source, at.Path, at.Position))
-	return err
+	return tx.Queue(sqlAddCopy, key, at.Source, at.Path, at.Position, db.Checksum(key, at.Source, at.Path, at.Position))
 }
 
 // ForgetCopies takes out what AddCopy noted of a file.
 func (Table) ForgetCopies(tx *db.Tx, source int64, path []byte) error {
-	_, err := tx.Exec(sqlForgetCopies, source, path)
-	return err
+	return tx.Queue(sqlForgetCopies, source, path)
 }
 
 // PositionsOf are the places, among the records of a file, of those that are here.

@@ -223,7 +223,7 @@ func (w *WholeRow) Add(tx *db.Tx) error {
 // addAs is Add for a row that has its key.
 func (w *WholeRow) addAs(tx *db.Tx) error {
 	columns := w.Row.columns()
-	if _, err := tx.Exec(sqlAddRowAs, append(columns, db.Checksum(columns...), w.Key)...); err != nil {
+	if err := tx.Queue(sqlAddRowAs, append(columns, db.Checksum(columns...), w.Key)...); err != nil {
 		return err
 	}
 	return w.addTexts(tx)
@@ -232,8 +232,7 @@ func (w *WholeRow) addAs(tx *db.Tx) error {
 func (w *WholeRow) addTexts(tx *db.Tx) error {
 	w.indexed = w.Status
 	texts := w.Texts.columns(w.Key)
-	_, err := tx.Exec(sqlAddTexts, append(texts, db.Checksum(texts...))...)
-	return err
+	return tx.Queue(sqlAddTexts, append(texts, db.Checksum(texts...))...)
 }
 
 // moved is where the columns begin that Move writes.

@@ -41,8 +41,7 @@ func AddRun(tx *db.Tx, scope int64, r *Record) (*WholeRow, error) {
 
 // CountIn counts runs that were added to a scope, the oldest of which has that key.
 func CountIn(tx *db.Tx, scope int64, runs int, oldest int64) error {
-	_, err := tx.Exec(sqlCountIn, scope, runs, oldest)
-	return err
+	return tx.Queue(sqlCountIn, scope, runs, oldest)
 }
 
 // Remove takes a run out, with all that belongs to it.

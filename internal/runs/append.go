@@ -302,6 +302,7 @@ type RunRow struct {
 var (
 	SQLFindRun   = `SELECT key, owner_id, ` + StateColumns + ` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlAddRun    = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` + runMarks + `) RETURNING key`
+	sqlAddRunAs  = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `, key) VALUES (?, ?, ?, ` + runMarks + `, ?)`
 	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
 
 	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") + ` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
@@ -397,6 +398,23 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		err = tx.Queue(sqlAddKey, run.Key, p.Key, p.digest, db.Checksum(p.Key, p.digest))
 	}
 	return run.Key, err
+}
+
+// addRun makes a run that is not there, without an owner, in one piece.
+func (p *Prepared) addRun(tx *db.Tx, scope int64) (key int64, err error) {
+	state := NewState()
+	for _, r := range p.Records {
+		state.add(p.Ref, r)
+	}
+	state.close(int64(len(p.rows)))
+	if key, err = tx.Number("runs"); err != nil {
+		return 0, err
+	}
+	name, columns := state.args(scope, p.Ref, nil)
+	if err := tx.Queue(sqlAddRunAs, append(slices.Concat(name, columns), key)...); err != nil {
+		return 0, err
+	}
+	return key, appendRows(tx, *p, lastRow{key << 24, new(int64)}, p.rows)
 }
 
 // adopt notes the run's parent.

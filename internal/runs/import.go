@@ -23,12 +23,45 @@ func (t Table) Import(tx *db.Tx, run Ref, lines []Line) error {
 	if err != nil {
 		return err
 	}
+	_, err = prepareLines(run, lines).AppendToAny(tx, scope, nil)
+	return err
+}
+
+// ImportNew is Import for a run that is not there, and tells where it stands then.
+func (t Table) ImportNew(tx *db.Tx, run Ref, lines []Line) (Standing, error) {
+	const op = "import records"
+	if err := run.Check(); err != nil {
+		return Standing{}, run.Failed(op, err)
+	}
+	scope, err := tx.Scope(t.Scope)
+	if err != nil {
+		return Standing{}, err
+	}
+	p := prepareLines(run, lines)
+	key, err := p.addRun(tx, scope)
+	return Standing{Row: key, Lines: int64(len(lines))}, err
+}
+
+func prepareLines(run Ref, lines []Line) Prepared {
 	p := Prepared{Batch: Batch{Ref: run, Records: make([]Record, len(lines))}, rows: make([]recordRow, len(lines))}
 	for i, line := range lines {
 		p.Records[i], p.rows[i] = line.Record, rowOfLine(line)
 	}
-	_, err = p.AppendToAny(tx, scope, nil)
-	return err
+	return p
+}
+
+// Foresee names what Standing is about to ask and, of a run that has this row, what Import is: 0 is a run that has none.
+func (t Table) Foresee(rx *db.Rx, run Ref, row int64, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(t.Scope)
+	if err != nil || !ok {
+		return err
+	}
+	ask(sqlStanding, scope, run.RunID, run.AgentID)
+	if row != 0 {
+		ask(SQLFindRun, scope, run.RunID, run.AgentID)
+		ask(sqlLastRecord, row<<24, (row+1)<<24)
+	}
+	return nil
 }
 
 // Delete removes a run with all its records, for a source that has changed. It reports whether there was one.

@@ -221,6 +221,15 @@ func compact(text []byte) []byte {
 // corrupt is the error about a row that says what this program never wrote.
 func corrupt(err error) error { return fmt.Errorf("%w: %w", db.ErrCorrupt, err) }
 
+// Foresee names what RowOf is about to ask.
+func Foresee(rx *db.Rx, scopeName, id string, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(scopeName)
+	if err == nil && ok {
+		ask(sqlFindRuntime, scope, id)
+	}
+	return err
+}
+
 // RowOf gives the number of a runtime's row and its next place for an event, which grows with whatever is done to it. pruned
 // tells whether events were removed.
 func RowOf(rx *db.Rx, scopeName, id string) (key, nextPosition int64, pruned, ok bool, err error) {

@@ -64,21 +64,21 @@ const (
 	sqlAddWorkerDocument = `INSERT INTO worker_documents (worker, document, checksum) VALUES (?, ?, ?)`
 )
 
-// ImportRuntime adds a runtime that is not there yet, and returns the number of its row. Its counters become those of the
+// ImportRuntime adds a runtime that is not there yet, and returns the number of its row and its next place for an event. Its counters become those of the
 // snapshots, or what follows the highest number seen, whichever is more. The order of the lines is kept.
-func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err error) {
+func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key, nextPosition int64, err error) {
 	for _, id := range append([]string{im.RuntimeID}, workerIDs(im.Workers)...) {
 		if err := db.CheckID("runtime or worker", id); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	p, err := newImporting(im)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	scope, err := tx.Scope(scopeName)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	s := &p.snapshot
 	p.row = RuntimeRow{
@@ -90,16 +90,16 @@ func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key int64, err err
 	if p.inOrder {
 		p.row.InOrder = 1
 	}
-	if err := p.row.Add(tx); err != nil {
-		return 0, err
+	if err := p.row.addAs(tx); err != nil {
+		return 0, 0, err
 	}
 	p.tx = tx
 	for _, step := range []func() error{p.addWorkers, p.addEvents, p.addDiagnostics, p.addDocument} {
 		if err := step(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return p.row.Key, p.row.Save(tx)
+	return p.row.Key, p.row.NextPosition, p.row.Save(tx)
 }
 
 // RemoveImported takes out a runtime with all that belongs to it.
@@ -278,7 +278,7 @@ func (p *importing) addWorkers() error {
 			WorkerID: s.WorkerID, Status: s.Status, TranscriptLen: int64(len(p.entries[i])),
 			NextSequence: int64(s.NextTranscriptSequence), LastEventID: int64(s.LastEventID),
 		}
-		if err := p.row.AddWorker(p.tx, w, s.Request); err != nil {
+		if err := p.row.addWorkerAs(p.tx, w, s.Request); err != nil {
 			return err
 		}
 		p.keys[s.WorkerID] = w.Key
@@ -289,7 +289,7 @@ func (p *importing) addWorkers() error {
 			}
 		}
 		if text := p.Workers[i].Snapshot; text != nil && !bytes.Equal(text, pretty(s.members())) {
-			if _, err := p.tx.Exec(sqlAddWorkerDocument, w.Key, text, db.Checksum(w.Key, text)); err != nil {
+			if err := p.tx.Queue(sqlAddWorkerDocument, w.Key, text, db.Checksum(w.Key, text)); err != nil {
 				return err
 			}
 		}
@@ -374,6 +374,5 @@ func (p *importing) addDocument() error {
 	if p.Snapshot == nil || bytes.Equal(p.Snapshot, pretty(p.snapshot.members())) && len(p.Faults) == 0 {
 		return nil
 	}
-	_, err := p.tx.Exec(sqlAddDocument, p.row.Key, p.Snapshot, db.Checksum(p.row.Key, p.Snapshot))
-	return err
+	return p.tx.Queue(sqlAddDocument, p.row.Key, p.Snapshot, db.Checksum(p.row.Key, p.Snapshot))
 }

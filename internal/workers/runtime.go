@@ -51,6 +51,11 @@ INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transc
     next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
     running_workers, stopped_workers, cancelled_workers, diagnostics, created_at, stopped_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlAddRuntimeAs = `
+INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items,
+    next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
+    running_workers, stopped_workers, cancelled_workers, diagnostics, created_at, stopped_at, checksum, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSaveRuntime = `
 UPDATE worker_runtimes SET status = ?, max_transcript_items = ?, max_event_items = ?, next_worker_sequence = ?, next_event_id = ?,
     next_diagnostic_id = ?, next_event_position = ?, first_event_position = ?, events_in_order = ?, running_workers = ?,
@@ -100,6 +105,15 @@ func (w *RuntimeRow) checksum(columns []any) int64 {
 func (w *RuntimeRow) Add(tx *db.Tx) error {
 	columns := w.columns()
 	return tx.Get(&w.Key, sqlAddRuntime, append(columns, w.checksum(columns))...)
+}
+
+// addAs is Add under a number.
+func (w *RuntimeRow) addAs(tx *db.Tx) (err error) {
+	if w.Key, err = tx.Number("worker_runtimes"); err != nil {
+		return err
+	}
+	columns := w.columns()
+	return tx.Queue(sqlAddRuntimeAs, append(columns, w.checksum(columns), w.Key)...)
 }
 
 // Save writes what has changed.
@@ -174,8 +188,7 @@ func (w *RuntimeRow) Diagnose(tx *db.Tx, worker *int64, severity, code, message 
 
 func (w *RuntimeRow) putDiagnostic(tx *db.Tx, place int64, d Diagnostic, worker *int64, at, raw any) error {
 	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker, at, raw}
-	_, err := tx.Exec(sqlAddDiagnostic, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddDiagnostic, append(columns, db.Checksum(columns...))...)
 }
 
 // An EventRow is an event's row, or a diagnostic's.

@@ -31,6 +31,10 @@ const (
 INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id, created_at, last_input_at,
     ended_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
+	sqlAddWorkerAs = `
+INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id, created_at, last_input_at,
+    ended_at, checksum, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	setWorker     = `UPDATE workers SET transcript_len = ?, next_transcript_sequence = ?, last_event_id = ?, created_at = ?, last_input_at = ?, ended_at = ?, checksum = ?`
 	sqlSaveWorker = setWorker + ` WHERE key = ?`
 	sqlEndWorker  = setWorker + `, status = ? WHERE key = ?` // alone touches the index of those that run
@@ -100,6 +104,20 @@ func (w *RuntimeRow) AddWorker(tx *db.Tx, worker *WorkerRow, q Request) error {
 	worker.Runtime = w.Key
 	columns := worker.columns()
 	if err := tx.Get(&worker.Key, sqlAddWorker, append(columns, db.Checksum(columns...))...); err != nil {
+		return err
+	}
+	w.count("", worker.Status)
+	return q.add(tx, worker.Key)
+}
+
+// addWorkerAs is AddWorker under a number.
+func (w *RuntimeRow) addWorkerAs(tx *db.Tx, worker *WorkerRow, q Request) (err error) {
+	if worker.Key, err = tx.Number("workers"); err != nil {
+		return err
+	}
+	worker.Runtime = w.Key
+	columns := worker.columns()
+	if err := tx.Queue(sqlAddWorkerAs, append(columns, db.Checksum(columns...), worker.Key)...); err != nil {
 		return err
 	}
 	w.count("", worker.Status)
@@ -180,8 +198,7 @@ func (q *Request) add(tx *db.Tx, worker int64) error {
 		worker, q.Intent.Kind, objective, role, purpose, q.Profile.Kind, value, q.ConfigBundle, int64(len(q.Capabilities)),
 		listColumn(q.Capabilities, appendCapability), listColumn(q.Workspaces, appendNamed), listColumn(q.Mounts, appendNamed),
 	}
-	_, err := tx.Exec(sqlAddRequest, append(columns, db.Checksum(columns...))...)
-	return err
+	return tx.Queue(sqlAddRequest, append(columns, db.Checksum(columns...))...)
 }
 
 func listColumn[T any](list []T, one func([]byte, T) []byte) any {

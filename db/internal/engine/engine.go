@@ -67,6 +67,12 @@ type Rx interface {
 	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
+	// Foresee says that a question is about to be asked. It may be asked with the next statement, and its answer be kept for who
+	// asks the same first, until Exec changes something.
+	Foresee(query string, args []any) error
+	// Foresees is false where Exec dropped what was foreseen.
+	Foresees() bool
+
 	// Relations are the tables and views, views first, by name.
 	Relations() ([]Relation, error)
 
@@ -88,6 +94,9 @@ type Tx interface {
 	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,
 	// or with the commit.
 	Queue(query string, args []any) error
+	// Number gives the number of a new row of a table, which its key counts. Expect says how many are about to be asked for.
+	Number(table string) (int64, error)
+	Expect(table string, rows int)
 	// Finish is Exec for the only change of a transaction, which may be committed with it: where it changed something the function
 	// is to return nil at once.
 	Finish(query string, args []any) (int64, error)

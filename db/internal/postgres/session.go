@@ -190,6 +190,7 @@ func (p *sessions) take() *session {
 
 // release gives a session back. One that is broken is closed.
 func (p *sessions) release(s *session) {
+	s.wire.answers = answers{} // of a transaction that is over
 	defer func() { p.places <- struct{}{} }()
 	if s.broken() {
 		_ = s.close()

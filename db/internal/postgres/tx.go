@@ -37,8 +37,9 @@ type rx struct {
 // tx is a write transaction.
 type tx struct {
 	rx
-	number int64 // of this process when the transaction began: its row is in the snapshot
-	locks  bool  // the function locks what it looks at, and the transaction is not serialisable by itself
+	number  int64   // of this process when the transaction began: its row is in the snapshot
+	numbers numbers // of rows that are about to be made
+	locks   bool    // the function locks what it looks at, and the transaction is not serialisable by itself
 }
 
 var (
@@ -221,7 +222,7 @@ func (t *tx) Queue(query string, args []any) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	return t.after(t.session.wire.put(background, query, args))
+	return t.after(t.session.wire.queue(background, query, args))
 }
 
 // Finish is Exec for the only change of the transaction, behind which nothing comes: it goes with the commit where the transaction

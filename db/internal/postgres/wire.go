@@ -33,6 +33,9 @@ type wire struct {
 	made     int                       // names of statements given out
 	reading  *results                  // those whose rows are still on the connection
 	ahead    []bound                   // what goes to the server in the message of the next statement, before it
+	size     int                       // of what goes ahead, in bytes
+	answers  answers                   // to questions that were asked ahead; the transaction's
+	dropped  bool                      // answers were, before anybody asked
 	changed  bool                      // a statement was bound that may change something; the transaction sets it back
 	left     *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
 	warned   *pgconn.Notice            // the last warning of the server, since it was forgotten
@@ -52,9 +55,11 @@ type prepared struct {
 // A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has none and ends or begins something.
 type bound struct {
 	*prepared
-	text    string
-	values  [][]byte
-	formats []int16 // of the values
+	text string
+	// question is set where the answer is kept; see foresee.
+	question string
+	values   [][]byte
+	formats  []int16 // of the values
 }
 
 // control is a text of ours that has no arguments, such as COMMIT.
@@ -79,6 +84,7 @@ func (w *wire) simple(ctx context.Context, text string) ([]string, error) {
 	if err := w.flush(ctx); err != nil {
 		return nil, err
 	}
+	w.answers = answers{}
 	results, err := w.conn.Exec(ctx, text).ReadAll()
 	var tags []string
 	for _, r := range results {
@@ -108,6 +114,13 @@ func (w *wire) exchange(ctx context.Context, all []bound) ([]answer, error) {
 	var answers []answer
 	for results.NextResult() {
 		reader, a := results.ResultReader(), answer{}
+		if b := &all[len(answers)]; b.question != "" {
+			if err := w.pass(ctx, b, reader); err != nil {
+				break // Close tells it
+			}
+			answers = append(answers, a)
+			continue
+		}
 		for reader.NextRow() {
 			if a.row == nil {
 				for _, value := range reader.Values() {
@@ -282,6 +295,40 @@ func (w *wire) put(ctx context.Context, query string, args []any) error {
 	return w.lost(ctx, err)
 }
 
+// queue is put for a statement that may be one of very many.
+func (w *wire) queue(ctx context.Context, query string, args []any) error {
+	named, err := namedValues(args)
+	if err != nil {
+		return err
+	}
+	b, err := w.bind(ctx, query, named)
+	if err == nil {
+		err = w.add(ctx, b)
+	}
+	return w.lost(ctx, err)
+}
+
+// What goes ahead is bounded: a transaction of very many changes is sent bit by bit.
+const (
+	mostAhead      = 1000
+	mostAheadBytes = 1 << 20
+)
+
+// add has a statement go ahead, and sends what is to go ahead where it is enough for a message.
+func (w *wire) add(ctx context.Context, b bound) error {
+	if len(w.ahead) == 0 {
+		w.size = 0
+	}
+	w.ahead = append(w.ahead, b)
+	for _, value := range b.values {
+		w.size += len(value)
+	}
+	if len(w.ahead) < mostAhead && w.size < mostAheadBytes {
+		return nil
+	}
+	return w.flush(ctx)
+}
+
 // namedValues makes of arguments what database/sql does.
 func namedValues(args []any) ([]driver.NamedValue, error) {
 	named := make([]driver.NamedValue, len(args))
@@ -315,12 +362,8 @@ func (r reader) Close() (pgconn.CommandTag, error) {
 var errNoAnswer = errors.New("the server answered less than it was asked")
 
 // run begins a statement, behind what goes ahead of it.
-func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) (*prepared, reader, error) {
-	b, err := w.bind(ctx, query, args)
-	if err == nil {
-		err = w.free()
-	}
-	if err != nil {
+func (w *wire) run(ctx context.Context, b bound) (*prepared, reader, error) {
+	if err := w.free(); err != nil {
 		return nil, reader{}, err
 	}
 	ahead := w.ahead
@@ -333,11 +376,11 @@ func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) 
 	}
 	b.addTo(batch)
 	all := w.conn.ExecBatch(ctx, batch)
-	for range ahead {
+	for i := range ahead {
 		if !all.NextResult() {
 			return nil, reader{}, cmp.Or(all.Close(), errNoAnswer)
 		}
-		if _, err := all.ResultReader().Close(); err != nil {
+		if err := w.pass(ctx, &ahead[i], all.ResultReader()); err != nil {
 			return nil, reader{}, cmp.Or(all.Close(), err)
 		}
 	}
@@ -349,7 +392,12 @@ func (w *wire) run(ctx context.Context, query string, args []driver.NamedValue) 
 
 // ExecContext runs a statement and counts the rows that it changed.
 func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	_, answered, err := w.run(w.ctx, query, args)
+	b, err := w.bind(w.ctx, query, args)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	w.drop()
+	_, answered, err := w.run(w.ctx, b)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
@@ -362,7 +410,14 @@ func (w *wire) ExecContext(_ context.Context, query string, args []driver.NamedV
 
 // QueryContext runs a statement. Where it failed at once that is its error.
 func (w *wire) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	p, answered, err := w.run(w.ctx, query, args)
+	b, err := w.bind(w.ctx, query, args)
+	if err != nil {
+		return nil, w.lost(w.ctx, err)
+	}
+	if kept, err := w.foreseen(w.ctx, query, &b); kept != nil || err != nil {
+		return rowsOrNone(kept), err
+	}
+	p, answered, err := w.run(w.ctx, b)
 	if err != nil {
 		return nil, w.lost(w.ctx, err)
 	}
@@ -377,6 +432,14 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 		return nil, err
 	}
 	return r, nil
+}
+
+// rowsOrNone keeps a nil from becoming an interface that is none.
+func rowsOrNone(r *results) driver.Rows {
+	if r == nil {
+		return nil
+	}
+	return r
 }
 
 // results are the rows of a query: some on the connection still, and before them those that were read to free it.

@@ -216,6 +216,21 @@ func (*tx) Lock(string, []any) error { return nil }
 // Locking is nothing for the same reason.
 func (*tx) Locking() string { return "" }
 
+// Foresee has nothing to do: an answer is as near as a question.
+func (*rx) Foresee(string, []any) error { return nil }
+
+// Foresees is true: nothing is ever dropped.
+func (*rx) Foresees() bool { return true }
+
+// Expect has nothing to do.
+func (*tx) Expect(string, int) {}
+
+// Number is what AUTOINCREMENT would give: nobody else numbers rows meanwhile.
+func (t *tx) Number(table string) (n int64, err error) {
+	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
+	return n, err
+}
+
 // Queue is Exec: there is no way to a server that it could save.
 func (t *tx) Queue(query string, args []any) error {
 	_, err := t.Exec(query, args)

@@ -148,6 +148,12 @@ type store struct {
 
 func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.Row(rx, e.ID) }
 
+func (s store) Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
+	return s.table.Foresee(rx, e.ID, ask)
+}
+
+func (store) Rows() string { return "agents" }
+
 func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.TOML(rx, row) }
 
 func (s store) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (int64, error) {

@@ -158,6 +158,12 @@ func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) {
 	return int64(n), ok, err
 }
 
+func (s store) Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
+	return s.table.Foresee(rx, e.Group, e.ID, ask)
+}
+
+func (store) Rows() string { return "checkpoints" }
+
 func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) {
 	return s.table.Document(rx, paused.Number(row))
 }

@@ -52,7 +52,11 @@ type Store interface {
 	Row(rx *db.Rx, e tree.Entity) (row int64, ok bool, err error)
 	// Text is the thing in a row as a file of the old layout.
 	Text(rx *db.Rx, row int64) (text []byte, ok bool, err error)
-	// Put adds a thing; db.ErrInvalid says that it can't be taken.
+	// Foresee names what Row is about to ask.
+	Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error
+	// Rows is the table that a thing has its row in.
+	Rows() string
+	// Put adds a thing that Row did not find; db.ErrInvalid says that it can't be taken.
 	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
 	Remove(tx *db.Tx, row int64) error
 	// Untouched reports whether a row is there and nothing was done to it but to add it; what its text is says Text.

@@ -104,7 +104,12 @@ func (b *taking) begin(rows []*tree.Row) error {
 				return err
 			}
 		default:
-			if err := errors.Join(b.source.Forget(b.tx, f.path), b.take(f, false)); err != nil {
+			if row != nil {
+				if err := b.source.Forget(b.tx, f.path); err != nil {
+					return err
+				}
+			}
+			if err := b.take(f, false); err != nil {
 				return err
 			}
 		}

@@ -135,6 +135,44 @@ func (th *thing) anyMoved(rows []*tree.Row) bool {
 	return false
 }
 
+// Foresee names what is about to be asked of the files, and of what those are that are new.
+func (th *thing) Foresee(f *tree.Foresight) error {
+	for _, form := range th.files {
+		f.File(form.path)
+		if !f.Taken() {
+			if !form.gone {
+				f.Aside(th.tree, form.path)
+			}
+			continue
+		}
+		if form.gone || form.reason != "" {
+			if form.reason != "" && !form.gone {
+				f.ExpectAside(1)
+			}
+			if form.gone && len(th.files) > 1 { // else nobody knows what it was
+				if err := th.foresee(f, th.kind.Own(form.path, form.value)); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		own := th.kind.Own(form.path, form.value)
+		if form.flaw != "" {
+			f.ExpectAside(1)
+		}
+		f.Expect(th.store.Rows(), 1)
+		if err := th.foresee(f, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (th *thing) foresee(f *tree.Foresight, e tree.Entity) error {
+	f.About("thing " + e.Group + "\x00" + e.ID)
+	return th.store.Foresee(f.Rx, e, f.Ask)
+}
+
 // Known counts a thing that is as it was and was taken.
 func (th *thing) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	if th.tree.Unread || slices.ContainsFunc(th.files, func(f *document) bool { return !f.gone && f.reason != "" }) {
@@ -159,7 +197,7 @@ func (th *thing) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 // nameConflict names the conflict over the thing, if there is one, as every import does until it is decided.
 func (th *thing) nameConflict(rx *db.Rx, rows []*tree.Row, part *tree.Part) error {
 	row := imported(rows)
-	if row == nil {
+	if row == nil || !th.tree.Contests {
 		return nil
 	}
 	reason, err := th.tree.Source.Contested(rx, row.EntityID)

@@ -165,6 +165,7 @@ type file struct {
 	reason   string // why it can't be read at all; "" if it can
 	elements []records.FileElement
 	damage   *records.Damage
+	lacks    map[string]struct{} // runs of its that inScope did not find
 }
 
 // maxFile is the largest file that is taken. The later versions of the original stop at 256 MiB.
@@ -184,6 +185,7 @@ func readFile(t *tree.Tree, path string) *file {
 // inScope has the file's runs in the scope that they are in, or for a session whose run ids another file of the tree has in
 // one of its own: a run is asked for by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
+	f.lacks = map[string]struct{}{}
 	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))
 	if err != nil || ok {
 		f.store.Scope = cmp.Or(scope, f.Scope)
@@ -200,7 +202,11 @@ func (f *file) inScope(rx *db.Rx) error {
 		if err != nil {
 			return err
 		}
-		if !found || ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
+		if !found {
+			f.lacks[e.Record.Snapshot.ID] = struct{}{}
+			continue
+		}
+		if ours.SessionID == session || ours.Source == f.Source.ID && string(ours.Path) == f.path {
 			continue
 		}
 		own := records.Table{Scope: ownScope(f.Scope, session)}

@@ -68,6 +68,44 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 	return f.again(&tx.Rx, row, part)
 }
 
+// Foresee names what is about to be asked of the file and of the runs in it.
+func (f *file) Foresee(foresight *tree.Foresight) error {
+	foresight.File(f.path)
+	f.store.ForeseeFile(f.Source.ID, []byte(f.path), foresight.Ask)
+	if !foresight.Taken() {
+		foresight.Aside(f.Tree, f.path)
+		return nil
+	}
+	if f.reason != "" {
+		foresight.ExpectAside(1)
+		return nil
+	}
+	f.parse()
+	if f.damage != nil {
+		foresight.ExpectAside(1)
+	}
+	foreseen := records.Table{Scope: f.Scope}
+	asked := map[string]struct{}{}
+	for i := range f.elements {
+		if f.elements[i].Reason != "" {
+			foresight.ExpectAside(1)
+			continue
+		}
+		id := f.elements[i].Record.Snapshot.ID
+		if _, ok := asked[id]; ok {
+			foresight.ExpectAside(1) // a later one takes its place
+			continue
+		}
+		asked[id] = struct{}{}
+		foresight.About("run " + id)
+		foresight.Expect("live_runs", 1)
+		if err := foreseen.Foresee(foresight.Rx, id, foresight.Ask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Known counts a file that is as it was.
 func (f *file) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	row, err := f.Source.File(rx, f.path)
@@ -228,7 +266,7 @@ func (b *taking) element(i int) (taken bool, err error) {
 	if b.superseded(i) {
 		return false, b.refuse(e, hasLater)
 	}
-	ours, found, err := b.store.FindImported(&b.tx.Rx, id)
+	ours, found, err := b.find(id)
 	from := records.Origin{Source: b.Source.ID, Path: []byte(b.path), Position: i}
 	switch {
 	case err != nil:
@@ -272,6 +310,14 @@ func (b *taking) element(i int) (taken bool, err error) {
 		return false, err
 	}
 	return true, b.store.ImportRun(b.tx, e, from)
+}
+
+// find is FindImported, for what inScope did not find a moment ago too.
+func (b *taking) find(id string) (records.Imported, bool, error) {
+	if _, lacks := b.lacks[id]; lacks && b.store.Scope == b.Scope {
+		return records.Imported{}, false, nil
+	}
+	return b.store.FindImported(&b.tx.Rx, id)
 }
 
 // hasLater is why a record is refused that the original does not take either.

@@ -72,6 +72,38 @@ func (st *step) Progress() (files, bytes int64) {
 	return files, bytes
 }
 
+// Foresee names what is about to be asked of the file and of what it is.
+func (st *step) Foresee(f *tree.Foresight) error {
+	if st.kind == stepSame && !f.Taken() {
+		f.Aside(st.Tree, st.file.path)
+		return nil
+	}
+	if st.kind != stepPiece && st.kind != stepShared {
+		return nil
+	}
+	f.File(st.file.path)
+	if st.piece != nil {
+		for i := range st.piece.records {
+			if st.piece.records[i].reason != "" {
+				f.ExpectAside(1)
+			}
+		}
+		if st.tail != "" && st.tail != tree.Blank {
+			f.ExpectAside(1)
+		}
+	}
+	switch {
+	case len(st.choices) > 0:
+		if st.choices[0].verdict == verdictFree {
+			f.Expect("runs", 1)
+		}
+		return st.store.foresee(f, st.choices[0].Entity, 0)
+	case st.row != nil && st.row.EntityRow != nil:
+		return st.store.foresee(f, st.row.Entity(), *st.row.EntityRow)
+	}
+	return nil
+}
+
 // Known counts a file that is as it was and was taken.
 func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	if st.kind != stepSame || st.Unread {
@@ -348,7 +380,11 @@ func (b *batch) goOn(st *step) (*tree.Row, error) {
 // take appends the records to the store. A line that can't be read goes into the trace as it is, and into quarantine.
 func (b *batch) take(st *step, row *tree.Row) error {
 	e := row.Entity()
-	s, err := b.store.append(b.tx, e, st.piece.records)
+	var was *stored
+	if row.EntityRow != nil {
+		was = &stored{*row.EntityRow, row.LastSequence}
+	}
+	s, err := b.store.append(b.tx, e, was, st.piece.records)
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,10 @@ func contains(choices []choice, v verdict) bool {
 // look gives what stands under e; what comes from elsewhere is verdictOther until it has been compared.
 func (in *fileReader) look(ctx context.Context, e tree.Entity) (c choice, err error) {
 	c.Entity = e
+	if in.isFree(e) {
+		c.verdict = verdictFree
+		return c, nil
+	}
 	err = in.DB.Read(ctx, "look up who holds an id", func(rx *db.Rx) error {
 		var err error
 		c.verdict, c.was, _, err = in.standing(rx, e)

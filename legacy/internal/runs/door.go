@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"selvedge/db"
@@ -34,21 +33,24 @@ func (s store) state(rx *db.Rx, e tree.Entity) (stored, bool, error) {
 	return stored{row: at.Row, last: at.Lines}, ok, err
 }
 
-// append puts records behind what is there of e, and makes e where it is missing, also for no records. It returns where e
-// stands then.
-func (s store) append(tx *db.Tx, e tree.Entity, records []record) (stored, error) {
+// append puts records behind what is there of e or, where nothing is (a nil was), makes e, also for no records. It returns where e stands
+// then.
+func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (stored, error) {
 	lines := make([]traces.Line, len(records))
 	for i := range records {
 		lines[i] = records[i].line
 	}
-	if err := s.Import(tx, ref(e), lines); err != nil {
-		return stored{}, err
+	if was == nil {
+		at, err := s.ImportNew(tx, ref(e), lines)
+		return stored{row: at.Row, last: at.Lines}, err
 	}
-	now, ok, err := s.state(&tx.Rx, e)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: the run is gone after its import", db.ErrCorrupt)
-	}
-	return now, err
+	return stored{row: was.row, last: was.last + int64(len(lines))}, s.Import(tx, ref(e), lines)
+}
+
+// foresee names what is about to be asked of e, which has this row; 0 where it is not there.
+func (s store) foresee(f *tree.Foresight, e tree.Entity, row int64) error {
+	f.About("run " + e.Group + "\x00" + e.ID)
+	return s.Foresee(f.Rx, ref(e), row, f.Ask)
 }
 
 // remove takes out e with everything that belongs to it.

@@ -64,14 +64,12 @@ type fileReader struct {
 	lines *lineReader
 	row   *tree.Row
 	sent  bool
+	free  *tree.Entity // is not there, as was found ahead; nil: nothing was
 	pass  func(tree.Piece) error
 }
 
 func (in *fileReader) run(ctx context.Context) error {
-	err := in.DB.Read(ctx, "look a file up", func(rx *db.Rx) (err error) {
-		in.row, err = in.Source.File(rx, in.file.path)
-		return err
-	})
+	err := in.lookUp(ctx)
 	if err == nil && in.row == nil && !in.Alone {
 		err = in.followMove(ctx)
 	}
@@ -109,6 +107,60 @@ func (in *fileReader) run(ctx context.Context) error {
 	return in.pieces(nil)
 }
 
+// lookUp finds what the ledger knows of the file, unless that was looked up with others.
+func (in *fileReader) lookUp(ctx context.Context) error {
+	ahead, ok := in.Ahead[in.file.path]
+	if !ok {
+		return in.DB.Read(ctx, "look a file up", func(rx *db.Rx) (err error) {
+			in.row, err = in.Source.File(rx, in.file.path)
+			return err
+		})
+	}
+	delete(in.Ahead, in.file.path)
+	if in.row = ahead.Row; ahead.Free {
+		free := saidBy(in.file.path)
+		in.free = &free
+	}
+	return nil
+}
+
+// LookUp looks up what the ledger knows of files and, of those that it does not know, whether there is anything under the ids that their
+// paths say: most new files become that.
+func (Layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
+	r := roomOf(t)
+	return t.DB.Read(ctx, "look files up", func(rx *db.Rx) error {
+		t.Ahead = map[string]tree.Ahead{}
+		for _, path := range paths {
+			if err := t.Source.ForeseeFile(rx, path); err != nil {
+				return err
+			}
+		}
+		var failed error
+		ask := func(query string, args ...any) { failed = errors.Join(failed, rx.Foresee(query, args...)) }
+		var unknown []string
+		for _, path := range paths {
+			row, err := t.Source.File(rx, path)
+			if err != nil {
+				return err
+			}
+			if t.Ahead[path] = (tree.Ahead{Row: row}); row == nil {
+				unknown = append(unknown, path)
+				if err := r.store.Foresee(rx, ref(saidBy(path)), 0, ask); err != nil || failed != nil {
+					return errors.Join(err, failed)
+				}
+			}
+		}
+		for _, path := range unknown {
+			_, there, err := r.store.state(rx, saidBy(path))
+			if err != nil {
+				return err
+			}
+			t.Ahead[path] = tree.Ahead{Free: !there}
+		}
+		return nil
+	})
+}
+
 // followMove finds the row of a file that had another path when it was imported: its id is held by a file that is gone.
 // Later versions and people rename folders. The ledger is told at once; that takes no part of the batches.
 func (in *fileReader) followMove(ctx context.Context) error {
@@ -130,6 +182,9 @@ func (in *fileReader) followMove(ctx context.Context) error {
 
 // vanished is the path of the file that the first of the ids came from, if there is no such file any more.
 func (in *fileReader) vanished(ctx context.Context, ids []tree.Entity) (was string, err error) {
+	if in.isFree(ids[0]) {
+		return "", nil
+	}
 	err = in.DB.Read(ctx, "look for the file that an id came from", func(rx *db.Rx) error {
 		_, _, by, err := in.standing(rx, ids[0])
 		was = string(by)
@@ -143,6 +198,9 @@ func (in *fileReader) vanished(ctx context.Context, ids []tree.Entity) (was stri
 	}
 	return "", nil
 }
+
+// isFree reports whether nothing was there under these ids when the file was looked up.
+func (in *fileReader) isFree(e tree.Entity) bool { return in.free != nil && *in.free == e }
 
 // skipKnown reads what was consumed before. known is false if that is not what the file begins with any more; closed is
 // true if the last consumed line has got the line feed it was without.

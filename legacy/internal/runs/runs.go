@@ -210,8 +210,7 @@ func identities(path string, first []record) []tree.Entity {
 			break
 		}
 	}
-	agent, name, _ := strings.Cut(path, "/")
-	byPath := tree.Entity{Group: tree.Shown(agent), ID: tree.Shown(strings.TrimSuffix(name, runExtension))}
+	byPath := saidBy(path)
 	var list []tree.Entity
 	if bySeed == nil {
 		bySeed = byLater
@@ -220,6 +219,12 @@ func identities(path string, first []record) []tree.Entity {
 		list = append(list, *bySeed)
 	}
 	return append(list, byPath, tree.Entity{Group: byPath.Group, ID: byPath.ID + "~" + markOf(path)})
+}
+
+// saidBy are the ids that a path says.
+func saidBy(path string) tree.Entity {
+	agent, name, _ := strings.Cut(path, "/")
+	return tree.Entity{Group: tree.Shown(agent), ID: tree.Shown(strings.TrimSuffix(name, runExtension))}
 }
 
 func idsIn(line traces.Line) (tree.Entity, bool) {

@@ -108,6 +108,12 @@ func (s Source) Contested(rx *db.Rx, id string) (reason string, err error) {
 	return reason, err
 }
 
+// contested reports whether there is an open conflict over anything of the source.
+func (s Source) contested(rx *db.Rx) (any bool, err error) {
+	err = rx.Get(&any, `SELECT EXISTS (SELECT 1 FROM import_conflicts WHERE source = ? AND decided_at IS NULL)`, s.ID)
+	return any, err
+}
+
 // Contested is the reason of an open conflict over the thing of that id, whatever tree it came from; "" if there is none.
 func Contested(ctx context.Context, d *db.DB, kind, scope, id string) (reason string, err error) {
 	var found *string
@@ -132,6 +138,7 @@ func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 			return err
 		}
 	}
+	t.Contests = true
 	open, err := t.Source.Contested(&tx.Rx, id)
 	if err != nil || open != "" {
 		return err

@@ -91,6 +91,13 @@ func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
 		if t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx); err != nil {
 			return err
 		}
+		if t.Contests, err = t.Source.contested(&tx.Rx); err != nil {
+			return err
+		}
+		t.Source.aside = nil
+		if !t.Aside {
+			t.Source.aside = newAside(t.Scope, t.Root)
+		}
 		return t.beginEntry(tx)
 	})
 	return lease, err
@@ -205,22 +212,67 @@ const maxPieces = 512
 
 func (r *reader) run(ctx context.Context) error {
 	defer close(r.batches)
-	send := func(p Piece) error { return r.send(ctx, p) }
-	err := r.tree.layout.Walk(r.tree.Folder, func(path string) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	var met []ignored // files too: those have no reason
+	next := func(path, reason string) error {
+		if met = append(met, ignored{path, reason}); len(met) < maxAhead {
+			return nil
 		}
-		if err := r.tree.layout.Read(ctx, r.tree, path, send); err != nil {
-			return fmt.Errorf("%s: %w", Shown(path), err)
-		}
-		return nil
-	}, func(path, reason string) error {
-		return send(&ignored{path, reason})
-	})
+		defer func() { met = met[:0] }()
+		return r.read(ctx, met)
+	}
+	err := r.tree.layout.Walk(r.tree.Folder, func(path string) error { return next(path, "") }, next)
+	if err == nil {
+		err = r.read(ctx, met)
+	}
 	if err != nil {
 		return err
 	}
 	return r.flush(ctx)
+}
+
+// maxAhead bounds the files that the reader looks up together.
+const maxAhead = 256
+
+// A Lookahead is a Layout that looks files up before it reads them.
+type Lookahead interface {
+	// LookUp looks files up whose paths are given, and leaves in t.Ahead what it finds.
+	LookUp(ctx context.Context, t *Tree, paths []string) error
+}
+
+// Ahead is what was looked up of a file before it is read.
+type Ahead struct {
+	Row  *Row // the ledger's; nil where there is none
+	Free bool // there is nothing under the ids that its path says
+}
+
+// read reads files in the order in which a walk met them.
+func (r *reader) read(ctx context.Context, met []ignored) error {
+	if l, ok := r.tree.layout.(Lookahead); ok {
+		var paths []string
+		for _, m := range met {
+			if m.reason == "" {
+				paths = append(paths, m.path)
+			}
+		}
+		if err := l.LookUp(ctx, r.tree, paths); err != nil {
+			return err
+		}
+	}
+	for _, m := range met {
+		var err error
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case m.reason != "":
+			err = r.send(ctx, &m)
+		default:
+			err = r.tree.layout.Read(ctx, r.tree, m.path, func(p Piece) error { return r.send(ctx, p) })
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", Shown(m.path), err)
+		}
+	}
+	return nil
 }
 
 func (r *reader) send(ctx context.Context, p Piece) error {
@@ -249,25 +301,16 @@ func (r *reader) flush(ctx context.Context) error {
 // import says what is in the file. Most of a second import changes nothing, which a read finds out.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
-	known := true
+	var known bool
 	err := t.DB.Read(ctx, "look for changes of a tree", func(rx *db.Rx) (err error) {
 		part = newPart("", "", "")
-		for _, p := range batch {
-			if known, err = p.Known(rx, part); err != nil || !known {
-				return wrap(p, err)
-			}
-		}
-		return nil
+		known, err = t.look(rx, batch, part)
+		return err
 	})
 	if err == nil && !known {
 		err = t.DB.Write(ctx, "import "+t.layout.Name(), func(tx *db.Tx) error {
 			part = newPart("", "", "")
-			for _, p := range batch {
-				if err := p.Take(tx, part); err != nil {
-					return wrap(p, err)
-				}
-			}
-			return nil
+			return t.take(tx, batch, part)
 		})
 	}
 	if err != nil {
@@ -296,6 +339,9 @@ type ignored struct{ path, reason string }
 func (p *ignored) Path() string           { return p.path }
 func (*ignored) Held() int                { return 0 }
 func (*ignored) Progress() (int64, int64) { return 0, 0 }
+
+// Foresee has nothing to ask.
+func (*ignored) Foresee(*Foresight) error { return nil }
 
 func (p *ignored) Known(_ *db.Rx, part *Part) (bool, error) {
 	return true, part.Ignore(p.path, p.reason)

@@ -66,6 +66,8 @@ type Piece interface {
 	Held() int
 	// Progress is how many files of the tree, and bytes of them, are done when the piece is.
 	Progress() (files, bytes int64)
+	// Foresee says what Known, or Take, is about to ask.
+	Foresee(f *Foresight) error
 	// Known counts a piece of which nothing has to be written; else it reports false, and what it counted is forgotten.
 	Known(rx *db.Rx, part *Part) (bool, error)
 	// Take writes the piece, the ledger's row with it. It may run twice: what it counts goes into a part of its own, and
@@ -117,11 +119,15 @@ type Tree struct {
 	Unread bool
 	// Aside says that anything of the source is in quarantine from an earlier import.
 	Aside bool
+	// Contests says that there is an open conflict over a thing of the source.
+	Contests bool
 	// Alone says that the folder has one file, out of quarantine, of a source with others: what else is not in it is not gone, and
 	// the quarantine keeps the bytes until all of them are taken.
 	Alone bool
 	// Sent are the files that were sent with another, and are still to be met. It is the reader's.
 	Sent map[string]struct{}
+	// Ahead is what was looked up of files that are about to be read. It is the reader's.
+	Ahead map[string]Ahead
 	// Report is that of the call. While a tree is imported only the parts of its pieces are written to.
 	Report *Part
 

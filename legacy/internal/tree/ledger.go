@@ -69,6 +69,7 @@ type Source struct {
 	ID    int64
 	Scope int64
 	kind  string
+	aside *aside // of an import; nil: what is in quarantine of the source has to be asked for
 }
 
 // findSource looks the tree up; ok is false when it was never imported into the scope.
@@ -116,6 +117,11 @@ func (s Source) File(rx *db.Rx, path string) (*Row, error) {
 	return &row, nil
 }
 
+// ForeseeFile says that File is about to be asked.
+func (s Source) ForeseeFile(rx *db.Rx, path string) error {
+	return rx.Foresee(sqlFindFile, s.ID, []byte(path))
+}
+
 // Put writes the file's row.
 func (s Source) Put(tx *db.Tx, r *Row) error {
 	var tail any
@@ -130,8 +136,7 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 	if err := tx.Queue(sqlForgetFile, s.ID, r.Path); err != nil {
 		return err
 	}
-	_, err := tx.Exec(sqlPutFile, append(columns, tail, at, sum)...)
-	return err
+	return tx.Queue(sqlPutFile, append(columns, tail, at, sum)...)
 }
 
 // Forget takes the file's row out.

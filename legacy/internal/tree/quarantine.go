@@ -53,8 +53,8 @@ AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.pat
 	sqlQuarantinePart = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
-INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, bytes)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0) RETURNING id`
+INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, id, bytes)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	sqlGrowQuarantine   = `UPDATE quarantine SET bytes = bytes + ? WHERE id = ?`
 	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
 	sqlAddPart          = `INSERT INTO quarantine_parts (quarantine, part, raw, checksum) VALUES (?, ?, ?, ?)`
@@ -168,24 +168,86 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	if err != nil || ok {
 		return q, err
 	}
+	number, err := tx.Number("quarantine")
+	if err != nil {
+		return q, err
+	}
 	var group, id any
 	if f.Whose != nil {
 		group, id = f.Whose.Group, f.Whose.ID
 	}
-	var row int64
 	columns := []any{s.Scope, s.ID, []byte(f.Path), f.Offset, f.What, f.Reason, group, id, db.Nanos(tx.Now())}
-	if err = tx.Get(&row, sqlAddQuarantine, append(columns, db.Checksum(columns...))...); err != nil {
+	if err := tx.Queue(sqlAddQuarantine, append(columns, db.Checksum(columns...), number)...); err != nil {
 		return q, err
 	}
-	if err := GrowQuarantine(tx, row, f.Raw); err != nil {
+	row := &rawParts{tx: tx, row: number}
+	if err := errors.Join(row.add(f.Raw), row.fill(f.File)); err != nil {
 		return q, err
 	}
-	if err := fillQuarantine(tx, row, f.File); err != nil {
+	if s.aside == nil {
+		q, _, err = s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
 		return q, err
 	}
-	q, _, err = s.Quarantined(&tx.Rx, f.Path, f.Offset, f.What)
-	return q, err
+	s.aside.add(spot{f.Path, f.Offset, f.What})
+	q = Quarantined{
+		ID: number, Scope: s.aside.scope, Kind: s.kind, Source: Shown(s.aside.root), File: Shown(f.Path), ByteOffset: f.Offset,
+		What: f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
+	}
+	if f.Whose != nil {
+		q.Group, q.Entity = &f.Whose.Group, &f.Whose.ID
+	}
+	return q, nil
 }
+
+// An aside is what an import knows of the quarantine of its source, in which nothing was when it began. It may know of more than is
+// there: then it is asked for.
+type aside struct {
+	scope, root string
+	places      map[spot]struct{}
+	paths       map[string]struct{}
+	lost        bool // there is too much to keep it in mind
+}
+
+// A spot is where a row of the quarantine belongs.
+type spot struct {
+	path   string
+	offset int64
+	what   string
+}
+
+// mostPlaces bounds what is kept in mind of a quarantine: behind it each place is asked for.
+const mostPlaces = 100_000
+
+func newAside(scope, root string) *aside {
+	return &aside{scope: scope, root: root, places: map[spot]struct{}{}, paths: map[string]struct{}{}}
+}
+
+func (a *aside) add(at spot) {
+	if len(a.places) >= mostPlaces {
+		a.lost = true
+		return
+	}
+	a.places[at], a.paths[at.path] = struct{}{}, struct{}{}
+}
+
+// lacks reports whether nothing is known to be at a place, and lacksFile whether nothing is of a file.
+func (a *aside) lacks(at spot) bool {
+	if a == nil || a.lost {
+		return false
+	}
+	_, there := a.places[at]
+	return !there
+}
+
+func (a *aside) lacksFile(path string) bool {
+	if a == nil || a.lost {
+		return false
+	}
+	_, there := a.paths[path]
+	return !there
+}
+
+func (a *aside) empty() bool { return a != nil && !a.lost && len(a.paths) == 0 }
 
 // PutAside is Quarantine for a finding that a report names.
 func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
@@ -198,6 +260,9 @@ func (s Source) PutAside(tx *db.Tx, part *Part, f Finding) error {
 
 // Quarantined finds a row by its place.
 func (s Source) Quarantined(rx *db.Rx, path string, offset int64, what string) (Quarantined, bool, error) {
+	if s.aside.lacks(spot{path, offset, what}) {
+		return Quarantined{}, false, nil
+	}
 	var row quarantineRow
 	ok, err := rx.Find(&row, sqlFindQuarantine, s.ID, []byte(path), offset, what)
 	return row.public(), ok, err
@@ -209,8 +274,16 @@ func (s Source) CountBefore(rx *db.Rx, a *Aside) (n int, err error) {
 	return n, err
 }
 
-// fillQuarantine puts what a file holds into a row.
-func fillQuarantine(tx *db.Tx, id int64, open func() (*os.File, int64, error)) error {
+// rawParts are the bytes of a row, in parts.
+type rawParts struct {
+	tx    *db.Tx
+	row   int64
+	parts int   // that are there
+	bytes int64 // that were added
+}
+
+// fill adds what a file holds.
+func (p *rawParts) fill(open func() (*os.File, int64, error)) error {
 	if open == nil {
 		return nil
 	}
@@ -222,7 +295,7 @@ func fillQuarantine(tx *db.Tx, id int64, open func() (*os.File, int64, error)) e
 	for buffer := make([]byte, PartBytes); err == nil; {
 		var n int
 		if n, err = io.ReadFull(held, buffer); n > 0 {
-			err = errors.Join(GrowQuarantine(tx, id, buffer[:n]), err)
+			err = errors.Join(p.add(buffer[:n]), err)
 		}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -236,16 +309,25 @@ func GrowQuarantine(tx *db.Tx, id int64, raw []byte) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	var part int
-	if err := tx.Get(&part, sqlCountParts, id); err != nil {
+	p := &rawParts{tx: tx, row: id}
+	if err := tx.Get(&p.parts, sqlCountParts, id); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(sqlGrowQuarantine, len(raw), id); err != nil {
+	return p.add(raw)
+}
+
+// add puts more bytes behind those that are there.
+func (p *rawParts) add(raw []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	p.bytes += int64(len(raw))
+	if err := p.tx.Queue(sqlGrowQuarantine, len(raw), p.row); err != nil {
 		return err
 	}
-	for ; len(raw) > 0; part++ {
+	for ; len(raw) > 0; p.parts++ {
 		n := min(len(raw), PartBytes)
-		if _, err := tx.Exec(sqlAddPart, id, part, raw[:n], db.Checksum(id, part, raw[:n])); err != nil {
+		if err := p.tx.Queue(sqlAddPart, p.row, p.parts, raw[:n], db.Checksum(p.row, p.parts, raw[:n])); err != nil {
 			return err
 		}
 		raw = raw[n:]
@@ -270,25 +352,30 @@ func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 
 // Release takes one finding out again: a tail that has become a line.
 func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error {
-	_, err := tx.Exec(sqlReleaseOne, s.ID, []byte(path), offset, what)
-	return err
+	if s.aside.lacks(spot{path, offset, what}) {
+		return nil
+	}
+	return tx.Queue(sqlReleaseOne, s.ID, []byte(path), offset, what)
 }
 
 // ReleaseUnread takes out what was said about a file that could not be read and now can.
 func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
-	_, err := tx.Exec(sqlReleaseUnread, s.ID, []byte(path))
-	return err
+	if s.aside.lacksFile(path) {
+		return nil
+	}
+	return tx.Queue(sqlReleaseUnread, s.ID, []byte(path))
 }
 
 // ReleaseBelow takes out everything about a folder and what is below it, but what keep wants to stay; nil keeps nothing.
 func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) error {
-	below := []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
-	if keep == nil {
-		_, err := tx.Exec(sqlReleaseBelow, below...)
-		return err
+	switch {
+	case s.aside.empty():
+		return nil
+	case keep == nil:
+		return tx.Queue(sqlReleaseBelow, belowArgs(s, path)...)
 	}
 	var rows []quarantineRow
-	if err := tx.Select(&rows, sqlQuarantineBelow, below...); err != nil {
+	if err := tx.Select(&rows, sqlQuarantineBelow, belowArgs(s, path)...); err != nil {
 		return err
 	}
 	for i := range rows {
@@ -304,8 +391,15 @@ func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) err
 
 // ReleaseFile takes out everything about a file that is about to be imported anew.
 func (s Source) ReleaseFile(tx *db.Tx, path string) error {
-	_, err := tx.Exec(sqlReleaseWholeFile, s.ID, []byte(path))
-	return err
+	if s.aside.lacksFile(path) {
+		return nil
+	}
+	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
+}
+
+// belowArgs are the arguments for a path and what is below it.
+func belowArgs(s Source, path string) []any {
+	return []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
 }
 
 // NameAside names again what is in quarantine of a file, or of a folder and what is below it: an import says the same
@@ -315,7 +409,7 @@ func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 		return nil
 	}
 	var rows []quarantineRow
-	if err := rx.Select(&rows, sqlQuarantineBelow, t.Source.ID, []byte(path), []byte(path+"/"), []byte(path+"0")); err != nil {
+	if err := rx.Select(&rows, sqlQuarantineBelow, belowArgs(t.Source, path)...); err != nil {
 		return err
 	}
 	for i := range rows {

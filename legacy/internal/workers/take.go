@@ -25,6 +25,20 @@ func (t *runtime) Held() int { return int(t.bytes) }
 // Progress is all of its files.
 func (t *runtime) Progress() (files, bytes int64) { return t.files, t.bytes }
 
+// Foresee names what is about to be asked of the folder and of the runtime.
+func (t *runtime) Foresee(f *tree.Foresight) error {
+	f.File(t.path)
+	if !f.Taken() {
+		f.Aside(t.Tree, t.path)
+		return nil
+	}
+	f.About("runtime " + t.imported.RuntimeID)
+	f.Expect("worker_runtimes", 1)
+	f.Expect("workers", len(t.imported.Workers))
+	f.ExpectAside(len(t.findings))
+	return pool.Foresee(f.Rx, t.Scope, t.imported.RuntimeID, f.Ask)
+}
+
 // Known counts a runtime whose files are as they were.
 func (t *runtime) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	row, err := t.Source.File(rx, t.path)
@@ -90,7 +104,12 @@ func (t *runtime) Take(tx *db.Tx, part *tree.Part) error {
 		}
 		return t.replace(tx, row, part)
 	}
-	if err := t.forget(tx, t.path); err != nil {
+	if row != nil {
+		err = t.forget(tx, t.path)
+	} else {
+		err = t.Source.ReleaseBelow(tx, t.path, nil)
+	}
+	if err != nil {
 		return err
 	}
 	if !there {
@@ -136,15 +155,11 @@ func (t *runtime) replace(tx *db.Tx, row *tree.Row, part *tree.Part) error {
 }
 
 func (t *runtime) add(tx *db.Tx, part *tree.Part) error {
-	key, err := pool.ImportRuntime(tx, t.Scope, t.imported)
+	key, next, err := pool.ImportRuntime(tx, t.Scope, t.imported)
 	if err != nil {
 		return err
 	}
 	if err := t.putAway(tx, part, func(*tree.Finding) bool { return true }); err != nil {
-		return err
-	}
-	_, next, _, _, err := pool.RowOf(&tx.Rx, t.Scope, t.imported.RuntimeID)
-	if err != nil {
 		return err
 	}
 	return t.note(tx, tree.StateTaken, &key, next)

@@ -154,6 +154,13 @@ func (s *stray) Held() int { return len(s.finding.Raw) }
 // Progress is nothing: what is no runtime was not counted before.
 func (s *stray) Progress() (files, bytes int64) { return 0, 0 }
 
+// Foresee has nothing to ask.
+func (s *stray) Foresee(f *tree.Foresight) error {
+	f.About("file " + s.finding.Path)
+	f.ExpectAside(1)
+	return nil
+}
+
 // Known counts one that is in quarantine.
 func (s *stray) Known(rx *db.Rx, part *tree.Part) (bool, error) {
 	q, ok, err := s.tree.Source.Quarantined(rx, s.finding.Path, s.finding.Offset, s.finding.What)

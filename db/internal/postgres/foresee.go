@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// mostForeseen bounds how many bytes of answers a transaction keeps for who asks later. What is beyond is asked again.
+const mostForeseen = 16 << 20
+
+// The answers are those to questions that were asked ahead, by the question: a statement with its arguments.
+type answers struct {
+	by   map[string]*results
+	size int
+}
+
+// question is a statement with its arguments as one text.
+func question(query string, b *bound) string {
+	text := append(make([]byte, 0, len(query)+16*len(b.values)), query...)
+	for _, value := range b.values {
+		if value == nil {
+			text = append(text, 0)
+			continue
+		}
+		text = append(binary.AppendUvarint(append(text, 1), uint64(len(value))), value...)
+	}
+	return string(text)
+}
+
+// foresee has a question go ahead of the next statement, in its message. Its answer is kept for the first who asks the same.
+func (w *wire) foresee(ctx context.Context, query string, args []any) error {
+	named, err := namedValues(args)
+	if err != nil {
+		return err
+	}
+	b, err := w.bind(ctx, query, named)
+	if err != nil {
+		return w.lost(ctx, err)
+	}
+	b.question = question(query, &b)
+	w.dropped = false
+	return w.lost(ctx, w.add(ctx, b))
+}
+
+// foreseen gives the answer to a question that was asked ahead, once; nil where none is.
+func (w *wire) foreseen(ctx context.Context, query string, b *bound) (*results, error) {
+	unsent := func(other bound) bool { return other.question != "" }
+	if len(w.answers.by) == 0 && !slices.ContainsFunc(w.ahead, unsent) {
+		return nil, nil
+	}
+	asked := question(query, b)
+	if slices.ContainsFunc(w.ahead, func(other bound) bool { return other.question == asked }) {
+		if err := w.flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	kept := w.answers.by[asked]
+	if kept != nil {
+		delete(w.answers.by, asked)
+		w.answers.size -= kept.size
+	}
+	return kept, nil
+}
+
+// pass reads the answer to what went ahead, and keeps that to a question.
+func (w *wire) pass(ctx context.Context, b *bound, from *pgconn.ResultReader) error {
+	if b.question == "" {
+		_, err := from.Close()
+		return err
+	}
+	r := &results{wire: w, ctx: ctx, prepared: b.prepared, reader: &reader{ResultReader: from}}
+	var failed error
+	for failed == nil && w.answers.size+r.size <= mostForeseen && from.NextRow() {
+		failed = r.keep()
+	}
+	whole := w.answers.size+r.size <= mostForeseen
+	_, err := from.Close()
+	if r.reader = nil; err != nil || failed != nil || !whole {
+		return err // who asks is told what is wrong with a value
+	}
+	if w.answers.by == nil {
+		w.answers.by = map[string]*results{}
+	}
+	w.answers.by[b.question] = r
+	w.answers.size += r.size
+	return nil
+}
+
+// drop forgets what was foreseen: something is about to change that it may hang on.
+func (w *wire) drop() {
+	unsent := func(b bound) bool { return b.question != "" }
+	if len(w.answers.by) > 0 || slices.ContainsFunc(w.ahead, unsent) {
+		w.dropped = true
+	}
+	w.ahead = slices.DeleteFunc(w.ahead, unsent) // BEGIN stays the first
+	w.answers = answers{}
+}
+
+// Foresees reports whether what was foreseen is known still.
+func (x *rx) Foresees() bool { return !x.session.wire.dropped }
+
+// Foresee asks ahead.
+func (x *rx) Foresee(query string, args []any) error {
+	if err := x.usable(); err != nil {
+		return err
+	}
+	return x.after(x.session.wire.foresee(x.session.wire.ctx, query, args))
+}
+
+// sqlNumbers takes numbers for new rows of a table from the sequence behind its key.
+const sqlNumbers = `SELECT nextval(s.behind) FROM (
+    SELECT pg_get_serial_sequence(quote_ident(c.relname), a.attname)::regclass AS behind
+    FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+    WHERE c.oid = to_regclass(?) AND a.attidentity <> '' AND NOT a.attisdropped) AS s, generate_series(1, ?)`
+
+// numbers are those of new rows that a transaction has, by table.
+type numbers map[string]*struct {
+	has    []int64
+	expect int
+}
+
+// Expect says how many rows are about to be numbered.
+func (t *tx) Expect(table string, rows int) {
+	if t.numbers == nil {
+		t.numbers = numbers{}
+	}
+	n := t.numbers[table]
+	if n == nil {
+		n = new(struct {
+			has    []int64
+			expect int
+		})
+		t.numbers[table] = n
+	}
+	n.expect += rows
+}
+
+// Number numbers a row, and all that are expected with it.
+func (t *tx) Number(table string) (int64, error) {
+	t.Expect(table, 0)
+	n := t.numbers[table]
+	if len(n.has) == 0 {
+		if err := t.Select(&n.has, sqlNumbers, []any{table, max(n.expect, 1)}); err != nil {
+			return 0, err
+		}
+		slices.Sort(n.has)
+		n.expect = 0
+	}
+	first := n.has[0]
+	n.has = n.has[1:]
+	return first, nil
+}
