@@ -4,6 +4,7 @@ package legacy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"selvedge/db"
@@ -30,29 +31,59 @@ func importTrips(t *testing.T, kind Kind, dir string) (first, again int64) {
 	return count(), count()
 }
 
+// manyFiles is a tree of a kind with about n files, some of which have something that goes into quarantine.
+func manyFiles(kind Kind, n int) folder {
+	f := folder{}
+	for i := range n {
+		id, bad := fmt.Sprint("r-", i), i%4 == 0
+		switch kind {
+		case Runs:
+			agent, line := fmt.Sprint("agent-", i%3), ""
+			if bad {
+				line = "bad\n"
+			}
+			f["runs/"+agent+"/"+id+".jsonl"] = startedLine(agent, id) + turnLine(1) + line + turnLine(2) + endedLine(agent, id)
+		case Live:
+			records := liveRecord("a"+id, "s"+id, "one") + "," + liveRecord("b"+id, "s"+id, "two")
+			if bad {
+				records += `,{"snapshot":7}`
+			}
+			f["runs/s"+id+".json"] = "[" + records + "]"
+		case Agents:
+			f["agents/"+id+".toml"] = agentEntry(id, "active", i)
+			if bad {
+				f["agents/"+id+".toml"] = "no = entry"
+			}
+		case Checkpoints:
+			f[id+".json"] = strings.ReplaceAll(wholeCheckpoint, "whole", id)
+			if bad {
+				f[id+".json"] = "{torn"
+			}
+		case Workers:
+			at, events := "runtimes/"+idName(id)+"/", startedEvent
+			if bad {
+				events += "{no event\n"
+			}
+			f[at+"runtime.json"], f[at+"events.jsonl"] = strings.ReplaceAll(wholeRuntime(""), `"r"`, `"`+id+`"`), events
+			for _, worker := range []string{"worker-00000001", "worker-00000002"} {
+				f[at+"workers/"+idName(worker)+"/worker.json"] = laterWorker(fmt.Sprintf(`{"runtime_id":%q,"worker_id":%q}`, id, worker), `"`+worker+`"`, "")
+			}
+		}
+	}
+	return f
+}
+
 // TestPostgresAnImportTakesTripsByTheBatch imports folders of one batch, one of them with ten times as much as the other.
 func TestPostgresAnImportTakesTripsByTheBatch(t *testing.T) {
-	for kind, grow := range map[Kind]func(n int) folder{
-		Runs: func(n int) folder {
-			f := folder{}
-			for i := range n {
-				agent, run := fmt.Sprint("agent-", i%3), fmt.Sprint("r", i)
-				f["runs/"+agent+"/"+run+".jsonl"] = startedLine(agent, run) + turnLine(1) + "bad\n" + turnLine(2) + endedLine(agent, run)
-			}
-			return f
-		},
-		Live: func(n int) folder {
-			f := folder{}
-			for i := range n {
-				f[fmt.Sprintf("runs/session-%d.json", i)] = "[" + liveRecord(fmt.Sprint("a", i), fmt.Sprint("session-", i), "one") + "," + liveRecord(fmt.Sprint("b", i), fmt.Sprint("session-", i), "two") + "]"
-			}
-			return f
-		},
-	} {
+	const few, many, spare = 12, 120, 30 // what the handle itself asks in the background, too
+	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
-			few, fewAgain := importTrips(t, kind, madeBelow(t, grow(20)))
-			many, manyAgain := importTrips(t, kind, madeBelow(t, grow(200)))
-			t.Logf("20 files: %d trips, again %d; 200 files: %d, again %d", few, fewAgain, many, manyAgain)
+			first, again := importTrips(t, kind, madeBelow(t, manyFiles(kind, few)))
+			firstOfMany, againOfMany := importTrips(t, kind, madeBelow(t, manyFiles(kind, many)))
+			t.Logf("%d files: %d trips, again %d; %d files: %d, again %d", few, first, again, many, firstOfMany, againOfMany)
+			if firstOfMany > first+spare || againOfMany > again+spare {
+				t.Error("there are trips for each file")
+			}
 		})
 	}
 }

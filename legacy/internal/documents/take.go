@@ -79,7 +79,7 @@ func (b *taking) same(rows []*tree.Row) error {
 		if f.reason != "" {
 			continue
 		}
-		if err := b.source.Release(b.tx, f.path, 0, tree.WhatFile); err != nil { // it could not be read meanwhile
+		if err := b.source.ReleaseReadable(b.tx, f.path); err != nil { // it could not be read meanwhile
 			return err
 		}
 		if err := f.same(&b.tx.Rx, rows[form], b.part); err != nil {
@@ -142,7 +142,7 @@ func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 // take finds out what the file is, and adds it. An id that another file of the tree holds is passed over; one that is here
 // from elsewhere is never joined: with the same text the file is here already, with other text it is refused.
 func (b *taking) take(f *document, known bool) error {
-	if err := b.source.ReleaseFile(b.tx, f.path); err != nil {
+	if err := b.tree.ReleaseForeseen(b.tx, f.path); err != nil {
 		return err
 	}
 	ids, err := b.identities(f)

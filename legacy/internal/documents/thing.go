@@ -139,10 +139,10 @@ func (th *thing) anyMoved(rows []*tree.Row) bool {
 func (th *thing) Foresee(f *tree.Foresight) error {
 	for _, form := range th.files {
 		f.File(form.path)
+		if !form.gone {
+			f.Aside(th.tree, form.path)
+		}
 		if !f.Taken() {
-			if !form.gone {
-				f.Aside(th.tree, form.path)
-			}
 			continue
 		}
 		if form.gone || form.reason != "" {

@@ -72,8 +72,8 @@ func (f *file) Take(tx *db.Tx, part *tree.Part) error {
 func (f *file) Foresee(foresight *tree.Foresight) error {
 	foresight.File(f.path)
 	f.store.ForeseeFile(f.Source.ID, []byte(f.path), foresight.Ask)
+	foresight.Aside(f.Tree, f.path)
 	if !foresight.Taken() {
-		foresight.Aside(f.Tree, f.path)
 		return nil
 	}
 	if f.reason != "" {
@@ -186,7 +186,7 @@ func (b *taking) all(row *tree.Row) error {
 	f := b.file
 	b.part.Files.Found++
 	b.part.Files.Bytes += int64(len(f.text))
-	if err := b.Source.ReleaseFile(b.tx, f.path); err != nil {
+	if err := b.ReleaseForeseen(b.tx, f.path); err != nil {
 		return err
 	}
 	if err := f.inScope(&b.tx.Rx); err != nil {

@@ -74,7 +74,8 @@ func (st *step) Progress() (files, bytes int64) {
 
 // Foresee names what is about to be asked of the file and of what it is.
 func (st *step) Foresee(f *tree.Foresight) error {
-	if st.kind == stepSame && !f.Taken() {
+	if st.kind == stepSame {
+		f.About("file " + st.file.path)
 		f.Aside(st.Tree, st.file.path)
 		return nil
 	}
@@ -106,8 +107,13 @@ func (st *step) Foresee(f *tree.Foresight) error {
 
 // Known counts a file that is as it was and was taken.
 func (st *step) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	if st.kind != stepSame || st.Unread {
+	if st.kind != stepSame {
 		return false, nil
+	}
+	if st.Unread {
+		if _, unread, err := st.Source.Quarantined(rx, st.file.path, 0, tree.WhatFile); err != nil || unread {
+			return false, err
+		}
 	}
 	b := &batch{room: st.room, part: part}
 	b.open(st)
@@ -122,7 +128,7 @@ func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	}
 	b.open(st)
 	if b.Unread && st.opens {
-		if err := b.Source.ReleaseUnread(tx, st.file.path); err != nil {
+		if err := b.Source.ReleaseReadable(tx, st.file.path); err != nil {
 			return err
 		}
 	}

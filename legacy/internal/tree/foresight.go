@@ -43,10 +43,13 @@ func (f *Foresight) File(path string) {
 	f.Ask(sqlFindFile, f.source.ID, []byte(path))
 }
 
-// Aside is Ask for what is in quarantine of a file, or of a folder and what is below it.
+// Aside is Ask for what is in quarantine of a file, or of a folder and what is below it, and for whether it is there as what can't be read.
 func (f *Foresight) Aside(t *Tree, path string) {
 	if t.Aside {
 		f.Ask(sqlQuarantineBelow, belowArgs(t.Source, path)...)
+	}
+	if t.Unread {
+		f.Ask(sqlFindQuarantine, t.Source.ID, []byte(path), int64(0), WhatFile)
 	}
 }
 

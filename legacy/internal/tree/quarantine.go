@@ -355,7 +355,17 @@ func (s Source) Release(tx *db.Tx, path string, offset int64, what string) error
 	if s.aside.lacks(spot{path, offset, what}) {
 		return nil
 	}
-	return tx.Queue(sqlReleaseOne, s.ID, []byte(path), offset, what)
+	_, err := tx.Exec(sqlReleaseOne, s.ID, []byte(path), offset, what)
+	return err
+}
+
+// ReleaseReadable is Release for a file that could not be read once, where it is in quarantine as such.
+func (s Source) ReleaseReadable(tx *db.Tx, path string) error {
+	_, there, err := s.Quarantined(&tx.Rx, path, 0, WhatFile)
+	if err == nil && there {
+		err = s.Release(tx, path, 0, WhatFile)
+	}
+	return err
 }
 
 // ReleaseUnread takes out what was said about a file that could not be read and now can.
@@ -395,6 +405,16 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 		return nil
 	}
 	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
+}
+
+// ReleaseForeseen is ReleaseFile for a file of which Foresight.Aside asked: what is in quarantine of it from now on is another question.
+func (t *Tree) ReleaseForeseen(tx *db.Tx, path string) error {
+	if t.Unread {
+		if _, _, err := t.Source.Quarantined(&tx.Rx, path, 0, WhatFile); err != nil {
+			return err
+		}
+	}
+	return t.Source.ReleaseFile(tx, path)
 }
 
 // belowArgs are the arguments for a path and what is below it.
