@@ -61,7 +61,11 @@ type hand struct {
 
 // byHandOnServer does the work as a careful program would without us.
 func byHandOnServer(ctx context.Context, j *job) (doer, func() error, error) {
-	pool, err := sql.Open("pgx", j.Address+"&search_path=selvedge")
+	address := j.Address + "&search_path=selvedge"
+	if strings.Contains(address, ",") { // of several servers the primary
+		address += "&target_session_attrs=primary"
+	}
+	pool, err := sql.Open("pgx", address)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,6 +76,16 @@ func byHandOnServer(ctx context.Context, j *job) (doer, func() error, error) {
 		return nil, nil, errors.Join(err, pool.Close())
 	}
 	return h.doer(j), pool.Close, nil
+}
+
+// analyze has the server's planner know what is in the tables, as autovacuum does within a minute.
+func analyze(ctx context.Context, address string) error {
+	pool, err := sql.Open("pgx", address)
+	if err != nil {
+		return err
+	}
+	_, err = pool.ExecContext(ctx, "ANALYZE")
+	return errors.Join(err, pool.Close())
 }
 
 func (h *hand) prepare(ctx context.Context, j *job) error {

@@ -33,8 +33,8 @@ func child(ctx context.Context, args []string) error {
 		return childCrew(ctx, path)
 	case "memory":
 		return childMemory(ctx, path)
-	case "follow", "poll":
-		return childFollow(ctx, path, part == "poll")
+	case "follow":
+		return childFollow(ctx, path)
 	}
 	return fmt.Errorf("no part %q", part)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -31,15 +32,31 @@ func now() (followed, error) {
 	return followed{At: clock.Nano(), CPU: time.Duration(used.Utime.Nano() + used.Stime.Nano())}, err
 }
 
-// childFollow tells of each record of the run "run", from Follow or by looking every 50 ms.
-func childFollow(ctx context.Context, path string, poll bool) error {
-	d, err := db.Open(ctx, path, db.Options{})
+// A listening is what a process follows.
+type listening struct {
+	Address string `json:"address"`
+	Run     string `json:"run"`
+	Poll    bool   `json:"poll"`  // by looking every 50 ms, and not by Follow
+	Every   int    `json:"every"` // how many records it tells of at once; 0 is each
+}
+
+// childFollow tells of the records of a run.
+func childFollow(ctx context.Context, text string) error {
+	var l listening
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return err
+	}
+	d, err := db.Open(ctx, l.Address, db.Options{})
 	if err != nil {
 		return err
 	}
 	store := runs.NewStore(d, runs.Options{})
-	ref := runs.RunRef{AgentID: agent, RunID: "run"}
+	ref := runs.RunRef{AgentID: agent, RunID: l.Run}
+	heard := 0
 	tell := func() error {
+		if heard++; heard%max(l.Every, 1) > 0 {
+			return nil
+		}
 		at, err := now()
 		if err == nil {
 			err = reply(at)
@@ -49,7 +66,7 @@ func childFollow(ctx context.Context, path string, poll bool) error {
 	if err := ready(); err != nil {
 		return err
 	}
-	if !poll {
+	if !l.Poll {
 		for item, err := range store.Follow(ctx, ref, "") {
 			if err == nil && item.What == db.Written {
 				err = tell()
@@ -80,39 +97,57 @@ func follows(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	late, idle, err := s.followDuel(ctx, b)
+	late, idle, err := b.followDuel(ctx, s.store, filepath.Join(s.dir, "selvedge.db"), "run")
 	if err := s.close(err); err != nil {
 		return nil, err
 	}
-	waiting := result{
-		row: "a process that follows and is told nothing, processor time in 10 s", ours: show(float64(idle)), target: "<= 10ms",
-		met: verdict(idle <= 10*time.Millisecond),
-	}
-	return []result{late.atMost("an event to a follower in another process, p50, against polling every 50 ms", calls(p50), 0.1), waiting}, nil
+	return []result{late.atMost("an event to a follower in another process, p50, against polling every 50 ms", calls(p50), 0.1), waiting("", idle)}, nil
 }
 
-func (s *stage) followDuel(ctx context.Context, b *bench) (d duel, idle time.Duration, err error) {
-	if err := s.begin(ctx, "run"); err != nil {
+func waiting(where string, idle time.Duration) result {
+	return result{
+		row: where + "a process that follows and is told nothing, processor time in 10 s", ours: show(float64(idle)), target: "<= 10ms",
+		met: verdict(idle <= 10*time.Millisecond),
+	}
+}
+
+// listen starts a process that follows, and waits until it has heard of the run.
+func listen(ctx context.Context, l listening) (*helper, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	h, err := startChild(ctx, "follow", string(text))
+	if err != nil {
+		return nil, err
+	}
+	if err := h.tell("go"); err != nil {
+		return nil, err
+	}
+	if l.Every == 0 { // the start of the run
+		_, err = h.next()
+	}
+	return h, err
+}
+
+// leave ends a process that goes on for ever.
+func (h *helper) leave() {
+	_ = h.command.Process.Kill()
+	_ = h.command.Wait()
+}
+
+// followDuel measures how long after a commit two processes have it, of which one looks every 50 ms and the other follows.
+func (b *bench) followDuel(ctx context.Context, store *runs.Store, address, runID string) (d duel, idle time.Duration, err error) {
+	if err := store.WriteStarted(ctx, started(agent, runID, 0)); err != nil {
 		return d, 0, err
 	}
 	var listeners [2]*helper
-	for i, part := range []string{"poll", "follow"} {
-		if listeners[i], err = startChild(ctx, part, filepath.Join(s.dir, "selvedge.db")); err != nil {
+	for i, poll := range []bool{true, false} {
+		if listeners[i], err = listen(ctx, listening{Address: address, Run: runID, Poll: poll}); err != nil {
 			return d, 0, err
 		}
-		if err := listeners[i].tell("go"); err != nil {
-			return d, 0, err
-		}
-		if _, err := listeners[i].next(); err != nil { // the start of the run
-			return d, 0, err
-		}
+		defer listeners[i].leave()
 	}
-	defer func() {
-		for _, l := range listeners { // they end with their process
-			_ = l.command.Process.Kill()
-			_ = l.command.Wait()
-		}
-	}()
 	n := b.n(40)
 	sent := 0
 	one := func() (waited [2]time.Duration, last followed, err error) {
@@ -121,7 +156,7 @@ func (s *stage) followDuel(ctx context.Context, b *bench) (d duel, idle time.Dur
 		case <-ctx.Done():
 			return waited, last, context.Cause(ctx)
 		}
-		if err := s.store.AppendTurns(ctx, agent, "run", []runs.Turn{turn(uint64(sent), turnBytes)}); err != nil {
+		if err := store.AppendTurns(ctx, agent, runID, []runs.Turn{turn(uint64(sent), turnBytes)}); err != nil {
 			return waited, last, err
 		}
 		sent++
@@ -159,6 +194,71 @@ func (s *stage) followDuel(ctx context.Context, b *bench) (d duel, idle time.Dur
 	}
 	_, after, err := one()
 	return d, after.CPU - before.CPU, err
+}
+
+// followAt measures followers at a place, and how many events a second reach one there and at another.
+func (b *bench) followAt(ctx context.Context, at, other place) (list []result, err error) {
+	fmt.Fprintf(os.Stderr, "  %s: follow\n", at.name)
+	d, err := db.Open(ctx, at.address, db.Options{})
+	if err != nil {
+		return nil, err
+	}
+	late, idle, err := b.followDuel(ctx, runs.NewStore(d, runs.Options{}), at.address, runName(time.Now().UnixNano()))
+	if err := errors.Join(err, d.Close()); err != nil {
+		return nil, err
+	}
+	stream, err := run(b.rounds, b.stream(ctx, other.address), b.stream(ctx, at.address))
+	if err != nil {
+		return nil, err
+	}
+	row := fmt.Sprintf("%s: %d turns in calls of %d, until a follower in another process has them, turns a second, against %s", at.name, b.n(streamed), streamedAtOnce, other.name)
+	many := stream.reported(row, round.perCall).asRates(stream)
+	many.ratio = fmt.Sprintf("%.2fx", 1/stream.ratio(round.perCall))
+	return []result{
+		late.atMost(at.name+": an event to a follower in another process, p50, against polling every 50 ms", calls(p50), 0.5),
+		waiting(at.name+": ", idle), many,
+	}, nil
+}
+
+const (
+	streamed       = 20_000 // turns that a follower is to have
+	streamedAtOnce = 100
+)
+
+// stream makes a side that appends turns to a run while another process follows it.
+func (b *bench) stream(ctx context.Context, address string) side {
+	return func(int) (r round, err error) {
+		n, runID := b.n(streamed), runName("stream", time.Now().UnixNano())
+		d, err := db.Open(ctx, address, db.Options{})
+		if err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, d.Close()) }()
+		store := runs.NewStore(d, runs.Options{})
+		if err := store.WriteStarted(ctx, started(agent, runID, 0)); err != nil {
+			return r, err
+		}
+		l, err := listen(ctx, listening{Address: address, Run: runID, Every: n + 1}) // with the start of the run
+		if err != nil {
+			return r, err
+		}
+		defer l.leave()
+		began, err := now()
+		for i := 0; err == nil && i < n; i += streamedAtOnce {
+			turns := make([]runs.Turn, streamedAtOnce)
+			for k := range turns {
+				turns[k] = turn(uint64(i+k), 200)
+			}
+			err = store.AppendTurns(ctx, agent, runID, turns)
+		}
+		if err != nil {
+			return r, err
+		}
+		heard, err := l.next()
+		r.block = time.Duration(heard.At - began.At)
+		r.calls = make(samples, n)
+		return r, err
+	}
 }
 
 // next is what a listener says of the next record.

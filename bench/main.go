@@ -22,7 +22,8 @@ type bench struct {
 	quick   bool
 	huge    bool
 	server  string // the address of a PostgreSQL server; its lines are left out without it
-	work    string // of the crews on a server; "" is all
+	cluster string // the address of three; one is started where it is missing
+	work    string // on servers; "" is all
 }
 
 // millions are the sizes, in millions of turns, at which appends are measured.
@@ -51,30 +52,32 @@ func (b *bench) path(name string) (string, error) {
 type group struct {
 	name    string
 	measure func(context.Context, *bench) ([]result, error)
+	named   bool // it is measured only where -only names it
 }
 
 var groups = []group{
-	{"append", appendOne},
-	{"durable", appendDurable},
-	{"many", appendMany},
-	{"batch", appendBatch},
-	{"byhand", byHands},
-	{"processes", processes},
-	{"list", lists},
-	{"trace", traces},
-	{"growth", growth},
-	{"retention", retention},
-	{"holds", holds},
-	{"space", givingBack},
-	{"agents", registries},
-	{"claims", claims},
-	{"workers", inputs},
-	{"live", lives},
-	{"follow", follows},
-	{"import", imports},
-	{"open", opening},
-	{"memory", memory},
-	{"server", servers},
+	{name: "append", measure: appendOne},
+	{name: "durable", measure: appendDurable},
+	{name: "many", measure: appendMany},
+	{name: "batch", measure: appendBatch},
+	{name: "byhand", measure: byHands},
+	{name: "processes", measure: processes},
+	{name: "list", measure: lists},
+	{name: "trace", measure: traces},
+	{name: "growth", measure: growth},
+	{name: "retention", measure: retention},
+	{name: "holds", measure: holds},
+	{name: "space", measure: givingBack},
+	{name: "agents", measure: registries},
+	{name: "claims", measure: claims},
+	{name: "workers", measure: inputs},
+	{name: "live", measure: lives},
+	{name: "follow", measure: follows},
+	{name: "import", measure: imports},
+	{name: "open", measure: opening},
+	{name: "memory", measure: memory},
+	{name: "server", measure: servers},
+	{name: "cluster", measure: clusters, named: true},
 }
 
 func main() {
@@ -102,7 +105,8 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	flags.IntVar(&b.rounds, "rounds", 5, "rounds whose median is shown; an odd number")
 	flags.StringVar(&b.csqlite, "csqlite", "", "the program of bench/csqlite; its line is left out without it")
 	flags.StringVar(&b.server, "server", os.Getenv("SELVEDGE_POSTGRES"), "the address of a PostgreSQL server for the group server, as tools/postgres prints it")
-	flags.StringVar(&b.work, "work", "", "of the group server measure this work alone")
+	flags.StringVar(&b.work, "work", "", "of the groups server and cluster measure this work alone: that of a crew, follow, or flat")
+	flags.StringVar(&b.cluster, "cluster", os.Getenv("SELVEDGE_CLUSTER"), "the address of a cluster for the group cluster, as tools/cluster prints it; without it one is started")
 	parent := flags.String("dir", filepath.Join("bin", "bench-data"), "where files are made, on a real disk")
 	only := flags.String("only", "", "measure these groups, with commas between: "+strings.Join(groupNames(), ", "))
 	if err := flags.Parse(args); err != nil {
@@ -155,10 +159,10 @@ func groupNames() []string {
 	return names
 }
 
-// choose gives the groups of these names, all for none.
+// choose gives the groups of these names; for none all that don't want to be named.
 func choose(names string) ([]group, error) {
 	if names == "" {
-		return groups, nil
+		return slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return g.named }), nil
 	}
 	var chosen []group
 	for name := range strings.SplitSeq(names, ",") {

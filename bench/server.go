@@ -34,8 +34,11 @@ var crews = []struct {
 	{"list", crewSize, 4, 0, 0.5},
 }
 
-// manyRuns is up to how many runs a list is to be flat.
-const manyRuns = 200_000
+// manyRuns is up to how many runs a list on a server is to be flat, and flatOnServerUpTo how flat.
+const (
+	manyRuns         = 200_000
+	flatOnServerUpTo = 1.5
+)
 
 // servers measures the stores on a PostgreSQL server against the same work by hand, in turns, and says what a file does.
 func servers(ctx context.Context, b *bench) ([]result, error) {
@@ -55,34 +58,69 @@ func (b *bench) onServers(ctx context.Context, near, far string) (list []result,
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "selvedge.db")
-	for _, address := range []string{near, file} {
-		if err := errors.Join(furnish(ctx, address), b.fillLists(ctx, address, listAgent, 1000)); err != nil {
+	file := place{"a file", filepath.Join(dir, "selvedge.db")}
+	for _, address := range []string{near, file.address} {
+		if err := prepareCrews(ctx, address); err != nil {
 			return nil, err
 		}
 	}
-	for _, place := range []struct {
-		name, address, file string
-	}{{"near", near, file}, {fmt.Sprintf("%v away", roundTrip), far, ""}} {
-		for _, crew := range crews {
-			if b.work != "" && b.work != crew.work {
-				continue
-			}
-			fmt.Fprintf(os.Stderr, "  %s: %s, %d x %d\n", place.name, crew.work, crew.processes, crew.callers)
-			r, err := b.crewDuel(ctx, place.address, place.file, job{Work: crew.work, Callers: crew.callers, Things: b.n(crew.things)}, crew.processes, crew.things == 0)
-			if err != nil {
+	away := place{fmt.Sprintf("PostgreSQL %v away", roundTrip), far}
+	for _, one := range []struct {
+		at     place
+		beside []place
+	}{{place{"PostgreSQL near", near}, []place{file}}, {away, nil}} {
+		rows, err := b.crewsAt(ctx, one.at, one.beside)
+		if list = append(list, rows...); err != nil {
+			return list, err
+		}
+		if b.works("follow") {
+			rows, err := b.followAt(ctx, one.at, file)
+			if list = append(list, rows...); err != nil {
 				return list, err
 			}
-			r.row = fmt.Sprintf("PostgreSQL %s: %s, %d processes x %d callers, calls a second, against row locks by hand", place.name, crew.work, crew.processes, crew.callers)
-			r.target, r.met = fmt.Sprintf(">= %gx", crew.target), verdict(r.times >= crew.target)
-			list = append(list, r.result)
 		}
 	}
-	if b.work != "" && b.work != "list" {
-		return list, nil
+	if b.works("flat") {
+		rows, err := b.flatOnServer(ctx, near)
+		if list = append(list, rows...); err != nil {
+			return list, err
+		}
 	}
-	flat, err := b.flatOnServer(ctx, near)
-	return append(list, flat), err
+	return list, nil
+}
+
+// A place is a database, and what it is called.
+type place struct{ name, address string }
+
+// works reports whether a work is to be measured.
+func (b *bench) works(work string) bool { return b.work == "" || b.work == work }
+
+// prepareCrews makes what all crews find in a database.
+func prepareCrews(ctx context.Context, address string) error {
+	d, err := db.Open(ctx, address, db.Options{Synchronous: db.SyncNormal})
+	if err != nil {
+		return err
+	}
+	err = fillLists(ctx, d, "", 1000, func(int) string { return listAgent })
+	return errors.Join(err, d.Close(), furnish(ctx, address))
+}
+
+// crewsAt has all crews work at a place, by hand and through us, and says what they do at others.
+func (b *bench) crewsAt(ctx context.Context, at place, beside []place) (list []result, err error) {
+	for _, crew := range crews {
+		if !b.works(crew.work) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "  %s: %s, %d x %d\n", at.name, crew.work, crew.processes, crew.callers)
+		r, err := b.crewDuel(ctx, at, beside, job{Work: crew.work, Callers: crew.callers, Things: b.n(crew.things)}, crew.processes, crew.things == 0)
+		if err != nil {
+			return list, err
+		}
+		r.row = fmt.Sprintf("%s: %s, %d processes x %d callers, calls a second, against row locks by hand", at.name, crew.work, crew.processes, crew.callers)
+		r.target, r.met = fmt.Sprintf(">= %gx", crew.target), verdict(r.times >= crew.target)
+		list = append(list, r.result)
+	}
+	return list, nil
 }
 
 type crewResult struct {
@@ -90,15 +128,15 @@ type crewResult struct {
 	times float64
 }
 
-// crewDuel has crews do the same by hand, through us, and where there is one on a file, in turns. The first round does not count.
-func (b *bench) crewDuel(ctx context.Context, address, file string, j job, processes int, timed bool) (r crewResult, err error) {
+// crewDuel has crews do the same by hand and through us, and through us at other places, in turns. The first round does not count.
+func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, processes int, timed bool) (r crewResult, err error) {
 	if timed {
 		j.For = time.Duration(b.n(int(1500 * time.Millisecond)))
 		j.Things = 0
 	}
-	sides := []job{{Address: address, ByHand: true}, {Address: address}}
-	if file != "" {
-		sides = append(sides, job{Address: file})
+	sides := []job{{Address: at.address, ByHand: true}, {Address: at.address}}
+	for _, other := range beside {
+		sides = append(sides, job{Address: other.address})
 	}
 	rates := make([][]float64, len(sides))
 	var times []float64
@@ -129,52 +167,82 @@ func (b *bench) crewDuel(ctx context.Context, address, file string, j job, proce
 	r.times = median(times)
 	r.baseline, r.ours = fmt.Sprintf("%.0f/s", median(rates[0])), fmt.Sprintf("%.0f/s (p99 %s)", median(rates[1]), show(float64(median(slow))))
 	r.ratio = fmt.Sprintf("%.2fx", r.times)
-	if file != "" {
-		r.ratio += fmt.Sprintf(" (a file %.0f/s)", median(rates[2]))
+	for i, other := range beside {
+		r.ratio += fmt.Sprintf(" (%s %.0f/s)", other.name, median(rates[2+i]))
 	}
 	return r, nil
 }
 
-// fillLists gives an agent n runs that have ended.
-func (b *bench) fillLists(ctx context.Context, address, agentID string, n int) error {
-	d, err := db.Open(ctx, address, db.Options{Synchronous: db.SyncNormal})
-	if err != nil {
-		return err
-	}
-	store := runs.NewStore(d, runs.Options{})
+// fillLists gives a scope n runs of these agents. The first hundred are in progress, the others have ended.
+func fillLists(ctx context.Context, d *db.DB, scope string, n int, agentOf func(number int) string) error {
+	store := runs.NewStore(d, runs.Options{Scope: scope})
 	const atOnce = 200
-	err = fill(n/atOnce, func(i int) error {
+	return fill(n/atOnce, func(i int) error {
 		return d.Write(ctx, "fill", func(tx *db.Tx) error {
 			for k := range atOnce {
 				number := i*atOnce + k
-				id := runName(agentID, number)
-				if err := store.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: id, Records: []runs.Record{started(agentID, id, number), ended(agentID, id, number)}}); err != nil {
+				agentID, id := agentOf(number), runName(number)
+				batch := runs.Batch{AgentID: agentID, RunID: id, Records: []runs.Record{started(agentID, id, number)}}
+				if number >= openRuns {
+					batch.Records = append(batch.Records, ended(agentID, id, number))
+				}
+				if err := store.AppendTx(tx, batch); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	})
-	return errors.Join(err, d.Close())
 }
 
-// flatOnServer measures the first page of an agent with many runs against that of one with few.
-func (b *bench) flatOnServer(ctx context.Context, address string) (r result, err error) {
-	few, many := b.n(manyRuns/100), b.n(manyRuns)
-	if err := errors.Join(b.fillLists(ctx, address, "few", few), b.fillLists(ctx, address, "many", many)); err != nil {
-		return r, err
-	}
+// openRuns is how many runs of a list are in progress: those that began first, so that a list of them finds none among the newest.
+const openRuns = 100
+
+// flatOnServer measures first pages of lists of many runs against those of few.
+func (b *bench) flatOnServer(ctx context.Context, address string) (list []result, err error) {
 	d, err := db.Open(ctx, address, db.Options{})
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	store := runs.NewStore(d, runs.Options{})
-	first := func(id string) side {
-		return each(300, func(int, int) error {
-			page, err := store.Page(ctx, runs.Filter{Agent: &id}, db.At{Limit: firstPage})
-			return expect(len(page.Items), firstPage, err)
-		})
+	list, err = b.flatLists(ctx, d, address)
+	return list, errors.Join(err, d.Close())
+}
+
+func (b *bench) flatLists(ctx context.Context, d *db.DB, address string) (list []result, err error) {
+	sizes := []int{b.n(manyRuns / 100), b.n(manyRuns / 10), b.n(manyRuns)}
+	one := runName("agent", 1)
+	for _, n := range sizes {
+		fmt.Fprintf(os.Stderr, "  %d runs\n", n)
+		if err := fillLists(ctx, d, runName(n), n, func(number int) string { return runName("agent", number%4) }); err != nil {
+			return nil, err
+		}
 	}
-	flat, err := run(b.rounds, first("few"), first("many"))
-	return flat.atMost(fmt.Sprintf("PostgreSQL near: list the first %d of %d runs, against %d", firstPage, many, few), calls(p50), flatness), errors.Join(err, d.Close())
+	if err := analyze(ctx, address); err != nil {
+		return nil, err
+	}
+	for _, filter := range []struct {
+		of string
+		runs.Filter
+	}{
+		{"all", runs.Filter{}}, {"of one agent in four", runs.Filter{Agent: &one}},
+		{"that completed", runs.Filter{Statuses: []runs.RunStatus{runs.StatusCompleted}}},
+		{"the 100 oldest in progress", runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}}},
+	} {
+		first := func(n int) side {
+			store := runs.NewStore(d, runs.Options{Scope: runName(n)})
+			return each(b.n(300), func(int, int) error {
+				page, err := store.Page(ctx, filter.Filter, db.At{Limit: firstPage})
+				return expect(len(page.Items), firstPage, err)
+			})
+		}
+		for _, many := range sizes[1:] {
+			flat, err := run(b.rounds, first(sizes[0]), first(many))
+			if err != nil {
+				return list, err
+			}
+			row := fmt.Sprintf("PostgreSQL near: list the newest %d of %d runs, %s, against %d", firstPage, many, filter.of, sizes[0])
+			list = append(list, flat.atMost(row, calls(p50), flatOnServerUpTo))
+		}
+	}
+	return list, nil
 }

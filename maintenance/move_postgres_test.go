@@ -216,3 +216,14 @@ CREATE TRIGGER is_full BEFORE INSERT OR UPDATE ON selvedge.`+table+` FOR EACH RO
 	}
 	sameLines(t, to, want, got)
 }
+
+func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 1)
+	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if rows := dbtest.PostgresExec(t, to, `SELECT reltuples FROM pg_class WHERE oid = 'selvedge.runs'::regclass`); string(rows[0][0]) == "-1" {
+		t.Error("the planner has no statistics: a page of a list may read and sort all of it")
+	}
+}

@@ -428,6 +428,9 @@ func (m *move) open(ctx context.Context) error {
 		if _, err := t.Exec(sqlSetIdentity, []any{identity.Generation, identity.CreatedAt}); err != nil {
 			return err
 		}
+		if err := m.to.Analyze(t, m.plan.tables); err != nil {
+			return err
+		}
 		return unshut(t)
 	})
 }

@@ -197,6 +197,16 @@ func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	return t.Get(&set, sqlSetSequence, []any{sequence, max(1, last), given})
 }
 
+// Analyze makes the planner's statistics. Before autovacuum has made them, a page of a list may read and sort all that is in the list.
+func (e *Engine) Analyze(t engine.Tx, tables []engine.Table) error {
+	var names []string
+	for _, table := range tables {
+		names = append(names, quoted(table.Name))
+	}
+	_, err := t.Exec("ANALYZE "+strings.Join(names, ", "), nil)
+	return err
+}
+
 // Empty cuts the tables down.
 func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	var names []string

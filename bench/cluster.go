@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// clusterTool starts three servers under Patroni, from the top of the repository.
+const clusterTool = "tools/cluster"
+
+// clusters measures the stores on three servers, of which a standby has each commit before it is told of, against the same work by
+// hand there, and says what one server and a file do.
+func clusters(ctx context.Context, b *bench) (list []result, err error) {
+	if b.server == "" {
+		return []result{{row: "the stores on a cluster of three", baseline: "no -server", met: metUnknown}}, nil
+	}
+	address := b.cluster
+	if address == "" {
+		var stop func() error
+		if address, stop, err = startCluster(ctx); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	dir, err := b.path("cluster")
+	if err != nil {
+		return nil, err
+	}
+	file := place{"a file", filepath.Join(dir, "selvedge.db")}
+	at, single := place{"PostgreSQL, a cluster of three", address}, place{"one server", b.server}
+	for _, p := range []place{at, single, file} {
+		if err := prepareCrews(ctx, p.address); err != nil {
+			return nil, err
+		}
+	}
+	if list, err = b.crewsAt(ctx, at, []place{single, file}); err != nil {
+		return list, err
+	}
+	if b.works("follow") {
+		rows, err := b.followAt(ctx, at, single)
+		return append(list, rows...), err
+	}
+	return list, nil
+}
+
+// startCluster starts one in a folder of its own, which the servers' user may enter, and gives its address and what ends it.
+func startCluster(ctx context.Context) (address string, stop func() error, err error) {
+	parent, err := os.MkdirTemp("", "selvedge-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	dir := filepath.Join(parent, "cluster")
+	tool := func(ctx context.Context, word string) (string, error) {
+		c := exec.CommandContext(ctx, clusterTool, word, dir)
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			err = fmt.Errorf("%s %s: %w", clusterTool, word, err)
+		}
+		return strings.TrimSpace(string(out)), err
+	}
+	stop = func() error {
+		_, err := tool(context.WithoutCancel(ctx), "stop")
+		return errors.Join(err, os.RemoveAll(parent))
+	}
+	err = errors.Join(os.Chmod(parent, 0o755), realDisk(parent)) //nolint:gosec // the servers run as another user
+	if err == nil {
+		fmt.Fprintln(os.Stderr, "  starting three servers")
+		address, err = tool(ctx, "start")
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, stop())
+	}
+	return address, stop, nil
+}
