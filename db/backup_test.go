@@ -28,7 +28,7 @@ func TestABackupOfAClosedFileIsRefused(t *testing.T) {
 	if err := d.Backup(t.Context(), dest); !errors.Is(err, db.ErrClosed) {
 		t.Errorf("the error is %v", err)
 	}
-	if there, err := db.Exists(dest); there || err != nil {
+	if there, err := dbtest.Exists(dest); there || err != nil {
 		t.Errorf("there is a copy (%v)", err)
 	}
 }
@@ -46,7 +46,7 @@ func TestCloseWaitsForABackup(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := db.Exists(dest); !there || err != nil {
+	if there, err := dbtest.Exists(dest); !there || err != nil {
 		t.Errorf("Close returned before the copy was there (%v)", err)
 	}
 	if err := <-done; err != nil {

@@ -21,7 +21,7 @@ func TestOpenRefusesNetworkFileSystems(t *testing.T) {
 			if !errors.Is(err, db.ErrUnsupported) || !strings.Contains(err.Error(), name) {
 				t.Errorf("the error is %v", err)
 			}
-			if there, _ := db.Exists(path); there {
+			if there, _ := dbtest.Exists(path); there {
 				t.Error("the file was made")
 			}
 			dbtest.OpenAt(t, path, db.Options{AllowNetworkFS: true})

@@ -13,7 +13,8 @@ import (
 
 // errNoServers is what a program says of the address of a server that was built without the engine for it.
 var errNoServers = &engine.Failure{
-	Kind: ErrUnsupported, Hint: "build it without the tag nopostgres", Err: errors.New("this program was built for files only"),
+	Kind: ErrUnsupported, Hint: "name a file, or use a program that was built without the tag nopostgres",
+	Err: errors.New("this program was built without PostgreSQL, for files only"),
 }
 
 func openServer(context.Context, string, Options, *callback.Callbacks, func()) (*sqlite.Engine, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -94,19 +93,6 @@ func openError(path string, err error) error {
 		e.Hint = "the file and its folder must be writable: SQLite keeps its WAL beside the file"
 	}
 	return e
-}
-
-// Exists reports whether something lies at path. Of the address of a server it says that there is something: only opening
-// it tells.
-func Exists(path string) (bool, error) {
-	if IsAddress(path) {
-		return true, nil
-	}
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // ApplicationID stands in the header of every file of ours (PRAGMA application_id): "SELV" in ASCII.

@@ -60,7 +60,7 @@ func TestCloseLeavesNoWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		if there, err := db.Exists(path + suffix); err != nil || there {
+		if there, err := dbtest.Exists(path + suffix); err != nil || there {
 			t.Errorf("%s is there after Close (%v)", suffix, err)
 		}
 	}

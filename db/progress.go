@@ -20,6 +20,13 @@ func WithProgress(ctx context.Context, tell func(Progress)) context.Context {
 	return engine.WithProgress(ctx, func(p engine.Progress) { tell(Progress(p)) })
 }
 
+// WithWaits gives a context with which writing calls on a server, and Migrate there, tell for whose locks they wait: once they have for
+// two seconds, and again where others have them then. tell is called by one goroutine of each call, and not after that has returned.
+// A file says so in Error.HeldBy and in Health.
+func WithWaits(ctx context.Context, tell func([]ServerSession)) context.Context {
+	return engine.WithWaits(ctx, func(holders []engine.Session) { tell(serverSessions(holders)) })
+}
+
 // TellsProgress reports whether WithProgress named somebody.
 func TellsProgress(ctx context.Context) bool { return engine.Telling(ctx) != nil }
 

@@ -226,7 +226,7 @@ func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
 				t.Fatal(err)
 			}
 			var err error
-			if there, err = db.Exists(path + "-reserve"); err != nil {
+			if there, err = dbtest.Exists(path + "-reserve"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,7 +267,7 @@ func fullDisk(t *testing.T, dir string) string {
 	there := false
 	for n := 0; !there || n < 300; n++ {
 		must(t, d.Write(t.Context(), "add", insert(body, n)))
-		there, err = db.Exists(path + "-reserve")
+		there, err = dbtest.Exists(path + "-reserve")
 		must(t, err)
 	}
 	must(t, d.Close())
@@ -314,7 +314,7 @@ func TestAFileOnAFullDiskThatIsNotOpenedKeepsItsReserve(t *testing.T) {
 func TestOnlyDeletionsUseTheReserve(t *testing.T) {
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal})
 	fill(t, d, 5)
-	await(t, "the reserve", func() bool { there, _ := db.Exists(d.Path() + "-reserve"); return there })
+	await(t, "the reserve", func() bool { there, _ := dbtest.Exists(d.Path() + "-reserve"); return there })
 	if size := sizeOf(t, d.Path()+"-reserve"); size != db.ReserveBytes {
 		t.Errorf("the reserve has %d bytes", size)
 	}

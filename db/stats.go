@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"selvedge/db/internal/engine"
 )
 
 // Stats says what a file holds and what room it takes.
@@ -145,6 +147,57 @@ type Health struct {
 	// Full: a deletion had to use the reserve of the full disk. Until there is room again, Write returns ErrFull, and only
 	// Reclaim goes on.
 	Full bool
+
+	// Server is nil of a file. On a server the room on the disk, the free pages and who reads are not told.
+	Server *ServerHealth
+}
+
+// ServerHealth is how a PostgreSQL server is doing, as far as the user of the handle may see.
+type ServerHealth struct {
+	// SeesAll: the user may see what the sessions of others do, as members of pg_monitor may. Else Oldest, State and For are of the
+	// user's own sessions alone, and AwaitedThere, CommitsWaiting and what Standbys say besides their names are empty.
+	SeesAll         bool
+	Waits           []LockWait    // sessions of this database that wait for a lock, the longest first, 100 at most
+	Oldest          ServerSession // whose transaction in this database is open for longest; its Program is "" where there is none
+	Connections     int           // to all databases
+	MostConnections int           // that there may be, but for those of administrators
+	Awaited         string        // synchronous_standby_names; "": a commit waits for no standby
+	AwaitedThere    bool          // one of them streams; where none does every commit waits until one comes
+	CommitsWaiting  int           // commits that wait for one at the moment
+	Standbys        []Standby     // that are connected
+	IDsSpent        int64         // transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
+	Slots           []Slot        // replication slots that nobody uses: they keep WAL until they are dropped
+	ArchiveFails    string        // the file of the WAL that archive_command refused last, and refuses still; "": none
+}
+
+// A ServerSession is a connection to a server, of whatever program.
+type ServerSession struct {
+	PID     int    // of the server's process; 0: a transaction that was prepared
+	Program string // application_name; of a prepared transaction its name
+	User    string
+	State   string        // active, idle in transaction and the like; "" where it is not to be seen
+	For     time.Duration // for how long its transaction is open; 0 where it is not to be seen
+}
+
+// A LockWait is a session that waits for a lock.
+type LockWait struct {
+	ServerSession
+	Waited time.Duration
+	HeldBy []ServerSession // who has it, or comes before
+}
+
+// A Standby of a server.
+type Standby struct {
+	Name   string
+	State  string // streaming, catchup and the like
+	Sync   string // sync, quorum, potential or async
+	Behind int64  // bytes of WAL that it has not replayed yet
+}
+
+// A Slot is a replication slot.
+type Slot struct {
+	Name string
+	Kept int64 // bytes of WAL that it keeps
 }
 
 // Health looks at the file and at the calls under way. It takes a reading connection for a moment.
@@ -153,7 +206,42 @@ func (d *DB) Health(ctx context.Context) (Health, error) {
 		return Health{}, err
 	}
 	h, err := d.engine.Health(ctx)
-	return Health(h), wrap("health", err)
+	return Health{
+		Writing: h.Writing, Waiting: h.Waiting, HeldBy: h.HeldBy, LongestRead: h.LongestRead, LongestReadFor: h.LongestReadFor, Readers: h.Readers,
+		FileBytes: h.FileBytes, WALBytes: h.WALBytes, PageSize: h.PageSize, Pages: h.Pages, FreePages: h.FreePages, DiskFree: h.DiskFree, Full: h.Full,
+		Server: serverHealth(h.Server),
+	}, wrap("health", err)
+}
+
+func serverHealth(s *engine.Server) *ServerHealth {
+	if s == nil {
+		return nil
+	}
+	h := &ServerHealth{
+		SeesAll: s.SeesAll, Oldest: serverSession(s.Oldest), Connections: int(s.Connections), MostConnections: int(s.MostConnections),
+		Awaited: s.Awaited, AwaitedThere: s.AwaitedThere, CommitsWaiting: int(s.CommitsWaiting), IDsSpent: s.IDsSpent, ArchiveFails: s.ArchiveFails,
+	}
+	for _, w := range s.Waits {
+		h.Waits = append(h.Waits, LockWait{serverSession(w.Session), w.Waited, serverSessions(w.HeldBy)})
+	}
+	for _, standby := range s.Standbys {
+		h.Standbys = append(h.Standbys, Standby(standby))
+	}
+	for _, slot := range s.Slots {
+		h.Slots = append(h.Slots, Slot(slot))
+	}
+	return h
+}
+
+func serverSession(s engine.Session) ServerSession {
+	return ServerSession{int(s.PID), s.Program, s.User, s.State, s.For()}
+}
+
+func serverSessions(sessions []engine.Session) (list []ServerSession) {
+	for _, s := range sessions {
+		list = append(list, serverSession(s))
+	}
+	return list
 }
 
 // A Relation is a table or a view.

@@ -303,7 +303,7 @@ func TestDownGoesBackAndKeepsACopy(t *testing.T) {
 		if rehearsed.From != m.From || rehearsed.To != m.To || rehearsed.Backup != m.Backup || !slices.Equal(rehearsed.Tables, m.Tables) {
 			t.Errorf("rehearsed %+v, done %+v", rehearsed, m)
 		}
-		if there, err := db.Exists(m.Backup); to < was && !there || err != nil {
+		if there, err := dbtest.Exists(m.Backup); to < was && !there || err != nil {
 			t.Errorf("the copy %q is not there (%v)", m.Backup, err)
 		}
 		was = to
@@ -348,7 +348,7 @@ func TestSchemaVersionIsOneThatThisProgramKnows(t *testing.T) {
 			t.Errorf("%d: %v", version, err)
 		}
 	}
-	if there, err := db.Exists(path); there || err != nil {
+	if there, err := dbtest.Exists(path); there || err != nil {
 		t.Errorf("something was made (%v)", err)
 	}
 }

@@ -175,7 +175,7 @@ func TestCloseWaitsForAWatchThatIsJustEnding(t *testing.T) {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if there, err := db.Exists(path + "-wal"); there || err != nil { // the last connection removes it
+		if there, err := dbtest.Exists(path + "-wal"); there || err != nil { // the last connection removes it
 			t.Fatalf("a connection outlived its handle (%v)", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ type doctorAnswer struct {
 }
 
 type doctorFinding struct {
-	Check  string      `json:"check" doc:"file system, modes, links, server, engine, versions, WAL, free space, free pages, stale owners, reservations, quarantine, retention, or a check of check"`
+	Check  string      `json:"check" doc:"file system, modes, links, server, engine, versions, WAL, free space, free pages, locks, transactions, connections, standbys, transaction ids, archive, stale owners, reservations, quarantine, retention, or a check of check"`
 	State  doctorState `json:"state" doc:"fine, note (good to know), todo (somebody should do something) or damaged"`
 	Detail string      `json:"detail" doc:"what it is"`
 	Todo   string      `json:"todo" doc:"what to do; empty where there is nothing"`
@@ -179,7 +180,7 @@ func (x *examiner) examine() {
 		x.room, x.whole,
 	}
 	if x.app.onServer() {
-		looks = []func(){x.server, func() { current = x.versions() }, x.whole}
+		looks = []func(){x.server, func() { current = x.versions() }, x.serverHealth, x.whole}
 	}
 	for _, look := range looks {
 		if x.err == nil {
@@ -200,8 +201,94 @@ func (x *examiner) fileSystem() {
 	x.say("file system", stateFine, "", "it can hold the file") // else it would not be open
 }
 
-// server says where it is. Its disk, its WAL and its connections are for whoever looks after it.
+// server says where it is.
 func (x *examiner) server() { x.say("server", stateFine, "", "the primary of %s", x.d.Path()) }
+
+// Bounds of what a server bears. Tests narrow them.
+var (
+	longWait              = 10 * time.Second // for a lock: the stores' own transactions take milliseconds
+	longTransaction       = 5 * time.Minute  // autovacuum can't clear up behind it
+	fewLeft         int   = 10               // one in so many connections
+	manyIDs         int64 = 1 << 30          // half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
+	muchKeptWAL     int64 = 64 << 20         // bytes, for a slot that nobody uses
+)
+
+// serverHealth looks at what keeps the server from its work. Its disk is for whoever looks after it.
+func (x *examiner) serverHealth() {
+	health, err := x.d.Health(x.ctx)
+	if x.err = err; err != nil || health.Server == nil {
+		return
+	}
+	h := health.Server
+	x.locks(h.Waits)
+	switch o := h.Oldest; {
+	case o.For >= longTransaction && o.PID == 0:
+		x.say("transactions", stateTodo, ending(o), "a transaction %q of %s was prepared %v ago", o.Program, o.User, o.For.Round(time.Second))
+	case o.For >= longTransaction:
+		x.say("transactions", stateTodo, ending(o), "%s: what is deleted meanwhile takes room", sessionName(o))
+	case !h.SeesAll:
+		x.say("transactions", stateNote, "to see those of others: GRANT pg_monitor", "of its own the user has none that is older than %v", longTransaction)
+	default:
+		x.say("transactions", stateFine, "", "none is older than %v", longTransaction)
+	}
+	state, todo := stateFine, ""
+	if h.MostConnections-h.Connections < h.MostConnections/fewLeft {
+		state, todo = stateTodo, "raise max_connections, or have fewer handles open"
+	}
+	x.say("connections", state, todo, "%d of %d", h.Connections, h.MostConnections)
+	switch {
+	case h.Awaited != "" && h.SeesAll && !h.AwaitedThere:
+		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: synchronous_standby_names",
+			"commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting)
+	default:
+		x.say("standbys", stateFine, "", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
+	}
+	state, todo = stateFine, ""
+	if h.IDsSpent > manyIDs {
+		state, todo = stateTodo, "find what keeps autovacuum back (an old transaction, a slot), and run: vacuumdb --all --freeze"
+	}
+	x.say("transaction ids", state, todo, "%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))
+	x.keptWAL(h)
+}
+
+// ending is what ends a session's transaction.
+func ending(s db.ServerSession) string {
+	if s.PID == 0 {
+		return "commit it, or roll it back: ROLLBACK PREPARED, with its name in pg_prepared_xacts"
+	}
+	return fmt.Sprintf("see what it does; to end it: SELECT pg_terminate_backend(%d)", s.PID)
+}
+
+func (x *examiner) locks(waits []db.LockWait) {
+	if len(waits) == 0 || waits[0].Waited < longWait {
+		x.say("locks", stateFine, "", "nobody waits for longer than %v", longWait)
+		return
+	}
+	for _, w := range waits {
+		if w.Waited >= longWait {
+			x.say("locks", stateTodo, ending(w.HeldBy[0]), "%s", waitName(w))
+		}
+	}
+}
+
+func (x *examiner) keptWAL(h *db.ServerHealth) {
+	fine := true
+	for _, s := range h.Slots {
+		if s.Kept > muchKeptWAL {
+			fine = false
+			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+strings.ReplaceAll(s.Name, "'", "''")+"')",
+				"the replication slot %s keeps %s for somebody who is not connected", s.Name, humanize.IBytes(uint64(s.Kept)))
+		}
+	}
+	if fine {
+		x.say("WAL", stateFine, "", "no unused slot keeps much of it")
+	}
+	if h.ArchiveFails != "" {
+		x.say("archive", stateTodo, "see the server's log: the WAL grows until the archive takes it", "it refuses %s", h.ArchiveFails)
+	} else {
+		x.say("archive", stateFine, "", "it refuses nothing")
+	}
+}
 
 func (x *examiner) modes() {
 	var open []string

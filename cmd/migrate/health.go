@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -13,31 +14,114 @@ import (
 
 type healthAnswer struct {
 	Path      string `json:"path" doc:"the file, absolute"`
-	FileBytes int64  `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes. What follows a server does not tell: it is 0, empty or false there"`
-	WALBytes  int64  `json:"wal_bytes" doc:"size of its -wal: at most 64 MB unless a read takes longer than 5 s"`
+	FileBytes int64  `json:"file_bytes" doc:"size of the file; on a server of its tables with their indexes"`
+	WALBytes  int64  `json:"wal_bytes" doc:"size of its -wal: at most 64 MB unless a read takes longer than 5 s. On a server of its WAL, where the user may see it (pg_monitor), else 0; what follows it does not tell: that is 0, empty or false there"`
 	FreeBytes int64  `json:"free_bytes" doc:"what deletions freed in the file; it goes back to the disk within a minute while a program has the file open"`
 	DiskFree  int64  `json:"disk_free" doc:"bytes free on the disk"`
 	Readers   []int  `json:"readers" doc:"process ids that read at the moment, where the system tells"`
 	Full      bool   `json:"full" doc:"a deletion had to use the reserve of the full disk"`
+
+	Server *serverHealth `json:"server,omitempty" doc:"only on a server: how it is doing, as far as the user may see"`
+}
+
+type serverHealth struct {
+	SeesAll         bool            `json:"sees_all" doc:"the user may see what the sessions of others do, as members of pg_monitor may; else oldest and what is said of states, times and standbys is of its own alone"`
+	Waits           []lockWait      `json:"waits" doc:"sessions of the database that wait for a lock, the longest first"`
+	Oldest          *serverSession  `json:"oldest,omitempty" doc:"whose transaction in the database is open for longest: while it is, what was deleted since takes room"`
+	Connections     int             `json:"connections" doc:"to all databases of the server"`
+	MostConnections int             `json:"most_connections" doc:"that there may be, but for those of administrators"`
+	Awaited         string          `json:"awaited" doc:"the standbys that a commit waits for, as synchronous_standby_names has it; empty for none"`
+	AwaitedThere    bool            `json:"awaited_there" doc:"one of those streams; where none does every commit waits"`
+	CommitsWaiting  int             `json:"commits_waiting" doc:"commits that wait for a standby at the moment"`
+	Standbys        []serverStandby `json:"standbys" doc:"that are connected"`
+	IDsSpent        int64           `json:"ids_spent" doc:"transactions since the oldest row that is not frozen; at 2^31 the server refuses to write"`
+	Slots           []serverSlot    `json:"slots" doc:"replication slots that nobody uses: they keep WAL until they are dropped"`
+	ArchiveFails    string          `json:"archive_fails" doc:"the file of the WAL that the archive refuses; empty where it takes them"`
+}
+
+type lockWait struct {
+	Session serverSession   `json:"session" doc:"who waits"`
+	Waited  float64         `json:"waited_seconds" doc:"for how long"`
+	HeldBy  []serverSession `json:"held_by" doc:"the sessions that have the lock, or come before"`
+}
+
+type serverSession struct {
+	PID     int     `json:"pid" doc:"of the server's process; 0: a transaction that was prepared"`
+	Program string  `json:"program" doc:"as it calls itself"`
+	User    string  `json:"user" doc:"role of the server"`
+	State   string  `json:"state" doc:"active, idle in transaction and the like; empty where the user may not see it"`
+	For     float64 `json:"for_seconds" doc:"for how long its transaction is open; 0 where the user may not see it"`
+}
+
+type serverStandby struct {
+	Name   string `json:"name" doc:"as it calls itself"`
+	State  string `json:"state" doc:"streaming, catchup and the like"`
+	Sync   string `json:"sync" doc:"sync, quorum, potential or async"`
+	Behind int64  `json:"behind_bytes" doc:"of WAL that it has not replayed"`
+}
+
+type serverSlot struct {
+	Name string `json:"name" doc:"of the replication slot"`
+	Kept int64  `json:"kept_bytes" doc:"of WAL that it keeps"`
+}
+
+func asSession(s db.ServerSession) serverSession {
+	return serverSession{s.PID, s.Program, s.User, s.State, s.For.Seconds()}
+}
+
+func asServer(h *db.ServerHealth) *serverHealth {
+	if h == nil {
+		return nil
+	}
+	s := &serverHealth{
+		SeesAll: h.SeesAll, Waits: []lockWait{}, Connections: h.Connections, MostConnections: h.MostConnections, Awaited: h.Awaited,
+		AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting, Standbys: []serverStandby{}, IDsSpent: h.IDsSpent, Slots: []serverSlot{},
+		ArchiveFails: h.ArchiveFails,
+	}
+	if h.Oldest != (db.ServerSession{}) {
+		oldest := asSession(h.Oldest)
+		s.Oldest = &oldest
+	}
+	for _, w := range h.Waits {
+		wait := lockWait{Session: asSession(w.ServerSession), Waited: w.Waited.Seconds(), HeldBy: []serverSession{}}
+		for _, holder := range w.HeldBy {
+			wait.HeldBy = append(wait.HeldBy, asSession(holder))
+		}
+		s.Waits = append(s.Waits, wait)
+	}
+	for _, one := range h.Standbys {
+		s.Standbys = append(s.Standbys, serverStandby(one))
+	}
+	for _, one := range h.Slots {
+		s.Slots = append(s.Slots, serverSlot(one))
+	}
+	return s
 }
 
 func (a *app) healthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Show the room that the file takes at the moment, and who reads it",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.health(c.Context()) },
+		Long: `health shows the room that the file takes at the moment, and who reads it.
+
+Of a server it shows who waits for whose lock, the oldest open transaction, how many connections there are, the standbys and whether
+commits wait for them, how far the server is from running out of transaction ids, and what keeps its WAL. A user who is no member of
+pg_monitor sees less.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.health(c.Context()) },
 	}
 }
 
 func (a *app) health(ctx context.Context) error {
 	var answer healthAnswer
+	var health db.Health
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		h, err := d.Health(ctx)
 		answer = healthAnswer{
 			Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize, DiskFree: h.DiskFree,
-			Readers: append([]int{}, h.Readers...), Full: h.Full,
+			Readers: append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
 		}
+		health = h
 		return err
 	})
 	if err != nil {
@@ -51,8 +135,8 @@ func (a *app) health(ctx context.Context) error {
 		readers = "nobody"
 	}
 	facts := [][2]string{{"file", answer.Path}, {"size", humanize.IBytes(uint64(answer.FileBytes))}}
-	if a.onServer() {
-		return a.printFacts(facts...)
+	if health.Server != nil {
+		return a.printFacts(append(facts, serverFacts(health)...)...)
 	}
 	return a.printFacts(append(facts,
 		[2]string{"WAL", humanize.IBytes(uint64(answer.WALBytes))},
@@ -60,4 +144,50 @@ func (a *app) health(ctx context.Context) error {
 		[2]string{"free on the disk", humanize.IBytes(uint64(answer.DiskFree))},
 		[2]string{"read by", readers},
 	)...)
+}
+
+// serverFacts are those of a server's health for people.
+func serverFacts(health db.Health) (facts [][2]string) {
+	h := health.Server
+	if health.WALBytes > 0 {
+		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(health.WALBytes))})
+	}
+	facts = append(facts, [2]string{"connections", fmt.Sprintf("%d of %d", h.Connections, h.MostConnections)})
+	if h.Oldest != (db.ServerSession{}) {
+		facts = append(facts, [2]string{"oldest transaction", sessionName(h.Oldest)})
+	}
+	for _, w := range h.Waits {
+		facts = append(facts, [2]string{"waits", waitName(w)})
+	}
+	facts = append(facts, [2]string{"commits wait for", standbysName(h)})
+	for _, s := range h.Standbys {
+		facts = append(facts, [2]string{"standby", printable(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.State, s.Sync))) + ", " + humanize.IBytes(uint64(max(0, s.Behind))) + " behind"})
+	}
+	for _, s := range h.Slots {
+		facts = append(facts, [2]string{"unused slot", fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept))))})
+	}
+	if h.ArchiveFails != "" {
+		facts = append(facts, [2]string{"archive", "refuses " + printable(h.ArchiveFails)})
+	}
+	return append(facts, [2]string{"transaction ids", fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))})
+}
+
+// waitName says who waits for whom.
+func waitName(w db.LockWait) string {
+	var holders []string
+	for _, h := range w.HeldBy {
+		holders = append(holders, sessionName(h))
+	}
+	return fmt.Sprintf("%s waits for %v for %s", sessionName(w.ServerSession), w.Waited.Round(time.Second), strings.Join(holders, " and "))
+}
+
+// standbysName says which standbys a commit waits for, and whether they are there.
+func standbysName(h *db.ServerHealth) string {
+	switch {
+	case h.Awaited == "":
+		return "no standby"
+	case h.AwaitedThere || !h.SeesAll:
+		return printable(h.Awaited)
+	}
+	return printable(h.Awaited) + ": none of them is there"
 }

@@ -110,8 +110,6 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 // move does what the flags leave to do. A file that is not there has nothing to rehearse on.
 func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated, err error) {
 	o := db.Options{SchemaVersion: f.to}
-	ctx, opened := a.opening(ctx)
-	defer opened()
 	showing, shown := a.showing(ctx)
 	defer shown()
 	switch {

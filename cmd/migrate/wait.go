@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"selvedge/db"
@@ -19,11 +20,15 @@ const (
 const endless = 1000 * time.Hour
 
 // patiently calls open, which gives a busy file up after a lock timeout: once to say who keeps it, and then until --wait is
-// over, or for ever.
+// over, or for ever. On a server who is waited for is told meanwhile.
 func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options) error) error {
 	patience := endless
 	if a.wait > 0 {
 		patience = a.wait
+	}
+	if a.onServer() {
+		o.LockTimeout = patience
+		return open(o)
 	}
 	o.LockTimeout = min(patience, sayAfter)
 	err := open(o)
@@ -35,11 +40,49 @@ func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options)
 	return open(o)
 }
 
-func (a *app) sayWaiting(pids []int) {
-	bound := "--wait bounds this"
+// waitBound is what is said of how long a wait may last.
+func (a *app) waitBound(of string) string {
 	if a.wait > 0 {
-		bound = fmt.Sprintf("for %v in all", a.wait)
+		return fmt.Sprintf("for %v in all%s", a.wait, of)
 	}
+	return "--wait bounds this"
+}
+
+// sayLocked says which sessions of the server have what the command waits for.
+func (a *app) sayLocked(holders []db.ServerSession) {
+	var names []string
+	for _, h := range holders {
+		names = append(names, sessionName(h))
+	}
+	a.note("waiting for a lock of %s (%s)", strings.Join(names, " and "), a.waitBound(", for each lock"))
+}
+
+// sessionName says who a session of the server is.
+func sessionName(s db.ServerSession) string {
+	name := fmt.Sprintf("process %d of the server", s.PID)
+	if s.PID == 0 {
+		name = "a prepared transaction"
+	}
+	var more []string
+	for _, part := range []string{s.Program, s.User} {
+		if part != "" {
+			more = append(more, part)
+		}
+	}
+	if s.For > 0 {
+		more = append(more, s.For.Round(time.Second).String()+" in its transaction")
+	}
+	if s.State != "" && s.State != "active" {
+		more = append(more, s.State)
+	}
+	if len(more) == 0 {
+		return name
+	}
+	return name + " (" + printable(strings.Join(more, ", ")) + ")"
+}
+
+func (a *app) sayWaiting(pids []int) {
+	bound := a.waitBound("")
 	who := "another process"
 	if len(pids) > 0 {
 		who = fmt.Sprintf("process %d", pids[0])

@@ -5,6 +5,8 @@ package dbtest
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -64,10 +66,22 @@ func OpenAt(t testing.TB, path string, options db.Options) *db.DB {
 	return d
 }
 
+// Exists reports whether something lies at path. A database of a server does.
+func Exists(path string) (bool, error) {
+	if db.IsAddress(path) {
+		return true, nil
+	}
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Check fails the test if the file at path is not whole. Where there is no file, none is broken.
 func Check(t testing.TB, path string) {
 	t.Helper()
-	there, err := db.Exists(path)
+	there, err := Exists(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,9 +77,10 @@ func salvageScript() script {
 					return err
 				},
 				look: func(ctx context.Context, s *session) (_ trace, err error) {
-					there, err := db.Exists(newFile(s))
-					if err != nil || !there {
-						return absent, err
+					if _, err := os.Stat(newFile(s)); errors.Is(err, fs.ErrNotExist) {
+						return absent, nil
+					} else if err != nil {
+						return "", err
 					}
 					c := &session{folder: s.folder}
 					if c.db, err = db.Open(ctx, newFile(s), db.Options{ReadOnly: true}); err != nil {

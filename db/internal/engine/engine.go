@@ -256,4 +256,6 @@ type Health struct {
 	FreePages      int64 // that go back to the disk
 	DiskFree       int64 // bytes
 	Full           bool  // the disk was full, and only deletions are let through
+
+	Server *Server // nil of a file
 }

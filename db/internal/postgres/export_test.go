@@ -54,3 +54,10 @@ func (e *Engine) WhileHostsAreAsked(fn func()) {
 	defer func() { <-e.scout.asking }()
 	fn()
 }
+
+// WithWaitsTold has waits for locks told at once until the test ends.
+func WithWaitsTold(t testing.TB) {
+	after, every := tellAfter, tellEvery
+	tellAfter, tellEvery = 0, time.Millisecond
+	t.Cleanup(func() { tellAfter, tellEvery = after, every })
+}

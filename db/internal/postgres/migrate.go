@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -124,6 +126,7 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	defer e.tellWaits(ctx, s)()
 	s.wire.ctx = ctx
 	if version, err := strconv.Atoi(s.wire.conn.ParameterStatus("server_version_num")); err == nil && version < oldestServer {
 		return fmt.Errorf("%w: the server is of version %d, and the oldest that is supported is 15", engine.ErrUnsupported, version/10000)
@@ -165,7 +168,7 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 
 // migrate takes all steps in one transaction, while no other program does.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
-	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", max(1, e.config.LockTimeout.Milliseconds()))); err != nil {
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout(e.config.LockTimeout))); err != nil {
 		return have, err
 	}
 	if _, err := s.exec(sqlLockSchema, e.address.schema); err != nil {
@@ -210,6 +213,14 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 		e.moved = Move{From: from, To: have.Schema}
 	}
 	return have, err
+}
+
+// lockTimeout is the server's setting, in milliseconds: 0, which is for ever, for what is more than it can hold.
+func lockTimeout(d time.Duration) int64 {
+	if ms := d.Milliseconds(); ms <= math.MaxInt32 {
+		return max(1, ms)
+	}
+	return 0
 }
 
 // climb runs the steps and makes the views.

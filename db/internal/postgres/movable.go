@@ -114,7 +114,7 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 
 func (e *Engine) lockTimeout(t engine.Tx) error {
 	var set string
-	return t.Get(&set, sqlLockTimeout, []any{fmt.Sprint(max(1, e.config.LockTimeout.Milliseconds()))})
+	return t.Get(&set, sqlLockTimeout, []any{fmt.Sprint(lockTimeout(e.config.LockTimeout))})
 }
 
 func nobodyLives(x engine.Rx) error {

@@ -82,21 +82,6 @@ func (e *Engine) Work() engine.Work {
 	return w
 }
 
-// Health looks at the calls under way and at the sizes.
-func (e *Engine) Health(ctx context.Context) (engine.Health, error) {
-	var h engine.Health
-	h.LongestRead, h.LongestReadFor, _ = e.calls.oldest(false)
-	writes := 0
-	h.Writing, _, writes = e.calls.oldest(true)
-	h.Waiting = max(0, writes-e.config.Writers)
-	var z sizes
-	err := e.Read(ctx, "health", func(x engine.Rx) error { return x.Get(&z, sqlSizes, nil) }).Err
-	if err == nil {
-		h.FileBytes, h.PageSize, h.Pages = z.Bytes, z.Page, z.Bytes/z.Page
-	}
-	return h, err
-}
-
 // Backup is the server's own.
 func (e *Engine) Backup(context.Context, string) error {
 	return Unsupported("backup", "use pg_dump -n "+e.address.schema+" for a copy, or pg_basebackup and the archive of the WAL for every moment")
@@ -128,6 +113,7 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 		return failure(err)
 	}
 	s.wire.mayDial(true) // to interrupt it
+	defer e.tellWaits(ctx, s)()
 	for _, name := range tables {
 		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
 			return failure(err)
