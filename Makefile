@@ -57,13 +57,20 @@ failover: ## kill, stop and cut off the primary of such clusters under load, los
 	go test -tags postgres -run TestFailover -count=1 -timeout 90m -v $(TESTFLAGS) ./internal/failover
 
 .PHONY: long
-long: ## race for checkpoints 60,000 times, and judge 150 histories of killed and stopped processes
-	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOfReservations' $(TESTFLAGS) ./checkpoints ./db
+long: ## race for checkpoints 60,000 times, and judge 200 histories of killed and stopped processes
+	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOf(Reservations|Inputs)' $(TESTFLAGS) ./checkpoints ./db ./workers
 
 .PHONY: long-postgres
 long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
-		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)' $(TESTFLAGS) ./checkpoints ./db ./agents
+		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)' $(TESTFLAGS) ./checkpoints ./db ./agents ./workers
+
+# The first seed of `make unseen`, and how many trees it makes.
+UNSEEN ?= 1000+200
+
+.PHONY: unseen
+unseen: ## change recorded trees at random, and compare what the program answers of them on a file and on a server (UNSEEN=1000+200: from which seed, how many)
+	SELVEDGE_UNSEEN=$(UNSEEN) tools/postgres run go test -tags postgres -count=1 -timeout 60m -run TreesThatNobodyRecorded $(TESTFLAGS) ./cmd/migrate
 
 .PHONY: damage
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
@@ -108,9 +115,9 @@ race: ## run the tests with the race detector, but for those that it would only 
 	CGO_ENABLED=1 go test -race $(NOT_OURS) -skip '$(NO_RACE)' -timeout 40m $(TESTFLAGS) ./...
 
 .PHONY: race-postgres
-race-postgres: ## run the server's engine and the stores' suite with the race detector, on a PostgreSQL server
+race-postgres: ## run the server's engine, db, two stores and the stores' suite with the race detector, on a PostgreSQL server
 	@tools/need gcc
-	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 20m $(TESTFLAGS) ./db/internal/postgres ./storetest
+	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 40m $(TESTFLAGS) ./db/internal/postgres ./storetest ./db ./workers ./runs
 
 .PHONY: lint
 lint: ## check the format, vet, and run the linters of .golangci.yml on every module

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"sender": sender, "follower": follower})
+	dbtest.Main(m, map[string]dbtest.Program{"sender": sender, "follower": follower, "inputter": inputter})
 }
 
 const sharedRuntime = "runtime-shared"

@@ -17,7 +17,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestCancelThenStopPreservesCancelledTerminalState, TestEventCursorAndPollOnlySubscriptionAreBoundedPlaceholders,
 		TestFsStoreRestoresWorkersEventsAndTranscripts,
 		TestTheRuntimeAnswersAsTheModel,
-		TestManyProcessesShareARuntimeAndNothingAcknowledgedIsLostWhenTheyAreKilled, TestAFollowerThatIsKilledGoesOnWhereItWas,
+		TestManyProcessesShareARuntimeAndNothingAcknowledgedIsLostWhenTheyAreKilled, TestAFollowerThatIsKilledGoesOnWhereItWas, TestHistoriesOfInputsAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
 }
