@@ -82,9 +82,11 @@ func ParseAddress(text string) (*Address, error) {
 			return nil, fmt.Errorf("%w: %s is %q: one or many", engine.ErrInvalid, hostsSetting, text)
 		}
 	}
+	// What a role or a database has other defaults for would have statements mean something else.
 	for key, value := range map[string]string{
 		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8", "standard_conforming_strings": "on", "jit": "off",
 		"default_transaction_read_only": "off", "DateStyle": "ISO",
+		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1", "transform_null_equals": "off", "bytea_output": "hex",
 		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for longer, and does not go on with
 		// it when others may have taken what it held.
 		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10), "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",

@@ -115,6 +115,8 @@ func kindOf(s string) (hint string, kind error) {
 	switch {
 	case s == "40001", s == "40P01", s == "55P03":
 		return "other transactions change the same rows: try again", engine.ErrBusy
+	case s == "57014":
+		return "the server ended the statement: somebody cancelled it, or it took longer than the statement_timeout of the role or the database, which the address may set otherwise (?statement_timeout=0)", engine.ErrBusy
 	case s == "53300":
 		return "the server has no connection left: raise max_connections, or have fewer handles open", engine.ErrBusy
 	case s == "53100":

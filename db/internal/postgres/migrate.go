@@ -131,6 +131,12 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	if version, err := strconv.Atoi(s.wire.conn.ParameterStatus("server_version_num")); err == nil && version < oldestServer {
 		return fmt.Errorf("%w: the server is of version %d, and the oldest that is supported is 15", engine.ErrUnsupported, version/10000)
 	}
+	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
+		return &engine.Failure{
+			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C --template template0 NAME",
+			Err: fmt.Errorf("the database has the encoding %s, which does not hold every text", encoding),
+		}
+	}
 	have, err := readVersions(s)
 	if err != nil {
 		return err

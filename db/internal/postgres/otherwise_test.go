@@ -1,0 +1,43 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
+	"selvedge/internal/dbtest"
+)
+
+func TestPostgresADatabaseOfAnotherEncodingIsRefused(t *testing.T) {
+	server := os.Getenv(dbtest.PostgresVariable)
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		name := strings.ToLower(fmt.Sprintf("selvedge_%s_%d", encoding, os.Getpid()))
+		dbtest.PostgresExec(t, server, "CREATE DATABASE "+name+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0")
+		t.Cleanup(func() { dbtest.PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+		e, err := postgres.Open(t.Context(), strings.Replace(server, "/postgres?", "/"+name+"?", 1), config(t))
+		var f *engine.Failure
+		if !errors.Is(err, engine.ErrUnsupported) || !errors.As(err, &f) || !strings.Contains(f.Hint, "--encoding UTF8") {
+			t.Errorf("%s: %v, %+v", encoding, e, err)
+		}
+	}
+}
+
+func TestPostgresAStatementThatTheServerEndsIsBusy(t *testing.T) {
+	address := dbtest.Postgres(t)
+	open(t, address)
+	limited := open(t, address+"&statement_timeout=50")
+	out := limited.Read(t.Context(), "sleep", func(x engine.Rx) error {
+		var n int64
+		return x.Get(&n, "SELECT 1 FROM pg_sleep(60)", nil)
+	})
+	var f *engine.Failure
+	if !errors.Is(out.Err, engine.ErrBusy) || !errors.As(out.Err, &f) || !strings.Contains(f.Hint, "statement_timeout") {
+		t.Errorf("%v", out.Err)
+	}
+}
