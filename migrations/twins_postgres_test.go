@@ -101,6 +101,15 @@ SELECT c.relname || '.' || a.attname || ' ' || (a.attnum - 1) FROM pg_class AS c
 WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace`))
 }
 
+// A database has a collation of its own for what has none, such as what a function gives.
+func TestPostgresTextsOfViewsSortByTheirBytes(t *testing.T) {
+	if others := ofServer(t, dbtest.PostgresSchema(t), `
+SELECT c.relname || '.' || a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace AND a.attcollation NOT IN (0, '"C"'::regcollation)`); len(others) > 0 {
+		t.Errorf("columns of views with another collation: %q", others)
+	}
+}
+
 func TestPostgresChecksFindNothingInANewDatabase(t *testing.T) {
 	s := dbtest.PostgresSchema(t)
 	for _, check := range migrations.PostgresChecks() {

@@ -21,24 +21,24 @@ CREATE OR REPLACE FUNCTION nanos_of(seconds BIGINT) RETURNS BIGINT LANGUAGE sql 
     CASE WHEN seconds BETWEEN -9223372036 AND 9223372035 THEN seconds * 1000000000 END;
 
 -- A text of a column without what no text here can hold. The program writes U+10FFFF and "0" for NUL, U+10FFFF, "x" and two digits for a
--- byte that is no UTF-8, and U+10FFFF twice for itself.
+-- byte that is no UTF-8, and U+10FFFF twice for itself. That one stays twice, here and in what is made of bytes: the program reads it so.
 CREATE OR REPLACE FUNCTION shown(written TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
     CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
-         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', U&'\\1\FFFD', 'g'), U&'\+10FFFF\FFFD', U&'\+10FFFF') END;
+         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', U&'\\1\FFFD', 'g'), U&'\+10FFFF\FFFD', U&'\+10FFFF\+10FFFF') END;
 
 -- How many bytes such a text has in the program.
 CREATE OR REPLACE FUNCTION raw_length(written TEXT) RETURNS BIGINT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
     octet_length(CASE WHEN strpos(written, U&'\+10FFFF') = 0 THEN written
         ELSE replace(regexp_replace(written, U&'\+10FFFF(?:0|x[0-9a-f][0-9a-f]|(\+10FFFF))', '\1#', 'g'), U&'\+10FFFF#', U&'\+10FFFF') END);
 
--- The text that bytes are. U+FFFD stands for NUL and for each byte that is no UTF-8.
+-- The text that bytes are, as the program writes texts. U+FFFD stands for NUL and for each byte that is no UTF-8.
 CREATE OR REPLACE FUNCTION text_of(bytes BYTEA) RETURNS TEXT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     mended BYTEA := '';
     at INT := 0;
     size INT;
 BEGIN
-    RETURN convert_from(bytes, 'UTF8');
+    RETURN replace(convert_from(bytes, 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
 EXCEPTION WHEN OTHERS THEN
     WHILE at < length(bytes) LOOP
         size := CASE WHEN get_byte(bytes, at) < 128 THEN 1 WHEN get_byte(bytes, at) < 224 THEN 2 WHEN get_byte(bytes, at) < 240 THEN 3 ELSE 4 END;
@@ -51,7 +51,7 @@ EXCEPTION WHEN OTHERS THEN
             at := at + 1;
         END;
     END LOOP;
-    RETURN convert_from(mended, 'UTF8');
+    RETURN replace(convert_from(mended, 'UTF8'), U&'\+10FFFF', U&'\+10FFFF\+10FFFF');
 END $$;
 
 -- Bytes that should be JSON; NULL: they are none. \ufffd stands for \u0000 and for half a surrogate pair, which no text here can hold.
@@ -63,6 +63,7 @@ BEGIN
         written := regexp_replace(written,
             '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})',
             '\1\\ufffd', 'g');
+        written := regexp_replace(written, '(?<!\\)((?:\\\\)*)(\\u[dD][bB][fF]{2}\\u[dD][fF]{3})', '\1\2\2', 'g');
     END IF;
     RETURN written::json;
 EXCEPTION WHEN OTHERS THEN

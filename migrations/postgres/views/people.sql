@@ -2,21 +2,21 @@
 CREATE VIEW v_waiting AS
 SELECT
     w.scope AS scope,
-    w.kind AS kind,
+    w.kind COLLATE "C" AS kind,
     w.run_id AS run_id,
     w.session_id AS session_id,
     shown(w.question) AS question,
     shown(w.stage_id) AS paused_stage_id,
-    w.tool_name AS tool_name,
-    w.tool_call_id AS tool_call_id,
-    utc(w.since) AS waiting_since,
+    w.tool_name COLLATE "C" AS tool_name,
+    w.tool_call_id COLLATE "C" AS tool_call_id,
+    utc(w.since) COLLATE "C" AS waiting_since,
     w.since AS waiting_since_ns,
     round(extract(epoch FROM now())::float8 - w.since / 1e9::float8) AS waiting_seconds,
     w.live_run AS live_run,
     w.checkpoint AS checkpoint
 FROM (
-    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
-        NULL AS tool_name, NULL AS tool_call_id, c.created_at AS since, NULL::bigint AS live_run, c.id AS checkpoint
+    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, NULL AS session_id, c.prompt AS question, c.paused_stage_id AS stage_id,
+        NULL COLLATE "C" AS tool_name, NULL COLLATE "C" AS tool_call_id, c.created_at AS since, NULL::bigint AS live_run, c.id AS checkpoint
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope
     WHERE c.state = 'paused' AND c.problem IS NULL
@@ -40,28 +40,28 @@ FROM (
 CREATE VIEW v_approvals AS
 SELECT
     p.scope AS scope,
-    p.kind AS kind,
+    p.kind COLLATE "C" AS kind,
     p.run_id AS run_id,
     p.session_id AS session_id,
     p.state AS state,
     shown(p.question) AS question,
-    p.tool_name AS tool_name,
+    p.tool_name COLLATE "C" AS tool_name,
     shown(p.paused_stage_id) AS paused_stage_id,
     shown(p.decision) AS decision,
     shown(p.decided_by) AS decided_by,
-    p.reason AS reason,
-    utc(p.asked) AS asked_at,
+    p.reason COLLATE "C" AS reason,
+    utc(p.asked) COLLATE "C" AS asked_at,
     p.asked AS asked_at_ns,
-    utc(p.answered) AS answered_at,
+    utc(p.answered) COLLATE "C" AS answered_at,
     p.answered AS answered_at_ns,
-    utc(p.done) AS completed_at,
+    utc(p.done) COLLATE "C" AS completed_at,
     p.done AS completed_at_ns,
     round(((p.answered - p.asked) / 1e9::float8)::numeric, 3)::float8 AS waited_seconds,
     p.owner_pid AS owner_pid,
     p.owner_program AS owner_program
 FROM (
-    SELECT s.name AS scope, 'checkpoint' AS kind, c.run_id AS run_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL AS tool_name,
-        c.paused_stage_id AS paused_stage_id, NULL AS decision, NULL AS decided_by, NULL AS reason, c.created_at AS asked, c.claimed_at AS answered,
+    SELECT s.name AS scope, 'checkpoint' COLLATE "C" AS kind, c.run_id AS run_id, NULL AS session_id, c.state AS state, c.prompt AS question, NULL COLLATE "C" AS tool_name,
+        c.paused_stage_id AS paused_stage_id, NULL AS decision, NULL AS decided_by, NULL COLLATE "C" AS reason, c.created_at AS asked, c.claimed_at AS answered,
         NULL::bigint AS done, o.pid AS owner_pid, o.program AS owner_program
     FROM checkpoints AS c
     JOIN scopes AS s ON s.id = c.scope

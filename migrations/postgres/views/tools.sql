@@ -3,15 +3,15 @@
 CREATE VIEW v_tool_calls AS
 SELECT
     c.scope AS scope,
-    c.recorded_in AS recorded_in,
+    c.recorded_in COLLATE "C" AS recorded_in,
     c.agent_id AS agent_id,
     c.session_id AS session_id,
     c.run_id AS run_id,
     c.tool_name AS tool_name,
-    c.tool_call_id AS tool_call_id,
-    utc(c.started) AS started_at,
+    c.tool_call_id COLLATE "C" AS tool_call_id,
+    utc(c.started) COLLATE "C" AS started_at,
     c.started AS started_at_ns,
-    utc(c.ended) AS ended_at,
+    utc(c.ended) COLLATE "C" AS ended_at,
     c.ended AS ended_at_ns,
     coalesce(c.duration_ms, (c.ended - c.started) / 1e6::float8) AS duration_ms,
     c.exit_code AS exit_code,
@@ -19,8 +19,8 @@ SELECT
     c.run AS run,
     c.live_run AS live_run
 FROM (
-    SELECT s.name AS scope, 'live' AS recorded_in, NULL AS agent_id, r.session_id AS session_id, r.run_id AS run_id,
-        json_extract(doc(e.event), '$.name') AS tool_name, json_extract(doc(e.event), '$.id') AS tool_call_id,
+    SELECT s.name AS scope, 'live' COLLATE "C" AS recorded_in, NULL AS agent_id, r.session_id AS session_id, r.run_id AS run_id,
+        json_extract(doc(e.event), '$.name') AS tool_name, json_extract(doc(e.event), '$.id') COLLATE "C" AS tool_call_id,
         e.recorded_at AS started, f.recorded_at AS ended, NULL::float8 AS duration_ms, bigint_of(json_number(doc(f.event), '$.exit_code')) AS exit_code,
         CASE WHEN json_type(doc(f.event), '$.error_kind') = 'object' THEN json_extract(doc(f.event), '$.error_kind.type')
              WHEN json_type(doc(f.event), '$.error_kind') = 'text' THEN json_extract(doc(f.event), '$.error_kind')

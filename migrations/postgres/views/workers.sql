@@ -11,9 +11,9 @@ SELECT
     r.cancelled_workers AS cancelled,
     r.next_event_id - 1 AS last_event_id,
     r.diagnostics AS diagnostics,
-    utc(r.created_at) AS created_at,
+    utc(r.created_at) COLLATE "C" AS created_at,
     r.created_at AS created_at_ns,
-    utc(r.stopped_at) AS stopped_at,
+    utc(r.stopped_at) COLLATE "C" AS stopped_at,
     r.stopped_at AS stopped_at_ns,
     r.key AS runtime
 FROM worker_runtimes AS r
@@ -33,11 +33,11 @@ SELECT
     q.capabilities AS capabilities,
     w.transcript_len AS inputs,
     w.last_event_id AS last_event_id,
-    utc(w.created_at) AS created_at,
+    utc(w.created_at) COLLATE "C" AS created_at,
     w.created_at AS created_at_ns,
-    utc(w.last_input_at) AS last_input_at,
+    utc(w.last_input_at) COLLATE "C" AS last_input_at,
     w.last_input_at AS last_input_at_ns,
-    utc(w.ended_at) AS ended_at,
+    utc(w.ended_at) COLLATE "C" AS ended_at,
     w.ended_at AS ended_at_ns,
     r.key AS runtime,
     w.key AS worker
@@ -55,7 +55,7 @@ SELECT
     e.kind AS kind,
     w.worker_id AS worker_id,
     shown(e.message) AS message,
-    utc(e.recorded_at) AS recorded_at,
+    utc(e.recorded_at) COLLATE "C" AS recorded_at,
     e.recorded_at AS recorded_at_ns,
     r.key AS runtime,
     w.key AS worker,
@@ -74,9 +74,9 @@ SELECT
     w.worker_id AS worker_id,
     coalesce(t.sequence, t.id & 16777215) AS sequence,
     t.role AS role,
-    text_of(t.content) AS content,
+    text_of(t.content) COLLATE "C" AS content,
     t.event_id AS event_id,
-    utc(t.recorded_at) AS recorded_at,
+    utc(t.recorded_at) COLLATE "C" AS recorded_at,
     t.recorded_at AS recorded_at_ns,
     r.key AS runtime,
     w.key AS worker
@@ -96,7 +96,7 @@ SELECT
     d.code AS code,
     shown(d.message) AS message,
     w.worker_id AS worker_id,
-    utc(d.recorded_at) AS recorded_at,
+    utc(d.recorded_at) COLLATE "C" AS recorded_at,
     d.recorded_at AS recorded_at_ns,
     r.key AS runtime
 FROM worker_runtimes AS r
