@@ -118,7 +118,7 @@ const (
 	sqlPageOrder  = ` ORDER BY a.started_at DESC, a.session_id LIMIT ?`
 )
 
-var sqlPageThread = ` AND ` + db.Same("a.thread", "?")
+var sqlPageThread = ` AND ` + db.Same("a.thread", "?") // the thread three times
 
 func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err error) {
 	room, err := at.Room()
@@ -180,7 +180,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		text, args = text+sqlPageUntil, append(args, db.Nanos(f.Until))
 	}
 	if f.Thread != nil {
-		text, args = text+sqlPageThread, append(args, *f.Thread, *f.Thread)
+		text, args = text+sqlPageThread, append(args, *f.Thread, *f.Thread, *f.Thread)
 	}
 	if len(f.Statuses) > 0 {
 		text += sqlPageStatus

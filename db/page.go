@@ -27,7 +27,7 @@ const (
 )
 
 // Same is the condition of a statement that a column which may hold more than [MaxID] bytes is what mark says: another column, or a
-// parameter such as ?2, which stands there twice. No index of PostgreSQL takes a long text, so its indexes have the beginning.
+// parameter such as ?2; a bare ? stands there three times. No index of PostgreSQL takes a long text, so its indexes have the beginning.
 func Same(column, mark string) string {
 	return column + " = " + mark + " AND " + Start(column) + " = " + Start(mark)
 }

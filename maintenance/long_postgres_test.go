@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +42,7 @@ func TestPostgresTakesNamesOfAnyLengthAsAFileDoes(t *testing.T) {
 	file, server := dbtest.Path(t), dbtest.Postgres(t)
 	for _, path := range []string{file, server} {
 		d := dbtest.OpenAt(t, path, db.Options{})
-		if err := named(ctx, d, threads, run, keys, tree); err != nil {
+		if err := called(ctx, d, threads, run, keys, tree); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err := d.Close(); err != nil {
@@ -83,7 +82,7 @@ func deep(t *testing.T, long func(int) string) string {
 	return root
 }
 
-func named(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, keys []string, tree string) error {
+func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, keys []string, tree string) error {
 	var errs []error
 	expect := func(what string, ok bool, err error) {
 		if err != nil {
@@ -129,12 +128,14 @@ func named(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, key
 		})
 	}
 	for range 2 {
-		expect("begin a run", true, store.WriteStarted(ctx, runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: "again", StartedAt: theTime}))
+		begun, err := store.Begin(ctx, runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: "again", StartedAt: theTime})
+		expect("begin a run", true, err)
 		for _, key := range keys {
-			expect("append with a key", true, store.Append(ctx, runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{runs.Turn{RunID: run.RunID, Prompt: "p"}}}))
+			expect("append with a key", true, store.Append(ctx, runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}}))
 		}
+		expect("let go of the run", true, begun.Release(ctx))
 		expect("remove the run", true, store.Delete(ctx, run))
-		_, err := store.Get(ctx, run)
+		_, err = store.Get(ctx, run)
 		expect("the run is gone", errors.Is(err, db.ErrNotFound), nil)
 	}
 	expect("a late repeat with other records is told", errors.Is(appended(keys[1], "late"), db.ErrConflict), nil)
@@ -146,6 +147,10 @@ func named(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, key
 	report, err := legacy.Verify(ctx, d, legacy.Runs, tree, legacy.Options{})
 	expect("verify it", err == nil && len(report.Differs) == 0, err)
 	journal, err := legacy.Journal(ctx, d, "", db.At{})
-	expect("the journal names the tree", err == nil && len(journal.Items) == 2 && slices.ContainsFunc(journal.Items, func(e legacy.Entry) bool { return strings.HasPrefix(e.Root, tree) }), err)
+	expect("the journal names the tree", err == nil && len(journal.Items) == 2 && strings.HasPrefix(journal.Items[0].Source, tree), err)
 	return errors.Join(errs...)
+}
+
+func aTurn() runs.Turn {
+	return runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}
 }
