@@ -1,6 +1,7 @@
 package live
 
 import (
+	"fmt"
 	"strings"
 
 	"selvedge/db"
@@ -52,7 +53,7 @@ const (
 	sqlLeaveMany = `INSERT INTO live_leavings (run) SELECT key` + sqlBehind + ` AND kept_events > 0`
 	sqlDropMany  = `DELETE` + sqlBehind
 	sqlLeft      = `SELECT run, owner_id FROM live_leavings WHERE run > ? ORDER BY run LIMIT 1`
-	sqlAnyLeft   = `SELECT run FROM live_leavings WHERE run > ? ORDER BY run LIMIT 1`
+	sqlLeftBut   = `SELECT run, owner_id FROM live_leavings WHERE run > ? AND (owner_id IS NULL OR owner_id NOT IN (%s)) ORDER BY run LIMIT 1`
 	sqlAllGone   = `DELETE FROM live_leavings WHERE run = ?`
 	sqlMine      = `DELETE FROM live_leavings WHERE run = ? AND owner_id = ?`
 	sqlGiveUp    = `UPDATE live_leavings SET owner_id = NULL WHERE run = ? AND owner_id = ?`
@@ -89,46 +90,63 @@ func LeaveBehind(tx *db.Tx, scope, key int64, share *Share) error {
 	return err
 }
 
-// Left reports whether anything is left, or being written, of runs with keys behind one.
-func Left(rx *db.Rx, behind int64) (bool, error) {
-	var run int64
-	return rx.Find(&run, sqlAnyLeft, behind)
+// A leaving is a run of which something is left, and the process that writes it.
+type leaving struct {
+	Run   int64  `db:"run"`
+	Owner *int64 `db:"owner_id"`
+}
+
+// written reports whether a process that lives is writing it.
+func (l leaving) written(rx *db.Rx) (bool, error) {
+	if l.Owner == nil {
+		return false, nil
+	}
+	return rx.OwnerAlive(*l.Owner)
+}
+
+// Left finds the first run behind a key of which something may be dropped. What processes that live are writing it passes by, which may
+// be a number for each of very many runs.
+func Left(rx *db.Rx, behind int64) (run int64, some bool, err error) {
+	living := []any{behind}
+	for {
+		var left leaving
+		query := fmt.Sprintf(sqlLeftBut, strings.TrimSuffix(strings.Repeat("?, ", len(living)-1), ", "))
+		if len(living) == 1 {
+			query = sqlLeft
+		}
+		if found, err := rx.Find(&left, query, living...); err != nil || !found {
+			return 0, false, err
+		}
+		if alive, err := left.written(rx); err != nil || !alive {
+			return left.Run, true, err
+		}
+		living[0], living = left.Run, append(living, *left.Owner)
+	}
 }
 
 // DropLeft removes events that were left, of runs with keys behind one, as many as a transaction may. It returns the key to go on
-// behind; more is false at the end. What a process that lives is writing stays.
-func DropLeft(tx *db.Tx, behind int64) (last int64, more bool, err error) {
+// behind, which Left does, past what a process that lives is writing.
+func DropLeft(tx *db.Tx, behind int64) (last int64, err error) {
 	for share := (Share{droppedAtOnce, bytesAtOnce}); share.Events > 0 && share.Bytes > 0; {
-		var left struct {
-			Run   int64  `db:"run"`
-			Owner *int64 `db:"owner_id"`
-		}
+		var left leaving
 		if found, err := tx.Find(&left, sqlLeft, behind); err != nil || !found {
-			return behind, false, err
+			return behind, err
 		}
-		if left.Owner != nil {
-			alive, err := tx.OwnerAlive(*left.Owner)
-			if err != nil {
-				return behind, false, err
-			}
-			if alive {
-				share.Events -= eventsOfARun
-				behind = left.Run
-				continue
-			}
+		if alive, err := left.written(&tx.Rx); err != nil || alive {
+			return behind, err
 		}
 		if some, err := (&Row{Key: left.Run}).dropSome(tx, &share); err != nil {
-			return behind, false, err
+			return behind, err
 		} else if some {
 			continue
 		}
 		share.Events -= eventsOfARun
 		if _, err := tx.Exec(sqlAllGone, left.Run); err != nil {
-			return behind, false, err
+			return behind, err
 		}
 		behind = left.Run
 	}
-	return behind, true, nil
+	return behind, nil
 }
 
 // dropSome removes the first events, as many as one statement may, and the first in any case.

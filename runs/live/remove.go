@@ -74,23 +74,23 @@ func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 
 // dropLeft removes the events that are left of runs that are gone, in short transactions, those that somebody else left too.
 func (s *Store) dropLeft(ctx context.Context) error {
-	for last, more := int64(0), true; more; {
-		any := false
+	for last := int64(0); ; {
+		var run int64
+		some := false
 		err := s.db.Read(ctx, opDelete, func(rx *db.Rx) (err error) {
-			any, err = live.Left(rx, last)
+			run, some, err = live.Left(rx, last)
 			return err
 		})
-		if err != nil || !any {
+		if err != nil || !some {
 			return err
 		}
-		behind := last
+		behind := run - 1
 		err = s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) (err error) {
-			last, more, err = live.DropLeft(tx, behind)
+			last, err = live.DropLeft(tx, behind)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return nil
 }

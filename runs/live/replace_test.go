@@ -275,6 +275,37 @@ func replaceProgram(args []string) error {
 	return nil
 }
 
+// Numbers that a living process has reserved are passed by in one look, however many they are, and not by transactions that write.
+func TestARemovalPassesByWhatALivingReplacementReserved(t *testing.T) {
+	written := 0
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if o.Why == "delete live run" && o.Write {
+			written++
+		}
+	}})
+	store := live.NewStore(d, live.Options{})
+	if err := store.ReplaceRecords(t.Context(), many("old", 2, 3)); err != nil {
+		t.Fatal(err)
+	}
+	err := d.Write(t.Context(), "reserve", func(tx *db.Tx) error {
+		owner, err := tx.Owner()
+		if err == nil {
+			_, err = tx.Exec(`WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+INSERT INTO live_leavings (run, owner_id) SELECT 1000000 + i, CASE WHEN i % 1000 > 0 THEN ? END FROM n`, owner)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Delete(t.Context(), "run-0"); err != nil {
+		t.Fatal(err)
+	}
+	if left := rows(t, d, "live_leavings"); left != 2997 || written > 4 {
+		t.Errorf("%d transactions that write, and %d numbers are left", written, left)
+	}
+}
+
 func TestWhatADeadReplacementWroteIsRemovedAndThatOfALivingOneIsNot(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{})
