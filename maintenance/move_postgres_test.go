@@ -227,3 +227,32 @@ func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 		t.Error("the planner has no statistics: a page of a list may read and sort all of it")
 	}
 }
+
+// A key with a NUL is nobody's id: a server keeps it in other words, and sorts it in another place.
+func TestPostgresAKeyThatOnlyAFileSortsInItsPlaceStopsAMove(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Path(t), dbtest.Postgres(t)
+	filled(t, from, 1)
+	pinned := func(statement string) {
+		t.Helper()
+		d := dbtest.OpenAt(t, from, db.Options{})
+		err := d.Write(ctx, "by hand", func(tx *db.Tx) error { _, err := tx.Exec(statement); return err })
+		if err = errors.Join(err, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pinned(`INSERT INTO retention_pins (scope, store, id, owner, pinned_at) VALUES (1, 'runs', 'a' || char(0), '', 1), (1, 'runs', 'ab', '', 1)`)
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrCorrupt) || !strings.Contains(db.Hint(err), "--abandon --to") {
+		t.Fatalf("%v; its hint is %q", err, db.Hint(err))
+	}
+	if opened(ctx, from) || opened(ctx, to) {
+		t.Fatal("one of the two takes work")
+	}
+	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	pinned(`UPDATE retention_pins SET id = 'a' || char(0x10FFFF) WHERE id = 'a' || char(0)`) // which is an id, and sorts alike
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -183,7 +183,10 @@ func (s *side) next() error {
 			return err
 		}
 		if order >= 0 {
-			return fmt.Errorf("%w: row %s comes behind %s", engine.ErrCorrupt, damage.RowName(s.key), damage.RowName(before))
+			return &engine.Failure{
+				Kind: engine.ErrCorrupt, Hint: "no key that the stores make does; give the source back with: migrate move --abandon --to TARGET, and rename or remove these rows with SQL",
+				Err: fmt.Errorf("row %s comes behind %s, and engines sort such keys in different ways", damage.RowName(s.key), damage.RowName(before)),
+			}
 		}
 	}
 	s.digest.row(s.row)
