@@ -224,7 +224,8 @@ func (b *bench) flatLists(ctx context.Context, d *db.DB, address string) (list [
 		of string
 		runs.Filter
 	}{
-		{"all", runs.Filter{}}, {"of one agent in four", runs.Filter{Agent: &one}},
+		{"all", runs.Filter{}},
+		{"of one agent in four", runs.Filter{Agent: &one}},
 		{"that completed", runs.Filter{Statuses: []runs.RunStatus{runs.StatusCompleted}}},
 		{"the 100 oldest in progress", runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}}},
 	} {
