@@ -78,6 +78,7 @@ const (
 	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
 	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
+	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
 	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, c.changes, c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
@@ -225,9 +226,18 @@ func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
 	return row, err
 }
 
+// heldTx is held behind a lock of the row: one that has the claim's epoch was there before the lock was asked for.
+func (c *Claim) heldTx(tx *db.Tx, op string, lock func(query string, args ...any) error, query string) (row claimed, err error) {
+	err = c.store.look(&tx.Rx, op, c.runID, func(scope int64) error { return lock(query, scope, c.runID) })
+	if err != nil {
+		return row, err
+	}
+	return c.held(&tx.Rx, op)
+}
+
 // under runs fn on the claim's row where the claim holds; fn reports whether it found the row unchanged.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
-	row, err := c.held(&tx.Rx, op)
+	row, err := c.heldTx(tx, op, tx.Lock, sqlLockRun)
 	if err != nil {
 		return err
 	}
@@ -249,7 +259,7 @@ func (c *Claim) lost() error {
 
 // HoldTx reports, as ErrLeaseLost, when the claim does not hold in tx.
 func (c *Claim) HoldTx(tx *db.Tx) error {
-	_, err := c.held(&tx.Rx, opHold)
+	_, err := c.heldTx(tx, opHold, tx.Hold, sqlHoldClaim)
 	return err
 }
 
@@ -273,7 +283,7 @@ func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) 
 
 // Decide is Complete that says what was decided, for the history.
 func (c *Claim) Decide(ctx context.Context, d Decision) error {
-	return c.store.db.Write(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
+	return c.store.db.WriteLocked(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
 }
 
 // DecideTx is Decide inside a transaction.
@@ -283,7 +293,7 @@ func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
 
 // Release gives the run back without having resumed it: it waits again, for anybody.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.store.db.Write(ctx, opRelease, c.ReleaseTx)
+	return c.store.db.WriteLocked(ctx, opRelease, c.ReleaseTx)
 }
 
 // ReleaseTx is Release inside a transaction.
@@ -293,7 +303,7 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 
 // Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the claim is still held.
 func (c *Claim) Renew(ctx context.Context) error {
-	return c.store.db.Write(ctx, opRenew, c.RenewTx)
+	return c.store.db.WriteLocked(ctx, opRenew, c.RenewTx)
 }
 
 // RenewTx is Renew inside a transaction.
@@ -358,7 +368,7 @@ func (s *Store) CompleteTx(tx *db.Tx, runID string) error {
 			ID    int64  `db:"id"`
 			Owner *int64 `db:"owner_id"`
 		}
-		if ok, err := tx.Find(&found, sqlFindClaim, scope, runID); err != nil || !ok {
+		if ok, err := tx.FindLocked(&found, sqlFindClaim, scope, runID); err != nil || !ok {
 			return err
 		}
 		foreign, err := heldElsewhere(tx, found.Owner)

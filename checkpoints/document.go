@@ -34,7 +34,7 @@ func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte)
 	if err != nil {
 		return failed(opSave, runID, err)
 	}
-	return failed(opSave, runID, s.db.Write(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) }))
+	return failed(opSave, runID, s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) }))
 }
 
 // SaveDocumentTx is SaveDocument inside a transaction.

@@ -317,6 +317,16 @@ func (tx *Tx) Lock(query string, args ...any) error {
 	return tx.engine.Lock(query, args)
 }
 
+// Hold keeps the rows that the query names from being removed, until the transaction ends: who holds something by a row does its work behind
+// it. Others may change the row meanwhile where that leaves its keys, as a renewal does. The query is as for Lock.
+func (tx *Tx) Hold(query string, args ...any) error {
+	if err := tx.run(args); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Hold(query, args)
+}
+
 // FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was committed last, and stays so. A row that
 // took the place of another one while that was waited for is found too. The query is as for Lock.
 func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {

@@ -56,11 +56,14 @@ func TestRowsAreLockedFirstOnlyInTablesThatACallCanHaveAlone(t *testing.T) {
 						texts[named(n.Names[i].Name)] = sqlOf(value)
 					}
 				case *ast.CallExpr:
-					call, ok := n.Fun.(*ast.SelectorExpr)
-					if !ok {
-						return true
+					name := ""
+					switch call := n.Fun.(type) {
+					case *ast.SelectorExpr:
+						name = call.Sel.Name
+					case *ast.Ident:
+						name = call.Name
 					}
-					at, locking := map[string]int{"Lock": 0, "Hold": 0, "FindLocked": 1, "FindToAdd": 1}[call.Sel.Name]
+					at, locking := map[string]int{"Lock": 0, "Hold": 0, "lock": 0, "FindLocked": 1, "FindToAdd": 1}[name]
 					if !locking || len(n.Args) < at+2 {
 						return true
 					}

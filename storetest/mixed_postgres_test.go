@@ -5,6 +5,7 @@ package storetest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -337,6 +338,48 @@ func TestPostgresARunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
 	done(t, err)
 	if run.TurnCount != 1 {
 		t.Errorf("the run has %d turns", run.TurnCount)
+	}
+}
+
+// fenced has a holder do something in a transaction, and somebody take away what it holds before that is committed.
+func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) {
+	t.Helper()
+	var taken atomic.Bool
+	var wait sync.WaitGroup
+	var once sync.Once
+	done(t, d.Write(t.Context(), "work", func(tx *db.Tx) error {
+		if err := hold(tx); err != nil {
+			return err
+		}
+		once.Do(func() {
+			wait.Go(func() {
+				done(t, takeAway())
+				taken.Store(true)
+			})
+		})
+		for !taken.Load() && len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) == 0 {
+			<-time.After(time.Millisecond)
+		}
+		if taken.Load() {
+			t.Error("it was taken away beside its holder's work")
+		}
+		return nil
+	}))
+	wait.Wait()
+}
+
+func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	handles := twoHandles(t)
+	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})
+	done(t, store.SaveDocument(t.Context(), "r", pauseOf("r", 1)))
+	held, ok, err := store.Claim(t.Context(), "r")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	done(t, store.SaveDocument(t.Context(), "r", pauseOf("r", 2)))
+	fenced(t, handles[0], held.HoldTx, func() error { _, _, err := other.Claim(t.Context(), "r"); return err })
+	if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the older claim ends with %v", err)
 	}
 }
 

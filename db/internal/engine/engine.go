@@ -89,6 +89,8 @@ type Tx interface {
 	// Lock locks the rows that a query names until the transaction ends. What is read behind it is what was committed last, in a
 	// function given to WriteLocked; in one given to Write, it is the snapshot.
 	Lock(query string, args []any) error
+	// Hold keeps the rows that a query names from being removed until the transaction ends. Others may change what is no key.
+	Hold(query string, args []any) error
 	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where there is one writer.
 	Locking() string
 	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,

@@ -213,6 +213,9 @@ func (t *tx) Lock(query string, args []any) error {
 
 const forChange = " FOR NO KEY UPDATE"
 
+// Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change what is no key.
+func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
+
 // Locking has a query lock the rows that it gives. It gives them as they are once it has the lock, also where they were changed while
 // it waited.
 func (*tx) Locking() string { return forChange }

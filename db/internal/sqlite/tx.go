@@ -213,7 +213,10 @@ func (t *tx) end() error {
 // Lock has nothing to do: no other transaction writes while this one does.
 func (*tx) Lock(string, []any) error { return nil }
 
-// Locking is nothing for the same reason.
+// Hold has nothing to do for the same reason.
+func (*tx) Hold(string, []any) error { return nil }
+
+// Locking is nothing too.
 func (*tx) Locking() string { return "" }
 
 // Foresee has nothing to do: an answer is as near as a question.
