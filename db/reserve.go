@@ -65,7 +65,7 @@ func (e *ReservedError) Unwrap() error { return ErrConflict }
 func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
 	const op = "reserve"
 	var l *Lease
-	err := d.Write(ctx, op, func(tx *Tx) (err error) {
+	err := d.WriteLocked(ctx, op, func(tx *Tx) (err error) {
 		l, err = d.ReserveTx(tx, kind, name, o)
 		return err
 	})
@@ -83,6 +83,7 @@ FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
 	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
 	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
 	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
@@ -117,45 +118,54 @@ func (l *Lease) check() error {
 	return CheckID(l.kind, l.name)
 }
 
+// take locks nothing before: the row that is taken away is the one that was judged, and one that somebody adds meanwhile is in the way
+// of its own. Then it looks again.
 func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
-	if err := l.makeWay(tx, scope); err != nil {
-		return err
+	for {
+		free, err := l.makeWay(tx, scope)
+		if err != nil {
+			return err
+		}
+		if !free {
+			continue
+		}
+		if taken, err := l.add(tx, scope, o); taken || err != nil {
+			return err
+		}
 	}
+}
+
+// add makes the reservation, unless there is one.
+func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	lease, err := tx.GrantLease(o.LeaseTerms)
 	if err != nil {
-		return err
+		return false, err
 	}
 	l.remember(&tx.Rx, lease)
 	now := Nanos(tx.Now())
 	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now, LeaseColumns: lease}
 	columns := row.columns(scope)
-	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: it was reserved meanwhile", ErrConflict)
-	}
-	return err
+	return tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
 }
 
-// makeWay removes a reservation that is over, and reports one that is not.
-func (l *Lease) makeWay(tx *Tx, scope int64) error {
+// makeWay removes a reservation that is over, and reports one that is not. free is false where it was renewed, or taken away, since it was
+// judged.
+func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
 	held, ok, err := l.row(&tx.Rx, scope)
 	if err != nil || !ok {
-		return err
+		return err == nil, err
 	}
 	if !held.State.Over() {
-		return &Error{
+		return false, &Error{
 			Op: "reserve", Entity: l.kind, ID: l.name, Hint: "wait until it is released, or release it: migrate reservations release",
 			Err: &ReservedError{held},
 		}
 	}
 	n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until)
-	if err != nil {
-		return err
+	if err != nil || n == 0 {
+		return false, err
 	}
-	if n == 0 {
-		return fmt.Errorf("%w: it was renewed meanwhile", ErrConflict)
-	}
-	return tx.ForgetDeadOwners()
+	return true, tx.ForgetDeadOwners()
 }
 
 // reservationRow is a row as sqlReservation gives it.
@@ -236,6 +246,22 @@ func (l *Lease) held(rx *Rx) (row reservationRow, scope int64, err error) {
 	return row, scope, l.failed("hold reservation", err)
 }
 
+// heldTx is held behind a lock of the row: one that has the lease's epoch was there before the lock was asked for.
+func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error) (row reservationRow, scope int64, err error) {
+	if err := tx.Of(l.db); err != nil {
+		return row, 0, l.failed("hold reservation", err)
+	}
+	tx.BootTime() // before the statements
+	scope, ok, err := tx.Rx.Scope(l.scope)
+	if err == nil && ok {
+		err = lock(sqlLockReservation, scope, l.kind, l.name)
+	}
+	if err != nil {
+		return row, 0, l.failed("hold reservation", err)
+	}
+	return l.held(&tx.Rx)
+}
+
 func (l *Lease) lost() error {
 	return &Error{
 		Op: "hold reservation", Entity: l.kind, ID: l.name,
@@ -244,9 +270,9 @@ func (l *Lease) lost() error {
 	}
 }
 
-// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx.
+// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx. Where it does, nobody takes it away before tx has ended.
 func (l *Lease) HoldTx(tx *Tx) error {
-	_, _, err := l.held(&tx.Rx)
+	_, _, err := l.heldTx(tx, tx.Hold)
 	return err
 }
 
@@ -265,12 +291,12 @@ WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 
 // Renew starts the TTL anew. Without one it makes sure that the reservation still holds.
 func (l *Lease) Renew(ctx context.Context) error {
-	return l.db.Write(ctx, "renew reservation", l.RenewTx)
+	return l.db.WriteLocked(ctx, "renew reservation", l.RenewTx)
 }
 
 // RenewTx is Renew in a transaction of the caller's.
 func (l *Lease) RenewTx(tx *Tx) error {
-	row, scope, err := l.held(&tx.Rx)
+	row, scope, err := l.heldTx(tx, tx.Lock)
 	if err != nil || row.TTL == nil {
 		return err
 	}
@@ -285,12 +311,12 @@ func (l *Lease) RenewTx(tx *Tx) error {
 
 // Release gives the thing back.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.db.Write(ctx, "release reservation", l.ReleaseTx)
+	return l.db.WriteLocked(ctx, "release reservation", l.ReleaseTx)
 }
 
 // ReleaseTx is Release in a transaction of the caller's.
 func (l *Lease) ReleaseTx(tx *Tx) error {
-	was, _, err := l.held(&tx.Rx)
+	was, _, err := l.heldTx(tx, tx.Lock)
 	if err != nil {
 		return err
 	}
@@ -477,7 +503,7 @@ func (tx *Tx) recoverReservations(name string, from int64) (removed int, last in
 // not reserved, or with another epoch, is ErrNotFound.
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
-	return d.Write(ctx, op, func(tx *Tx) error {
+	return d.WriteLocked(ctx, op, func(tx *Tx) error {
 		id, ok, err := tx.Rx.Scope(scope)
 		var n int64
 		if err == nil && ok {

@@ -60,7 +60,7 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 // Resume holds an open run that nobody holds and whose process, where it has one, is this one or dead. ErrNotFound: there is
 // no such run. ErrConflict: it has ended, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, run)
 		return err
 	})
@@ -75,7 +75,7 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	scope, ok, err := s.scopeIn(&tx.Rx)
 	var row traces.RunRow
 	if err == nil && ok {
-		ok, err = tx.Find(&row, traces.SQLFindRun, scope, run.RunID, run.AgentID)
+		row, ok, err = traces.Ref(run).FindLocked(tx, scope)
 	}
 	if err == nil && !ok {
 		err = db.ErrNotFound
@@ -170,22 +170,35 @@ func (r *Run) Append(ctx context.Context, records ...Record) error {
 
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
-	return r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
+	return r.store.db.WriteLocked(ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
 }
 
 // AppendTx is Append inside a transaction.
 func (r *Run) AppendTx(tx *db.Tx, records ...Record) error { return r.append(tx, 0, records) }
 
 func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
-	if err := r.lease.HoldTx(tx); err != nil {
+	err := r.lock(tx)
+	if err == nil {
+		err = r.lease.HoldTx(tx)
+	}
+	if err != nil {
 		return err
 	}
 	return r.store.AppendTx(tx, Batch{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records, Repeat: repeat})
 }
 
+// lock locks the run's row: who locks the lease's too does so behind it.
+func (r *Run) lock(tx *db.Tx) error {
+	scope, ok, err := r.store.scopeIn(&tx.Rx)
+	if err == nil && ok {
+		err = traces.Ref(r.ref).Lock(tx, scope)
+	}
+	return err
+}
+
 // End ends the run, at the time of the transaction, and gives it free. ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, t Termination) error {
-	return r.store.db.Write(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
+	return r.store.db.WriteLocked(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
 }
 
 // EndTx is End inside a transaction.
@@ -198,14 +211,18 @@ func (r *Run) EndTx(tx *db.Tx, t Termination) error {
 
 // Release gives the run free and leaves it open, for whoever resumes it.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.Write(ctx, "release run", r.ReleaseTx)
+	return r.store.db.WriteLocked(ctx, "release run", r.ReleaseTx)
 }
 
 const sqlDisown = `UPDATE runs SET owner_id = NULL WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
 // ReleaseTx is Release inside a transaction.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
-	if err := r.lease.ReleaseTx(tx); err != nil {
+	err := r.lock(tx)
+	if err == nil {
+		err = r.lease.ReleaseTx(tx)
+	}
+	if err != nil {
 		return err
 	}
 	scope, _, err := r.store.scopeIn(&tx.Rx)

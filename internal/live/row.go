@@ -68,6 +68,7 @@ const (
 	rowColumns = `r.key, r.scope, r.run_id, r.session_id, r.status, r.created_at, r.created_at_ms, r.updated_at, r.updated_at_ms,
 	r.event_count, r.event_count_exact, r.kept_events, r.kept_bytes, r.places, r.first_place, r.owner_id`
 	sqlFindRow  = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.scope = ? AND r.run_id = ?`
+	sqlLockRow  = `SELECT key FROM live_runs WHERE key = ?`
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
@@ -99,6 +100,9 @@ func FindRow(rx *db.Rx, scope int64, runID string) (w *Row, found bool, err erro
 func FindLocked(tx *db.Tx, scope int64, runID string) (w *Row, found bool, err error) {
 	return rowIn(func(w *Row) (bool, error) { return tx.FindLocked(w, sqlFindRow, scope, runID) })
 }
+
+// LockRow is FindLocked for who changes the row without having read it.
+func LockRow(tx *db.Tx, key int64) error { return tx.Lock(sqlLockRow, key) }
 
 // RowByKey is FindRow for the number of a row.
 func RowByKey(rx *db.Rx, key int64) (w *Row, found bool, err error) {

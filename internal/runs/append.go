@@ -231,6 +231,7 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 }
 
 const (
+	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
 	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so that what it reads is the last
 	// there is, and where it read too early its id is taken.
@@ -319,6 +320,17 @@ const (
 	sqlFindKey    = `SELECT digest FROM run_append_keys WHERE run = ? AND append_key = ?`
 	sqlAddKey     = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, ?, ?, ?)`
 )
+
+// Lock locks the run's row, for a change of what belongs to it.
+func (r Ref) Lock(tx *db.Tx, scope int64) error {
+	return tx.Lock(sqlLockRun, scope, r.RunID, r.AgentID)
+}
+
+// FindLocked reads the run's row behind such a lock; found is false where there is none.
+func (r Ref) FindLocked(tx *db.Tx, scope int64) (run RunRow, found bool, err error) {
+	found, err = tx.FindLocked(&run, SQLFindRun, scope, r.RunID, r.AgentID)
+	return run, found, err
+}
 
 // AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
 // nil owner leaves the run without one.

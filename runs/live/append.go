@@ -62,23 +62,28 @@ func (s *Store) AppendTx(tx *db.Tx, runID string, b Batch) (a Appended, err erro
 }
 
 // append gives the run's row as it leaves it. The row is the lock, and each append changes it.
-func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row, Appended, error) {
+func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (row *live.Row, a Appended, err error) {
 	if err := b.check(); err != nil {
-		return nil, Appended{}, err
+		return nil, a, err
 	}
 	row, found, err := live.FindLocked(tx, scope, runID)
 	if err == nil && !found {
 		err = notFound(opAppend, runID)
 	}
-	if err != nil {
-		return nil, Appended{}, err
+	if err == nil {
+		a, err = s.appendTo(tx, row, b)
 	}
+	return row, a, err
+}
+
+// appendTo is append for a row that is locked.
+func (s *Store) appendTo(tx *db.Tx, row *live.Row, b Batch) (Appended, error) {
 	a := Appended{First: row.Count(), Status: RunStatus(row.Status)}
 	if b.Repeat != 0 {
 		first, done, err := row.FindBatch(&tx.Rx, b.Repeat)
 		if err != nil || done {
 			a.First, a.Repeated = first, true
-			return row, a, err
+			return a, err
 		}
 	}
 	if b.Key != "" {
@@ -86,31 +91,31 @@ func (s *Store) append(tx *db.Tx, scope int64, runID string, b Batch) (*live.Row
 		first, done, err := repeated(&tx.Rx, row.Key, b.Key, digest)
 		if err != nil || done {
 			a.First, a.Repeated = first, true
-			return row, a, err
+			return a, err
 		}
 		if err := keep(tx, row, b.Key, digest); err != nil {
-			return nil, a, err
+			return a, err
 		}
 	}
 	if len(b.Events) == 0 {
-		return row, a, nil
+		return a, nil
 	}
 	now, batch := nowMillis(&tx.Rx), tx.Batch()
 	for _, event := range b.Events {
 		record := live.EventRecord{Sequence: row.Count(), TimestampMs: now, Event: event.stored}
 		if err := row.AddEvent(tx, &record, batch); err != nil {
-			return nil, a, err
+			return a, err
 		}
 		if err := apply(tx, row, event.stored); err != nil {
-			return nil, a, err
+			return a, err
 		}
 		batch = 0 // the first event has it for all
 	}
 	if _, err := row.Trim(tx, live.FullShare().Events+int64(len(b.Events)), s.caps.full); err != nil {
-		return nil, a, err
+		return a, err
 	}
 	a.Status = RunStatus(row.Status)
-	return row, a, row.Move(tx)
+	return a, row.Move(tx)
 }
 
 func (b *Batch) check() error {

@@ -72,7 +72,7 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a run that nobody holds, whatever its status: an agent may go on after an end. db.ErrNotFound: there is no such
 // run. db.ErrConflict: it was cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, runID)
 		return err
 	})
@@ -99,7 +99,7 @@ func orNone(r *Run, err error) (*Run, error) {
 
 func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r *Run, err error) {
 	err = s.inside(tx, op, runID, func(scope int64) error {
-		row, found, err := live.FindRow(&tx.Rx, scope, runID)
+		row, found, err := live.FindLocked(tx, scope, runID)
 		if err == nil && !found {
 			err = notFound(op, runID)
 		}
@@ -168,7 +168,7 @@ func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
-	err = r.store.db.Write(ctx, opHeld, func(tx *db.Tx) error {
+	err = r.store.db.WriteLocked(ctx, opHeld, func(tx *db.Tx) error {
 		a, err = r.append(tx, batch, events)
 		return err
 	})
@@ -178,30 +178,35 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a
 // AppendTx is Append inside a transaction of the caller's.
 func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
 
+// append reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's, removed or replaced. Who locks the
+// rows of both locks the run's first.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
-	if err := r.holdTx(tx); err != nil {
-		return a, err
-	}
-	return r.store.AppendTx(tx, r.id, Batch{Events: events, Repeat: repeat})
-}
-
-// holdTx reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's, removed or replaced.
-func (r *Run) holdTx(tx *db.Tx) error {
-	if err := r.lease.HoldTx(tx); err != nil {
-		return err
-	}
-	return r.store.inside(tx, opHeld, r.id, func(scope int64) error {
-		row, found, err := live.FindRow(&tx.Rx, scope, r.id)
+	b := Batch{Events: events, Repeat: repeat}
+	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {
+		row, found, err := live.FindLocked(tx, scope, r.id)
+		if err == nil {
+			err = r.lease.HoldTx(tx)
+		}
 		if err == nil && (!found || row.Key != r.key) {
 			err = fmt.Errorf("%w: the run was removed or replaced", db.ErrLeaseLost)
 		}
+		if err == nil {
+			err = b.check()
+		}
+		if err == nil {
+			a, err = r.store.appendTo(tx, row, b)
+		}
 		return err
 	})
+	if err != nil {
+		return Appended{}, err
+	}
+	return a, nil
 }
 
 // End records the run's last events, as AgentEnd, and gives it free. db.ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, events ...Event) error {
-	return r.store.db.Write(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
+	return r.store.db.WriteLocked(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
 }
 
 // EndTx is End inside a transaction of the caller's.
@@ -214,12 +219,19 @@ func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
 
 // Release gives the run free as it stands, for whoever resumes it.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.Write(ctx, opRelease, r.ReleaseTx)
+	return r.store.db.WriteLocked(ctx, opRelease, r.ReleaseTx)
 }
 
 // ReleaseTx is Release inside a transaction of the caller's.
 func (r *Run) ReleaseTx(tx *db.Tx) error {
-	if err := r.lease.ReleaseTx(tx); err != nil {
+	err := tx.Of(r.store.db)
+	if err == nil {
+		err = live.LockRow(tx, r.key)
+	}
+	if err == nil {
+		err = r.lease.ReleaseTx(tx)
+	}
+	if err != nil {
 		return err
 	}
 	return (&live.Row{Key: r.key}).Own(tx, nil)
