@@ -65,7 +65,7 @@ func (e *ReservedError) Unwrap() error { return ErrConflict }
 func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
 	const op = "reserve"
 	var l *Lease
-	err := d.WriteLocked(ctx, op, func(tx *Tx) (err error) {
+	err := d.Write(ctx, op, func(tx *Tx) (err error) {
 		l, err = d.ReserveTx(tx, kind, name, o)
 		return err
 	})

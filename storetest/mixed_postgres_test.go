@@ -383,6 +383,25 @@ func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
 	}
 }
 
+func TestPostgresAReservationIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	handles := twoHandles(t)
+	held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+	done(t, err)
+	fenced(t, handles[0], func(tx *db.Tx) error {
+		err := held.HoldTx(tx)
+		if err == nil { // which others may go on with
+			var there *db.Lease
+			if there, err = handles[1].Reattach(t.Context(), "", "port", "1", held.Epoch()); err == nil {
+				err = there.Renew(t.Context())
+			}
+		}
+		return err
+	}, func() error { return handles[1].ReleaseReservation(t.Context(), "", "port", "1", held.Epoch()) })
+	if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the reservation ends with %v", err)
+	}
+}
+
 // Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.
 func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 	handles := twoHandles(t)
