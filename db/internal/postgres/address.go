@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -34,6 +35,8 @@ type Address struct {
 	config *pgconn.Config
 	schema string
 	ttl    time.Duration // of owners
+
+	settings string // a statement that a session begins with
 
 	oneMachine bool // all programs run on it
 	hosts      []host
@@ -101,6 +104,7 @@ func ParseAddress(text string) (*Address, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "selvedge"
 	}
+	a.settings = settingsOf(config.RuntimeParams)
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectPatience {
 		config.ConnectTimeout = connectPatience
 	}
@@ -115,6 +119,23 @@ func ParseAddress(text string) (*Address, error) {
 		a.hosts[at].ways = append(a.hosts[at].ways, *way)
 	}
 	return a, nil
+}
+
+// startup are the settings that a connection is asked for with. All others are set by a statement behind that: a pooler keeps those of
+// its clients that it knows, these, and refuses the others there.
+var startup = []string{"application_name", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "options"}
+
+// settingsOf takes the others out, and gives the statement that sets them.
+func settingsOf(params map[string]string) string {
+	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" } // standard_conforming_strings is on
+	var sets []string
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !slices.Contains(startup, strings.ToLower(name)) {
+			sets = append(sets, "set_config("+quoted(name)+", "+quoted(params[name])+", false)")
+			delete(params, name)
+		}
+	}
+	return "SELECT " + strings.Join(sets, ", ") + "; "
 }
 
 // withoutAddress is what pgconn says of an address, without the address: it leaves a password out, but not one with an @ in it.
@@ -175,7 +196,7 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	answers := make(chan answer, len(hosts))
 	for _, h := range hosts {
 		go func() {
-			w, err := h.connect(ctx, s.address.config)
+			w, err := h.connect(ctx, s.address)
 			answers <- answer{w, err}
 		}()
 	}
@@ -228,12 +249,12 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 }
 
 // connect gives a connection to this host where it is the primary.
-func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, error) {
-	w, err := h.dial(ctx, shared)
+func (h host) connect(ctx context.Context, a *Address) (*wire, error) {
+	w, err := h.dial(ctx, a.config)
 	if err != nil {
 		return nil, err
 	}
-	w.line.timeline, err = w.primaryOf(ctx)
+	w.line.timeline, err = w.primaryOf(ctx, a.settings)
 	if err == nil && w.line.timeline == "" {
 		err = fmt.Errorf("%s: %w", h.name, errStandby)
 	}
@@ -243,13 +264,13 @@ func (h host) connect(ctx context.Context, shared *pgconn.Config) (*wire, error)
 	return w, nil
 }
 
-// primaryOf is the timeline of which the server is the primary; "" where it is a standby.
-func (w *wire) primaryOf(ctx context.Context) (timeline string, err error) {
-	got := w.conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
-	if got.Err != nil {
-		return "", w.lost(ctx, got.Err)
+// primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is run in the same message.
+func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
+	got, err := w.conn.Exec(ctx, first+sqlTimeline).ReadAll()
+	if err != nil {
+		return "", w.lost(ctx, err)
 	}
-	return string(got.Rows[0][0]), nil
+	return string(got[len(got)-1].Rows[0][0]), nil
 }
 
 // dial gives a connection to this host.

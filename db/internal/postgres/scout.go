@@ -188,7 +188,7 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 					return
 				}
 			}
-			timeline, err := w.primaryOf(within)
+			timeline, err := w.primaryOf(within, "")
 			switch {
 			case err != nil:
 				_ = w.Close()
