@@ -467,7 +467,7 @@ func (w *world) judgeFollowers(t complainer, said []note) {
 func report(t *testing.T, said []note, fault time.Time) {
 	t.Helper()
 	kinds := map[string]int{}
-	last, longest := map[string]time.Time{}, map[string]time.Duration{}
+	last, longest, from := map[string]time.Time{}, map[string]time.Duration{}, map[string]time.Duration{}
 	for _, n := range said {
 		kinds[n.kind]++
 		if n.at.Before(fault) || n.kind != acked && n.kind != item {
@@ -479,7 +479,9 @@ func report(t *testing.T, said []note, fault time.Time) {
 				before = fault
 			}
 			short, _, _ := strings.Cut(key, ":")
-			longest[short] = max(longest[short], n.at.Sub(before))
+			if stall := n.at.Sub(before); stall > longest[short] {
+				longest[short], from[short] = stall, before.Sub(fault)
+			}
 			last[key] = n.at
 		}
 	}
@@ -498,7 +500,7 @@ func report(t *testing.T, said []note, fault time.Time) {
 	}
 	t.Logf("unknown: %d calls; of them repeated until they were done: %d", len(doubts), settledLater)
 	for _, key := range slices.Sorted(maps.Keys(longest)) {
-		t.Logf("longest stall, %s: %.1f s", key, longest[key].Seconds())
+		t.Logf("longest stall, %s: %.1f s, from %.1f s after the first fault on", key, longest[key].Seconds(), from[key].Seconds())
 	}
 	errors := map[string]int{}
 	for _, n := range said {
