@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -166,11 +167,15 @@ func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(co
 // those who follow would hear nothing for several times as long as that took.
 func (l *lookout) read(ctx context.Context, d *DB, fn func(*Rx) error) error {
 	before := l.worked
-	return d.Read(ctx, lookWhy, func(rx *Rx) error {
+	err := d.Read(ctx, lookWhy, func(rx *Rx) error {
 		began := time.Now()
 		defer func() { l.worked = before + time.Since(began) }()
 		return fn(rx)
 	})
+	if errors.Is(err, ErrIO) {
+		l.worked = before
+	}
+	return err
 }
 
 func (l *lookout) ask() {

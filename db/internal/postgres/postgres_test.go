@@ -340,6 +340,29 @@ func TestPostgresAScannerMayPanic(t *testing.T) {
 	}
 }
 
+// A follower's look goes on where one of its statements fails. One that failed with its connection would else have it rest for four times as
+// long as a server stood still.
+func TestPostgresAReadThatLostItsConnectionRunsAgainWhateverItsFunctionMadeOfIt(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, other := open(t, address), open(t, address)
+	var runs, last int
+	out := e.Read(t.Context(), "test", func(x engine.Rx) error {
+		runs++
+		var pid int
+		if err := x.Get(&pid, "SELECT pg_backend_pid()", nil); err != nil {
+			return err
+		}
+		if runs == 1 && !get[bool](t, other, "SELECT pg_terminate_backend(CAST(? AS INTEGER), 10000)", pid) {
+			t.Error("the connection is still there")
+		}
+		_ = x.Get(&last, "SELECT 7", nil)
+		return nil
+	})
+	if out.Err != nil || runs != 2 || last != 7 {
+		t.Errorf("%d runs, the last one read %d: %v", runs, last, out.Err)
+	}
+}
+
 func TestPostgresAReadEndsWithItsContext(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	why := errors.New("enough")

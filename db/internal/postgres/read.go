@@ -56,7 +56,10 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 		w.endLater()
 		*out = o
 	})
-	if x.dead != nil && out.Err != nil && !out.Gone() && ctx.Err() == nil {
+	if x.dead != nil && !out.Gone() && ctx.Err() == nil {
+		if out.Err == nil {
+			out.Err = x.dead // whatever fn made of it
+		}
 		return x.dead
 	}
 	return nil
