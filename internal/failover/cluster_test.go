@@ -5,6 +5,8 @@ package failover_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -191,7 +193,8 @@ func (c *cluster) replaced(before int) (node int) {
 	return node
 }
 
-// whole waits until both standbys stream from the primary, and its commits wait for one of them.
+// whole waits until both standbys stream from the primary, and Patroni has noted for which of them its commits wait: no other may take its
+// place.
 func (c *cluster) whole() (leader int) {
 	c.t.Helper()
 	c.until("two standbys follow a primary", func() bool {
@@ -200,8 +203,25 @@ func (c *cluster) whole() (leader int) {
 			return false
 		}
 		streaming, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND usename = 'replicator'`)
-		synchronous, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`)
-		return streaming == 2 && synchronous == 1
+		return streaming == 2 && c.noted(leader)
 	})
 	return leader
+}
+
+// noted reports whether Patroni says which standby is synchronous.
+func (c *cluster) noted(node int) bool {
+	host, _, _ := strings.Cut(c.hosts[node-1], ":")
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+	defer cancel()
+	question, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+":15433/cluster", http.NoBody)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(question)
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close() //nolint:errcheck // it has been read
+	text, err := io.ReadAll(answer.Body)
+	return err == nil && strings.Contains(string(text), "sync_standby")
 }

@@ -162,6 +162,7 @@ func (x *trial) over() {
 	x.notes.stop(func(name string) bool { return !follower(name) })
 	d := dbtest.OpenAt(x.t, x.address, db.Options{})
 	w := readWorld(x.t, d, append(x.pinned, x.writers...))
+	w.clocksApart = x.skew != 0
 	x.until("the followers have everything", func() bool {
 		last := map[string]string{}
 		for _, n := range x.notes.all() {
