@@ -1,0 +1,81 @@
+//go:build postgres
+
+package legacy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+)
+
+// sqlImportedRows is all that an import of runs writes, one line a row, without the numbers of rows and the times of the import.
+const sqlImportedRows = `SET search_path = selvedge; SELECT line FROM (
+SELECT 'run ' || (to_jsonb(r) - '{key,scope,checksum}'::text[])::text AS line FROM runs AS r
+UNION ALL SELECT 'record ' || r.agent_id || ' ' || r.run_id || ' ' || (c.id & 16777215) || ' ' || (to_jsonb(c) - '{id,checksum}'::text[])::text
+    FROM run_records AS c LEFT JOIN runs AS r ON r.key = c.id >> 24
+UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text FROM import_files AS f
+UNION ALL SELECT 'aside ' || (to_jsonb(q) - '{id,source,found_at,checksum}'::text[])::text FROM quarantine AS q
+UNION ALL SELECT 'part ' || encode(q.path, 'hex') || ' ' || q.byte_offset || ' ' || q.what || ' ' || p.part || ' ' || encode(p.raw, 'hex')
+    FROM quarantine_parts AS p LEFT JOIN quarantine AS q ON q.id = p.quarantine
+) AS lines ORDER BY line COLLATE "C"`
+
+func importedRows(t *testing.T, address string) (rows []string) {
+	t.Helper()
+	for _, row := range dbtest.PostgresExec(t, address, sqlImportedRows) {
+		rows = append(rows, string(row[0]))
+	}
+	return rows
+}
+
+// TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot kills processes that import, in the middle of their work, and has one
+// go on whose connections are cut again and again.
+func TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 9))
+	files := folder{"agent-0/long.jsonl": startedLine("agent-0", "long") + strings.Repeat(turnLine(1)+"bad\n", 40) + "torn"}
+	for i := range 12 {
+		agent, run := fmt.Sprint("agent-", i%4), fmt.Sprint("r", i)
+		files[agent+"/"+run+".jsonl"] = oddTrace(random, agent, run)
+	}
+	dir := files.make(t)
+	whole, killed, cut := dbtest.Postgres(t), dbtest.Postgres(t), dbtest.Postgres(t)
+	dbtest.Start(t, "import", whole, dir).Wait()
+	want := importedRows(t, whole)
+
+	for kill := range 6 {
+		p := dbtest.Start(t, "import", killed, dir)
+		for range 1 + 2*kill {
+			p.Line()
+		}
+		p.Kill()
+		dbtest.PostgresExec(t, killed, `UPDATE selvedge.owner_beats SET until = 1`) // as if its time had passed
+	}
+	dbtest.Start(t, "import", killed, dir).Wait()
+
+	p := dbtest.Start(t, "import", cut, dir)
+	for range 4 {
+		p.Line()
+		p.Line()
+		dbtest.PostgresExec(t, cut, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	}
+	p.Wait()
+
+	for _, address := range []string{killed, cut} {
+		if diff := firstDifference(want, importedRows(t, address)); diff != "" {
+			t.Error(diff)
+		}
+		d, err := db.Open(t.Context(), address, db.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report, err := Verify(t.Context(), d, Runs, dir, Options{}); err != nil || len(report.Differs) > 0 || report.Counts["turn"].Already == 0 {
+			t.Errorf("%+v, %+v, %v", report.Counts, report.Differs, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
