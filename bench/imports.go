@@ -26,6 +26,68 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	tree, err := treeOfRuns(dir)
+	if err != nil {
+		return nil, err
+	}
+	read := each(1, func(int, int) error {
+		for a := range treeAgents {
+			list, err := tree.List(fmt.Sprintf("agent-%d", a))
+			if err := expect(len(list), treeRuns, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	d, err := run(b.rounds, read, importIntoFiles(ctx, dir))
+	if err != nil {
+		return nil, err
+	}
+	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it", treeAgents*treeRuns, treeTurns)
+	list := []result{d.atMost(row, calls(p50), 2)}
+	if b.server == "" {
+		return list, nil
+	}
+	far, address, err := listenFar(b.server, roundTrip)
+	if err != nil {
+		return list, err
+	}
+	for _, place := range []struct{ name, address string }{{"near", b.server}, {fmt.Sprintf("%v away", roundTrip), address}} {
+		d, err := run(b.rounds, importIntoFiles(ctx, dir), func(number int) (round, error) {
+			return importInto(ctx, fmt.Sprintf("%s&search_path=import_%d_%d", place.address, time.Now().UnixNano(), number), dir)
+		})
+		if err != nil {
+			return list, errors.Join(err, far.Close())
+		}
+		list = append(list, d.atMost(fmt.Sprintf("PostgreSQL %s: import the same, against a file", place.name), calls(p50), 4))
+	}
+	return list, far.Close()
+}
+
+// importIntoFiles imports the tree into new files.
+func importIntoFiles(ctx context.Context, dir string) side {
+	return func(number int) (round, error) {
+		return importInto(ctx, filepath.Join(dir, fmt.Sprintf("new-%d-%d.db", time.Now().UnixNano(), number)), dir)
+	}
+}
+
+// importInto imports the tree into a new file, or a new schema of a server.
+func importInto(ctx context.Context, path, dir string) (round, error) {
+	d, err := db.Open(ctx, path, db.Options{})
+	if err != nil {
+		return round{}, err
+	}
+	began := time.Now()
+	report, err := legacy.Import(ctx, d, legacy.Runs, dir, legacy.Options{})
+	took := time.Since(began)
+	if err == nil && len(report.Quarantined) > 0 {
+		err = fmt.Errorf("%d things in quarantine", len(report.Quarantined))
+	}
+	return round{calls: samples{took}, block: took}, errors.Join(err, d.Close())
+}
+
+// treeOfRuns writes the tree as the original does.
+func treeOfRuns(dir string) (*original.RunStore, error) {
 	tree := original.NewRunStore(filepath.Join(dir, "runs"))
 	of := shape{perAgent: treeRuns, turns: treeTurns, bytes: treeTurnSize}
 	for i := range treeAgents * treeRuns {
@@ -38,31 +100,5 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 			return nil, err
 		}
 	}
-	read := each(1, func(int, int) error {
-		for a := range treeAgents {
-			list, err := tree.List(fmt.Sprintf("agent-%d", a))
-			if err := expect(len(list), treeRuns, err); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	d, err := run(b.rounds, read, func(number int) (round, error) {
-		file, err := db.Open(ctx, filepath.Join(dir, fmt.Sprintf("new-%d.db", number)), db.Options{})
-		if err != nil {
-			return round{}, err
-		}
-		began := time.Now()
-		report, err := legacy.Import(ctx, file, legacy.Runs, dir, legacy.Options{})
-		took := time.Since(began)
-		if err == nil && len(report.Quarantined) > 0 {
-			err = fmt.Errorf("%d things in quarantine", len(report.Quarantined))
-		}
-		return round{calls: samples{took}, block: took}, errors.Join(err, file.Close())
-	})
-	if err != nil {
-		return nil, err
-	}
-	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it", treeAgents*treeRuns, treeTurns)
-	return []result{d.atMost(row, calls(p50), 2)}, nil
+	return tree, nil
 }
