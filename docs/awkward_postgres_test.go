@@ -26,6 +26,13 @@ var values = []string{
 // otherwise are values of which a file shows something else, as docs/postgres.md says.
 var otherwise = []string{`"1"`, `true`, `false`, `"a\u0000b"`, `"\ud800"`, `"\ude00x"`, "\"\xed\xa0\x80\""}
 
+// noExitCodes have a fraction, or are beyond a column of whole numbers. noTimes are days that no month has, and closer to the next second than
+// the file's functions can tell.
+var (
+	noExitCodes = []string{`0.1`, `1.5e-7`, `1e300`, `-1e300`, `1e400`, `0.30000000000000004`, `123456.7890123456789`, `9223372036854775808`, `-9223372036854775809`, `123456789012345678901234567890`}
+	noTimes     = []string{`"2026-02-30T00:00:00Z"`, `"2026-05-04T01:02:03.999999999+02:00"`}
+)
+
 // documents are whole ones.
 var documents = []string{
 	``, ` `, `{}`, `[]`, `null`, `1`, `"x"`, `{"provider":"first","provider":"last"}`, `{"usage":{"input_tokens":1},"usage":{"input_tokens":2}}`,
@@ -53,18 +60,21 @@ var members = []string{
 func looked(alike bool) (all []string) {
 	for _, member := range members {
 		for _, value := range values {
-			if alike && (slices.Contains(otherwise, value) || strings.Contains(member, "recorded_at") || strings.Contains(member, "exit_code")) {
+			number := strings.ContainsAny(value[:1], "-0123456789")
+			if alike && (slices.Contains(otherwise, value) ||
+				strings.Contains(member, "exit_code") && slices.Contains(noExitCodes, value) ||
+				strings.Contains(member, "recorded_at") && (number || slices.Contains(noTimes, value))) {
 				continue
 			}
 			counts := strings.Contains(member, "usage") || strings.Contains(member, "cost_usd")
-			if alike && counts && (!strings.ContainsAny(value[:1], "-0123456789") || strings.Contains(value, "e300") || strings.Contains(value, "e400")) {
-				continue // what is no number counts in a file, and infinite sums come to nothing there
+			if alike && counts && !number {
+				continue // what is no number counts in a file
 			}
 			all = append(all, fmt.Sprintf(member, value))
 		}
 	}
 	for _, text := range documents {
-		if !alike || strings.Count(text, "[") < 999 && strings.Count(text, `"provider":`)+strings.Count(text, `"usage":`) < 2 && !strings.Contains(text, "\x00") && !strings.Contains(text, `"30"`) {
+		if !alike || strings.Count(text, "[") < 999 && strings.Count(text, `"provider":`)+strings.Count(text, `"usage":`) < 2 && !strings.Contains(text, `"30"`) {
 			all = append(all, text)
 		}
 	}

@@ -59,6 +59,9 @@ CREATE OR REPLACE FUNCTION doc(bytes BYTEA) RETURNS JSON LANGUAGE plpgsql IMMUTA
 DECLARE
     written TEXT := text_of(bytes);
 BEGIN
+    IF position('\x00'::bytea IN bytes) > 0 THEN
+        RETURN NULL; -- text_of has something else there
+    END IF;
     IF written ~ '\\u(?:0000|[dD][89a-fA-F])' THEN
         written := regexp_replace(written,
             '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})',
@@ -109,6 +112,10 @@ CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANG
     WHEN 'boolean' THEN document #>> string_to_array(substr(path, 3), '.')
     WHEN 'number' THEN CASE WHEN document #>> string_to_array(substr(path, 3), '.') ~ '[.eE]' THEN 'real' ELSE 'integer' END
     ELSE json_typeof(document #> string_to_array(substr(path, 3), '.')) END;
+
+-- Whether a command failed: its exit code is there, and is not 0.
+CREATE OR REPLACE FUNCTION exit_failed(document JSON) RETURNS BOOLEAN LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    coalesce(double_of(json_number(document, '$.exit_code')) <> 0, json_type(document, '$.exit_code') NOT IN ('false', 'null'));
 
 -- The object in which a record counts. Versions spell what they count in several ways; package usage reads the same in Go.
 CREATE OR REPLACE FUNCTION counts_of(j JSON) RETURNS JSON LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$

@@ -38,7 +38,7 @@ SELECT
     CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END COLLATE "C" AS tool_call_id,
     CASE WHEN e.type IN ('error', 'permission_denied', 'command_dead_lettered', 'persistence_failed') THEN e.type
          WHEN e.type = 'tool_end' THEN coalesce(json_extract(doc(e.event), '$.error_kind.type'), json_extract(doc(e.event), '$.error_kind'),
-            CASE WHEN json_number(doc(e.event), '$.exit_code') <> 0 THEN 'exit_code' END)
+            CASE WHEN exit_failed(doc(e.event)) THEN 'exit_code' END)
          WHEN e.type IN ('subagent_end', 'external_task_completed') AND json_extract(doc(e.event), '$.success') = '0' THEN 'failed'
         END AS error_type,
     provider_of(j.j) COLLATE "C" AS provider,

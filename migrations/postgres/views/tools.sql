@@ -24,7 +24,7 @@ FROM (
         e.recorded_at AS started, f.recorded_at AS ended, NULL::float8 AS duration_ms, bigint_of(json_number(doc(f.event), '$.exit_code')) AS exit_code,
         CASE WHEN json_type(doc(f.event), '$.error_kind') = 'object' THEN json_extract(doc(f.event), '$.error_kind.type')
              WHEN json_type(doc(f.event), '$.error_kind') = 'text' THEN json_extract(doc(f.event), '$.error_kind')
-             WHEN json_number(doc(f.event), '$.exit_code') <> 0 THEN 'exit_code' END AS error_type,
+             WHEN exit_failed(doc(f.event)) THEN 'exit_code' END AS error_type,
         NULL::bigint AS run, r.key AS live_run
     FROM live_events AS e
     JOIN live_runs AS r ON r.key = e.id >> 32
