@@ -190,52 +190,36 @@ func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 
 // The server has no connection left, or takes none: so it lives, and what is slow there is left alone.
 func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testing.T) {
-	postgres.WithScouts(t, often)
-	address := dbtest.Postgres(t)
+	postgres.WithScouts(t, never) // but when they are asked to
+	address, other := dbtest.Postgres(t), dbtest.Postgres(t)
 	e := open(t, address)
-	e.SetPatience(often)
-	keeper, err := pgconn.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer keeper.Close(t.Context()) //nolint:errcheck // the database goes next
-	do := func(statement string) {
-		if _, err := keeper.Exec(t.Context(), statement).ReadAll(); err != nil {
-			t.Error(err)
-		}
-	}
-	other, name := dbtest.Postgres(t), get[string](t, e, "SELECT current_database()")
-	takes := func(connections string) {
-		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
-	}
-	do("SELECT pg_advisory_lock(1)")
-	done, begun, refused := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	e.SetPatience(1)
+	holder := holding(t, address, "SELECT pg_advisory_xact_lock(1)")
+	name := get[string](t, e, "SELECT current_database()")
+	done := make(chan error, 1)
 	go func() {
 		done <- e.Write(t.Context(), "test", func(x engine.Tx) error {
-			if _, err := x.Exec("SELECT 1", nil); err != nil {
-				return err
-			}
-			close(begun) // it has a connection
-			<-refused
 			_, err := x.Exec("SELECT pg_advisory_xact_lock(1)", nil)
 			return err
 		}).Err
 	}()
-	<-begun
-	takes("false")
-	defer takes("true")
-	close(refused)
-	for asked, rounds := e.HostsAsked(), 0; rounds < 3; { // each ends what it takes for silent
-		if now := e.HostsAsked(); now != asked {
-			asked, rounds = now, rounds+1
-		}
-		select {
-		case err := <-done:
-			t.Fatal("it ended: ", err)
-		case <-time.After(time.Millisecond):
-		}
+	for string(dbtest.PostgresExec(t, address, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")[0][0]) != "1" {
+		<-time.After(time.Millisecond)
 	}
-	do("SELECT pg_advisory_unlock(1)")
+	takes := func(connections string) {
+		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
+	}
+	takes("false")
+	e.EndWhatIsSilent(t.Context())
+	takes("true")
+	select {
+	case err := <-done:
+		t.Fatal("it ended: ", err)
+	default:
+	}
+	if _, err := holder.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

@@ -38,11 +38,10 @@ func WithClosePatience(t testing.TB, d time.Duration) {
 	t.Cleanup(func() { closePatience = before })
 }
 
-// HostsAsked is when the handle has asked the hosts last.
-func (e *Engine) HostsAsked() time.Time {
-	e.scout.mu.Lock()
-	defer e.scout.mu.Unlock()
-	return e.scout.asked
+// EndWhatIsSilent is what the scout does every now and then.
+func (e *Engine) EndWhatIsSilent(ctx context.Context) {
+	e.scout.ask(ctx, 0)
+	e.scout.endSilent()
 }
 
 // Look is what a read does first with several hosts.
