@@ -107,6 +107,12 @@ const asideAtOnce = 500
 // putAside takes stale entries out of the registry; their rows stay until Prune. more reports whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
+	if !tx.Alone() { // whoever changes something waits for the disk, and may be in the way of others
+		there := false
+		if err := tx.Get(&there, sqlStaleThere, scope, before); err != nil || !there {
+			return false, err
+		}
+	}
 	n, err := tx.Exec(sqlPutAside, db.Nanos(tx.Now()), before, scope, before, asideAtOnce)
 	return n == asideAtOnce, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -261,6 +262,9 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	case !wire.changed && (t.locks || wire.unbegun()):
 		wire.endLater() // there is nothing to commit, and what was read needs no judgement
 		out.Group = 1
+	case !wire.changed:
+		again, out.Err = t.endUnchanged()
+		out.Group = 1
 	default:
 		began := time.Now()
 		_, again, out.Err = e.commit(t.session, nil)
@@ -276,6 +280,22 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 		_ = wire.undo() // a connection that can't is closed
 	}
 	return again
+}
+
+// endUnchanged commits a serialisable transaction that changed nothing: the server judges what it read. There is nothing to settle, and
+// nothing to wait for on the disk.
+func (t *tx) endUnchanged() (again, err error) {
+	ctx, cancel := patient(background, commitPatience)
+	defer cancel()
+	tags, err := t.session.wire.simple(ctx, "COMMIT")
+	switch {
+	case err != nil:
+		err = failure(fmt.Errorf("commit: %w", err))
+		return err, err
+	case !slices.Equal(tags, []string{"COMMIT"}):
+		return nil, fmt.Errorf("commit: the server answers %v", tags)
+	}
+	return nil, nil
 }
 
 // worthAgain is why a commit that failed may be tried once more: not where a key is taken that was found so before.
