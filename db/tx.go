@@ -440,6 +440,10 @@ func (tx *Tx) AfterCommit(fn func()) {
 // comes next. Where it isn't, those are two statements, and db.Write runs the transaction again when it met another.
 func (tx *Tx) Alone() bool { return tx.engine.Alone() }
 
+// Lives gives a condition in SQL that is true where the owner whose number a column holds is known to live: of a server, which keeps who
+// does. In a file it is true of none, and OwnerAlive asks.
+func (tx *Tx) Lives(column string) string { return tx.engine.Lives(column) }
+
 // OneMachine reports whether all programs that use the database run on this machine: then a pid is one of this machine's, and
 // another start of a machine is an earlier one of it. Of a server neither is so, unless its address says selvedge.hosts=one.
 func (rx *Rx) OneMachine() bool { return rx.db.engine.OneMachine() }

@@ -234,14 +234,14 @@ const (
 	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
 	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so that what it reads is the last
-	// there is, and where it read too early its id is taken.
+	// there is, and where it read too early its id is taken. A run of somebody else's who lives stays theirs.
 	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
 FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24 AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
-WHERE r.key = ? AND r.turn_count IS NULL AND r.owner_id = ? AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
+WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s) AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
 )
 
-// appendBehind is appendToOwn where others write meanwhile, for one turn.
+// appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another process that lives.
 func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
 	return func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
 		if len(p.rows) > 1 {
@@ -251,7 +251,7 @@ func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bo
 			return false, err
 		}
 		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
-		n, err := only(sqlAppendNext, append(args, int64(p.rows[0].Size()), key, owner)...)
+		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Lives("r.owner_id")), append(args, int64(p.rows[0].Size()), key, owner)...)
 		return n > 0, err
 	}
 }

@@ -113,6 +113,10 @@ type Tx interface {
 	// there is then. Otherwise who takes the next of something reads first, and a transaction that met another is run again.
 	Alone() bool
 
+	// Lives gives a condition in SQL that is true where the owner whose number a column holds is known to live. Where the database can't
+	// tell by itself, it is true of none.
+	Lives(column string) string
+
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
 	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some behind the number

@@ -362,3 +362,8 @@ func (t *tx) finish() error {
 
 // Alone is false: others write meanwhile.
 func (*tx) Alone() bool { return false }
+
+// Lives looks at the owner's moment.
+func (*tx) Lives(column string) string {
+	return "EXISTS (SELECT 1 FROM owner_beats WHERE owner = " + column + " AND until > server_nanos())"
+}
