@@ -204,3 +204,35 @@ func TestPostgresTheDeadWhoStillOwnAreLeftInOneRun(t *testing.T) {
 		t.Errorf("after %d runs %d are left", runs, n)
 	}
 }
+
+func TestPostgresAWriteThatChangedNothingKeepsNoNumber(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	const numbers = "SELECT CAST(sum(outcome) AS BIGINT) FROM sessions"
+	before := get[int64](t, e, numbers)
+	write(t, e, func(x engine.Tx) error { return x.Get(new(int64), "SELECT count(*) FROM kept", nil) })
+	if after := get[int64](t, e, numbers); after != before {
+		t.Errorf("the numbers of the sessions were %d, and are %d", before, after)
+	}
+}
+
+func TestPostgresAStatementKnowsWhoLives(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	lives := func() (found bool) {
+		write(t, e, func(x engine.Tx) error {
+			id, err := x.Owner()
+			if err != nil {
+				return err
+			}
+			return x.Get(&found, "SELECT "+x.Lives("o.id")+" FROM owners AS o WHERE o.id = ?", []any{id})
+		})
+		return found
+	}
+	if !lives() {
+		t.Error("this process lives, and is not found alive")
+	}
+	exec(t, e, "UPDATE owner_beats SET until = 0")
+	if lives() {
+		t.Error("one that died is found alive")
+	}
+}
