@@ -63,25 +63,13 @@ func (a *attempt) end(why string, err error) error {
 	return err
 }
 
-// reserve is an attempt in a transaction of its own. Where others write meanwhile most who come too late are told so before that, by
-// one that changes nothing and is in nobody's way: what they hear was true of the thread when they looked.
+// reserve is an attempt in a transaction of its own.
 func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms, build Builder) (ReserveOutcome, *Lease, error) {
 	var a attempt
-	made := false
-	err := r.db.WriteLocked(ctx, why, func(tx *db.Tx) (err error) {
-		if a, made = (attempt{}), tx.Alone(); made {
-			a, err = r.attempt(tx, why, thread, o, build)
-		} else {
-			a.outcome.LiveOwner, err = r.glance(tx, why, thread)
-		}
+	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
+		a, err = r.attempt(tx, why, thread, o, build)
 		return err
 	})
-	if err == nil && !made && a.outcome.LiveOwner == nil {
-		err = r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
-			a, err = r.attempt(tx, why, thread, o, build)
-			return err
-		})
-	}
 	if err := a.end(why, err); err != nil {
 		return ReserveOutcome{}, nil, err
 	}
@@ -135,27 +123,6 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 		return failed, nil
 	}
 	return nil, err
-}
-
-// glance gives the owner that an attempt would find where it would change nothing: no stale entry is there, and nobody who is dead.
-func (r *Registry) glance(tx *db.Tx, why, thread string) (owner *Entry, err error) {
-	err = r.readTx(&tx.Rx, why, "", func(scope int64) error {
-		stale := false
-		if err := tx.Get(&stale, sqlStaleThere, scope, staleBefore(tx.Now())); err != nil || stale {
-			return err
-		}
-		active, err := registry.FindAll(&tx.Rx, sqlOnThread, scope, thread)
-		if err != nil || len(active) == 0 {
-			return err
-		}
-		judged, err := liveness(&tx.Rx, &active[0].Row)
-		if err == nil && judged != Dead {
-			one := entryOf(&active[0].Record)
-			owner = &one
-		}
-		return err
-	})
-	return owner, err
 }
 
 // liveOwner abandons dead agents of the thread until it meets one that is not.
