@@ -154,3 +154,27 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 func aTurn() runs.Turn {
 	return runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}
 }
+
+// More rows of a key that an index has only the beginning of than are read at once, of which many begin alike.
+func TestPostgresACheckReadsEveryRowOfALongKey(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d := dbtest.OpenAt(t, address, db.Options{})
+	dbtest.PostgresExec(t, address, `SET search_path = selvedge;
+INSERT INTO import_sources (scope, kind, root, first_at) VALUES (1, 'runs', '/r', 1);
+INSERT INTO import_files (source, path, state, entity_group, entity_id, last_sequence, size, consumed, prefix_sha256, open_line, records, imported_at, checksum)
+SELECT (SELECT max(id) FROM import_sources), convert_to(repeat('x', 180 + (n % 3) * 20) || n, 'UTF8'), 'refused', '', '', 0, 0, 0, sha256(''), 0, '', 1, CASE WHEN n % 50 = 0 THEN 1 END
+FROM generate_series(1, 2500) AS n`)
+	problems, err := d.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := 0
+	for _, p := range problems {
+		if p.Check == "checksums" && p.Table == "import_files" {
+			wrong++
+		}
+	}
+	if wrong != 50 {
+		t.Errorf("%d of the 50 rows with a wrong checksum are told", wrong)
+	}
+}

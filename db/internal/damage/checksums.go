@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"selvedge/db/internal/engine"
@@ -80,7 +81,9 @@ func Rows(ctx context.Context, c Conn, sum migrations.Checksum, row func(key []a
 type summed struct {
 	table string
 	key   []string
-	query string // without its WHERE
+	order []string // the key as rows are read by it
+	marks []string // and the parameters for it
+	query string   // without its WHERE
 }
 
 // summedTable is nil where the file has no such table or column yet.
@@ -102,6 +105,15 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 	if len(t.key) == 0 {
 		t.key = []string{"rowid"}
 	}
+	for i, name := range t.key {
+		mark := fmt.Sprintf("?%d", i+1)
+		if at := slices.IndexFunc(columns, func(c Column) bool { return c.Name == name && c.Beginning }); at >= 0 {
+			mark = "CAST(" + mark + " AS " + columns[at].Type + ")"
+			t.order = append(t.order, fmt.Sprintf("coalesce(substr(%[1]s, 1, 200), %[1]s)", name))
+			t.marks = append(t.marks, fmt.Sprintf("coalesce(substr(%[1]s, 1, 200), %[1]s)", mark))
+		}
+		t.order, t.marks = append(t.order, name), append(t.marks, mark)
+	}
 	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type that damage made of one.
 	list := append(append([]string{}, t.key...), sum.Column)
 	for _, name := range sum.Covered {
@@ -117,9 +129,9 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 
 func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) (err error) {
 	query := t.query
-	order := strings.Join(t.key, ", ")
+	order := strings.Join(t.order, ", ")
 	if after != nil {
-		query += " WHERE (" + order + ") > (" + strings.TrimSuffix(strings.Repeat("?, ", len(t.key)), ", ") + ")"
+		query += " WHERE (" + order + ") > (" + strings.Join(t.marks, ", ") + ")"
 	}
 	query += fmt.Sprintf(" ORDER BY %s LIMIT %d", order, checksumBatch)
 	rows, err := c.QueryContext(ctx, query, after...)
@@ -176,11 +188,13 @@ func RowName(key []any) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Column is one of a table. Key is its place in the primary key, from 1, or 0.
+// A Column is one of a table. Key is its place in the primary key, from 1, or 0. Beginning says that the key's index has but the beginning
+// of it, see db.Start.
 type Column struct {
 	Name, Type string
 	NotNull    bool
 	Key        int
+	Beginning  bool
 	Default    string
 }
 

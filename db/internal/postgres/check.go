@@ -17,9 +17,15 @@ const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(
     WHERE i.indrelid = a.attrelid AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class WHERE oid = a.attrelid) || '_pkey'))
     AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname), format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
 
+// beginningInKey says whether it is the latter.
+const beginningInKey = `EXISTS (SELECT 1 FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
+    WHERE i.indrelid = a.attrelid AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class WHERE oid = a.attrelid) || '_pkey'))
+    AND pg_get_indexdef(i.indexrelid, n, true) = format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))`
+
 // sqlColumns are the columns of a table, with their places in its primary key.
 const sqlColumns = `
-SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull, ` + placeInKey + ` AS key
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS notnull, ` + placeInKey + ` AS key,
+       ` + beginningInKey + ` AS beginning
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum`
 
