@@ -208,7 +208,7 @@ func (x *examiner) server() { x.say("server", stateFine, "", "the primary of %s"
 var (
 	longWait              = 10 * time.Second // for a lock: the stores' own transactions take milliseconds
 	longTransaction       = 5 * time.Minute  // autovacuum can't clear up behind it
-	fewLeft         int   = 10               // one in so many connections
+	fewLeft               = 10               // one in so many connections
 	manyIDs         int64 = 1 << 30          // half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
 	muchKeptWAL     int64 = 64 << 20         // bytes, for a slot that nobody uses
 )

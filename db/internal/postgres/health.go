@@ -164,7 +164,7 @@ func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) 
 					continue
 				}
 			}
-			s.wire.ctx = within
+			s.wire.ctx = within //nolint:fatcontext // the same one each time
 			waits, err := lockWaits(func(dest any, query string, args ...any) error {
 				return s.conn.SelectContext(background, dest, query, args...)
 			}, pid)

@@ -174,7 +174,9 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 
 // migrate takes all steps in one transaction, while no other program does.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
-	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout(e.config.LockTimeout))); err != nil {
+	// Between two statements a starved process may take longer than one that holds something may: nothing is held here but the schema.
+	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'", lockTimeout(e.config.LockTimeout))
+	if _, err := s.wire.simple(ctx, settings); err != nil {
 		return have, err
 	}
 	if _, err := s.exec(sqlLockSchema, e.address.schema); err != nil {
