@@ -92,6 +92,7 @@ func TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork(t *testing.T) {
 		h.Oldest == nil || h.Oldest.PID != int(holder.PID()), h.Awaited != "elsewhere" || h.AwaitedThere, len(h.Slots) != 1:
 		t.Errorf("health says %+v", h)
 	}
+	printsWhatIsDocumented(t, address)
 	var people, notes bytes.Buffer
 	if exit := run([]string{"--db", address, "health"}, strings.NewReader(""), &people, &notes); exit != 0 {
 		t.Errorf("exit %d: %s", exit, notes.String())
@@ -151,4 +152,21 @@ func (w *telling) Write(text []byte) (int, error) {
 	default:
 	}
 	return n, err
+}
+
+// printsWhatIsDocumented holds health to the page, on a server of which there is all but a standby to tell.
+func printsWhatIsDocumented(t *testing.T, address string) {
+	value, _ := answered[any](t, "--db", address, "health")
+	documented, seen := documentedOf(healthAnswer{}), map[string]any{}
+	collect(seen, value, "", documented)
+	for path, kind := range documented {
+		if wrong, ok := seen[path]; wrong != nil || !ok && !strings.HasPrefix(path, "server.standbys[]") {
+			t.Errorf("health prints %s as %v, which is documented as %s", path, wrong, kind)
+		}
+	}
+	for path := range seen {
+		if _, ok := documented[path]; !ok {
+			t.Errorf("health prints %s, which is not documented", path)
+		}
+	}
 }
