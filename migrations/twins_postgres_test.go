@@ -124,7 +124,7 @@ func TestPostgresStepsGoDown(t *testing.T) {
 	for _, drop := range ofServer(t, s, `
 SELECT 'DROP VIEW IF EXISTS ' || viewname || ' CASCADE' FROM pg_views WHERE schemaname = 'selvedge'
 UNION ALL
-SELECT 'DROP FUNCTION ' || oid::regprocedure FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype AND proname NOT IN ('runs_counted', 'server_nanos', 'digest_of')`) {
+SELECT 'DROP FUNCTION IF EXISTS ' || oid::regprocedure || ' CASCADE' FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype AND proname NOT IN ('runs_counted', 'server_nanos', 'digest_of')`) {
 		dbtest.PostgresScript(t, s, drop)
 	}
 	names := steps(t, migrations.Postgres())

@@ -88,7 +88,7 @@ func ParseAddress(text string) (*Address, error) {
 	// What a role or a database has other defaults for would have statements mean something else.
 	for key, value := range map[string]string{
 		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8", "standard_conforming_strings": "on", "jit": "off",
-		"default_transaction_read_only": "off", "DateStyle": "ISO",
+		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed", "DateStyle": "ISO",
 		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1", "transform_null_equals": "off", "bytea_output": "hex",
 		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for longer, and does not go on with
 		// it when others may have taken what it held.
@@ -125,7 +125,7 @@ func ParseAddress(text string) (*Address, error) {
 // its clients that it knows, these, and refuses the others there.
 var startup = []string{"application_name", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "options"}
 
-// settingsOf takes the others out, and gives the statement that sets them.
+// settingsOf takes the others out, and gives the statements that set them.
 func settingsOf(params map[string]string) string {
 	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" } // standard_conforming_strings is on
 	var sets []string
@@ -135,7 +135,8 @@ func settingsOf(params map[string]string) string {
 			delete(params, name)
 		}
 	}
-	return "SELECT " + strings.Join(sets, ", ") + "; "
+	// In a transaction of the role's own making it may wait for all serialisable ones (default_transaction_deferrable), or be refused.
+	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + strings.Join(sets, ", ") + "; COMMIT; "
 }
 
 // withoutAddress is what pgconn says of an address, without the address: it leaves a password out, but not one with an @ in it.
