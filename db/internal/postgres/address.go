@@ -266,8 +266,9 @@ func (h host) connect(ctx context.Context, a *Address) (*wire, error) {
 }
 
 // primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is run in the same message.
+// The look has a transaction that waits for nobody, whatever the role's defaults are: also a scout's, which sets no settings first.
 func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
-	got, err := w.conn.Exec(ctx, first+sqlTimeline).ReadAll()
+	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()
 	if err != nil {
 		return "", w.lost(ctx, err)
 	}
