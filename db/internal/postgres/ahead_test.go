@@ -247,3 +247,100 @@ func TestPostgresNumbersOfRowsGrow(t *testing.T) {
 		t.Errorf("the last number is %d", n)
 	}
 }
+
+func TestPostgresAStatementThatCannotBePreparedTakesOnlyItsSavepoint(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		if _, err := x.Exec("INSERT INTO kept VALUES (1)", nil); err != nil {
+			return err
+		}
+		s, err := x.Savepoint()
+		if err != nil {
+			return err
+		}
+		if _, err := x.Exec("INSERT INTO missing VALUES (1)", nil); err == nil {
+			t.Error("there is such a table")
+		}
+		if err := s.RollBack(); err != nil {
+			return err
+		}
+		_, err = x.Exec("INSERT INTO kept VALUES (2)", nil)
+		return err
+	})
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 2 || out.Err != nil {
+		t.Errorf("%d rows are there: %v", n, out.Err)
+	}
+}
+
+func TestPostgresALockOfAnEarlierSavepointStays(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT PRIMARY KEY)")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+		s, err := x.Savepoint()
+		if err == nil {
+			err = x.Lock("SELECT n FROM kept", nil)
+		}
+		if err == nil {
+			err = s.Release()
+		}
+		if err == nil {
+			s, err = x.Savepoint()
+		}
+		if err == nil {
+			err = s.RollBack()
+		}
+		if err == nil {
+			err = x.Get(new(int64), "SELECT 1", nil)
+		}
+		if err != nil {
+			return err
+		}
+		if free := dbtest.PostgresExec(t, address, "SELECT n FROM selvedge.kept FOR UPDATE SKIP LOCKED"); len(free) > 0 {
+			t.Errorf("the row is not locked: %v", free)
+		}
+		return nil
+	})
+	if out.Err != nil {
+		t.Error(out.Err)
+	}
+}
+
+func TestPostgresTheOnlyChangeComesBehindASavepointThatIsOver(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT PRIMARY KEY)")
+	out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+		s, err := x.Savepoint()
+		if err == nil {
+			err = s.Release()
+		}
+		if err != nil {
+			return err
+		}
+		_, err = x.Finish("INSERT INTO kept VALUES (1)", nil)
+		return err
+	})
+	if out.Err != nil {
+		t.Error(out.Err)
+	}
+}
+
+func TestPostgresWhatWasDroppedIsOfItsTransaction(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	write(t, e, func(x engine.Tx) error {
+		if err := x.Foresee("SELECT count(*) FROM kept", nil); err != nil {
+			return err
+		}
+		_, err := x.Exec("INSERT INTO kept VALUES (2)", nil)
+		return err
+	})
+	write(t, e, func(x engine.Tx) error {
+		if !x.Foresees() {
+			t.Error("it is said to have dropped what nobody foresaw")
+		}
+		return nil
+	})
+}

@@ -65,7 +65,7 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	w.warned = nil
 	kept := len(w.ahead) - 1 // where the statement is that keeps the number
 	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
-	if only != nil && w.unbegun() {
+	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
 		all, done, kept = w.ahead[1:], "SELECT 1", kept-1 // what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
 	}
 	w.ahead = nil

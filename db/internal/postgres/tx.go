@@ -331,7 +331,10 @@ func (s *savepoint) RollBack() error {
 		return nil //nolint:nilerr // all of the transaction is about to be undone
 	}
 	wire := t.session.wire
-	unsent := slices.IndexFunc(wire.ahead, func(b bound) bool { return b.text == "SAVEPOINT "+s.Name() })
+	unsent := len(wire.ahead) - 1 // the last of its name: one before it was released
+	for unsent >= 0 && wire.ahead[unsent].text != "SAVEPOINT "+s.Name() {
+		unsent--
+	}
 	if unsent >= 0 {
 		wire.ahead = wire.ahead[:unsent]
 		return nil

@@ -65,6 +65,8 @@ type bound struct {
 // control is a text of ours that has no arguments, such as COMMIT.
 func control(text string) bound { return bound{text: text} }
 
+func (b bound) isControl() bool { return b.text != "" }
+
 func (b *bound) addTo(batch *pgconn.Batch) {
 	if b.prepared == nil {
 		batch.ExecParams(b.text, nil, nil, nil, nil)
@@ -228,6 +230,12 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	}
 	if err := w.free(); err != nil {
 		return nil, err
+	}
+	// One that can't be prepared fails in the savepoint that it belongs to.
+	if w.conn.TxStatus() == 'T' && slices.ContainsFunc(w.ahead, bound.isControl) {
+		if err := w.flush(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if len(w.prepared) >= statementCacheSize {
 		if err := w.forget(ctx); err != nil {

@@ -217,7 +217,7 @@ var errNotAlone = errors.New("a transaction that takes long has locks that would
 // with the first statement.
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
-	wire.changed = false
+	wire.changed, wire.answers, wire.dropped = false, answers{}, false
 	text := sqlBeginQueued
 	switch {
 	case turn == alone:
