@@ -236,6 +236,7 @@ const sqlLeaseOfRun = `SELECT ` + db.LeaseColumnNames + ` FROM leases WHERE scop
 
 // held reports whether somebody holds a run by a lease that is not over.
 func held(rx *db.Rx, scope, key int64) (bool, error) {
+	rx.BootTime() // before the statement: a process may be stopped behind it, and the lease be renewed meanwhile
 	var lease db.LeaseColumns
 	found, err := rx.Find(&lease, sqlLeaseOfRun, scope, strconv.FormatInt(key, 10))
 	if err != nil || !found {
