@@ -170,7 +170,7 @@ func TestPostgresAPrimaryWithoutTheRowHasNotTheCommitEither(t *testing.T) {
 		}
 		return nil
 	})
-	if n := count(t, look); out.Err != nil || n != 2 || tries != 2 {
+	if n := count(t, look); out.Err != nil || n != 2 || tries < 2 { // a further session may have lost its row, too
 		t.Errorf("%d rows after %d tries: %v", n, tries, out.Err)
 	}
 }
