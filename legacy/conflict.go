@@ -41,8 +41,8 @@ func Resolve(ctx context.Context, d *db.DB, name string, take Take, o Options) (
 	return tree.Resolve(ctx, d, func(kind string) (tree.Layout, error) { return Kind(kind).layout() }, name, take, o)
 }
 
-// Contested gives what the old program did to the agent or the run of that id since it was imported, where nobody has decided about
-// it yet; "" where nothing is to be decided.
-func Contested(ctx context.Context, d *db.DB, kind Kind, scope, id string) (reason string, err error) {
-	return tree.Contested(ctx, d, string(kind), scope, id)
+// Contested gives what the old program did to agents or runs since they were imported, by their ids, where nobody has decided about
+// it yet. One of which nothing is to be decided has no entry.
+func Contested(ctx context.Context, d *db.DB, kind Kind, scope string, ids ...string) (reasons map[string]string, err error) {
+	return tree.Contested(ctx, d, string(kind), scope, ids)
 }

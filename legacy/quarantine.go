@@ -11,9 +11,9 @@ import (
 // Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.
 type Quarantined = tree.Quarantined
 
-// ListQuarantine gives the next rows of a scope's quarantine behind the id after, oldest first, at most limit of them.
-func ListQuarantine(ctx context.Context, d *db.DB, scope string, after int64, limit int) ([]Quarantined, error) {
-	return tree.ListQuarantine(ctx, d, scope, after, limit)
+// Quarantine lists the rows of a scope's quarantine, oldest first.
+func Quarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Quarantined], error) {
+	return tree.ListQuarantine(ctx, d, scope, at)
 }
 
 // ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.

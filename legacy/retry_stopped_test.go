@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"selvedge/db"
 	"selvedge/legacy/internal/tree"
 )
 
@@ -83,7 +84,8 @@ func TestARetryThatIsStoppedLeavesAFileThatTheNextImportMeetsOnce(t *testing.T) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			left, err := ListQuarantine(ctx, d, "", 0, 10)
+			page, err := Quarantine(ctx, d, "", db.At{Limit: 10})
+			left := page.Items
 			switch {
 			case err != nil:
 				t.Error(err)

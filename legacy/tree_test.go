@@ -128,11 +128,11 @@ func sameFiles(t testing.TB, what string, want, got folder) {
 // inQuarantine are the rows of a scope as "what file@offset: bytes".
 func inQuarantine(t testing.TB, d *db.DB, scope string) (list []string) {
 	t.Helper()
-	rows, err := ListQuarantine(context.Background(), d, scope, 0, 1000)
+	rows, err := Quarantine(context.Background(), d, scope, db.At{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, q := range rows {
+	for _, q := range rows.Items {
 		var raw bytes.Buffer
 		if err := QuarantineRaw(context.Background(), d, q.ID, &raw); err != nil {
 			t.Fatal(err)

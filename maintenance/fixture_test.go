@@ -207,16 +207,9 @@ func answers(ctx context.Context, path string) (lines []string, err error) {
 		a.workers(scope)
 		each(a, "reservation", d.AllReservations(ctx, db.ReservationFilter{Scope: scope}), nil)
 	}
-	for after := int64(0); a.err == nil; {
-		list, err := legacy.ListQuarantine(ctx, d, "imported", after, 100)
-		if a.err = err; err != nil || len(list) == 0 {
-			break
-		}
-		for _, q := range list {
-			a.say("quarantine", q)
-			after = q.ID
-		}
-	}
+	each(a, "quarantine", db.AllPages(func(at db.At) (db.Page[legacy.Quarantined], error) {
+		return legacy.Quarantine(ctx, d, "imported", at)
+	}), nil)
 	return a.lines, a.err
 }
 

@@ -151,8 +151,8 @@ func (p *player) damage(got replay.Outcome, wanted *replay.Outcome) string {
 		*wanted = p.meant.Summary()
 		return ""
 	}
-	list, err := legacy.ListQuarantine(p.t.Context(), p.db, "", 0, 1)
-	if err != nil || len(list) == 0 {
+	list, err := legacy.Quarantine(p.t.Context(), p.db, "", db.At{Limit: 1})
+	if err != nil || len(list.Items) == 0 {
 		return "neither a diagnostic nor the quarantine names the damage"
 	}
 	return ""

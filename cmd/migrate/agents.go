@@ -100,16 +100,21 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		registry := agents.NewRegistry(d, agents.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[agentItem]{
-			page: func(ctx context.Context, after string, limit int) (items []agentItem, next string, err error) {
-				page, err := registry.Page(ctx, filter, db.At{After: after, Limit: limit})
-				for _, e := range page.Items {
-					if err == nil {
-						item := agentItem{Entry: e}
-						item.contested, err = legacy.Contested(ctx, d, legacy.Agents, a.scope, e.SessionID)
-						items = append(items, item)
-					}
+			page: func(ctx context.Context, at db.At) (page db.Page[agentItem], err error) {
+				entries, err := registry.Page(ctx, filter, at)
+				if err != nil {
+					return page, err
 				}
-				return items, page.Next, err
+				page.Next = entries.Next
+				ids := make([]string, len(entries.Items))
+				for i, e := range entries.Items {
+					ids[i] = e.SessionID
+				}
+				contested, err := legacy.Contested(ctx, d, legacy.Agents, a.scope, ids...)
+				for _, e := range entries.Items {
+					page.Items = append(page.Items, agentItem{e, contested[e.SessionID]})
+				}
+				return page, err
 			},
 			grid: grid{
 				right: []int{5},
@@ -219,8 +224,8 @@ func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e a
 	if err != nil {
 		return answer, err
 	}
-	if contested != "" {
-		answer.Contested = &contested
+	if reason, ok := contested[e.SessionID]; ok {
+		answer.Contested = &reason
 	}
 	held, ok, err := registry.Reservation(ctx, e.Thread)
 	if err != nil || !ok || held.Holder.SessionID != e.SessionID {

@@ -82,9 +82,8 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		store := checkpoints.NewStore(d, checkpoints.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[checkpoints.Summary]{
-			page: func(ctx context.Context, after string, limit int) ([]checkpoints.Summary, string, error) {
-				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+			page: func(ctx context.Context, at db.At) (db.Page[checkpoints.Summary], error) {
+				return store.Page(ctx, filter, at)
 			},
 			grid: grid{
 				right: []int{4},

@@ -42,9 +42,8 @@ func (a *app) importsListCommand() *cobra.Command {
 func (a *app) importsList(ctx context.Context, f pageFlags) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		return printList(ctx, a, f, listing[legacy.Entry]{
-			page: func(ctx context.Context, after string, limit int) ([]legacy.Entry, string, error) {
-				page, err := legacy.Journal(ctx, d, a.scope, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+			page: func(ctx context.Context, at db.At) (db.Page[legacy.Entry], error) {
+				return legacy.Journal(ctx, d, a.scope, at)
 			},
 			grid: grid{
 				right: []int{0, 5, 6},

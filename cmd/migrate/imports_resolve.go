@@ -33,9 +33,8 @@ func (a *app) importsConflictsCommand() *cobra.Command {
 func (a *app) importsConflicts(ctx context.Context, f pageFlags) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		return printList(ctx, a, f, listing[legacy.Conflict]{
-			page: func(ctx context.Context, after string, limit int) ([]legacy.Conflict, string, error) {
-				page, err := legacy.Conflicts(ctx, d, a.scope, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+			page: func(ctx context.Context, at db.At) (db.Page[legacy.Conflict], error) {
+				return legacy.Conflicts(ctx, d, a.scope, at)
 			},
 			grid: grid{
 				right: []int{0},

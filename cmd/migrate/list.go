@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"selvedge/db"
 )
 
 // pageFlags are the flags of every list.
@@ -64,8 +66,7 @@ const listBatch = 500
 
 // A listing is how a store's list is read and shown.
 type listing[T any] struct {
-	// page gives the items behind a cursor ("" is the beginning), and the next cursor ("" at the end).
-	page func(ctx context.Context, after string, limit int) ([]T, string, error)
+	page func(ctx context.Context, at db.At) (db.Page[T], error)
 	grid grid // all but its header
 	row  func(item T) []string
 }
@@ -74,25 +75,25 @@ type listing[T any] struct {
 func (l listing[T]) each(ctx context.Context, f pageFlags, visit func([]T) error) (next string, err error) {
 	next = f.after
 	for skip := (f.page - 1) * f.limit; skip > 0; {
-		items, following, err := l.page(ctx, next, min(listBatch, skip))
-		if err != nil || following == "" {
+		page, err := l.page(ctx, db.At{After: next, Limit: min(listBatch, skip)})
+		if err != nil || page.Next == "" {
 			return "", err
 		}
-		next, skip = following, skip-len(items)
+		next, skip = page.Next, skip-len(page.Items)
 	}
 	for left := f.limit; f.all || left > 0; {
 		want := listBatch
 		if !f.all {
 			want = min(want, left)
 		}
-		items, following, err := l.page(ctx, next, want)
+		page, err := l.page(ctx, db.At{After: next, Limit: want})
 		if err != nil {
 			return "", err
 		}
-		if err := visit(items); err != nil {
+		if err := visit(page.Items); err != nil {
 			return "", err
 		}
-		next, left = following, left-len(items)
+		next, left = page.Next, left-len(page.Items)
 		if next == "" {
 			return "", nil
 		}

@@ -75,9 +75,8 @@ func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) err
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		store := live.NewStore(d, live.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[live.RunSnapshot]{
-			page: func(ctx context.Context, after string, limit int) ([]live.RunSnapshot, string, error) {
-				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+			page: func(ctx context.Context, at db.At) (db.Page[live.RunSnapshot], error) {
+				return store.Page(ctx, filter, at)
 			},
 			grid: grid{
 				right: []int{3, 5},

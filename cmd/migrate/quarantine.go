@@ -47,20 +47,8 @@ func (a *app) quarantineListCommand() *cobra.Command {
 func (a *app) quarantineList(ctx context.Context, f pageFlags) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		return printList(ctx, a, f, listing[legacy.Quarantined]{
-			page: func(ctx context.Context, after string, limit int) ([]legacy.Quarantined, string, error) {
-				var from int64
-				if after != "" {
-					var err error
-					if from, err = strconv.ParseInt(after, 10, 64); err != nil {
-						return nil, "", usage("--after %s is no cursor of this list", after)
-					}
-				}
-				items, err := legacy.ListQuarantine(ctx, d, a.scope, from, limit+1)
-				if err != nil || len(items) <= limit {
-					return items, "", err
-				}
-				items = items[:limit]
-				return items, strconv.FormatInt(items[limit-1].ID, 10), nil
+			page: func(ctx context.Context, at db.At) (db.Page[legacy.Quarantined], error) {
+				return legacy.Quarantine(ctx, d, a.scope, at)
 			},
 			grid: grid{
 				right: []int{0, 3, 5},

@@ -58,16 +58,15 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 		}
 		ids = append(ids, id)
 	}
-	for after := int64(0); picked; {
-		list, err := legacy.ListQuarantine(ctx, d, a.scope, after, 1000)
-		if err != nil || len(list) == 0 {
-			return ids, err
-		}
-		for _, q := range list {
+	if picked {
+		all := func(at db.At) (db.Page[legacy.Quarantined], error) { return legacy.Quarantine(ctx, d, a.scope, at) }
+		for q, err := range db.AllPages(all) {
+			if err != nil {
+				return nil, err
+			}
 			if (p.kind == "" || q.Kind == p.kind) && (p.what == "" || q.What == p.what) && (p.file == "" || q.File == p.file) {
 				ids = append(ids, q.ID)
 			}
-			after = q.ID
 		}
 	}
 	slices.Sort(ids)

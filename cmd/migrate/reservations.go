@@ -73,12 +73,13 @@ nobody has taken since are shown too, as expired or dead; they are in nobody's w
 func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.ReservationFilter) error {
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		return printList(ctx, a, f, listing[reservationItem]{
-			page: func(ctx context.Context, after string, limit int) (items []reservationItem, next string, err error) {
-				page, err := d.Reservations(ctx, filter, db.At{After: after, Limit: limit})
-				for _, r := range page.Items {
-					items = append(items, reservationOf(r))
+			page: func(ctx context.Context, at db.At) (page db.Page[reservationItem], err error) {
+				list, err := d.Reservations(ctx, filter, at)
+				page.Next = list.Next
+				for _, r := range list.Items {
+					page.Items = append(page.Items, reservationOf(r))
 				}
-				return items, page.Next, err
+				return page, err
 			},
 			grid: grid{
 				right: []int{3, 5},

@@ -92,9 +92,8 @@ func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) err
 	return a.with(ctx, toRead, func(d *db.DB) error {
 		store := runs.NewStore(d, runs.Options{Scope: a.scope})
 		return printList(ctx, a, f, listing[runs.RunSummary]{
-			page: func(ctx context.Context, after string, limit int) ([]runs.RunSummary, string, error) {
-				page, err := store.Page(ctx, filter, db.At{After: after, Limit: limit})
-				return page.Items, page.Next, err
+			page: func(ctx context.Context, at db.At) (db.Page[runs.RunSummary], error) {
+				return store.Page(ctx, filter, at)
 			},
 			grid: grid{
 				right: []int{3, 5},

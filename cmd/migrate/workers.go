@@ -66,8 +66,8 @@ func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 		}
 		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
 		return printList(c.Context(), a, f.pageFlags, listing[workers.WorkerSummary]{
-			page: func(ctx context.Context, after string, limit int) ([]workers.WorkerSummary, string, error) {
-				return a.workersPage(ctx, d, ids, filter, after, limit)
+			page: func(ctx context.Context, at db.At) (db.Page[workers.WorkerSummary], error) {
+				return a.workersPage(ctx, d, ids, filter, at)
 			},
 			grid: grid{
 				right: []int{3, 4},
@@ -120,13 +120,13 @@ func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*wor
 
 // workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor inside it, which is
 // empty at its beginning.
-func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID, filter workers.WorkerFilter, after string, limit int) (items []workers.WorkerSummary, next string, err error) {
-	from, inside, err := splitWorkersCursor(after)
+func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID, filter workers.WorkerFilter, at db.At) (list db.Page[workers.WorkerSummary], err error) {
+	from, inside, err := splitWorkersCursor(at.After)
 	if err != nil {
-		return nil, "", err
+		return list, err
 	}
 	for i, id := range ids {
-		if after != "" && id < from {
+		if at.After != "" && id < from {
 			continue
 		}
 		if id != from {
@@ -134,21 +134,23 @@ func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID
 		}
 		r, err := a.runtime(ctx, d, id)
 		if err != nil {
-			return nil, "", err
+			return list, err
 		}
-		page, err := r.Page(ctx, filter, db.At{After: inside, Limit: limit - len(items)})
+		page, err := r.Page(ctx, filter, db.At{After: inside, Limit: at.Limit - len(list.Items)})
 		if err != nil {
-			return nil, "", err
+			return list, err
 		}
-		items = append(items, page.Items...)
+		list.Items = append(list.Items, page.Items...)
 		switch {
 		case page.Next != "":
-			return items, workersCursor(id, page.Next), nil
-		case len(items) == limit && i+1 < len(ids):
-			return items, workersCursor(ids[i+1], ""), nil
+			list.Next = workersCursor(id, page.Next)
+			return list, nil
+		case len(list.Items) == at.Limit && i+1 < len(ids):
+			list.Next = workersCursor(ids[i+1], "")
+			return list, nil
 		}
 	}
-	return items, "", nil
+	return list, nil
 }
 
 func workersCursor(id workers.RuntimeID, inside string) string {

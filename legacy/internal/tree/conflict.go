@@ -114,21 +114,31 @@ func (s Source) contested(rx *db.Rx) (any bool, err error) {
 	return any, err
 }
 
-// Contested is the reason of an open conflict over the thing of that id, whatever tree it came from; "" if there is none.
-func Contested(ctx context.Context, d *db.DB, kind, scope, id string) (reason string, err error) {
-	var found *string
-	err = d.Read(ctx, "look for a conflict", func(rx *db.Rx) error {
-		found = nil
+// Contested gives the reasons of the open conflicts over the things of those ids, whatever tree they came from.
+func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string, err error) {
+	err = d.Read(ctx, "look for conflicts", func(rx *db.Rx) error {
+		reasons = map[string]string{}
 		number, ok, err := rx.Scope(scope)
-		if err == nil && ok {
-			err = rx.Get(&found, sqlContested, number, kind, id)
+		if err != nil || !ok {
+			return err
 		}
-		return err
+		for _, id := range ids {
+			if err := rx.Foresee(sqlContested, number, kind, id); err != nil {
+				return err
+			}
+		}
+		for _, id := range ids {
+			var reason *string
+			if err := rx.Get(&reason, sqlContested, number, kind, id); err != nil {
+				return err
+			}
+			if reason != nil {
+				reasons[id] = *reason
+			}
+		}
+		return nil
 	})
-	if found != nil {
-		reason = *found
-	}
-	return reason, err
+	return reasons, err
 }
 
 // Contest notes a conflict over the thing of that id, unless one is open already.
@@ -166,42 +176,18 @@ func (t *Tree) Settle(tx *db.Tx, id string, take Take) error {
 	return err
 }
 
-const conflictList = "conflicts"
+var openConflicts = numbered[Conflict]{
+	name: "conflicts",
+	read: func(rx *db.Rx, scope, after int64, limit int) ([]Conflict, error) {
+		return conflicts(rx, sqlOpenConflicts, scope, after, limit)
+	},
+	size:   func(c *Conflict) int { return 300 + len(c.Source) + len(c.Reason) },
+	number: func(c *Conflict) int64 { return c.ID },
+}
 
 // Conflicts lists what nobody has decided yet in a scope, oldest first.
-func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[Conflict], err error) {
-	room, err := at.Room()
-	if err != nil {
-		return page, err
-	}
-	err = d.Read(ctx, "list conflicts", func(rx *db.Rx) error {
-		after := []int64{0}
-		if at.After != "" {
-			if err := rx.ReadCursor(conflictList, at.After, after); err != nil {
-				return err
-			}
-		}
-		id, ok, err := rx.Scope(scope)
-		if err != nil || !ok {
-			return err
-		}
-		list, err := conflicts(rx, sqlOpenConflicts, id, after[0], room.Items+1)
-		if err != nil {
-			return err
-		}
-		items := func(yield func(Conflict, error) bool) {
-			for _, c := range list {
-				if !yield(c, nil) {
-					return
-				}
-			}
-		}
-		page, err = db.FillPage(room, items,
-			func(c *Conflict) int { return 300 + len(c.Source) + len(c.Reason) },
-			func(c *Conflict) string { return rx.Cursor(conflictList, []int64{c.ID}) })
-		return err
-	})
-	return page, err
+func Conflicts(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Conflict], error) {
+	return openConflicts.page(ctx, d, scope, at)
 }
 
 // ConflictsOf are those that an import was the first to find, decided ones included, at most 1,000.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -194,43 +195,26 @@ func found(rx *db.Rx, r *entryRow) (f foundEntry, err error) {
 	return foundEntry{Entry: e, source: r.Source, last: last == r.ID}, err
 }
 
-const journalList = "imports"
+var journal = numbered[foundEntry]{
+	name:  "imports",
+	first: math.MaxInt64,
+	read: func(rx *db.Rx, scope, before int64, limit int) (list []foundEntry, err error) {
+		var rows []entryRow
+		err = rx.Select(&rows, sqlEntriesBefore, scope, before, limit)
+		for i := 0; i < len(rows) && err == nil; i++ {
+			var f foundEntry
+			f, err = found(rx, &rows[i])
+			list = append(list, f)
+		}
+		return list, err
+	},
+	size:   func(f *foundEntry) int { return 500 + len(f.Source) + len(f.Error) },
+	number: func(f *foundEntry) int64 { return f.ID },
+}
 
 // Journal lists the imports into a scope, newest first.
 func Journal(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[Entry], err error) {
-	room, err := at.Room()
-	if err != nil {
-		return page, err
-	}
-	var list db.Page[foundEntry]
-	err = d.Read(ctx, "list imports", func(rx *db.Rx) error {
-		before := []int64{1<<63 - 1}
-		if at.After != "" {
-			if err := rx.ReadCursor(journalList, at.After, before); err != nil {
-				return err
-			}
-		}
-		id, ok, err := rx.Scope(scope)
-		if err != nil || !ok {
-			return err
-		}
-		var rows []entryRow
-		if err := rx.Select(&rows, sqlEntriesBefore, id, before[0], room.Items+1); err != nil {
-			return err
-		}
-		items := func(yield func(foundEntry, error) bool) {
-			for i := range rows {
-				f, err := found(rx, &rows[i])
-				if !yield(f, err) || err != nil {
-					return
-				}
-			}
-		}
-		list, err = db.FillPage(room, items,
-			func(f *foundEntry) int { return 500 + len(f.Source) + len(f.Error) },
-			func(f *foundEntry) string { return rx.Cursor(journalList, []int64{f.ID}) })
-		return err
-	})
+	list, err := journal.page(ctx, d, scope, at)
 	page.Next = list.Next
 	for i := range list.Items {
 		if err == nil {

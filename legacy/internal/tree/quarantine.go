@@ -92,24 +92,23 @@ func (r *quarantineRow) public() Quarantined {
 	}
 }
 
-// ListQuarantine gives the next rows of a scope's quarantine behind the id after, oldest first, at most limit of them.
-func ListQuarantine(ctx context.Context, d *db.DB, scope string, after int64, limit int) (list []Quarantined, err error) {
-	err = d.Read(ctx, "list quarantine", func(rx *db.Rx) error {
-		list = nil
-		id, ok, err := rx.Scope(scope)
-		if err != nil || !ok {
-			return err
-		}
+var quarantined = numbered[Quarantined]{
+	name: "quarantine",
+	read: func(rx *db.Rx, scope, after int64, limit int) (list []Quarantined, err error) {
 		var rows []quarantineRow
-		if err := rx.Select(&rows, sqlListQuarantine, id, after, limit); err != nil {
-			return err
-		}
+		err = rx.Select(&rows, sqlListQuarantine, scope, after, limit)
 		for i := range rows {
 			list = append(list, rows[i].public())
 		}
-		return nil
-	})
-	return list, err
+		return list, err
+	},
+	size:   func(q *Quarantined) int { return 500 + len(q.Source) + len(q.File) + len(q.Reason) },
+	number: func(q *Quarantined) int64 { return q.ID },
+}
+
+// ListQuarantine lists the rows of a scope's quarantine, oldest first.
+func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[Quarantined], error) {
+	return quarantined.page(ctx, d, scope, at)
 }
 
 // ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.
