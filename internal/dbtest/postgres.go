@@ -7,8 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -139,37 +139,12 @@ type PostgresGate struct {
 // NewPostgresGate gives an open one before the server at the address.
 func NewPostgresGate(t testing.TB, address string) *PostgresGate {
 	t.Helper()
-	config, err := pgconn.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &PostgresGate{
-		Address: fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", config.User, listener.Addr(), config.Database),
-		Held:    make(chan struct{}, 100), opened: make(chan struct{}),
-	}
+	g := &PostgresGate{Held: make(chan struct{}, 100), opened: make(chan struct{})}
 	close(g.opened)
-	network, server := pgconn.NetworkAddress(config.Host, config.Port)
-	var served sync.WaitGroup
-	t.Cleanup(func() {
-		g.Open()
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		served.Wait()
-	})
-	served.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			served.Go(func() { g.serve(client, network, server) })
-		}
-	})
+	g.Address = PostgresProxy(t, address,
+		func(to io.Writer, from io.Reader) { g.pass(to, from, g.Held) },
+		func(to io.Writer, from io.Reader) { g.pass(to, from, nil) })
+	t.Cleanup(g.Open)
 	return g
 }
 
@@ -191,21 +166,7 @@ func (g *PostgresGate) Open() {
 	}
 }
 
-func (g *PostgresGate) serve(client net.Conn, network, address string) {
-	defer client.Close() //nolint:errcheck // it may be closed already
-	server, err := net.Dial(network, address)
-	if err != nil {
-		return
-	}
-	defer server.Close() //nolint:errcheck // it may be closed already
-	var both sync.WaitGroup
-	both.Go(func() { g.pass(server, client, g.Held) })
-	both.Go(func() { g.pass(client, server, nil) })
-	both.Wait()
-}
-
-func (g *PostgresGate) pass(to, from net.Conn, held chan<- struct{}) {
-	defer to.Close() //nolint:errcheck // it may be closed already
+func (g *PostgresGate) pass(to io.Writer, from io.Reader, held chan<- struct{}) {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)

@@ -3,18 +3,12 @@
 package postgres_test
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
@@ -24,8 +18,6 @@ import (
 
 // A cutter passes the messages of the protocol on, in both directions, and cuts a connection at the one that it is told.
 type cutter struct {
-	network, server string
-
 	mu   sync.Mutex
 	left int // messages until the cut; 0: none comes
 	how  cut
@@ -44,81 +36,27 @@ const (
 // through gives the address behind a cutter.
 func through(t *testing.T, address string) (string, *cutter) {
 	t.Helper()
-	config, err := pgconn.ParseConfig(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := &cutter{}
-	c.network, c.server = pgconn.NetworkAddress(config.Host, config.Port)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var served sync.WaitGroup
-	t.Cleanup(func() {
-		if err := listener.Close(); err != nil {
-			t.Error(err)
-		}
-		served.Wait()
-	})
-	served.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			served.Go(func() { c.serve(client) })
-		}
-	})
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", config.User, listener.Addr(), config.Database), c
-}
-
-func (c *cutter) serve(client net.Conn) {
-	defer client.Close() //nolint:errcheck // it may be cut already
-	server, err := net.Dial(c.network, c.server)
-	if err != nil {
-		return
-	}
-	defer server.Close() //nolint:errcheck // it may be cut already
-	var both sync.WaitGroup
-	pass := func(to, from net.Conn, first bool) {
-		defer to.Close()   //nolint:errcheck // it may be cut already
-		defer from.Close() //nolint:errcheck // it may be cut already
-		for c.pass(to, from, first) == nil {
-			first = false
-		}
-	}
-	both.Go(func() { pass(server, client, true) })
-	both.Go(func() { pass(client, server, false) })
-	both.Wait()
+	return dbtest.PostgresProxy(t, address, c.pass(true), c.pass(false)), c
 }
 
 var errCut = errors.New("cut")
 
-// pass passes one message on. The first one of a client has no type.
-func (c *cutter) pass(to io.Writer, from io.Reader, first bool) error {
-	head := make([]byte, 5)
-	if first {
-		head = head[:4]
+// pass passes messages on in one direction.
+func (c *cutter) pass(ofClient bool) func(io.Writer, io.Reader) {
+	return func(to io.Writer, from io.Reader) {
+		_ = dbtest.PostgresMessages(from, ofClient, func(_ byte, message []byte) error {
+			cuts, how := c.here()
+			if cuts && how == before {
+				return errCut
+			}
+			_, err := to.Write(message)
+			if cuts {
+				return errCut
+			}
+			return err
+		})
 	}
-	if _, err := io.ReadFull(from, head); err != nil {
-		return err
-	}
-	body := make([]byte, binary.BigEndian.Uint32(head[len(head)-4:])-4)
-	if _, err := io.ReadFull(from, body); err != nil {
-		return err
-	}
-	cuts, how := c.here()
-	if cuts && how == before {
-		return errCut
-	}
-	if _, err := to.Write(slices.Concat(head, body)); err != nil {
-		return err
-	}
-	if cuts {
-		return errCut
-	}
-	return nil
 }
 
 // here counts a message, and reports whether the cut is at it.
