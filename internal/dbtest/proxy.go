@@ -86,8 +86,8 @@ func PostgresMessages(from io.Reader, ofClient bool, visit func(kind byte, messa
 		if length < 0 {
 			return fmt.Errorf("a message of %d bytes", length)
 		}
-		message := append(head, make([]byte, length)...)
-		if _, err := io.ReadFull(from, message[len(head):]); err != nil {
+		message := make([]byte, len(head)+length)
+		if _, err := io.ReadFull(from, message[copy(message, head):]); err != nil {
 			return err
 		}
 		kind := byte(0)
