@@ -22,10 +22,13 @@ import (
 const DefaultSchema = "selvedge"
 
 const (
-	connectPatience = 5 * time.Second  // for one host
-	laterAnswers    = 2 * time.Second  // that hosts get to answer after one of them did
-	commitPatience  = 12 * time.Second // until a COMMIT without an answer is given up and settled
+	connectPatience = 5 * time.Second // for one host
+	laterAnswers    = 2 * time.Second // that hosts get to answer after one of them did
 )
+
+// commitPatience is until a COMMIT without an answer is asked about, and given up and settled where its server does not work on it. Tests
+// lengthen it.
+var commitPatience = 12 * time.Second
 
 // closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
 var closePatience = 2 * time.Second

@@ -183,7 +183,7 @@ func TestPostgresARowThatSomebodyJustMadeIsReferredTo(t *testing.T) {
 	runs = 0
 	out := e.Write(t.Context(), "test", func(x engine.Tx) error { runs++; return insert(x, 2) })
 	var f *engine.Failure
-	if !errors.As(out.Err, &f) || f.Constraint != engine.OtherConstraint || runs != 2 {
+	if !errors.As(out.Err, &f) || f.Constraint != engine.OtherConstraint || runs != 4 {
 		t.Errorf("after %d runs: %v", runs, out.Err)
 	}
 }
@@ -234,5 +234,76 @@ func TestPostgresAStatementKnowsWhoLives(t *testing.T) {
 	exec(t, e, "UPDATE owner_beats SET until = 0")
 	if lives() {
 		t.Error("one that died is found alive")
+	}
+}
+
+// A lock goes with the commit, and so does the server's refusal of it.
+func TestPostgresAStaleStatementThatGoesWithTheCommitIsPreparedAnew(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	for _, change := range []string{"ALTER TABLE kept ADD COLUMN more BIGINT", "ANALYZE kept"} {
+		times := 0
+		out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+			if times++; times > 20 {
+				return errors.New("it is run again and again")
+			}
+			if err := x.Lock("SELECT * FROM kept", nil); err != nil {
+				return err
+			}
+			_, err := x.Finish("UPDATE kept SET n = n + 1", nil)
+			return err
+		})
+		if out.Err != nil {
+			t.Fatal(out.Err)
+		}
+		exec(t, e, change)
+	}
+}
+
+// Two others have the key, one after the other, and both times the transaction's snapshot shows neither.
+func TestPostgresAKeyThatOthersTakeAndLeaveIsGivenInTheEnd(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE kept (name TEXT PRIMARY KEY)")
+	runs := 0
+	write(t, e, func(x engine.Tx) error {
+		if err := x.Get(new(int64), "SELECT 1", nil); err != nil {
+			return err
+		}
+		if runs++; runs <= 2 {
+			dbtest.PostgresExec(t, address, "INSERT INTO selvedge.kept VALUES ('a')")
+		}
+		_, err := x.Exec("INSERT INTO kept VALUES ('a')", nil)
+		if runs <= 2 {
+			dbtest.PostgresExec(t, address, "DELETE FROM selvedge.kept")
+		}
+		return err
+	})
+	if runs != 3 {
+		t.Errorf("it ran %d times", runs)
+	}
+}
+
+func TestPostgresAFunctionOfTheServersMayChangeSomething(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	exec(t, e, "CREATE FUNCTION keep(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO selvedge.kept VALUES (n) RETURNING n'")
+	for n, query := range []string{"SELECT keep(?)", `SELECT "keep" /* it */ (?)`, "VALUES (keep(?))", "SELECT ? AS n INTO other"} {
+		if out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+			rows, err := x.Query(query, []any{n})
+			if err == nil {
+				err = rows.Close()
+			}
+			return err
+		}); out.Err != nil {
+			t.Error(out.Err)
+		}
+	}
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 3 {
+		t.Errorf("%d of 3 changes are there", n)
+	}
+	if n := get[int64](t, e, "SELECT count(*) FROM other"); n != 1 {
+		t.Errorf("the other table has %d rows", n)
 	}
 }

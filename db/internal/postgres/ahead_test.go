@@ -3,10 +3,13 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
@@ -343,4 +346,58 @@ func TestPostgresWhatWasDroppedIsOfItsTransaction(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Of very many statements some are closed, and none that is still to be sent.
+func TestPostgresAStatementThatWaitsToBeSentIsKept(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	write(t, e, func(x engine.Tx) error {
+		for i := range 1600 {
+			if err := x.Queue(fmt.Sprintf("INSERT INTO kept VALUES (%d)", i), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1600 {
+		t.Errorf("%d rows are there", n)
+	}
+}
+
+func TestPostgresAnInsertionThatGivesItsRowIsAChange(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	const ask = "SELECT count(*) FROM kept"
+	write(t, e, func(x engine.Tx) error {
+		var n int64
+		err := errors.Join(x.Foresee(ask, nil), x.Get(&n, "SELECT 1", nil), x.Get(&n, "INSERT INTO kept VALUES (1) RETURNING n", nil), x.Get(&n, ask, nil))
+		if n != 1 || x.Foresees() {
+			t.Errorf("behind the insertion there are %d rows", n)
+		}
+		return err
+	})
+}
+
+// Who waits for what a server that stands still has not answered yet waits no longer than its context.
+func TestPostgresAnAnswerThatNobodyReadYetIsWaitedForWithTheCaller(t *testing.T) {
+	postgres.WithCommitPatience(t, time.Hour)
+	gate := dbtest.NewPostgresGate(t, dbtest.Postgres(t))
+	e := open(t, gate.Address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	gate.Shut()
+	look := func(x engine.Rx) error { return x.Get(new(int64), "SELECT count(*) FROM kept", nil) }
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Read(ctx, "test", look).Err }()
+	<-gate.Held
+	cancel(why)
+	if err := <-done; !errors.Is(err, why) {
+		t.Errorf("it ended with %v", err)
+	}
+	gate.Open()
+	if out := e.Read(t.Context(), "test", look); out.Err != nil {
+		t.Error(out.Err)
+	}
 }

@@ -23,6 +23,11 @@ type clock struct{ ahead atomic.Int64 }
 // was says what the server's clock was when it was asked, a moment ago.
 func (c *clock) was(nanos int64) { c.ahead.Store(nanos - int64(machine.ReadBootTime().Since)) }
 
+// now is the server's time, in nanoseconds since 1970, as far as this process knows it.
+func (c *clock) now() time.Duration {
+	return machine.ReadBootTime().Since + time.Duration(c.ahead.Load())
+}
+
 // begin asks for the time, and has the session take its settings.
 func (c *clock) begin(ctx context.Context, w *wire, settings string) error {
 	results, err := w.conn.Exec(ctx, sqlClock+settings).ReadAll()
@@ -38,7 +43,7 @@ func (c *clock) begin(ctx context.Context, w *wire, settings string) error {
 
 // Clock is the server's. Leases of all hosts are judged by it.
 func (e *Engine) Clock() machine.BootTime {
-	return machine.BootTime{Boot: serverClock, Since: machine.ReadBootTime().Since + time.Duration(e.clock.ahead.Load())}
+	return machine.BootTime{Boot: serverClock, Since: e.clock.now()}
 }
 
 // OneMachine is what the address says.

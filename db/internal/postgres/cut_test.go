@@ -283,3 +283,111 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 		t.Errorf("%d rows are there of %d", n, said.Load())
 	}
 }
+
+func TestPostgresAFunctionDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	address, c := through(t, direct)
+	e := open(t, address)
+	e.SetPatience(50 * time.Millisecond)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	own := errors.New("the function's own")
+	insert := func() callback.Outcome {
+		return e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+			if _, err := x.Finish("INSERT INTO kept VALUES (1)", nil); err != nil {
+				return own
+			}
+			return nil
+		})
+	}
+	if out := insert(); out.Err != nil { // its statements are prepared
+		t.Fatal(out.Err)
+	}
+	unknown := 0
+	for at := 1; ; at++ {
+		c.arm(at, forGood)
+		out := insert()
+		was := c.disarm()
+		if errors.Is(out.Err, engine.ErrOutcomeUnknown) {
+			unknown++
+		} else if errors.Is(out.Err, own) {
+			t.Errorf("cut at message %d: %v", at, out.Err)
+		}
+		if !was {
+			break
+		}
+		if out = insert(); out.Err != nil {
+			t.Fatal(out.Err)
+		}
+	}
+	if unknown == 0 {
+		t.Error("every cut was settled without a server")
+	}
+}
+
+// A commit waits for a row that goes with it, for longer than an answer is waited for.
+func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, other := open(t, address), open(t, address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	held, leave := make(chan struct{}), make(chan struct{})
+	done := make(chan callback.Outcome, 2)
+	go func() {
+		done <- other.Write(t.Context(), "hold", func(x engine.Tx) error {
+			_, err := x.Exec("UPDATE kept SET n = n + 1", nil)
+			close(held)
+			<-leave
+			return err
+		})
+	}()
+	<-held
+	looks := postgres.HoldCommits(t)
+	times := 0
+	go func() {
+		done <- e.WriteLocked(t.Context(), "wait", func(x engine.Tx) error {
+			times++
+			if err := x.Lock("SELECT n FROM kept", nil); err != nil {
+				return err
+			}
+			_, err := x.Finish("UPDATE kept SET n = 10 * n", nil)
+			return err
+		})
+	}()
+	waiting(t, address, 1)
+	(<-looks)() // it has waited long enough to be looked after
+	close(leave)
+	for range 2 {
+		if out := <-done; out.Err != nil {
+			t.Error(out.Err)
+		}
+	}
+	if n := get[int64](t, e, "SELECT n FROM kept"); n != 20 || times != 1 {
+		t.Errorf("after %d times there is %d", times, n)
+	}
+}
+
+// Nothing comes back any more from a server that does nothing for the message: it is given up and settled.
+func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
+	direct := dbtest.Postgres(t)
+	gate := dbtest.NewPostgresGate(t, direct)
+	e := open(t, gate.Address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	looks := postgres.HoldCommits(t)
+	done := make(chan callback.Outcome, 1)
+	gate.Shut()
+	go func() {
+		done <- e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
+			_, err := x.Finish("INSERT INTO kept VALUES (1)", nil)
+			return err
+		})
+	}()
+	look := <-looks
+	go look()
+	gate.Open()
+	if out := <-done; out.Err != nil {
+		t.Error(out.Err)
+	}
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 {
+		t.Errorf("%d rows are there", n)
+	}
+}

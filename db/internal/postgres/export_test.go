@@ -60,3 +60,26 @@ func WithWaitsTold(t testing.TB) {
 	tellAfter, tellEvery = 0, time.Millisecond
 	t.Cleanup(func() { tellAfter, tellEvery = after, every })
 }
+
+// HoldCommits has commits that are without an answer not looked at until the test ends, but by what it gives: the look of each commit, as
+// far as it is taken.
+func HoldCommits(t testing.TB) <-chan func() {
+	looks := make(chan func(), 1)
+	before := afterwards
+	afterwards = func(_ time.Duration, look func()) *time.Timer {
+		select {
+		case looks <- look:
+		default:
+		}
+		return time.AfterFunc(time.Hour, func() {})
+	}
+	t.Cleanup(func() { afterwards = before })
+	return looks
+}
+
+// WithCommitPatience has a handle of the test wait so long for an answer of ours.
+func WithCommitPatience(t testing.TB, d time.Duration) {
+	before := commitPatience
+	commitPatience = d
+	t.Cleanup(func() { commitPatience = before })
+}

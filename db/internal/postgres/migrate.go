@@ -207,7 +207,10 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	}
 	s.wire.warned = nil
 	tags, err := s.wire.simple(ctx, "COMMIT")
-	if err != nil || tags[0] != "COMMIT" {
+	switch {
+	case err != nil && state(err) == "": // cut off
+		return have, unknown(err)
+	case err != nil || tags[0] != "COMMIT":
 		return have, errors.Join(errors.New("the migration was not committed"), err)
 	}
 	// A warning says that the wait for the standbys was given up. They have what was committed before when they have a later commit.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,17 +31,41 @@ const (
 func rebind(query string) (text string, changes bool, err error) {
 	t := tokens{text: query}
 	t.out.Grow(len(query) + 16)
-	first := ""
+	first, last := "", "" // last is the word or the quoted name that the next token follows
 	for t.at < len(t.text) {
+		start := t.at
 		word := t.next()
-		if first == "" {
-			first = strings.ToUpper(word)
+		switch token := t.text[start:t.at]; {
+		case word != "":
+			first, last = cmp.Or(first, strings.ToUpper(word)), word
+			changes = changes || strings.EqualFold(word, "INTO")
+		case token == "(":
+			changes = changes || last != "" && !reading[strings.ToLower(last)]
+			last = ""
+		case token[0] == '"':
+			last = token
+		case strings.TrimSpace(token) != "" && !strings.HasPrefix(token, "--") && !strings.HasPrefix(token, "/*"):
+			last = ""
 		}
 	}
 	if why := refusedStatements[first]; why != "" {
 		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid, first, why)
 	}
-	return t.out.String(), first != "SELECT" && first != "VALUES", nil
+	return t.out.String(), changes || first != "SELECT" && first != "VALUES", nil
+}
+
+// reading are what may stand before a parenthesis in a query that changes nothing. Any other function may: nextval does, and one of a
+// user's. A query that is taken for one that changes something costs a commit.
+var reading = wordsOf(`all and any array as avg between bool_and bool_or by case cast coalesce count date_trunc distinct else except exists extract filter from
+	generate_series greatest having in instr intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5 min not nullif octet_length
+	offset on or over partition position replace right round row row_number select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
+
+func wordsOf(text string) map[string]bool {
+	all := map[string]bool{}
+	for word := range strings.FieldsSeq(text) {
+		all[word] = true
+	}
+	return all
 }
 
 type tokens struct {

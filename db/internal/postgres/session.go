@@ -20,9 +20,9 @@ type session struct {
 	conn *sqlx.Conn
 	used time.Time // when it was given back last
 
-	row     int64     // in the table sessions; 0 in a session that only reads
-	seen    time.Time // a moment before the one that the row holds
-	outcome int64     // the last number that was given to a transaction
+	row     int64         // in the table sessions; 0 in a session that only reads
+	seen    time.Duration // a moment before the one that the row holds, by the server's clock
+	outcome int64         // the last number that was given to a transaction
 }
 
 // settings of every session. A sequential scan of a small table would have a serialisable transaction collide with everybody
@@ -75,7 +75,7 @@ func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()
 	defer s.within(ctx)()
-	s.seen = time.Now()
+	s.seen = e.clock.now()
 	if err = s.get(&s.row, sqlAddSession); err == nil {
 		_, err = s.exec(sqlOldSessions)
 	}
@@ -162,10 +162,13 @@ func (p *sessions) acquire(ctx context.Context) (*session, error) {
 		if s == nil {
 			break
 		}
-		if s.wire.collect() == nil && !s.broken() && time.Since(s.used) < sessionKept {
+		if s.wire.collect(ctx) == nil && !s.broken() && time.Since(s.used) < sessionKept {
 			return s, nil
 		}
 		_ = s.close() // it was lost while nobody used it
+		if ctx.Err() != nil {
+			break // another would have no time to answer either
+		}
 	}
 	s, err := p.open(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // still on its way then comes too late, also one that begins its transaction only where it arrives. Its own commit waits for the
 // standbys, whatever is said elsewhere.
 const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
-RETURNING -outcome - 1`
+RETURNING -outcome - 1; SELECT server_nanos()`
 
 const (
 	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of ours where that is not there, or
@@ -52,9 +52,9 @@ type change struct {
 // many rows the only change changed: where it is 0, nothing was.
 func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
 	s.outcome++
-	w, began := s.wire, time.Now()
-	ctx, cancel := patient(background, commitPatience)
-	defer cancel()
+	w, began := s.wire, e.clock.now()
+	ctx, over := e.committing(s)
+	defer over()
 	query, args := sqlKeepOutcome, []any(nil)
 	if only != nil {
 		query, args = fmt.Sprintf(sqlOnlyChange, only.query), only.args
@@ -71,9 +71,12 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
-		if strings.Contains(refused.Message, settledText) { // or its row was taken away after a day; the next one has a row of its own
+		switch {
+		case strings.Contains(refused.Message, settledText): // or its row was taken away after a day; the next one has a row of its own
 			_ = w.Close()
 			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
+		case isStale(err):
+			_ = w.Close() // see after
 		}
 		err = fmt.Errorf("commit: %w", err)
 		return 0, err, failure(err)
@@ -111,41 +114,88 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	return 0, err, failure(err)
 }
 
-// settle says whether the last transaction of a session was committed.
-func (e *Engine) settle(s *session) (happened bool, err error) {
-	ctx, cancel := context.WithTimeout(background, e.patience)
-	defer cancel()
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		var found bool
-		if happened, found, err = e.trySettle(ctx, s.row, s.outcome); err == nil {
-			if !found && time.Since(s.seen) >= sessionKept { // others may have taken it away
-				return false, errors.New("the row of the session is gone")
-			}
-			return happened, nil
+// afterwards calls look when a message that commits has been without an answer for a while. Tests hold it.
+var afterwards = time.AfterFunc
+
+// committing gives the context of a message that commits. It ends when no answer comes and the server does not work on the message: one
+// that waits for somebody's lock, or has much to do, is not cut off.
+func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
+	ctx, end := context.WithCancelCause(background)
+	var look func()
+	look = func() {
+		if ctx.Err() == nil && e.works(ctx, s) {
+			afterwards(commitPatience, look)
+			return
 		}
-		if !engine.Pause(ctx, wait) {
-			return false, err
-		}
+		end(errSilent)
+	}
+	clock := afterwards(commitPatience, look)
+	return ctx, func() {
+		clock.Stop()
+		end(nil)
 	}
 }
 
-func (e *Engine) trySettle(ctx context.Context, row, outcome int64) (happened, found bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commitPatience)
+// sqlWorks finds a server's process that is at a statement, and neither waits for more of the message, nor to give the answer, nor for
+// standbys: the transaction is committed then, and others say whether that will do.
+const sqlWorks = `SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' AND wait_event IS DISTINCT FROM 'SyncRep'`
+
+// works reports whether the server is at the session's message still.
+func (e *Engine) works(ctx context.Context, s *session) bool {
+	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()
 	w, err := e.scout.connect(ctx)
 	if err != nil {
-		return false, false, err
+		return false
 	}
 	defer w.Close() //nolint:errcheck // what it said is told
-	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlSettle, row)).ReadAll()
+	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlWorks, s.wire.conn.PID())).ReadAll()
+	return err == nil && len(results[0].Rows) == 1
+}
+
+// settle says whether the last transaction of a session was committed. Once patience has ended it asks once more: this process may have
+// been stopped meanwhile.
+func (e *Engine) settle(s *session) (happened bool, err error) {
+	began := time.Now()
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		last := time.Since(began) >= e.patience
+		if happened, err = e.trySettle(s); err == nil || last || errors.Is(err, errRowGone) {
+			return happened, err
+		}
+		engine.Pause(background, wait)
+	}
+}
+
+var errRowGone = errors.New("the row of the session is gone")
+
+func (e *Engine) trySettle(s *session) (happened bool, err error) {
+	ctx, cancel := context.WithTimeout(background, commitPatience)
+	defer cancel()
+	w, err := e.scout.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer w.Close() //nolint:errcheck // what it said is told
+	results, err := w.conn.Exec(ctx, fmt.Sprintf(sqlSettle, s.row)).ReadAll()
 	switch {
 	case err != nil:
-		return false, false, err
+		return false, err
 	case w.warned != nil:
-		return false, false, fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
-	case len(results) != 3 || len(results[2].Rows) == 0:
-		return false, false, nil
+		return false, fmt.Errorf("the server warns: %s (%s)", w.warned.Message, w.warned.Code)
 	}
-	got, err := strconv.ParseInt(string(results[2].Rows[0][0]), 10, 64)
-	return got == outcome, true, err
+	number := func(r *pgconn.Result) (n int64, found bool) {
+		if len(r.Rows) == 1 {
+			n, err = strconv.ParseInt(string(r.Rows[0][0]), 10, 64)
+		}
+		return n, len(r.Rows) == 1
+	}
+	now, _ := number(results[3])
+	outcome, found := number(results[2])
+	switch {
+	case err != nil:
+		return false, err
+	case !found && time.Duration(now)-s.seen >= sessionKept: // others may have taken it away
+		return false, errRowGone
+	}
+	return found && outcome == s.outcome, nil
 }

@@ -87,7 +87,7 @@ func (x *rx) after(err error) error {
 	switch {
 	case x.dead != nil:
 		return x.dead
-	case isLost(err) || isBeaten(err) || isStale(err) || x.met != nil && x.met.passing(err):
+	case isLost(err) || isBeaten(err) || isStale(err) || x.met != nil && x.met.passing(err, x.mostContested()):
 		x.dead, x.mayPass = err, true
 	case conn.IsClosed():
 		x.dead = err
@@ -95,6 +95,13 @@ func (x *rx) after(err error) error {
 		x.failed, x.failedDepth = err, x.Depth
 	}
 	return err
+}
+
+func (x *rx) mostContested() int {
+	if x.Depth > 0 {
+		return 1
+	}
+	return mostContested
 }
 
 func (x *rx) Get(dest any, query string, args []any) error {

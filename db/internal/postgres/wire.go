@@ -170,15 +170,20 @@ func (w *wire) endLater() {
 	w.left = w.conn.ExecBatch(background, batch)
 }
 
-// collect reads the answer that endLater did not wait for. A connection that has none is closed.
-func (w *wire) collect() error {
+// collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection that has none is closed.
+func (w *wire) collect(ctx context.Context) error {
 	if w.left == nil {
 		return nil
 	}
 	left := w.left
 	w.left = nil
 	_ = w.conn.Conn().SetReadDeadline(time.Now().Add(commitPatience))
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { _ = w.conn.Conn().SetReadDeadline(time.Now()); close(ended) })
 	err := left.Close()
+	if !stop() {
+		<-ended
+	}
 	_ = w.conn.Conn().SetReadDeadline(time.Time{})
 	if err != nil && !w.conn.IsClosed() {
 		_ = w.Close()
@@ -210,7 +215,7 @@ func (w *wire) lost(ctx context.Context, err error) error {
 
 // free reads into memory what is left of rows that somebody has open, so that the connection can be used.
 func (w *wire) free() error {
-	if err := w.collect(); err != nil {
+	if err := w.collect(background); err != nil {
 		return err
 	}
 	if w.reading == nil {
@@ -256,10 +261,13 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 	return p, nil
 }
 
-// forget closes some of the statements that are kept.
+// forget closes some of the statements that are kept, and none of those that are to be sent.
 func (w *wire) forget(ctx context.Context) error {
 	left := statementCacheSize / 4
 	for query, p := range w.prepared {
+		if slices.ContainsFunc(w.ahead, func(b bound) bool { return b.prepared == p }) {
+			continue
+		}
 		if left--; left < 0 {
 			break
 		}
@@ -424,6 +432,9 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	}
 	if kept, err := w.foreseen(w.ctx, query, &b); kept != nil || err != nil {
 		return rowsOrNone(kept), err
+	}
+	if b.changes {
+		w.drop()
 	}
 	p, answered, err := w.run(w.ctx, b)
 	if err != nil {

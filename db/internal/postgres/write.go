@@ -62,9 +62,9 @@ type trouble struct {
 	since  time.Time // no primary has answered; zero when one did
 	tried  int
 
-	contested map[string]bool // keys that were found taken, or missing
-	alone     bool            // the present run has nobody of ours beside it
-	strange   int             // keys that were found so in runs alone
+	contested map[string]int // how often keys were found taken, or missing
+	alone     bool           // the present run has nobody of ours beside it
+	strange   int            // keys that were found so in runs alone
 }
 
 // turn says how the call goes the next time. One that locks what it looks at waits for the others' locks in place of a queue.
@@ -78,17 +78,22 @@ func (t *trouble) turn(locks bool) turn {
 	return beside
 }
 
-// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the caller's own doing: others may
-// have, who know nothing of us.
-const mostStrange = 3
+const (
+	// mostContested is how often a key is found taken that several others take and leave, one after the other. Within a savepoint, where the
+	// caller may expect it, it is once.
+	mostContested = 3
+	// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the caller's own doing: others may
+	// have, who know nothing of us.
+	mostStrange = 3
+)
 
 // passing reports whether a key that is found taken may be one that another transaction has just committed, which the
 // transaction's own reads don't show. The server says that in place of a lost race: when the transaction is run again it sees the row.
 // So it is with a row that a foreign key names and that was committed after the transaction's snapshot, from which the server looks
-// for it. A key that is found so a second time is the caller's own doing.
-func (t *trouble) passing(err error) bool {
+// for it. A key that is found so again and again, or in two runs of which one was alone, is the caller's own doing.
+func (t *trouble) passing(err error, most int) bool {
 	key := contested(err)
-	if key == "" || t.contested[key] {
+	if n := t.contested[key]; key == "" || n == most || n > 0 && t.alone {
 		return false
 	}
 	if t.alone {
@@ -97,9 +102,9 @@ func (t *trouble) passing(err error) bool {
 		}
 	}
 	if t.contested == nil {
-		t.contested = map[string]bool{}
+		t.contested = map[string]int{}
 	}
-	t.contested[key] = true
+	t.contested[key]++
 	return true
 }
 
@@ -248,8 +253,8 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	switch {
 	case t.dead != nil && !out.Gone() && t.mayPass:
 		out.Err, again = t.dead, t.dead // whatever fn made of it
-	case t.dead != nil && !out.Failed():
-		out.Err = t.dead
+	case t.dead != nil && !out.Failed(), errors.Is(t.dead, engine.ErrOutcomeUnknown) && !errors.Is(out.Err, engine.ErrOutcomeUnknown):
+		out.Err = t.dead // a function's own error would say that nothing was changed
 	case err != nil && !out.Failed():
 		out.Err = err
 	}
@@ -298,9 +303,9 @@ func (t *tx) endUnchanged() (again, err error) {
 	return nil, nil
 }
 
-// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was found so before.
+// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was found so too often.
 func (t *tx) worthAgain(again error) error {
-	if contested(again) != "" && !t.met.passing(again) {
+	if contested(again) != "" && !t.met.passing(again, mostContested) {
 		return nil
 	}
 	return again
