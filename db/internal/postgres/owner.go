@@ -369,33 +369,38 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
-// life judges by the row as the transaction sees it, which is as old as its first statement. So a read is told what was true when it
-// began; and a write changes the row of a dead one, which fails, and has it run again, where that one has beaten since.
+// life judges by the row as the transaction sees it, which in a serialisable one is as old as its first statement. So a read is told what
+// was true when it began; and a write changes the row of a dead one, which fails, and has it run again, where that one has beaten since.
 func (x *rx) life(id int64) (engine.Life, error) {
-	var at struct {
-		Until int64 `db:"until"`
-		Now   int64 `db:"now"`
-		Began int64 `db:"began"`
-	}
-	err := x.Get(&at, sqlLives, []any{id})
 	writes := x.ctx == nil
-	switch {
-	case errors.Is(err, engine.ErrNotFound):
-		return engine.LifeDead, nil
-	case err != nil:
-		return engine.LifeUnknown, err
-	case at.Until > at.Now, !writes && at.Until > at.Began:
-		return engine.LifeAlive, nil
-	case writes && at.Until > 0:
+	for range 2 {
+		var at struct {
+			Until int64 `db:"until"`
+			Now   int64 `db:"now"`
+			Began int64 `db:"began"`
+		}
+		err := x.Get(&at, sqlLives, []any{id})
+		switch {
+		case errors.Is(err, engine.ErrNotFound):
+			return engine.LifeDead, nil
+		case err != nil:
+			return engine.LifeUnknown, err
+		case at.Until > at.Now, !writes && at.Until > at.Began:
+			return engine.LifeAlive, nil
+		case !writes, at.Until == 0:
+			return engine.LifeDead, nil
+		}
 		n, err := x.session.exec(sqlDieAs, id, at.Until)
 		if err != nil {
 			return engine.LifeUnknown, x.after(err)
 		}
-		if n == 0 { // it has beaten since it was looked at, in a transaction that sees it
-			return engine.LifeAlive, nil
+		if n > 0 {
+			return engine.LifeDead, nil
 		}
+		// In a transaction that sees what others commit: it has beaten since it was looked at, or somebody else was first to say that it
+		// is dead. The next look tells which.
 	}
-	return engine.LifeDead, nil
+	return engine.LifeUnknown, nil // whose row nobody else changes, and this user can't: a policy of the server's
 }
 
 // ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.

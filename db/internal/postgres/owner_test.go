@@ -101,3 +101,44 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 	first = true
 	write(t, e, func(x engine.Tx) error { return judge(x) })
 }
+
+// Both have looked before either has said so. One that reads what is committed last waits for the other, and finds the row changed.
+func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, other := open(t, address), open(t, address)
+	var id int64
+	write(t, e, func(x engine.Tx) error {
+		if err := x.Get(&id, "INSERT INTO owners (token, pid, program, registered_at) VALUES (?, 1, 'other', 1) RETURNING id", []any{make([]byte, 16)}); err != nil {
+			return err
+		}
+		_, err := x.Exec("INSERT INTO owner_beats VALUES (?, 1)", []any{id})
+		return err
+	})
+	judged := make(chan engine.Life, 1)
+	judge := func(x engine.Tx) (life engine.Life) {
+		life, err := x.Life(id)
+		if err != nil {
+			t.Error(err)
+		}
+		return life
+	}
+	if out := e.WriteLocked(t.Context(), "judge", func(x engine.Tx) error {
+		if life := judge(x); life != engine.LifeDead {
+			t.Errorf("to the first it is %v", life)
+		}
+		go func() {
+			var life engine.Life
+			if out := other.WriteLocked(t.Context(), "judge", func(x engine.Tx) error { life = judge(x); return nil }); out.Err != nil {
+				t.Error(out.Err)
+			}
+			judged <- life
+		}()
+		waiting(t, address, 1)
+		return nil
+	}); out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	if life := <-judged; life != engine.LifeDead {
+		t.Errorf("to the second it is %v", life)
+	}
+}
