@@ -5,6 +5,7 @@ package db_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -95,6 +96,124 @@ func TestPostgresALeaseOfAnotherHostEndsWithItsTime(t *testing.T) {
 			}
 			c.Wait()
 		})
+	}
+}
+
+// waiting waits until somebody waits for a lock.
+func waiting(t *testing.T, d *db.DB) {
+	t.Helper()
+	const query = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+	for len(dbtest.PostgresExec(t, d.Path(), query)) == 0 && t.Context().Err() == nil {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// Two ask for what one held who is dead: the second one looks before the first one's transaction is committed, in which it is said so.
+func TestPostgresWhatTheDeadHeldGoesToAllWhoAskAtOnce(t *testing.T) {
+	address := dbtest.Postgres(t)
+	dead := dbtest.OpenAt(t, address+soon, db.Options{})
+	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
+	for _, name := range []string{"a", "b"} {
+		if _, err := dead.Reserve(t.Context(), "port", name, db.ReserveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dbtest.PostgresExec(t, address, "UPDATE selvedge.owner_beats SET until = 1")
+	reserved := make(chan error, 1)
+	if err := d.WriteLocked(t.Context(), "reserve", func(tx *db.Tx) error {
+		if _, err := d.ReserveTx(tx, "port", "a", db.ReserveOptions{}); err != nil {
+			return err
+		}
+		go func() {
+			reserved <- other.WriteLocked(t.Context(), "reserve", func(tx *db.Tx) error {
+				_, err := other.ReserveTx(tx, "port", "b", db.ReserveOptions{})
+				return err
+			})
+		}()
+		waiting(t, d)
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := <-reserved; err != nil {
+		t.Error(err)
+	}
+}
+
+// A thing is asked for while another reservation of it is being made: who comes second draws its epoch when that one is there, or undone.
+func TestPostgresEpochsGrowInTheOrderOfTheReservations(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
+	reserved := make(chan *db.Lease, 1)
+	undone := errors.New("undone")
+	if err := d.WriteLocked(t.Context(), "reserve", func(tx *db.Tx) error {
+		if _, err := d.ReserveTx(tx, "port", "a", db.ReserveOptions{}); err != nil {
+			return err
+		}
+		go func() {
+			l, err := other.Reserve(t.Context(), "port", "a", db.ReserveOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+			reserved <- l
+		}()
+		waiting(t, d)
+		if _, err := other.Reserve(t.Context(), "port", "b", db.ReserveOptions{}); err != nil { // of another name nobody waits
+			return err
+		}
+		return undone
+	}); !errors.Is(err, undone) {
+		t.Fatal(err)
+	}
+	b, _, err := d.Reservation(t.Context(), "", "port", "b")
+	if a := <-reserved; err != nil || a == nil || a.Epoch() <= b.Epoch {
+		t.Errorf("behind %d came %v: %v", b.Epoch, a, err)
+	}
+}
+
+// As a policy of row security does that lets the user read more than it may change.
+func TestPostgresARowThatCanBeReadAndNeverLockedIsAnError(t *testing.T) {
+	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{})
+	dbtest.PostgresExec(t, d.Path(), "CREATE SEQUENCE selvedge.looks")
+	err := d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
+		_, err := tx.FindLocked(new(int64), "SELECT id FROM scopes WHERE name = '' AND nextval('looks') % 2 = 0")
+		return err
+	})
+	if !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+		t.Errorf("it is %v", err)
+	}
+}
+
+// Others were told meanwhile that the lease is over.
+func TestPostgresARenewalThatWaitedPastTheEndOfItsLeaseIsNone(t *testing.T) {
+	address := dbtest.Postgres(t)
+	var since atomic.Int64
+	clock := func() db.BootTime { return db.BootTime{Boot: "here", Since: time.Duration(since.Load())} }
+	d, other := dbtest.OpenAt(t, address, db.Options{BootTime: clock}), dbtest.OpenAt(t, address, db.Options{})
+	l, err := d.Reserve(t.Context(), "port", "a", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := make(chan error, 1)
+	if err := other.WriteLocked(t.Context(), "keep", func(tx *db.Tx) error {
+		if err := tx.Lock("SELECT epoch FROM leases"); err != nil {
+			return err
+		}
+		if err := tx.Get(new(int64), "SELECT 1"); err != nil {
+			return err
+		}
+		go func() { renewed <- l.Renew(t.Context()) }()
+		waiting(t, other)
+		since.Store(int64(time.Minute))
+		if r, _, err := d.Reservation(t.Context(), "", "port", "a"); err != nil || r.State != db.LeaseExpired {
+			t.Errorf("it is %+v, %v", r, err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := <-renewed; !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("it was renewed: %v", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func (e *ReservedError) Unwrap() error { return ErrConflict }
 func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
 	const op = "reserve"
 	var l *Lease
-	err := d.Write(ctx, op, func(tx *Tx) (err error) {
+	err := d.WriteLocked(ctx, op, func(tx *Tx) (err error) {
 		l, err = d.ReserveTx(tx, kind, name, o)
 		return err
 	})
@@ -102,7 +102,11 @@ func (d *DB) ReserveTx(tx *Tx, kind, name string, o ReserveOptions) (*Lease, err
 	if err != nil {
 		return nil, l.failed("reserve", err)
 	}
-	return l, l.failed("reserve", l.take(tx, scope, o))
+	// Who reserves the same waits, so that the epoch is drawn where nobody else can still take and give it back.
+	if err = tx.LockName("leases", fmt.Sprintf("%d %q %q", scope, kind, name)); err == nil {
+		err = l.take(tx, scope, o)
+	}
+	return l, l.failed("reserve", err)
 }
 
 func (l *Lease) check() error {
@@ -118,8 +122,8 @@ func (l *Lease) check() error {
 	return CheckID(l.kind, l.name)
 }
 
-// take locks nothing before: the row that is taken away is the one that was judged, and one that somebody adds meanwhile is in the way
-// of its own. Then it looks again.
+// take removes what is over and adds its own. The holder may give the thing back or renew it meanwhile, and others may remove what is over:
+// then it looks again.
 func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 	for {
 		free, err := l.makeWay(tx, scope)
@@ -205,7 +209,7 @@ func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) 
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
-		row, _, err := l.held(rx)
+		row, _, err := l.held(rx, rx.BootTime)
 		if err == nil {
 			l.remember(rx, row.LeaseColumns)
 		}
@@ -225,8 +229,8 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 	}
 }
 
-// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't.
-func (l *Lease) held(rx *Rx) (row reservationRow, scope int64, err error) {
+// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked behind the row.
+func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := rx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
@@ -235,6 +239,7 @@ func (l *Lease) held(rx *Rx) (row reservationRow, scope int64, err error) {
 	if err == nil && ok {
 		ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name)
 	}
+	clock()
 	if err == nil && ok && row.Epoch == l.epoch {
 		ok, err = rx.HoldsLease(row.LeaseColumns)
 	} else {
@@ -247,7 +252,7 @@ func (l *Lease) held(rx *Rx) (row reservationRow, scope int64, err error) {
 }
 
 // heldTx is held behind a lock of the row: one that has the lease's epoch was there before the lock was asked for.
-func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error) (row reservationRow, scope int64, err error) {
+func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error, clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := tx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
@@ -259,7 +264,13 @@ func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error) (row 
 	if err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
-	return l.held(&tx.Rx)
+	return l.held(&tx.Rx, clock)
+}
+
+// own is heldTx for a change of the row. Since nobody else can renew it any more, its end is judged by what the clock says once the row
+// is locked: who was told meanwhile that the lease is over was told right.
+func (l *Lease) own(tx *Tx) (row reservationRow, scope int64, err error) {
+	return l.heldTx(tx, tx.Lock, tx.ReadBootTime)
 }
 
 func (l *Lease) lost() error {
@@ -272,7 +283,7 @@ func (l *Lease) lost() error {
 
 // HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx. Where it does, nobody takes it away before tx has ended.
 func (l *Lease) HoldTx(tx *Tx) error {
-	_, _, err := l.heldTx(tx, tx.Hold)
+	_, _, err := l.heldTx(tx, tx.Hold, tx.BootTime)
 	return err
 }
 
@@ -296,7 +307,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 
 // RenewTx is Renew in a transaction of the caller's.
 func (l *Lease) RenewTx(tx *Tx) error {
-	row, scope, err := l.heldTx(tx, tx.Lock)
+	row, scope, err := l.own(tx)
 	if err != nil || row.TTL == nil {
 		return err
 	}
@@ -316,7 +327,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // ReleaseTx is Release in a transaction of the caller's.
 func (l *Lease) ReleaseTx(tx *Tx) error {
-	was, _, err := l.heldTx(tx, tx.Lock)
+	was, _, err := l.own(tx)
 	if err != nil {
 		return err
 	}

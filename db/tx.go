@@ -77,6 +77,15 @@ func (rx *Rx) BootTime() BootTime {
 	return rx.boot
 }
 
+// ReadBootTime reads that clock anew, for who has waited for a row since: what nobody but this transaction can change any more is judged by
+// it. BootTime is the same from here on.
+func (tx *Tx) ReadBootTime() BootTime {
+	tx.mu.Lock()
+	tx.boot = BootTime{}
+	tx.mu.Unlock()
+	return tx.BootTime()
+}
+
 // run is enter for a statement with arguments.
 func (rx *Rx) run(args []any) error {
 	for i, arg := range args {
@@ -327,10 +336,25 @@ func (tx *Tx) Hold(query string, args ...any) error {
 	return tx.engine.Hold(query, args)
 }
 
+// LockName keeps others who lock the same name of a table waiting, until the transaction ends: for who looks whether a row is there, and adds
+// it where it isn't, when there is none to lock yet. What is read behind it is as for Lock. In a file there is nothing to do.
+func (tx *Tx) LockName(table, name string) error {
+	if err := tx.enter(); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.LockName(table, name)
+}
+
+// mostReplaced is how often a row that is waited for may be gone when its turn comes, and another be there in its place, before it is taken
+// for one that can be read and never locked.
+const mostReplaced = 100
+
 // FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was committed last, and stays so. A row that
-// took the place of another one while that was waited for is found too. The query is as for Lock.
+// took the place of another one while that was waited for is found too. One that a policy of the server's lets this user read and not
+// change is ErrInvalid. The query is as for Lock.
 func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
-	for {
+	for range mostReplaced {
 		found, err := tx.FindToAdd(dest, query, args...)
 		if found || err != nil || tx.Alone() {
 			return found, err
@@ -340,6 +364,7 @@ func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 			return false, err
 		}
 	}
+	return false, Invalid("let the user change what it may read: see the policies for row security of the table", "a row is there that can't be locked")
 }
 
 // FindToAdd is FindLocked for who adds the row where it finds none: then a unique key says that there was one after all, and the

@@ -60,7 +60,7 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 // Resume holds an open run that nobody holds and whose process, where it has one, is this one or dead. ErrNotFound: there is
 // no such run. ErrConflict: it has ended, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
-	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, run)
 		return err
 	})

@@ -72,7 +72,7 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 // Resume holds a run that nobody holds, whatever its status: an agent may go on after an end. db.ErrNotFound: there is no such
 // run. db.ErrConflict: it was cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
-	err = s.db.Write(ctx, opResume, func(tx *db.Tx) error {
+	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, runID)
 		return err
 	})

@@ -93,6 +93,8 @@ type Tx interface {
 	Hold(query string, args []any) error
 	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where there is one writer.
 	Locking() string
+	// LockName keeps others who lock the same name of a table waiting until the transaction ends, before the next statement.
+	LockName(table, name string) error
 	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,
 	// or with the commit.
 	Queue(query string, args []any) error

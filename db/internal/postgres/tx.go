@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -222,6 +223,20 @@ const forChange = " FOR NO KEY UPDATE"
 
 // Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change what is no key.
 func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
+
+// LockName takes an advisory lock, which goes with the transaction: of a number, so that two names may cost a wait. The table is taken
+// before it, as it is by who locks a row of it: so one that wants to be alone has no such lock to wait for.
+func (t *tx) LockName(table, name string) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	if err := t.control("LOCK TABLE " + table + " IN ROW SHARE MODE"); err != nil {
+		return err
+	}
+	number := fnv.New64a()
+	_, _ = fmt.Fprintf(number, "%d %s %s", t.engine.generation, table, name) // it never fails
+	return t.Queue("SELECT pg_advisory_xact_lock(?)", []any{int64(number.Sum64())})
+}
 
 // Locking has a query lock the rows that it gives. It gives them as they are once it has the lock, also where they were changed while
 // it waited.

@@ -216,6 +216,9 @@ func (*tx) Lock(string, []any) error { return nil }
 // Hold has nothing to do for the same reason.
 func (*tx) Hold(string, []any) error { return nil }
 
+// LockName neither.
+func (*tx) LockName(string, string) error { return nil }
+
 // Locking is nothing too.
 func (*tx) Locking() string { return "" }
 
