@@ -47,7 +47,7 @@ func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
 		if err := registry.Status(status).Check(id); err != nil {
 			return err
 		}
-		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
+		s, err := lockedEntry(tx, scope, id)
 		if err != nil || s == nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 		if err := registry.CheckID(id); err != nil {
 			return err
 		}
-		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
+		s, err := lockedEntry(tx, scope, id)
 		if err != nil || s == nil {
 			return err
 		}
@@ -114,23 +114,37 @@ const opLogQuery = "log context query"
 
 // LogContextQueryTx is LogContextQuery inside a transaction.
 func (r *Registry) LogContextQueryTx(tx *db.Tx, id string, q ContextQuery) error {
+	return r.logQuery(tx, id, q, func() error { return nil })
+}
+
+// logQuery adds a query if that may be, which is asked once the entry is locked.
+func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() error) error {
 	return r.writeTx(tx, opLogQuery, id, func(scope int64) error {
-		if err := registry.CheckID(id); err != nil {
+		err := registry.CheckID(id)
+		var w registry.Row
+		there := false
+		if err == nil {
+			there, err = tx.FindLocked(&w, sqlForQuery, scope, id)
+		}
+		if err == nil {
+			err = may()
+		}
+		if err != nil || !there || w.Status != registry.Active {
 			return err
 		}
-		return logQuery(tx, scope, id, q)
+		return addQuery(tx, scope, id, &w, q)
 	})
 }
 
-const sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+const (
+	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	// sqlTouch has a serialisable transaction that rewrites the queries notice that there is one more.
+	sqlTouch = `UPDATE agents SET changes = changes WHERE id = ?`
+)
 
-// logQuery reads neither the entry nor its queries, however many there are; only where a document is kept must it be
+// addQuery reads neither the entry nor its queries, however many there are; only where a document is kept must it be
 // brought up to date.
-func logQuery(tx *db.Tx, scope int64, id string, q ContextQuery) error {
-	var w registry.Row
-	if ok, err := tx.Find(&w, sqlForQuery, scope, id); err != nil || !ok || w.Status != registry.Active {
-		return err
-	}
+func addQuery(tx *db.Tx, scope int64, id string, w *registry.Row, q ContextQuery) error {
 	if q.QueriedAt.IsZero() && q.exact == "" {
 		q.QueriedAt = tx.Now()
 	}
@@ -145,6 +159,11 @@ func logQuery(tx *db.Tx, scope int64, id string, q ContextQuery) error {
 	probe := registry.Record{SessionID: id, Status: registry.Active, ContextQueries: []registry.Query{q.query()}}
 	if err := probe.Check(); err != nil {
 		return err
+	}
+	if !tx.Alone() {
+		if err := tx.Queue(sqlTouch, w.ID); err != nil {
+			return err
+		}
 	}
 	return registry.AppendQuery(tx, w.ID, probe.ContextQueries[0])
 }

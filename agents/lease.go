@@ -92,7 +92,7 @@ const opReattach = "reattach lease"
 // ReattachTx is Reattach inside a transaction.
 func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease, error) {
 	l := &Lease{registry: r, id: id, thread: thread, epoch: epoch}
-	held, err := l.held(rx, opReattach)
+	held, err := l.held(rx, opReattach, rx.BootTime)
 	if err != nil {
 		return nil, err
 	}
@@ -108,25 +108,44 @@ FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1 
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
-// held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't.
-func (l *Lease) held(rx *db.Rx, why string) (w registry.Row, err error) {
+// held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't. The clock is asked behind the row.
+func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w registry.Row, err error) {
 	holds := false
 	err = l.registry.readTx(rx, why, l.id, func(scope int64) error {
 		ok, err := rx.Find(&w, sqlHeld, scope, l.thread)
-		if err != nil || !ok || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil {
-			return err
+		if clock(); err == nil && ok {
+			holds, err = l.heldBy(rx, &w)
 		}
-		if holds, err = rx.HoldsLease(w.LeaseColumns); err != nil || !holds {
-			return err
-		}
-		judged, err := liveness(rx, &w) // nobody may revive what others were told is dead
-		holds = judged == Alive
 		return err
 	})
 	if err == nil && !holds {
 		err = named(why, l.id, l.lost())
 	}
 	return w, err
+}
+
+// heldBy reports whether the lease holds by what a row says.
+func (l *Lease) heldBy(rx *db.Rx, w *registry.Row) (bool, error) {
+	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil {
+		return false, nil
+	}
+	if holds, err := rx.HoldsLease(w.LeaseColumns); err != nil || !holds {
+		return false, err
+	}
+	judged, err := liveness(rx, w) // nobody may revive what others were told is dead
+	return judged == Alive, err
+}
+
+// lockReservation locks the row of a thread's reservation: whoever takes the thread away deletes it.
+func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(query string, args ...any) error) error {
+	if err := tx.Of(r.db); err != nil {
+		return err
+	}
+	scope, ok, err := tx.Rx.Scope(r.scope)
+	if err == nil && ok {
+		err = lock(sqlLockReservation, scope, thread)
+	}
+	return err
 }
 
 func (l *Lease) lost() error {
@@ -143,16 +162,12 @@ func (l *Lease) Renew(ctx context.Context) error {
 // RenewTx is Renew inside a transaction.
 func (l *Lease) RenewTx(tx *db.Tx) error { return l.renew(tx, tx.Exec) }
 
-// renew locks the reservation's row: whoever takes the thread away deletes it.
+// renew judges by what the clock says once the row is locked: who was told meanwhile that the lease is over was told right.
 func (l *Lease) renew(tx *db.Tx, change func(query string, args ...any) (int64, error)) error {
-	if scope, ok, err := tx.Rx.Scope(l.registry.scope); err != nil {
-		return err
-	} else if ok {
-		if err := tx.Lock(sqlLockReservation, scope, l.thread); err != nil {
-			return named(opRenew, l.id, err)
-		}
+	if err := l.registry.lockReservation(tx, l.thread, tx.Lock); err != nil {
+		return named(opRenew, l.id, err)
 	}
-	w, err := l.held(&tx.Rx, opRenew)
+	w, err := l.held(&tx.Rx, opRenew, tx.ReadBootTime)
 	if err != nil {
 		return err
 	}
@@ -172,9 +187,14 @@ func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.Ca
 	})
 }
 
-// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx.
+const opHold = "hold lease"
+
+// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx. Where it does, nobody takes it away before tx has ended.
 func (l *Lease) HoldTx(tx *db.Tx) error {
-	_, err := l.held(&tx.Rx, "hold lease")
+	if err := l.registry.lockReservation(tx, l.thread, tx.Hold); err != nil {
+		return named(opHold, l.id, err)
+	}
+	_, err := l.held(&tx.Rx, opHold, tx.BootTime)
 	return err
 }
 
@@ -190,7 +210,7 @@ func (l *Lease) Hold(ctx context.Context, why string, fn func(*db.Tx) error) err
 
 // Update is UpdateEntry under the lease.
 func (l *Lease) Update(ctx context.Context, update func(*Entry)) (e Entry, err error) {
-	err = l.registry.db.Write(ctx, opUpdate, func(tx *db.Tx) error {
+	err = l.registry.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
 		e, err = l.UpdateTx(tx, update)
 		return err
 	})
@@ -211,22 +231,22 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 
 // LogContextQuery is the registry's, under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
-	return l.registry.db.Write(ctx, opLogQuery, func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
+	return l.registry.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
 }
 
 // LogContextQueryTx is LogContextQuery inside a transaction.
 func (l *Lease) LogContextQueryTx(tx *db.Tx, q ContextQuery) error {
-	if err := l.HoldTx(tx); err != nil {
+	return l.registry.logQuery(tx, l.id, q, func() error {
+		_, err := l.held(&tx.Rx, opHold, tx.BootTime)
 		return err
-	}
-	return l.registry.LogContextQueryTx(tx, l.id, q)
+	})
 }
 
 const opRelease = "release thread"
 
 // Release ends the agent with the status Complete, Abandoned or Merged, and gives the thread back.
 func (l *Lease) Release(ctx context.Context, status Status) error {
-	return l.registry.db.Write(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
+	return l.registry.db.WriteLocked(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
 }
 
 // ReleaseTx is Release inside a transaction.
@@ -243,13 +263,14 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	})
 }
 
-// entry gives the entry under the lease.
+// entry gives the entry under the lease, locked: whoever takes the thread away changes its row.
 func (l *Lease) entry(tx *db.Tx, scope int64) (*registry.Stored, error) {
-	if err := l.HoldTx(tx); err != nil {
-		return nil, err
+	s, err := lockedEntry(tx, scope, l.id)
+	holds := false
+	if err == nil && s != nil && s.Row.Thread == l.thread {
+		holds, err = l.heldBy(&tx.Rx, &s.Row)
 	}
-	s, err := registry.Find(&tx.Rx, sqlHolder, scope, l.thread)
-	if err == nil && (s == nil || s.Row.SessionID != l.id) {
+	if err == nil && !holds {
 		err = l.lost()
 	}
 	return s, err

@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"selvedge/db"
@@ -178,21 +179,41 @@ func save(tx *db.Tx, scope int64, e *registry.Record) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	was, err := registry.Find(&tx.Rx, sqlBySession, scope, e.SessionID)
-	if err != nil {
-		return err
+	for range mostTaken {
+		was, err := lockedEntry(tx, scope, e.SessionID)
+		if err != nil {
+			return err
+		}
+		if was != nil {
+			return replace(tx, was, e)
+		}
+		if _, ok, err := registry.Insert(tx, scope, e); ok || err != nil {
+			return err
+		}
 	}
-	if was != nil {
-		return replace(tx, was, e)
+	return fmt.Errorf("%w: the id is taken, and nobody can be seen who has it", db.ErrConflict)
+}
+
+// mostTaken is how often an id may be taken between the look and the insertion, and free again at the next look.
+const mostTaken = 100
+
+// lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it, locks or changes that first.
+func lockedEntry(tx *db.Tx, scope int64, id string) (*registry.Stored, error) {
+	if tx.Alone() {
+		return registry.Find(&tx.Rx, sqlBySession, scope, id)
 	}
-	_, _, err = registry.Insert(tx, scope, e)
-	return err
+	var key int64
+	if there, err := tx.FindLocked(&key, sqlKeyOf, scope, id); err != nil || !there {
+		return nil, err
+	}
+	return registry.Find(&tx.Rx, sqlByKey, key)
 }
 
 const (
+	sqlLockLease      = `SELECT pid_born_at, ` + db.LeaseColumnNames + ` FROM agent_reservations WHERE epoch = ?`
 	sqlEndReservation = `DELETE FROM agent_reservations WHERE epoch = ?`
 	sqlOtherPID       = `UPDATE agent_reservations SET pid_born_at = ? WHERE epoch = ?`
-	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ?`
+	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
 )
 
 // replace gives the stored record new contents, which must have been checked; its id stays. A reservation lives as long as
@@ -200,6 +221,9 @@ const (
 func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 	over := false
 	if s.TTL != nil {
+		if err := relock(tx, s); err != nil {
+			return err
+		}
 		judged, err := liveness(&tx.Rx, &s.Row)
 		if err != nil {
 			return err
@@ -214,7 +238,7 @@ func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 		return err
 	}
 	if s.LeaseBeatAt != nil { // what was read had it, so what is written has it
-		if _, err := tx.Exec(sqlForgetBeat, *s.Epoch); err != nil {
+		if _, err := tx.Exec(sqlForgetBeat, *s.Epoch, *s.LeaseBeatAt); err != nil {
 			return err
 		}
 	}
@@ -222,5 +246,23 @@ func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 		return nil
 	}
 	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for
+	return err
+}
+
+// relock locks the lease that an entry has, which may have been renewed since it was read: that comes behind the caller's function, so that
+// renewals don't wait for it.
+func relock(tx *db.Tx, s *registry.Stored) error {
+	if tx.Alone() {
+		return nil
+	}
+	var now struct {
+		PIDBorn *int64 `db:"pid_born_at"`
+		db.LeaseColumns
+	}
+	there, err := tx.FindLocked(&now, sqlLockLease, *s.Epoch)
+	if err == nil && !there { // who takes it away locks or changes the entry first
+		err = fmt.Errorf("%w: epoch %d is gone", db.ErrConflict, *s.Epoch)
+	}
+	s.LeasePIDBorn, s.LeaseColumns = now.PIDBorn, now.LeaseColumns
 	return err
 }

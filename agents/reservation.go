@@ -32,7 +32,12 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 	}
 	err = r.db.Read(ctx, opReservation, look)
 	if err == nil && ok && held.Leased && held.Live == Dead && !r.db.ReadOnly() {
-		err = r.db.Write(ctx, opReservation, func(tx *db.Tx) error { return look(&tx.Rx) })
+		err = r.db.WriteLocked(ctx, opReservation, func(tx *db.Tx) error {
+			if err := r.lockReservation(tx, thread, tx.Lock); err != nil {
+				return named(opReservation, "", err)
+			}
+			return look(&tx.Rx)
+		})
 	}
 	return held, ok, err
 }

@@ -92,14 +92,14 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 // UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is
 // fine. Stale entries that no call met yet can be brought back by it.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
-	return r.db.Write(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
+	return r.db.WriteLocked(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
 }
 
 // UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is none. If update changes
 // the id, the entry with the old id stays as it was, and one with the new id is saved. update runs inside the transaction,
 // as a Builder does. Heartbeats of programs without a lease are such updates, of HeartbeatAt and LastProgressAt.
 func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool, err error) {
-	err = r.db.Write(ctx, opUpdate, func(tx *db.Tx) error {
+	err = r.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
 		e, ok, err = r.UpdateEntryTx(tx, id, update)
 		return err
 	})
@@ -109,7 +109,7 @@ func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entr
 // LogContextQuery adds a query to an active entry. For an entry that is not active, or missing, nothing is done. A query
 // without a time is of now.
 func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
-	return r.db.Write(ctx, opLogQuery, func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
+	return r.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
 }
 
 // TryReserveThread gives the thread to a new agent, unless one that is active on it lives, or may live (see LivenessFor

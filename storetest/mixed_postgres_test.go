@@ -437,3 +437,253 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 		wait.Wait()
 	}
 }
+
+// entryOf adds an agent to a registry.
+func entryOf(t *testing.T, r *agents.Registry, id string) {
+	t.Helper()
+	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}))
+}
+
+func TestPostgresAnEntryThatBothKindsOfCallersChangeKeepsAllOfIt(t *testing.T) {
+	handles := twoHandles(t)
+	registries := map[*db.DB]*agents.Registry{}
+	for _, d := range handles {
+		registries[d] = agents.NewRegistry(d, agents.Options{})
+	}
+	entryOf(t, registries[handles[0]], "agent")
+	mixed(t, handles, func(d *db.DB, inside bool, c, i int) error {
+		r := registries[d]
+		count := func(e *agents.Entry) {
+			calls := uint32(1)
+			if e.UsageSummary.ToolCalls != nil {
+				calls += *e.UsageSummary.ToolCalls
+			}
+			e.UsageSummary.ToolCalls = &calls
+		}
+		query := agents.ContextQuery{Path: fmt.Sprint(c, i)}
+		if !inside {
+			_, _, err := r.UpdateEntry(t.Context(), "agent", count)
+			return errors.Join(err, r.LogContextQuery(t.Context(), "agent", query))
+		}
+		return d.Write(t.Context(), "update", func(tx *db.Tx) error {
+			_, _, err := r.UpdateEntryTx(tx, "agent", count)
+			return errors.Join(err, r.LogContextQueryTx(tx, "agent", query))
+		})
+	})
+	e, err := registries[handles[0]].Get(t.Context(), "agent")
+	done(t, err)
+	if calls := *e.UsageSummary.ToolCalls; calls != mixedCallers*mixedEach || len(e.ContextQueries) != mixedCallers*mixedEach {
+		t.Errorf("of %d changes %d and %d queries are there", mixedCallers*mixedEach, calls, len(e.ContextQueries))
+	}
+}
+
+// It has read the queries before there was one more, and writes them anew.
+func TestPostgresAQueryIsNotPassedOverByWhoRewritesThem(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	entryOf(t, registry, "agent")
+	for _, path := range []string{"1", "2"} {
+		done(t, registry.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: path}))
+	}
+	var logged sync.Once
+	done(t, handles[0].Write(t.Context(), "rewrite", func(tx *db.Tx) error {
+		if err := tx.Get(new(int64), "SELECT count(*) FROM agents"); err != nil {
+			return err
+		}
+		logged.Do(func() { done(t, other.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: "3"})) })
+		_, _, err := registry.UpdateEntryTx(tx, "agent", func(e *agents.Entry) { e.ContextQueries = e.ContextQueries[1:] })
+		return err
+	}))
+	e, err := registry.Get(t.Context(), "agent")
+	done(t, err)
+	if len(e.ContextQueries) != 2 || e.ContextQueries[0].Path != "2" || e.ContextQueries[1].Path != "3" {
+		t.Errorf("the queries are %+v", e.ContextQueries)
+	}
+}
+
+// leasedThread gives a lease, and the registries of two handles with a clock that is moved by hand.
+func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry, lease *agents.Lease) {
+	t.Helper()
+	address := dbtest.Postgres(t)
+	clock = new(atomic.Int64)
+	for range 2 {
+		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "here", Since: time.Duration(clock.Load())} }})
+		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
+	}
+	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+	})
+	done(t, err)
+	return clock, handles, registries, lease
+}
+
+func TestPostgresAThreadIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	_, handles, registries, lease := leasedThread(t)
+	fenced(t, handles[0], func(tx *db.Tx) error {
+		err := lease.HoldTx(tx)
+		if err == nil { // which others may go on with
+			var there *agents.Lease
+			if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread", lease.Epoch()); err == nil {
+				err = there.Renew(t.Context())
+			}
+		}
+		return err
+	}, func() error { return registries[1].UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned) })
+	if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+		t.Errorf("the lease ends with %v", err)
+	}
+}
+
+// blocked has others wait for what a transaction has locked, until that is committed.
+func blocked(t *testing.T, d *db.DB, lock func(tx *db.Tx) error, others func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	done(t, d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
+		if err := lock(tx); err != nil {
+			return err
+		}
+		wait.Go(others)
+		for len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) == 0 && t.Context().Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		return nil
+	}))
+	wait.Wait()
+}
+
+// The renewal was in time, and is committed behind the look at the lease.
+func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
+	clock, handles, registries, lease := leasedThread(t)
+	clock.Store(int64(time.Minute - 1))
+	blocked(t, handles[0], func(tx *db.Tx) error {
+		err := lease.RenewTx(tx)
+		clock.Store(int64(time.Minute))
+		return err
+	}, func() {
+		_, found, err := registries[1].UpdateEntry(t.Context(), lease.SessionID(), func(e *agents.Entry) { e.BaseState = "c" })
+		if err != nil || !found {
+			t.Error(found, err)
+		}
+	})
+	done(t, lease.Renew(t.Context()))
+}
+
+// Who looks takes the lock first, and says that the lease is over; the renewal was asked for before that.
+func TestPostgresARenewalBehindALookThatFoundTheLeaseOverIsNone(t *testing.T) {
+	clock, handles, registries, lease := leasedThread(t)
+	blocked(t, handles[1], func(tx *db.Tx) error {
+		return errors.Join(tx.Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
+	}, func() {
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+				t.Errorf("it was renewed: %v", err)
+			}
+		})
+		for len(dbtest.PostgresExec(t, handles[0].Path(), sqlWaiting)) == 0 && t.Context().Err() == nil {
+			<-time.After(time.Millisecond)
+		}
+		clock.Store(int64(time.Minute))
+		held, _, err := registries[1].Reservation(t.Context(), "thread")
+		wait.Wait()
+		if err != nil || held.Live != agents.Dead {
+			t.Errorf("it is %+v, %v", held, err)
+		}
+	})
+}
+
+// The id is being taken by somebody else.
+func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	entryOf(t, registry, "one")
+	blocked(t, handles[0], func(tx *db.Tx) error {
+		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs", StartedAt: time.Unix(1, 0), Status: agents.Active})
+	}, func() {
+		_, found, err := other.UpdateEntry(t.Context(), "one", func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })
+		if err != nil || !found {
+			t.Error(found, err)
+		}
+	})
+	e, err := registry.Get(t.Context(), "two")
+	done(t, err)
+	if e.BaseState != "ours" {
+		t.Errorf("what was saved last is %s", e.BaseState)
+	}
+}
+
+// A run that nobody holds is taken up by one, and not removed by who looked at it before.
+func TestPostgresARunThatIsResumedHasOneHolderAndStays(t *testing.T) {
+	handles := twoHandles(t)
+	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
+	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
+	_, err := live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	for store, calls := range map[string]struct {
+		resume   func(ctx context.Context, d *db.DB) (release func(context.Context) error, err error)
+		resumeTx func(d *db.DB, tx *db.Tx) error
+		remove   func(d *db.DB, tx *db.Tx) error
+	}{
+		"runs": {
+			func(ctx context.Context, d *db.DB) (func(context.Context) error, error) {
+				r, err := runs.NewStore(d, runs.Options{}).Resume(ctx, ref)
+				return r.Release, err
+			},
+			func(d *db.DB, tx *db.Tx) error {
+				_, err := runs.NewStore(d, runs.Options{}).ResumeTx(tx, ref)
+				return err
+			},
+			func(d *db.DB, tx *db.Tx) error { return runs.NewStore(d, runs.Options{}).DeleteTx(tx, ref) },
+		},
+		"live": {
+			func(ctx context.Context, d *db.DB) (func(context.Context) error, error) {
+				r, err := live.NewStore(d, live.Options{}).Resume(ctx, "r")
+				return r.Release, err
+			},
+			func(d *db.DB, tx *db.Tx) error {
+				_, err := live.NewStore(d, live.Options{}).ResumeTx(tx, "r")
+				return err
+			},
+			func(d *db.DB, tx *db.Tx) error { return live.NewStore(d, live.Options{}).DeleteTx(tx, "r") },
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			var looked sync.Once
+			err := handles[0].Write(t.Context(), "remove", func(tx *db.Tx) error {
+				if err := tx.Get(new(int64), "SELECT count(*) FROM runs"); err != nil {
+					return err
+				}
+				looked.Do(func() {
+					release, err := calls.resume(t.Context(), handles[1])
+					done(t, err)
+					t.Cleanup(func() { done(t, release(context.Background())) })
+				})
+				return calls.remove(handles[0], tx)
+			})
+			if !errors.Is(err, db.ErrConflict) {
+				t.Errorf("it is removed: %v", err)
+			}
+		})
+		t.Run(store+" by many", func(t *testing.T) {
+			var won atomic.Int64
+			mixed(t, handles, func(d *db.DB, inside bool, _, _ int) (err error) {
+				if inside {
+					err = d.Write(t.Context(), "resume", func(tx *db.Tx) error { return calls.resumeTx(d, tx) })
+				} else {
+					_, err = calls.resume(t.Context(), d)
+				}
+				if err == nil {
+					won.Add(1)
+				}
+				if errors.Is(err, db.ErrConflict) {
+					err = nil
+				}
+				return err
+			})
+			if n := won.Load(); n != 1 {
+				t.Errorf("%d hold it", n)
+			}
+		})
+	}
+}
