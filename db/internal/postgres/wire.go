@@ -50,6 +50,7 @@ type prepared struct {
 	*pgconn.StatementDescription
 	formats []int16 // of the results
 	changes bool    // it may change something
+	many    string  // the statement that puts many such rows; "" where there is none
 }
 
 // A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has none and ends or begins something.
@@ -58,6 +59,7 @@ type bound struct {
 	text string
 	// question is set where the answer is kept; see foresee.
 	question string
+	of       *prepared // whose rows it puts, where it was folded of several; see fold
 	values   [][]byte
 	formats  []int16 // of the values
 }
@@ -257,6 +259,7 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
 		p.formats = append(p.formats, p.Fields[i].Format)
 	}
+	p.many = folded(text, p.ParamOIDs)
 	w.prepared[query] = p
 	return p, nil
 }
@@ -335,9 +338,13 @@ func (w *wire) add(ctx context.Context, b bound) error {
 	if len(w.ahead) == 0 {
 		w.size = 0
 	}
-	w.ahead = append(w.ahead, b)
+	if together, err := w.fold(ctx, &b); err != nil {
+		return err
+	} else if !together {
+		w.ahead = append(w.ahead, b)
+	}
 	for _, value := range b.values {
-		w.size += len(value)
+		w.size += 4 + len(value)
 	}
 	if len(w.ahead) < mostAhead && w.size < mostAheadBytes {
 		return nil
