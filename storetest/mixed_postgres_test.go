@@ -592,6 +592,29 @@ func TestPostgresARenewalBehindALookThatFoundTheLeaseOverIsNone(t *testing.T) {
 	})
 }
 
+// Each looks for what the other one adds, and no row is in both: so both are serialisable.
+func TestPostgresOfTwoWhoFindNobodyOnAThreadOneLooksAgain(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	build := func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+	}
+	var reserved sync.Once
+	_, created, err := registry.FindOrCreateActiveEntry(t.Context(), func(e agents.Entry) bool { return e.Thread == "thread" }, func(*agents.Entry) {},
+		func(id string) (agents.Entry, error) {
+			reserved.Do(func() {
+				out, err := other.TryReserveThread(t.Context(), "thread", build)
+				if err != nil || out.Reserved == nil {
+					t.Errorf("%+v, %v", out, err)
+				}
+			})
+			return build(id)
+		})
+	if err != nil || created {
+		t.Errorf("another one was made: %v, %v", created, err)
+	}
+}
+
 // The id is being taken by somebody else.
 func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
 	handles := twoHandles(t)
