@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -400,4 +401,22 @@ func TestPostgresAnAnswerThatNobodyReadYetIsWaitedForWithTheCaller(t *testing.T)
 	if out := e.Read(t.Context(), "test", look); out.Err != nil {
 		t.Error(out.Err)
 	}
+}
+
+// The server keeps locks of names in a table of one size for all.
+func TestPostgresManyNamesTakeNotMoreLocksThanTheServerHas(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	write(t, e, func(x engine.Tx) error {
+		for n := range 3000 {
+			if err := x.LockName("leases", strconv.Itoa(n)); err != nil {
+				return err
+			}
+		}
+		var locks int64
+		err := x.Get(&locks, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()", nil)
+		if err == nil && (locks < 512 || locks > 1024) {
+			t.Errorf("3000 names take %d locks", locks)
+		}
+		return err
+	})
 }

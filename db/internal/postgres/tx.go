@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -224,8 +224,9 @@ const forChange = " FOR NO KEY UPDATE"
 // Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change what is no key.
 func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
 
-// LockName takes an advisory lock, which goes with the transaction: of a number, so that two names may cost a wait. The table is taken
-// before it, as it is by who locks a row of it: so one that wants to be alone has no such lock to wait for.
+// LockName takes one of the table's advisory locks, which goes with the transaction. They are as many as the server has room for where one
+// transaction takes them all, so two names may cost a wait. The table is taken before it, as it is by who locks a row of it: so one that
+// wants to be alone has no such lock to wait for.
 func (t *tx) LockName(table, name string) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -233,10 +234,12 @@ func (t *tx) LockName(table, name string) error {
 	if err := t.control("LOCK TABLE " + table + " IN ROW SHARE MODE"); err != nil {
 		return err
 	}
-	number := fnv.New64a()
-	_, _ = fmt.Fprintf(number, "%d %s %s", t.engine.generation, table, name) // it never fails
-	return t.Queue("SELECT pg_advisory_xact_lock(?)", []any{int64(number.Sum64())})
+	ofTable, ofName := crc32.ChecksumIEEE(fmt.Appendf(nil, "%d %s", t.engine.generation, table)), crc32.ChecksumIEEE([]byte(name))
+	return t.Queue("SELECT pg_advisory_xact_lock(?, ?)", []any{int64(int32(ofTable)), int64(ofName % namesLocked)})
 }
+
+// namesLocked is how many advisory locks a table has: max_locks_per_transaction for each connection is 64.
+const namesLocked = 1024
 
 // Locking has a query lock the rows that it gives. It gives them as they are once it has the lock, also where they were changed while
 // it waited.
