@@ -192,15 +192,7 @@ func TestLeasesAreLinearizableWhileProcessesAreKilledAndStopped(t *testing.T) {
 			h.do(2*processes, leaseCall{verb: "expire"}, func() string { r.expire(); return "" })
 		}
 	}
-	result, info := porcupine.CheckOperationsVerbose(threadModel.ToModel(), h.ops, time.Minute)
-	if result != porcupine.Ok {
-		path := t.TempDir() + "/history.html"
-		if err := porcupine.VisualizePath(threadModel.ToModel(), info, path); err != nil {
-			t.Log(err)
-		}
-		t.Fatalf("the history of %d calls is %s", len(h.ops), result)
-	}
-	t.Logf("%d calls, linearizable", len(h.ops))
+	dbtest.Linearizable(t, threadModel.ToModel(), h.ops)
 }
 
 func TestTheCheckerNoticesTwoHolders(t *testing.T) {

@@ -284,13 +284,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 				all.Go(func() { s.work(60, 0.03) })
 			}
 			all.Wait()
-			result, info := porcupine.CheckOperationsVerbose(historyModel, log.ops, time.Minute)
-			if result != porcupine.Ok {
-				t.Errorf("the history of %d calls by %d processes is %s", len(log.ops), numbers, result)
-				if file := t.ArtifactDir(); porcupine.VisualizePath(historyModel, info, file+"/history.html") == nil {
-					t.Logf("see %s/history.html", file)
-				}
-			}
+			dbtest.Linearizable(t, historyModel, log.ops)
 		})
 	}
 }

@@ -32,7 +32,7 @@ func endsWithItsContext(t *testing.T) bool {
 		_, _ = other.Changes(context.WithoutCancel(t.Context())) // how it ends tells nothing here
 		close(given)
 	}()
-	<-gate.Held
+	dbtest.Receive(t, "who asks the silent server", gate.Held)
 	follow := func() (end context.CancelFunc, ended <-chan error) {
 		ctx, end := context.WithCancel(t.Context())
 		said := make(chan error, 1)
@@ -44,15 +44,15 @@ func endsWithItsContext(t *testing.T) bool {
 		return end, said
 	}
 	endFirst, first := follow()
-	<-gate.Held
+	dbtest.Receive(t, "who follows on it", gate.Held)
 	endSecond, second := follow()
 	_ = d.Work() // which counts those who follow
 	endSecond()
-	if err := <-second; !errors.Is(err, context.Canceled) {
+	if err := dbtest.Receive(t, "the end of the second", second); !errors.Is(err, context.Canceled) {
 		t.Errorf("the second ended with %v", err)
 	}
 	endFirst()
-	if err := <-first; !errors.Is(err, context.Canceled) {
+	if err := dbtest.Receive(t, "the end of the first", first); !errors.Is(err, context.Canceled) {
 		t.Errorf("the first ended with %v", err)
 	}
 	select {

@@ -16,34 +16,40 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// soon makes a process that is silent count as dead within a second.
+// soon makes a process that is silent count as dead within a second. So does one that a busy machine leaves no time.
 const soon = "&selvedge.owner_ttl=1s"
 
 // untilTaken reserves a thing as soon as nobody has it.
-func untilTaken(t *testing.T, d *db.DB, name string) *db.Lease {
+func untilTaken(t *testing.T, d *db.DB, name string) (l *db.Lease) {
 	t.Helper()
-	for {
-		l, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{})
-		if err == nil {
-			return l
-		}
-		if !errors.Is(err, db.ErrConflict) {
+	dbtest.Await(t, "nobody has "+name, func() bool {
+		var err error
+		if l, err = d.Reserve(t.Context(), "port", name, db.ReserveOptions{}); err != nil && !errors.Is(err, db.ErrConflict) {
 			t.Fatal(err)
 		}
-	}
+		return err == nil
+	})
+	return l
 }
 
 // It stops where it has asked whether it holds, and has yet to write.
 func TestPostgresAProcessThatWasStoppedWritesNothingAsTheOneItWas(t *testing.T) {
-	address := dbtest.Postgres(t) + soon
+	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address, db.Options{})
-	c, refused := startCrew(t, nil, address)
+	c, refused := startCrew(t, nil, address+soon)
 	if refused != "" {
 		t.Fatal(refused)
 	}
-	held := c.must(order{Op: "reserve", Name: "a"})
-	c.send(order{Op: "stop", Name: "a", Epoch: held.Epoch})
-	c.Expect("stopping")
+	var held reply
+	dbtest.Await(t, "it stops while it holds", func() bool {
+		held = c.must(order{Op: "reserve", Name: "a"})
+		c.send(order{Op: "stop", Name: "a", Epoch: held.Epoch})
+		line, ok := c.Line()
+		if !ok {
+			t.Fatal("it is gone: ", c.Stderr())
+		}
+		return line == "stopping"
+	})
 	l := untilTaken(t, d, "a")
 	if l.Epoch() <= held.Epoch {
 		t.Errorf("after epoch %d comes %d", held.Epoch, l.Epoch())
@@ -235,7 +241,7 @@ func TestPostgresWhoCannotRenewKnowsThatItHasLost(t *testing.T) {
 	if _, err := keeper.Exec(t.Context(), "BEGIN; SELECT * FROM selvedge.owner_beats FOR SHARE").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	<-kept.Done()
+	dbtest.Receive(t, "the end of what it keeps", kept.Done())
 	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("what it keeps ends with %v", err)
 	}

@@ -227,13 +227,7 @@ func TestHistoriesOfReservationsAreLinearizable(t *testing.T) {
 				all.Go(func() { p.work(50) })
 			}
 			all.Wait()
-			result, info := porcupine.CheckOperationsVerbose(reservedModel, d.ops, time.Minute)
-			if result != porcupine.Ok {
-				t.Errorf("the history of %d calls by %d processes is %s", len(d.ops), d.numbers, result)
-				if file := t.ArtifactDir() + "/history.html"; porcupine.VisualizePath(reservedModel, info, file) == nil {
-					t.Logf("see %s", file)
-				}
-			}
+			dbtest.Linearizable(t, reservedModel, d.ops)
 		})
 	}
 }

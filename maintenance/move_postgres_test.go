@@ -133,10 +133,11 @@ func TestPostgresWhoLostTheTargetWritesThereNoMore(t *testing.T) {
 		}
 		dbtest.PostgresExec(t, to, `SELECT pg_terminate_backend(pid) FROM pg_locks
 WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
-		_, err := maintenance.Move(ctx, from, to, db.Options{})
-		for errors.Is(err, db.ErrBusy) { // the server has not ended it yet
+		var err error
+		dbtest.Await(t, "the server has ended it", func() bool {
 			_, err = maintenance.Move(ctx, from, to, db.Options{})
-		}
+			return !errors.Is(err, db.ErrBusy)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

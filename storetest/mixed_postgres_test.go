@@ -201,14 +201,43 @@ func pauseOf(id string, iterations int) []byte {
 		`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id, iterations)
 }
 
-const sqlWaiting = `SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+// errDisturbed is why a function does not go on: it is run again, and who waited for what it did the first time is through.
+var errDisturbed = errors.New("the function was run again")
+
+// undisturbed tries something until one transaction of it came through in its first run. A beat of the process alone may have it run
+// again.
+func undisturbed(t *testing.T, try func() error) {
+	t.Helper()
+	for range 10 {
+		err := try()
+		if !errors.Is(err, errDisturbed) {
+			done(t, err)
+			return
+		}
+	}
+	t.Fatal("it was run again each time")
+}
+
+// once runs fn in a transaction, unless it is run again.
+func once(ctx context.Context, d *db.DB, why string, fn func(tx *db.Tx) error) error {
+	ran := false
+	return d.Write(ctx, why, func(tx *db.Tx) error {
+		if ran {
+			return errDisturbed
+		}
+		ran = true
+		return fn(tx)
+	})
+}
 
 // Whoever completes a claim and saves the next pause in one transaction leaves a row that those who wait for the old one have not locked.
 func TestPostgresAPauseThatTookTheClaimsPlaceHasOneWinner(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})}
-	for i := range mixedEach {
-		id := fmt.Sprintf("run-%d", i)
+	tries := 0
+	again := func() error {
+		tries++
+		id := fmt.Sprintf("run-%d", tries)
 		done(t, stores[0].SaveDocument(t.Context(), id, pauseOf(id, 1)))
 		held, ok, err := stores[0].Claim(t.Context(), id)
 		if err != nil || !ok {
@@ -228,52 +257,45 @@ func TestPostgresAPauseThatTookTheClaimsPlaceHasOneWinner(t *testing.T) {
 				}
 			}
 		}
-		began := false
-		done(t, handles[0].Write(t.Context(), "pause again", func(tx *db.Tx) error {
+		err = once(t.Context(), handles[0], "pause again", func(tx *db.Tx) error {
 			if err := held.CompleteTx(tx); err != nil {
 				return err
 			}
 			if err := stores[0].SaveDocumentTx(tx, id, pauseOf(id, 2)); err != nil {
 				return err
 			}
-			if !began {
-				began = true
-				for n := range 4 {
-					wait.Go(func() { claim(stores[n%2]) })
-				}
+			for n := range 4 {
+				wait.Go(func() { claim(stores[n%2]) })
 			}
-			for len(dbtest.PostgresExec(t, handles[0].Path(), sqlWaiting)) < 4 && t.Context().Err() == nil {
-				<-time.After(time.Millisecond)
-			}
+			dbtest.AwaitPostgresWaits(t, handles[0].Path(), 4)
 			return nil
-		}))
+		})
 		wait.Wait()
-		if n := won.Load(); n != 1 {
+		if n := won.Load(); err == nil && n != 1 {
 			t.Errorf("%s has %d winners", id, n)
 		}
+		return err
+	}
+	for range mixedEach {
+		undisturbed(t, again)
 	}
 }
 
 // replaced has callers wait for a row that a transaction takes away, and puts another of the name in its place.
-func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...func()) {
+func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...func()) error {
 	t.Helper()
 	var wait sync.WaitGroup
-	var once sync.Once
-	done(t, d.Write(t.Context(), "replace", func(tx *db.Tx) error {
+	defer wait.Wait()
+	return once(t.Context(), d, "replace", func(tx *db.Tx) error {
 		if err := replace(tx); err != nil {
 			return err
 		}
-		once.Do(func() {
-			for _, w := range waiters {
-				wait.Go(w)
-			}
-		})
-		for len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) < len(waiters) && t.Context().Err() == nil {
-			<-time.After(time.Millisecond)
+		for _, w := range waiters {
+			wait.Go(w)
 		}
+		dbtest.AwaitPostgresWaits(t, d.Path(), len(waiters))
 		return nil
-	}))
-	wait.Wait()
+	})
 }
 
 // Of a run that keeps no events, nothing but its row says which sequences were given.
@@ -283,123 +305,144 @@ func TestPostgresALiveRunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
 	for _, d := range handles {
 		stores = append(stores, live.NewStore(d, live.Options{MaxEventsPerRun: live.AtMost(0)}))
 	}
-	_, err := stores[0].ReserveRunWithID(t.Context(), "r", "s", "p")
-	done(t, err)
 	event, err := live.NewEvent([]byte(`{"type":"message","text":"x"}`))
 	done(t, err)
-	var given sync.Map
-	waiters := []func(){func() {
-		if _, found, err := stores[1].MarkCancelled(t.Context(), "r"); err != nil || !found {
-			t.Error(found, err)
-		}
-	}}
-	for n := range 4 {
-		waiters = append(waiters, func() {
-			a, err := stores[n%2].Append(t.Context(), "r", live.Batch{Events: []live.Event{event}})
-			if _, twice := given.LoadOrStore(a.First, true); twice || err != nil {
-				t.Errorf("sequence %d was given: %v", a.First, err)
+	tries := 0
+	undisturbed(t, func() error {
+		tries++
+		id := fmt.Sprintf("r-%d", tries)
+		_, err := stores[0].ReserveRunWithID(t.Context(), id, "s", "p")
+		done(t, err)
+		var given sync.Map
+		waiters := []func(){func() {
+			if _, found, err := stores[1].MarkCancelled(t.Context(), id); err != nil || !found {
+				t.Error(found, err)
 			}
-		})
-	}
-	replaced(t, handles[0], func(tx *db.Tx) error {
-		_, err := stores[0].CreateRunWithIDTx(tx, "r", "s", "p")
+		}}
+		for n := range 4 {
+			waiters = append(waiters, func() {
+				a, err := stores[n%2].Append(t.Context(), id, live.Batch{Events: []live.Event{event}})
+				if _, twice := given.LoadOrStore(a.First, true); twice || err != nil {
+					t.Errorf("sequence %d was given: %v", a.First, err)
+				}
+			})
+		}
+		if err := replaced(t, handles[0], func(tx *db.Tx) error {
+			_, err := stores[0].CreateRunWithIDTx(tx, id, "s", "p")
+			return err
+		}, waiters...); err != nil {
+			return err
+		}
+		now, err := stores[0].Get(t.Context(), id)
+		if err == nil && (now.EventCount != 4 || now.Status != live.Cancelled) {
+			t.Errorf("%d events are counted, and the run is %s", now.EventCount, now.Status)
+		}
 		return err
-	}, waiters...)
-	now, err := stores[0].Get(t.Context(), "r")
-	done(t, err)
-	if now.EventCount != 4 || now.Status != live.Cancelled {
-		t.Errorf("%d events are counted, and the run is %s", now.EventCount, now.Status)
-	}
+	})
 }
 
 func TestPostgresARunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
 	handles := twoHandles(t)
 	store, other := runs.NewStore(handles[0], runs.Options{}), runs.NewStore(handles[1], runs.Options{})
-	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
-	ended := runs.Ended{RunID: "r", AgentID: "a", EndedAt: time.Unix(2, 0)}
-	done(t, store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started, ended}}))
-	replaced(t, handles[0], func(tx *db.Tx) error {
-		err := store.DeleteTx(tx, ref)
-		if err == nil {
-			err = store.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}})
-		}
-		return err
-	}, func() {
-		done(t, handles[1].WriteLocked(t.Context(), "append", func(tx *db.Tx) error {
-			err := other.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}}})
-			if free := dbtest.PostgresExec(t, handles[1].Path(), "SELECT key FROM runs FOR NO KEY UPDATE SKIP LOCKED"); err == nil && len(free) > 0 {
-				t.Error("nobody has locked the run")
+	tries := 0
+	undisturbed(t, func() error {
+		tries++
+		ref := runs.RunRef{AgentID: "a", RunID: fmt.Sprintf("r-%d", tries)}
+		started := runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}
+		ended := runs.Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: time.Unix(2, 0)}
+		done(t, store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{started, ended}}))
+		if err := replaced(t, handles[0], func(tx *db.Tx) error {
+			err := store.DeleteTx(tx, ref)
+			if err == nil {
+				err = store.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{started}})
 			}
 			return err
-		}))
+		}, func() {
+			if err := handles[1].WriteLocked(t.Context(), "append", func(tx *db.Tx) error {
+				err := other.AppendTx(tx, runs.Batch{
+					AgentID: ref.AgentID, RunID: ref.RunID, Key: "k", Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}},
+				})
+				if free := dbtest.PostgresExec(t, handles[1].Path(), "SELECT key FROM runs WHERE run_id = '"+ref.RunID+"' FOR NO KEY UPDATE SKIP LOCKED"); err == nil && len(free) > 0 {
+					t.Error("nobody has locked the run")
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			return err
+		}
+		run, err := store.Get(t.Context(), ref)
+		if err == nil && run.TurnCount != 1 {
+			t.Errorf("the run has %d turns", run.TurnCount)
+		}
+		return err
 	})
-	run, err := store.Get(t.Context(), ref)
-	done(t, err)
-	if run.TurnCount != 1 {
-		t.Errorf("the run has %d turns", run.TurnCount)
-	}
 }
 
 // fenced has a holder do something in a transaction, and somebody take away what it holds before that is committed.
-func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) {
+func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) error {
 	t.Helper()
-	var taken atomic.Bool
-	var wait sync.WaitGroup
-	var once sync.Once
-	done(t, d.Write(t.Context(), "work", func(tx *db.Tx) error {
+	taken := make(chan error, 1)
+	err := once(t.Context(), d, "work", func(tx *db.Tx) error {
 		if err := hold(tx); err != nil {
 			return err
 		}
-		once.Do(func() {
-			wait.Go(func() {
-				done(t, takeAway())
-				taken.Store(true)
-			})
-		})
-		for !taken.Load() && len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) == 0 {
-			<-time.After(time.Millisecond)
-		}
-		if taken.Load() {
-			t.Error("it was taken away beside its holder's work")
-		}
+		go func() { taken <- takeAway() }()
+		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
 		return nil
-	}))
-	wait.Wait()
+	})
+	if err != nil && !errors.Is(err, errDisturbed) {
+		return err
+	}
+	return errors.Join(err, <-taken)
 }
 
 func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
 	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})
-	done(t, store.SaveDocument(t.Context(), "r", pauseOf("r", 1)))
-	held, ok, err := store.Claim(t.Context(), "r")
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	done(t, store.SaveDocument(t.Context(), "r", pauseOf("r", 2)))
-	fenced(t, handles[0], held.HoldTx, func() error { _, _, err := other.Claim(t.Context(), "r"); return err })
-	if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
-		t.Errorf("the older claim ends with %v", err)
-	}
+	tries := 0
+	undisturbed(t, func() error {
+		tries++
+		id := fmt.Sprintf("r-%d", tries)
+		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 1)))
+		held, ok, err := store.Claim(t.Context(), id)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 2)))
+		if err := fenced(t, handles[0], held.HoldTx, func() error { _, _, err := other.Claim(t.Context(), id); return err }); err != nil {
+			return err
+		}
+		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the older claim ends with %v", err)
+		}
+		return nil
+	})
 }
 
 func TestPostgresAReservationIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
-	held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
-	done(t, err)
-	fenced(t, handles[0], func(tx *db.Tx) error {
-		err := held.HoldTx(tx)
-		if err == nil { // which others may go on with
-			var there *db.Lease
-			if there, err = handles[1].Reattach(t.Context(), "", "port", "1", held.Epoch()); err == nil {
-				err = there.Renew(t.Context())
+	undisturbed(t, func() error {
+		held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+		done(t, err)
+		if err := fenced(t, handles[0], func(tx *db.Tx) error {
+			err := held.HoldTx(tx)
+			if err == nil { // which others may go on with
+				var there *db.Lease
+				if there, err = handles[1].Reattach(t.Context(), "", "port", "1", held.Epoch()); err == nil {
+					err = there.Renew(t.Context())
+				}
 			}
+			return err
+		}, func() error { return handles[1].ReleaseReservation(t.Context(), "", "port", "1", held.Epoch()) }); err != nil {
+			return err
 		}
-		return err
-	}, func() error { return handles[1].ReleaseReservation(t.Context(), "", "port", "1", held.Epoch()) })
-	if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
-		t.Errorf("the reservation ends with %v", err)
-	}
+		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the reservation ends with %v", err)
+		}
+		return nil
+	})
 }
 
 // Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.

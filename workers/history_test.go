@@ -299,23 +299,10 @@ func TestHistoriesOfInputsAreLinearizable(t *testing.T) {
 				})
 			}
 			all.Wait()
-			judge(t, first, h.ops)
+			dbtest.Linearizable(t, talkModel(first), h.ops)
 		})
 	}
 }
 
 // eventsOf counts the events that a runtime has.
 func eventsOf(t *testing.T, r *workers.Runtime) uint64 { return uint64(len(allEvents(t, r))) }
-
-func judge(t *testing.T, first uint64, ops []porcupine.Operation) {
-	t.Helper()
-	model := talkModel(first)
-	result, info := porcupine.CheckOperationsVerbose(model, ops, time.Minute)
-	if result == porcupine.Ok {
-		return
-	}
-	t.Errorf("the history of %d calls is %s", len(ops), result)
-	if file := t.ArtifactDir() + "/history.html"; porcupine.VisualizePath(model, info, file) == nil {
-		t.Logf("see %s", file)
-	}
-}

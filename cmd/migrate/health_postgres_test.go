@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -54,9 +53,7 @@ func TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork(t *testing.T) {
 	dbtest.PostgresExec(t, address, "SELECT pg_create_physical_replication_slot('of_nobody', true)")
 	dbtest.PostgresExec(t, address, "ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'")
 	dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
-	for string(dbtest.PostgresExec(t, address, "SHOW synchronous_standby_names")[0][0]) != "elsewhere" { // it hears of it when it will
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgres(t, address, "the server has heard of it", "SELECT current_setting('synchronous_standby_names') = 'elsewhere'")
 	holder, err := pgconn.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
@@ -75,9 +72,7 @@ func TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork(t *testing.T) {
 		_, err := waiter.Exec(t.Context(), "SELECT pg_advisory_xact_lock(1)").ReadAll()
 		waited <- err
 	}()
-	for string(dbtest.PostgresExec(t, address, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]) != "1" {
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgresWaits(t, address, 1)
 	found = state()
 	for _, look := range looks {
 		if f := found[look]; f.State != stateTodo || f.Todo == "" || f.Detail == "" {

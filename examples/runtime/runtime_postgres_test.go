@@ -40,10 +40,10 @@ func host(t *testing.T, name string) []string {
 // killed in the middle, again and again. It takes the other as long as the address says to know them for dead.
 func TestPostgresNothingIsLostOrDoneTwiceWhereOneOfTwoHostsIsKilled(t *testing.T) {
 	const each, kills = 2, 3
-	address := dbtest.Postgres(t) + "&selvedge.owner_ttl=1s"
-	args := []string{address}
+	address := dbtest.Postgres(t)
+	var tasks []string
 	for i := range 12 {
-		args = append(args, fmt.Sprint("task-", i))
+		tasks = append(tasks, fmt.Sprint("task-", i))
 	}
 	var mu sync.Mutex
 	said := map[string]bool{}
@@ -57,17 +57,17 @@ func TestPostgresNothingIsLostOrDoneTwiceWhereOneOfTwoHostsIsKilled(t *testing.T
 	}
 	d := dbtest.OpenAt(t, address, db.Options{})
 	killed, lasting := host(t, "000000000001"), host(t, "000000000002")
-	for round, end := 0, time.Now().Add(2*time.Minute); !allDone(t, d, args[1:]); round++ {
+	for round, end := 0, time.Now().Add(5*time.Minute); !allDone(t, d, tasks); round++ {
 		if time.Now().After(end) {
 			t.Fatal("the tasks are not done")
 		}
 		var all sync.WaitGroup
 		for i := range 2 * each {
-			on, lives := lasting, true
+			on, at, lives := lasting, address, true
 			if i < each {
-				on, lives = killed, round >= kills
+				on, at, lives = killed, address+"&selvedge.owner_ttl=1s", round >= kills
 			}
-			p := dbtest.StartUnder(t, on, "runtime", args...)
+			p := dbtest.StartUnder(t, on, "runtime", append([]string{at}, tasks...)...)
 			all.Go(func() {
 				for n := 0; ; n++ {
 					line, ok := p.Line()
@@ -84,7 +84,7 @@ func TestPostgresNothingIsLostOrDoneTwiceWhereOneOfTwoHostsIsKilled(t *testing.T
 		}
 		all.Wait()
 	}
-	lookAt(t, d, args[1:])
+	lookAt(t, d, tasks)
 }
 
 // allDone reports whether every task has ended.

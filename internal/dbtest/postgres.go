@@ -18,7 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -45,9 +44,25 @@ func Postgres(t testing.TB) string {
 	}
 	name := fmt.Sprintf("selvedge_%d_%d", os.Getpid(), postgresDatabases.Add(1))
 	PostgresExec(t, server, "CREATE DATABASE "+name)
-	t.Cleanup(func() { PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	t.Cleanup(func() { dropPostgres(t, server, name) })
 	address.Path = "/" + name
 	return address.String()
+}
+
+// dropPostgres drops a database. The server gives those who are in it five seconds to leave when they are told to, which is not long on a
+// busy machine.
+func dropPostgres(t testing.TB, server, name string) {
+	t.Helper()
+	Await(t, name+" is dropped", func() bool {
+		_, err := postgresExec(server, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55006" { // object_in_use
+			return false
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return true
+	})
 }
 
 // PostgresAlone gives the address of a server that the test has for itself, for settings that concern a whole server. root is the path
@@ -235,16 +250,37 @@ func PostgresScript(t testing.TB, d *sql.DB, script string) {
 // PostgresExec runs a statement on a connection of its own, and gives its rows as text.
 func PostgresExec(t testing.TB, address, statement string) [][][]byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	rows, err := postgresExec(address, statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func postgresExec(address, statement string) ([][][]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, address)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // what it said is here
 	results, err := conn.Exec(ctx, statement).ReadAll()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return results[len(results)-1].Rows
+	return results[len(results)-1].Rows, nil
+}
+
+// AwaitPostgres waits until a query of a server gives true.
+func AwaitPostgres(t testing.TB, address, what, query string) {
+	t.Helper()
+	Await(t, what, func() bool { return string(PostgresExec(t, address, query)[0][0]) == "t" })
+}
+
+// AwaitPostgresWaits waits until so many sessions of a database wait for locks of others.
+func AwaitPostgresWaits(t testing.TB, address string, sessions int) {
+	t.Helper()
+	AwaitPostgres(t, address, fmt.Sprintf("%d sessions wait for others", sessions), fmt.Sprintf(
+		"SELECT count(*) >= %d FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()", sessions))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"selvedge/db/internal/engine"
 	"selvedge/internal/dbtest"
@@ -136,20 +135,18 @@ func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
 			return err
 		}
 	}
-	held, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	held, leave, done := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- holder.Write(t.Context(), "hold", loses("a", func() error { close(held); <-leave; return nil })).Err
+		done <- holder.Write(t.Context(), "hold", loses("a", func() error { held <- struct{}{}; <-leave; return nil })).Err
 	}()
-	<-held
+	dbtest.Receive(t, "one who has the queue", held)
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	waited := make(chan error, 1)
 	go func() {
 		waited <- waiter.Write(ctx, "wait", loses("b", func() error { return errors.New("it was let in") })).Err
 	}()
-	for len(dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")) == 0 {
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgresWaits(t, address, 1)
 	cancel(why)
 	if err := <-waited; !errors.Is(err, why) || !errors.Is(err, engine.ErrBusy) {
 		t.Errorf("it ended with %v", err)
@@ -218,12 +215,10 @@ func TestPostgresAWriteThatChangedNothingKeepsNoNumber(t *testing.T) {
 
 func TestPostgresAStatementKnowsWhoLives(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
+	var id int64
+	write(t, e, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
 	lives := func() (found bool) {
 		write(t, e, func(x engine.Tx) error {
-			id, err := x.Owner()
-			if err != nil {
-				return err
-			}
 			return x.Get(&found, "SELECT "+x.Lives("o.id")+" FROM owners AS o WHERE o.id = ?", []any{id})
 		})
 		return found

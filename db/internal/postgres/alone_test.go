@@ -16,16 +16,6 @@ import (
 // lossesBefore is how often a call loses before it goes alone.
 const lossesBefore = 8
 
-const sqlWaiting = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-
-// waiting waits until n transactions wait for others.
-func waiting(t *testing.T, address string, n int) {
-	t.Helper()
-	for len(dbtest.PostgresExec(t, address, sqlWaiting)) < n {
-		<-time.After(time.Millisecond)
-	}
-}
-
 // counter makes a table with a row that callers count up.
 func counter(t *testing.T, e *postgres.Engine) {
 	t.Helper()
@@ -67,6 +57,7 @@ func TestPostgresWhoHasLostOftenGoesAlone(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	counter(t, e)
+	e.SetAlonePatience(time.Hour)
 	locked := func() error {
 		return other.WriteLocked(t.Context(), "lock", func(x engine.Tx) error {
 			return errors.Join(x.Lock("SELECT key FROM live_runs", nil), x.Queue(sqlCountUp, nil))
@@ -76,7 +67,7 @@ func TestPostgresWhoHasLostOftenGoesAlone(t *testing.T) {
 		runs, done := 0, make(chan error, 1)
 		write(t, e, loses(does, func() error {
 			go func() { done <- does() }()
-			waiting(t, address, 1)
+			dbtest.AwaitPostgresWaits(t, address, 1)
 			return nil
 		}, &runs))
 		if err := <-done; err != nil || runs != lossesBefore+1 {
@@ -94,16 +85,16 @@ func TestPostgresWhoWouldBeAloneDoesNotWaitForATransactionThatTakesLong(t *testi
 	e, other, holder := open(t, address), open(t, address), open(t, address)
 	counter(t, e)
 	e.SetAlonePatience(10 * time.Millisecond)
-	held, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	held, leave, done := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- holder.Write(t.Context(), "hold", func(x engine.Tx) error {
 			_, err := x.Exec("UPDATE selvedge_file SET views = views", nil)
-			close(held)
+			held <- struct{}{}
 			<-leave
 			return err
 		}).Err
 	}()
-	<-held
+	dbtest.Receive(t, "a transaction that holds", held)
 	runs := 0
 	write(t, e, loses(countUp(t.Context(), other), nothing, &runs))
 	close(leave)
@@ -127,7 +118,7 @@ func TestPostgresTheWaitToBeAloneEndsWithItsContext(t *testing.T) {
 		go func() {
 			done <- e.Write(ctx, "wait", loses(countUp(t.Context(), other), func() error { return errors.New("it was let in") }, &runs)).Err
 		}()
-		waiting(t, address, 1)
+		dbtest.AwaitPostgresWaits(t, address, 1)
 		cancel(why)
 		if err := <-done; !errors.Is(err, why) || !errors.Is(err, engine.ErrBusy) {
 			t.Errorf("it ended with %v", err)
@@ -153,7 +144,7 @@ func TestPostgresWhoWouldBeAloneMeetsALockInTheOtherOrder(t *testing.T) {
 		if !began {
 			began = true
 			go func() { done <- e.Write(t.Context(), "lose", loses(countUp(t.Context(), other), nothing, &runs)).Err }()
-			waiting(t, address, 1)
+			dbtest.AwaitPostgresWaits(t, address, 1)
 		}
 		return errors.Join(x.Lock("SELECT key FROM runs", nil), x.Queue(sqlCountUp, nil))
 	})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,11 +47,9 @@ func TestPostgresCloseWaitsForTheCallsUnderWay(t *testing.T) {
 	closed := make(chan error, 1)
 	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 		go func() { closed <- e.Close() }()
-		for { // until it refuses new ones
-			if out := e.Read(t.Context(), "test", func(engine.Rx) error { return nil }); errors.Is(out.Err, engine.ErrClosed) {
-				break
-			}
-		}
+		dbtest.Await(t, "new calls are refused", func() bool {
+			return errors.Is(e.Read(t.Context(), "test", func(engine.Rx) error { return nil }).Err, engine.ErrClosed)
+		})
 		select {
 		case err := <-closed:
 			t.Errorf("it was closed (%v) under a write", err)
@@ -71,7 +68,7 @@ func TestPostgresCloseWaitsForTheCallsUnderWay(t *testing.T) {
 
 // Every connection says goodbye, and none waits for the answer that another one gets.
 func TestPostgresCloseWaitsForASilentServerOnce(t *testing.T) {
-	postgres.WithClosePatience(t, time.Minute)
+	postgres.WithClosePatience(t, never)
 	gate := dbtest.NewPostgresGate(t, dbtest.Postgres(t))
 	e, err := postgres.Open(t.Context(), gate.Address, config(t))
 	if err != nil {
@@ -93,17 +90,17 @@ func TestPostgresCloseWaitsForASilentServerOnce(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
 	for range 2 * each {
-		<-gate.Held
+		dbtest.Receive(t, "a goodbye of each connection", gate.Held)
 	}
 	gate.Open()
-	if err := <-closed; err != nil {
+	if err := dbtest.Receive(t, "the end of Close", closed); err != nil {
 		t.Error(err)
 	}
 }
 
 // The last handle of a database gives its process's number up, and waits for a row. Others are opened and closed meanwhile.
 func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
-	postgres.WithClosePatience(t, time.Minute)
+	postgres.WithClosePatience(t, never)
 	address, other := dbtest.Postgres(t), dbtest.Postgres(t)
 	e, err := postgres.Open(t.Context(), address, config(t))
 	if err != nil {
@@ -119,10 +116,8 @@ func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM owners%' AND datname = current_database()"
-	for string(dbtest.PostgresExec(t, address, waiting)[0][0]) != "1" {
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgres(t, address, "it waits to give up its number",
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM owners%' AND datname = current_database()")
 	second, err := postgres.Open(t.Context(), other, config(t))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +141,8 @@ func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 // The handle whose connection is beaten over is closed. A scout that is gone with it would end no connection to a primary that was
 // replaced: so the next beat goes over another handle's.
 func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
-	address := dbtest.Postgres(t) + "&selvedge.owner_ttl=1s"
+	postgres.WithBeats(t, 10*time.Millisecond)
+	address := dbtest.Postgres(t)
 	first, err := postgres.Open(t.Context(), address+"&application_name=first", config(t))
 	if err != nil {
 		t.Fatal(err)
@@ -155,31 +151,21 @@ func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 	var id int64
 	write(t, first, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
 	until := func() string {
-		return string(dbtest.PostgresExec(t, address[:strings.Index(address, "&")], fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
+		return string(dbtest.PostgresExec(t, address, fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
 	}
-	sessions := func(program string) string {
-		return string(dbtest.PostgresExec(t, address[:strings.Index(address, "&")], fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH beaten%%'", program))[0][0])
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	await := func(what string, is func() bool) {
+	sessions := func(what, program string, n int) {
 		t.Helper()
-		for !is() {
-			select {
-			case <-time.After(time.Millisecond):
-			case <-ctx.Done():
-				t.Fatal("it never came to be that ", what)
-			}
-		}
+		dbtest.AwaitPostgres(t, address, what, fmt.Sprintf(
+			"SELECT count(*) = %d FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH beaten%%' AND datname = current_database()", n, program))
 	}
-	await("it beats", func() bool { return sessions("first") == "1" })
+	sessions("it beats", "first", 1)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	await("it beats over the other", func() bool { return sessions("second") == "1" })
-	await("the first one's is closed", func() bool { return sessions("first") == "0" })
+	sessions("it beats over the other", "second", 1)
+	sessions("the first one's is closed", "first", 0)
 	before := until()
-	await("it is prolonged", func() bool { return until() != before })
+	dbtest.Await(t, "it is prolonged", func() bool { return until() != before })
 	write(t, second, func(x engine.Tx) error {
 		if now, err := x.Owner(); now != id || err != nil {
 			t.Errorf("the process is %d, and was %d: %v", now, id, err)
@@ -203,9 +189,7 @@ func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testin
 			return err
 		}).Err
 	}()
-	for string(dbtest.PostgresExec(t, address, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")[0][0]) != "1" {
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgres(t, address, "the statement is slow", "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
 	takes := func(connections string) {
 		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
 	}

@@ -179,7 +179,7 @@ func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {
 			_, err := x.Finish("INSERT INTO kept VALUES (?)", []any{i})
 			return err
 		})
-		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 || times != 2 {
+		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 || times < 2 {
 			t.Errorf("%d rows are there after %d times: %v", n, times, out.Err)
 		}
 	}
@@ -190,11 +190,12 @@ func TestPostgresAServerThatIsGoneLeavesNoDoubt(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	address, c := through(t, direct)
 	e, look := open(t, address), open(t, direct)
-	e.SetPatience(50 * time.Millisecond)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	unknown := 0
 	for n := 1; ; n++ {
+		e.SetPatience(time.Hour)
 		exec(t, e, "SELECT count(*) FROM kept") // over a connection that is as the next one finds it
+		e.SetPatience(50 * time.Millisecond)
 		c.arm(n, forGood)
 		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 			_, err := x.Exec("INSERT INTO kept VALUES (?)", []any{n})
@@ -235,7 +236,7 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 		dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
 	}
 	waiting := func() [][][]byte {
-		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT ILIKE '%notify%'")
 	}
 	standbys("nobody")
 	t.Cleanup(func() { standbys("") })
@@ -259,18 +260,20 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 			return
 		}
 	}()
-	first := waiting()
-	for ; len(first) == 0; first = waiting() {
-		<-time.After(time.Millisecond)
-	}
-	before := said.Load()
-	dbtest.PostgresExec(t, address, "SELECT pg_cancel_backend("+string(first[0][0])+")")
-	for { // until the change that settles it waits in its turn
-		if now := waiting(); len(now) > 0 && string(now[0][0]) != string(first[0][0]) {
-			break
+	var first string
+	dbtest.Await(t, "a commit waits", func() bool {
+		now := waiting()
+		if len(now) > 0 {
+			first = string(now[0][0])
 		}
-		<-time.After(time.Millisecond)
-	}
+		return len(now) > 0
+	})
+	before := said.Load()
+	dbtest.PostgresExec(t, address, "SELECT pg_cancel_backend("+first+")")
+	dbtest.Await(t, "the change that settles it waits in its turn", func() bool {
+		now := waiting()
+		return len(now) > 0 && string(now[0][0]) != first
+	})
 	if said.Load() != before {
 		t.Error("it said that it was done while no standby has it")
 	}

@@ -38,6 +38,13 @@ func WithClosePatience(t testing.TB, d time.Duration) {
 	t.Cleanup(func() { closePatience = before })
 }
 
+// WithBeats has processes beat so often until the test ends, and live for as long without as before.
+func WithBeats(t testing.TB, every time.Duration) {
+	before := beatPause
+	beatPause = func(*Address) time.Duration { return every }
+	t.Cleanup(func() { beatPause = before })
+}
+
 // EndWhatIsSilent is what the scout does every now and then.
 func (e *Engine) EndWhatIsSilent(ctx context.Context) {
 	e.scout.ask(ctx, 0)

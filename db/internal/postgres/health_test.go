@@ -55,7 +55,7 @@ func TestPostgresAWriteThatWaitsTellsForWhom(t *testing.T) {
 			return err
 		}).Err
 	}()
-	by := <-told
+	by := dbtest.Receive(t, "whom it waits for", told)
 	if len(by) != 1 || by[0].PID != int64(holder.PID()) || by[0].Program != "ann's psql" || by[0].State != "idle in transaction" || by[0].For() <= 0 {
 		t.Errorf("it waits for %+v, and process %d has the row", by, holder.PID())
 	}
@@ -122,11 +122,12 @@ func TestPostgresHealthSaysWhoWaitsForWhom(t *testing.T) {
 	for name, look := range map[string]*postgres.Engine{"its owner": e, "who sees little": plain} {
 		t.Run(name, func(t *testing.T) {
 			var h engine.Health
-			for h.Server == nil || len(h.Server.Waits) == 0 {
+			dbtest.Await(t, "somebody waits", func() bool {
 				if h, err = look.Health(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-			}
+				return len(h.Server.Waits) > 0
+			})
 			w := h.Server.Waits[0]
 			if w.PID != int64(waiter.PID()) || len(w.HeldBy) != 1 || w.HeldBy[0].PID != int64(holder.PID()) || w.HeldBy[0].Program != "ann's psql" {
 				t.Errorf("%d waits for %d; it says %+v", waiter.PID(), holder.PID(), w)

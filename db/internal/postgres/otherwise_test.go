@@ -29,12 +29,16 @@ func TestPostgresADatabaseOfAnotherEncodingIsRefused(t *testing.T) {
 }
 
 func TestPostgresAStatementThatTheServerEndsIsBusy(t *testing.T) {
-	address := dbtest.Postgres(t)
-	open(t, address)
-	limited := open(t, address+"&statement_timeout=50")
-	out := limited.Read(t.Context(), "sleep", func(x engine.Rx) error {
-		var n int64
-		return x.Get(&n, "SELECT 1 FROM pg_sleep(60)", nil)
+	e := open(t, dbtest.Postgres(t)+"&statement_timeout=61s")
+	if limit := get[string](t, e, "SELECT current_setting('statement_timeout')"); limit != "61s" {
+		t.Errorf("the address says 61s, and the server %s", limit)
+	}
+	out := e.Read(t.Context(), "sleep", func(x engine.Rx) error {
+		err := x.Get(new(string), "SELECT set_config('statement_timeout', '50', true)", nil) // which no other statement has to keep
+		if err == nil {
+			err = x.Get(new(int64), "SELECT 1 FROM pg_sleep(600)", nil)
+		}
+		return err
 	})
 	var f *engine.Failure
 	if !errors.Is(out.Err, engine.ErrBusy) || !errors.As(out.Err, &f) || !strings.Contains(f.Hint, "statement_timeout") {

@@ -28,6 +28,9 @@ const (
 // beatEvery is how often a process beats.
 func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 
+// beatPause is the pause between two beats. Tests shorten it.
+var beatPause = (*Address).beatEvery
+
 // certain is for how long a process that has just beaten takes itself for alive without asking: its own clock may be slower than
 // the server's.
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
@@ -107,7 +110,7 @@ func (h *home) lives(id int64, from time.Duration) {
 	if h.stop == nil {
 		ctx, stop := context.WithCancel(background)
 		h.stop, h.stopped = stop, make(chan struct{})
-		go h.beat(ctx, h.handles[0].address.beatEvery(), h.stopped)
+		go h.beat(ctx, beatPause(h.handles[0].address), h.stopped)
 	}
 }
 

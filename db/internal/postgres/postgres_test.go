@@ -23,7 +23,7 @@ func config(t testing.TB) postgres.Config {
 	callbacks := new(callback.Callbacks)
 	t.Cleanup(callbacks.TakeNumber())
 	return postgres.Config{
-		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version, LockTimeout: 30 * time.Second, Now: time.Now,
+		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version, LockTimeout: 5 * time.Minute, Now: time.Now,
 		Callbacks: callbacks,
 	}
 }
@@ -352,7 +352,7 @@ func TestPostgresAReadThatLostItsConnectionRunsAgainWhateverItsFunctionMadeOfIt(
 		if err := x.Get(&pid, "SELECT pg_backend_pid()", nil); err != nil {
 			return err
 		}
-		if runs == 1 && !get[bool](t, other, "SELECT pg_terminate_backend(CAST(? AS INTEGER), 10000)", pid) {
+		if runs == 1 && !get[bool](t, other, "SELECT pg_terminate_backend(CAST(? AS INTEGER), 100000)", pid) {
 			t.Error("the connection is still there")
 		}
 		_ = x.Get(&last, "SELECT 7", nil)
@@ -452,19 +452,21 @@ func TestPostgresCommitsElsewhereWakeAWatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	wake := func() { dbtest.Receive(t, "a change that wakes it", changes) }
 	exec(t, writer, "INSERT INTO kept VALUES (1)")
-	<-changes
+	wake()
 	for get[int64](t, watcher, "SELECT count(*) FROM kept") == 0 {
-		<-changes
+		wake()
 	}
 	dbtest.PostgresExec(t, address, `INSERT INTO selvedge.kept VALUES (2)`) // nobody notifies
 	for get[int64](t, watcher, "SELECT count(*) FROM kept") == 1 {
-		<-changes
+		wake()
 	}
 }
 
 func TestPostgresWhoComesTooLateIsDeadForEver(t *testing.T) {
-	address := dbtest.Postgres(t) + "&selvedge.owner_ttl=1s"
+	postgres.WithBeats(t, 10*time.Millisecond)
+	address := dbtest.Postgres(t)
 	late, other := open(t, address), open(t, address+"&application_name=other")
 	owner := func() (id int64) {
 		write(t, late, func(x engine.Tx) (err error) {
@@ -490,10 +492,8 @@ func TestPostgresWhoComesTooLateIsDeadForEver(t *testing.T) {
 		t.Error("a living process is not alive")
 	}
 	exec(t, other, "UPDATE owner_beats SET until = 1 WHERE owner = ?", first) // what time does
-	second := owner()
-	for ; second == first; second = owner() { // until it asks again
-		<-time.After(10 * time.Millisecond)
-	}
+	second := first
+	dbtest.Await(t, "it asks again, and has another number", func() bool { second = owner(); return second != first })
 	out := late.Read(t.Context(), "test", func(x engine.Rx) error {
 		if own, err := x.Owns(first); own || err != nil {
 			t.Errorf("it owns what a dead one did: %v", err)

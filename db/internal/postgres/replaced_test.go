@@ -51,7 +51,7 @@ func TestPostgresReadersAndWatchersLeaveAPrimaryThatWasReplaced(t *testing.T) {
 		t.Fatal(out.Err)
 	}
 	for count(t, e) != 1 { // until it does
-		<-changes
+		dbtest.Receive(t, "a change that tells of the new primary", changes)
 	}
 	if out := insert(t, e, 2); out.Err != nil {
 		t.Fatal(out.Err)
@@ -117,13 +117,13 @@ func TestPostgresAWriteOnTheOnlyServerThatStandsStillEnds(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Primary)
-	e.SetPatience(often)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 		if _, err := x.Exec("INSERT INTO kept VALUES (1)", nil); err != nil {
 			return err
 		}
 		pair.Pause(pair.Primary)
+		e.SetPatience(often)
 		_, err := x.Exec("INSERT INTO kept VALUES (2)", nil)
 		return err
 	})
@@ -186,9 +186,7 @@ func TestPostgresAMigrationWaitsForTheStandbys(t *testing.T) {
 		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '"+what+"%'")
 	}
 	standbys("nobody")
-	for string(dbtest.PostgresExec(t, address, "SHOW synchronous_standby_names")[0][0]) != "nobody" { // it hears of it when it will
-		<-time.After(time.Millisecond)
-	}
+	dbtest.AwaitPostgres(t, address, "the server has heard of it", "SELECT current_setting('synchronous_standby_names') = 'nobody'")
 	opened, set := make(chan error, 1), config(t)
 	go func() {
 		e, err := postgres.Open(t.Context(), address, set)
@@ -197,18 +195,17 @@ func TestPostgresAMigrationWaitsForTheStandbys(t *testing.T) {
 		}
 		opened <- err
 	}()
-	first := waiting("COMMIT")
-	for ; len(first) == 0; first = waiting("COMMIT") {
-		<-time.After(time.Millisecond)
-	}
+	var first [][][]byte
+	dbtest.Await(t, "a commit waits", func() bool { first = waiting("COMMIT"); return len(first) > 0 })
 	dbtest.PostgresExec(t, address, "SELECT pg_cancel_backend("+string(first[0][0])+")")
-	for len(waiting("UPDATE")) == 0 {
+	dbtest.Await(t, "a later commit waits", func() bool {
 		select {
 		case err := <-opened:
 			t.Fatalf("it said that it was done (%v) while no standby has it", err)
-		case <-time.After(time.Millisecond):
+		default:
 		}
-	}
+		return len(waiting("UPDATE")) > 0
+	})
 	standbys("")
 	if err := <-opened; err != nil {
 		t.Error(err)

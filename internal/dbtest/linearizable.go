@@ -1,0 +1,27 @@
+package dbtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Linearizable fails the test unless calls can have happened one after the other, as the model has it, and leaves a picture of those
+// that can't. The search mostly takes no time; how long it may take says nothing about the calls.
+func Linearizable(t testing.TB, model porcupine.Model, calls []porcupine.Operation) {
+	t.Helper()
+	const enough = 5 * time.Minute
+	result, info := porcupine.CheckOperationsVerbose(model, calls, enough)
+	switch result {
+	case porcupine.Ok:
+		return
+	case porcupine.Unknown:
+		t.Errorf("whether the history of %d calls is linearizable was not found out within %v", len(calls), enough)
+	case porcupine.Illegal:
+		t.Errorf("the history of %d calls is not linearizable", len(calls))
+	}
+	if file := t.ArtifactDir() + "/history.html"; porcupine.VisualizePath(model, info, file) == nil {
+		t.Logf("see %s", file)
+	}
+}
