@@ -356,7 +356,7 @@ func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
 			return err
 		})
 	}()
-	waiting(t, address, 1)
+	dbtest.AwaitPostgresWaits(t, address, 1)
 	(<-looks)() // it has waited long enough to be looked after
 	close(leave)
 	for range 2 {
