@@ -105,15 +105,6 @@ func TestPostgresALeaseOfAnotherHostEndsWithItsTime(t *testing.T) {
 	}
 }
 
-// waiting waits until somebody waits for a lock.
-func waiting(t *testing.T, d *db.DB) {
-	t.Helper()
-	const query = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-	for len(dbtest.PostgresExec(t, d.Path(), query)) == 0 && t.Context().Err() == nil {
-		<-time.After(time.Millisecond)
-	}
-}
-
 // Two ask for what one held who is dead: the second one looks before the first one's transaction is committed, in which it is said so.
 func TestPostgresWhatTheDeadHeldGoesToAllWhoAskAtOnce(t *testing.T) {
 	address := dbtest.Postgres(t)
@@ -136,7 +127,7 @@ func TestPostgresWhatTheDeadHeldGoesToAllWhoAskAtOnce(t *testing.T) {
 				return err
 			})
 		}()
-		waiting(t, d)
+		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
 		return nil
 	}); err != nil {
 		t.Error(err)
@@ -163,7 +154,7 @@ func TestPostgresEpochsGrowInTheOrderOfTheReservations(t *testing.T) {
 			}
 			reserved <- l
 		}()
-		waiting(t, d)
+		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
 		if _, err := other.Reserve(t.Context(), "port", "b", db.ReserveOptions{}); err != nil { // of another name nobody waits
 			return err
 		}
@@ -209,7 +200,7 @@ func TestPostgresARenewalThatWaitedPastTheEndOfItsLeaseIsNone(t *testing.T) {
 			return err
 		}
 		go func() { renewed <- l.Renew(t.Context()) }()
-		waiting(t, other)
+		dbtest.AwaitPostgresWaits(t, other.Path(), 1)
 		since.Store(int64(time.Minute))
 		if r, _, err := d.Reservation(t.Context(), "", "port", "a"); err != nil || r.State != db.LeaseExpired {
 			t.Errorf("it is %+v, %v", r, err)

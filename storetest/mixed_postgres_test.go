@@ -561,20 +561,25 @@ func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registri
 }
 
 func TestPostgresAThreadIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
-	_, handles, registries, lease := leasedThread(t)
-	fenced(t, handles[0], func(tx *db.Tx) error {
-		err := lease.HoldTx(tx)
-		if err == nil { // which others may go on with
-			var there *agents.Lease
-			if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread", lease.Epoch()); err == nil {
-				err = there.Renew(t.Context())
+	undisturbed(t, func() error {
+		_, handles, registries, lease := leasedThread(t)
+		if err := fenced(t, handles[0], func(tx *db.Tx) error {
+			err := lease.HoldTx(tx)
+			if err == nil { // which others may go on with
+				var there *agents.Lease
+				if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread", lease.Epoch()); err == nil {
+					err = there.Renew(t.Context())
+				}
 			}
+			return err
+		}, func() error { return registries[1].UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned) }); err != nil {
+			return err
 		}
-		return err
-	}, func() error { return registries[1].UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned) })
-	if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
-		t.Errorf("the lease ends with %v", err)
-	}
+		if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the lease ends with %v", err)
+		}
+		return nil
+	})
 }
 
 // blocked has others wait for what a transaction has locked, until that is committed.
@@ -586,9 +591,7 @@ func blocked(t *testing.T, d *db.DB, lock func(tx *db.Tx) error, others func()) 
 			return err
 		}
 		wait.Go(others)
-		for len(dbtest.PostgresExec(t, d.Path(), sqlWaiting)) == 0 && t.Context().Err() == nil {
-			<-time.After(time.Millisecond)
-		}
+		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
 		return nil
 	}))
 	wait.Wait()
@@ -623,9 +626,7 @@ func TestPostgresARenewalBehindALookThatFoundTheLeaseOverIsNone(t *testing.T) {
 				t.Errorf("it was renewed: %v", err)
 			}
 		})
-		for len(dbtest.PostgresExec(t, handles[0].Path(), sqlWaiting)) == 0 && t.Context().Err() == nil {
-			<-time.After(time.Millisecond)
-		}
+		dbtest.AwaitPostgresWaits(t, handles[0].Path(), 1)
 		clock.Store(int64(time.Minute))
 		held, _, err := registries[1].Reservation(t.Context(), "thread")
 		wait.Wait()

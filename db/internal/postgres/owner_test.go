@@ -133,7 +133,7 @@ func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
 			}
 			judged <- life
 		}()
-		waiting(t, address, 1)
+		dbtest.AwaitPostgresWaits(t, address, 1)
 		return nil
 	}); out.Err != nil {
 		t.Fatal(out.Err)
