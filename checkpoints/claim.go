@@ -84,6 +84,7 @@ const (
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
+	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
 	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE. A row that came after
 	// those that were locked is nobody's yet: it is claimed as it was found, or not.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
@@ -138,6 +139,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, true, err
 	}
 	if found.Older != nil {
+		// It ends for a pause that stays: one that came behind the lock may be removed again.
+		if ok, err := tx.FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes); err != nil || !ok {
+			return nil, true, err
+		}
 		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil || !ok {
 			return nil, true, err
 		}

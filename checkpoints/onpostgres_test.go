@@ -3,8 +3,14 @@
 package checkpoints_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"selvedge/checkpoints"
+	"selvedge/db"
 	"selvedge/internal/dbtest"
 )
 
@@ -21,4 +27,66 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestOneClaimerWins, TestHistoriesAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
+}
+
+// A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the older claim goes on.
+func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
+	address := dbtest.Postgres(t)
+	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
+	save(t, store, "r")
+	claim := mustClaim(t, store, "r")
+	locking := func(statement string) *pgconn.PgConn {
+		conn, err := pgconn.Connect(t.Context(), address)
+		check(t, err)
+		t.Cleanup(func() { check(t, conn.Close(context.Background())) })
+		_, err = conn.Exec(t.Context(), "SET search_path = selvedge; BEGIN; "+statement).ReadAll()
+		check(t, err)
+		return conn
+	}
+	free := func(conn *pgconn.PgConn) {
+		_, err := conn.Exec(t.Context(), "ROLLBACK").ReadAll()
+		check(t, err)
+	}
+	waiting := func() int {
+		return len(dbtest.PostgresExec(t, address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"))
+	}
+	waits := func() {
+		for waiting() == 0 {
+			<-time.After(time.Millisecond)
+		}
+	}
+	claimed := locking("SELECT id FROM checkpoints FOR UPDATE")
+	history := locking("LOCK TABLE checkpoint_history IN SHARE MODE")
+	type answer struct {
+		ok  bool
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		_, ok, err := store.Claim(ctx, "r")
+		done <- answer{ok, err}
+	}()
+	waits()
+	other := dbtest.OpenAt(t, address, db.Options{})
+	save(t, checkpoints.NewStore(other, checkpoints.Options{}), "r")
+	free(claimed)
+	waits()
+	removal := make(chan struct{})
+	go func() {
+		defer close(removal)
+		dbtest.PostgresExec(t, address, "DELETE FROM selvedge.checkpoints WHERE state = 'paused'")
+	}()
+	for away := false; !away && waiting() < 2; { // until it is done, or waits for the claimer
+		select {
+		case <-removal:
+			away = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	free(history)
+	got := <-done
+	<-removal
+	if err := claim.Renew(ctx); got.err != nil || got.ok == (err == nil) {
+		t.Errorf("the pause was claimed: %v, %v; the older claim: %v", got.ok, got.err, err)
+	}
 }

@@ -81,7 +81,7 @@ func (d *DB) now() time.Time { return d.options.Now().UTC() }
 // a commit; what never happens is a commit, ended after Changes returned, that no value follows. So: call Changes, read
 // what there is, and read again after each value.
 //
-// The channel is closed when ctx ends or the file is closed. While a file has no watcher nothing is watched; with one, an
+// The channel is closed when ctx ends or the file is closed, and when the database of a server is moved: Changes is ErrMoved then. While a file has no watcher nothing is watched; with one, an
 // idle file costs a look a second (20 a second where the system doesn't tell of writes), on a connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {

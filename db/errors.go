@@ -58,7 +58,7 @@ type Error struct {
 	ID     string // its id or path; may be empty
 	Code   int    // the extended SQLite result code, or the SQLSTATE read as a number of base 36; 0 when the database did not fail
 	Hint   string // what a person can do about it; may be empty
-	HeldBy []int  // with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't tell
+	HeldBy []int  // with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't tell, nor of a server's locks: see Health
 	Err    error  // the cause, which wraps a sentinel where one fits
 }
 

@@ -14,7 +14,8 @@ import (
 //
 // When ctx ends while all reading connections are in use, Read returns ErrBusy and the context's cause. When it ends later,
 // the statement that runs is interrupted, and it and those that follow fail with the context's cause; fn itself goes on. fn
-// runs again when SQLite found the file locked for a moment (another process recovers its WAL).
+// runs again when SQLite found the file locked for a moment (another process recovers its WAL), and on a server when the connection was
+// lost, or a statement no longer fits a table that was changed: so it begins by forgetting what an earlier run of it gathered.
 func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 	if err := d.ready(why); err != nil {
 		return err
@@ -34,8 +35,10 @@ func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
 // changes alone. fn may run more than once, when SQLite ended the transaction of the group (a full disk): what it changes
 // outside the database it must be able to change again.
 //
-// On a server functions of several callers run side by side, each in a serialisable transaction of its own, which is run again
-// when it loses against another one or its connection: see docs/postgres.md.
+// On a server functions of several callers run side by side, each in a serialisable transaction of its own. fn runs again, as often as
+// it takes, when it loses against another one, when a key that it adds was added meanwhile, when its connection is lost before the
+// commit, and when this process has a new number among the owners; where no primary answers for a minute that is ErrIO. At each eighth
+// loss it runs alone, and all other writers of the schema wait as long as it takes: one more reason to be short. See docs/postgres.md.
 //
 // When ctx ends before fn has begun, Write returns at once with ErrBusy and the context's cause; a context that had ended
 // before the call is no more than its own error. Once fn has begun, Write returns when fn and its commit have ended.
@@ -49,7 +52,8 @@ func (d *DB) Write(ctx context.Context, why string, fn func(*Tx) error) error {
 
 // WriteLocked is Write for a function that keeps to rows which it locks first, by Tx.Lock, and to what belongs to them: an operation on
 // one run, one claim, one lease. On a server it then neither loses against others nor runs again for them: it waits for the rows, and
-// reads behind that what was committed last. What it reads without a lock may change before it commits. In a file it is Write.
+// reads behind that what was committed last. What it reads without a lock may change before it commits. For the other reasons of a
+// Write fn runs again there too: a lost connection, a deadlock, a key that somebody added meanwhile. In a file it is Write.
 func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
 }

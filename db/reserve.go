@@ -528,3 +528,28 @@ func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, e
 }
 
 const sqlReleaseAny = `DELETE FROM leases WHERE epoch = ? AND scope = ? AND kind = ? AND name = ?`
+
+// IsReserved reports whether somebody has the thing of that kind and name, by a reservation that is not over.
+func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
+	rx.BootTime() // before the statements: a process may be stopped behind one, and the reservation be renewed meanwhile
+	held, ok, err := (&Lease{kind: kind, name: name}).row(rx, scope)
+	return ok && !held.State.Over(), err
+}
+
+// Unreserve reports whether nobody has the thing of that kind and name, for who takes away what belongs to it: a reservation that is over
+// goes, so that its holder, who may be about to renew it in time, finds it lost.
+func (tx *Tx) Unreserve(scope int64, kind, name string) (free bool, err error) {
+	tx.BootTime() // as in IsReserved
+	for {
+		held, ok, err := (&Lease{kind: kind, name: name}).row(&tx.Rx, scope)
+		if err != nil || !ok {
+			return err == nil, err
+		}
+		if !held.State.Over() {
+			return false, nil
+		}
+		if n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until); err != nil || n > 0 {
+			return err == nil, err
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -116,6 +117,7 @@ type lookout struct {
 	asked chan struct{}
 	stop  func()
 	ended chan struct{} // closed when no more looks come
+	why   error         // nothing more can come; set before ended
 	// worked is how long the look read, without what it waited for. seldom is how long of that was something that keeps its own
 	// measure, and needs no rest. For look to set.
 	worked, seldom time.Duration
@@ -134,17 +136,18 @@ func (l *lookout) start(ctx context.Context, d *DB, look func(context.Context)) 
 		return err
 	}
 	l.asked, l.stop, l.ended = make(chan struct{}, 1), func() { stop(nil) }, make(chan struct{})
-	go l.run(within, changes, look)
+	go l.run(within, d, changes, look)
 	return nil
 }
 
-func (l *lookout) run(ctx context.Context, changes <-chan struct{}, look func(context.Context)) {
+func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look func(context.Context)) {
 	defer close(l.ended)
 	defer l.stop()
 	for {
 		select {
 		case _, open := <-changes:
 			if !open {
+				_, l.why = d.Changes(ctx) // who asks is told why there are none
 				return
 			}
 		case <-l.asked:
@@ -190,7 +193,7 @@ func (l *lookout) over(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return ErrClosed
+	return cmp.Or(l.why, ErrClosed)
 }
 
 // A tail is where the followers of single things wait.

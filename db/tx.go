@@ -403,7 +403,8 @@ func (tx *Tx) Expect(table string, rows int) {
 }
 
 // Finish is Exec for the only change of a transaction, and the last thing that its function does where a row was changed: on a server
-// it goes with the commit of a WriteLocked. Where no row was, the function may go on, as a new transaction: what it had locked it locks again.
+// it goes with the commit of a WriteLocked, and stays done though the function then returns an error. Where no row was, the function may go
+// on, as a new transaction: what it had locked it locks again.
 func (tx *Tx) Finish(query string, args ...any) (int64, error) {
 	if err := tx.run(args); err != nil {
 		return 0, err

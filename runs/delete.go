@@ -73,8 +73,9 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	case !ok:
 		return 0, run.failed(opDelete, db.ErrNotFound)
 	}
-	busy, err := held(&tx.Rx, scope, row.Key)
-	if err == nil && !busy && row.OwnerID != nil {
+	free, err := free(tx, scope, row.Key)
+	busy := !free
+	if err == nil && free && row.OwnerID != nil {
 		busy, err = tx.OwnerAlive(*row.OwnerID)
 	}
 	if err == nil && busy {

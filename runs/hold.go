@@ -114,7 +114,7 @@ func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 	if err != nil {
 		return nil, run.failed(op, err)
 	}
-	lease, err := s.db.ReserveTx(tx, leaseKind, strconv.FormatInt(key, 10), db.ReserveOptions{
+	lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(key), db.ReserveOptions{
 		LeaseTerms: s.lease, Scope: s.scope, Note: run.AgentID + " / " + run.RunID,
 	})
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, er
 	if err != nil {
 		return nil, run.failed("reattach run", err)
 	}
-	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, strconv.FormatInt(key, 10), epoch)
+	lease, err := s.db.Reattach(ctx, s.scope, leaseKind, leaseName(key), epoch)
 	if err != nil {
 		return nil, run.failed("reattach run", err)
 	}
@@ -232,16 +232,9 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 	return err
 }
 
-const sqlLeaseOfRun = `SELECT ` + db.LeaseColumnNames + ` FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ?`
-
-// held reports whether somebody holds a run by a lease that is not over.
-func held(rx *db.Rx, scope, key int64) (bool, error) {
-	rx.BootTime() // before the statement: a process may be stopped behind it, and the lease be renewed meanwhile
-	var lease db.LeaseColumns
-	found, err := rx.Find(&lease, sqlLeaseOfRun, scope, strconv.FormatInt(key, 10))
-	if err != nil || !found {
-		return false, err
-	}
-	state, err := rx.LeaseState(lease)
-	return !state.Over(), err
+// free reports whether nobody holds a run, for who ends or removes it.
+func free(tx *db.Tx, scope, key int64) (bool, error) {
+	return tx.Unreserve(scope, leaseKind, leaseName(key))
 }
+
+func leaseName(key int64) string { return strconv.FormatInt(key, 10) }

@@ -90,8 +90,9 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			if !found || run.Status != string(StatusInProgress) || run.StartedAt == nil {
 				continue
 			}
-			spared, err := held(&tx.Rx, scope, run.Key)
-			if err == nil && !spared {
+			free, err := free(tx, scope, run.Key)
+			spared := !free
+			if err == nil && free {
 				spared, err = e.spares(tx, scope, ref, run.OwnerID)
 			}
 			if err != nil {

@@ -236,17 +236,3 @@ func (r *Run) ReleaseTx(tx *db.Tx) error {
 	}
 	return (&live.Row{Key: r.key}).Own(tx, nil)
 }
-
-const sqlLeaseOfRun = `SELECT ` + db.LeaseColumnNames + ` FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ?`
-
-// held reports whether somebody holds a run by a lease that is not over.
-func held(rx *db.Rx, scope, key int64) (bool, error) {
-	rx.BootTime() // before the statement: a process may be stopped behind it, and the lease be renewed meanwhile
-	var lease db.LeaseColumns
-	found, err := rx.Find(&lease, sqlLeaseOfRun, scope, leaseName(key))
-	if err != nil || !found {
-		return false, err
-	}
-	state, err := rx.LeaseState(lease)
-	return !state.Over(), err
-}

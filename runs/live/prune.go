@@ -24,7 +24,7 @@ func endedRuns(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.End
 	err = rx.Select(&list, live.SQLEndedRuns, scope, after.At, after.Key, limit)
 	for i := range list {
 		if err == nil {
-			list[i].Held, err = held(rx, scope, list[i].Key)
+			list[i].Held, err = rx.IsReserved(scope, leaseKind, leaseName(list[i].Key))
 		}
 	}
 	return list, err
@@ -36,7 +36,7 @@ func removeEnded(tx *db.Tx, run db.Ended, share int64) (db.Removal, int64, error
 	if err != nil || !found || !RunStatus(row.Status).Ended() || row.UpdatedAt != run.At {
 		return db.Stays, 0, err
 	}
-	if has, err := held(&tx.Rx, row.Scope, row.Key); err != nil || has {
+	if free, err := tx.Unreserve(row.Scope, leaseKind, leaseName(row.Key)); err != nil || !free {
 		return db.Stays, 0, err
 	}
 	left := live.FullShare()

@@ -21,15 +21,6 @@ func (s *Store) Delete(ctx context.Context, runID string) error {
 	return err
 }
 
-// free reports, as db.ErrConflict, that somebody holds a run.
-func free(rx *db.Rx, row *live.Row) error {
-	has, err := held(rx, row.Scope, row.Key)
-	if err == nil && has {
-		err = fmt.Errorf("%w: somebody holds the run", db.ErrConflict)
-	}
-	return err
-}
-
 // DeleteTx is Delete inside a transaction of the caller's. Of a run with many events, nobody sees them once it is committed, and
 // the next removal drops them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
@@ -41,7 +32,11 @@ func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 		if !found {
 			return notFound(opDelete, runID)
 		}
-		if err := free(&tx.Rx, row); err != nil {
+		free, err := tx.Unreserve(scope, leaseKind, leaseName(row.Key))
+		if err == nil && !free {
+			err = fmt.Errorf("%w: somebody holds the run", db.ErrConflict)
+		}
+		if err != nil {
 			return err
 		}
 		share := live.FullShare()

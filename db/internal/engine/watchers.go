@@ -14,7 +14,7 @@ type Watchers struct {
 	turn      chan struct{} // to come: the first one starts what the others rely on
 
 	mu       sync.Mutex
-	closed   bool
+	over     error                         // why nobody may come any more
 	channels map[chan struct{}]func() bool // each with what keeps it from following its context
 	end      func() error                  // ends what tells of commits elsewhere, or its start; nil where there is none
 	ending   sync.WaitGroup                // what starts, and what ends since the last one left
@@ -41,9 +41,9 @@ func (w *Watchers) Join(ctx context.Context) (<-chan struct{}, error) {
 	}
 	changes := make(chan struct{}, 1)
 	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return nil, ErrClosed
+	if w.over != nil {
+		defer w.mu.Unlock()
+		return nil, w.over
 	}
 	w.channels[changes] = context.AfterFunc(ctx, func() { _ = w.leave(changes) })
 	w.waiting.Add(1)
@@ -127,16 +127,23 @@ func (w *Watchers) Tell() {
 	}
 }
 
-// Close closes every channel, ends what tells of commits elsewhere and refuses whoever comes later.
-func (w *Watchers) Close() error {
+// Over closes every channel and refuses whoever comes later, for that reason. What tells of commits elsewhere may call it.
+func (w *Watchers) Over(why error) {
 	w.mu.Lock()
-	w.closed = true
+	defer w.mu.Unlock()
+	w.over = why
 	for changes, stay := range w.channels {
 		stay()
 		close(changes)
 	}
 	clear(w.channels)
 	w.waiting.Store(0)
+}
+
+// Close is Over for a handle that is closed, and ends what tells of commits elsewhere.
+func (w *Watchers) Close() error {
+	w.Over(ErrClosed)
+	w.mu.Lock()
 	end := w.end
 	w.end = nil
 	w.mu.Unlock()

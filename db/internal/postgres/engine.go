@@ -34,6 +34,7 @@ type Engine struct {
 	scout      *scout
 	config     Config
 	generation uint64
+	openedShut bool // it was moved already when it was opened to be read
 	moved      Move
 	patience   time.Duration // with a server that has no primary
 

@@ -141,6 +141,7 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	e.openedShut = have.Shut()
 	switch {
 	case have.Schema == 0 && (e.config.ReadOnly || e.config.MustExist):
 		if err := s.get(new(bool), sqlMayLook, e.address.schema); err != nil {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 	notifyEvery = 5 * time.Millisecond
 	lookEvery   = time.Second
 	channelName = "selvedge_changes_" // and the schema
-	sqlSnapshot = `SELECT pg_current_snapshot()::text`
+	sqlSnapshot = `SELECT pg_current_snapshot()::text AS now, coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
 )
 
 // A watch is those who wait for changes of one handle, and what tells other processes of its commits.
@@ -128,7 +129,7 @@ func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	}
 	var seen string
 	if _, err = s.wire.simple(ctx, "LISTEN "+w.channel()); err == nil {
-		seen, err = s.snapshot(ctx)
+		seen, err = w.snapshot(ctx, s)
 	}
 	if err != nil {
 		_ = s.close()
@@ -137,13 +138,21 @@ func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	return s, seen, nil
 }
 
-// snapshot is another one after every commit.
-func (s *session) snapshot(ctx context.Context) (now string, err error) {
+// snapshot is another one after every commit. A database that was moved since the handle was opened is engine.ErrMoved: nothing comes there
+// any more.
+func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
 	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()
 	defer s.within(ctx)()
-	err = s.get(&now, sqlSnapshot)
-	return now, err
+	var seen struct {
+		Now string `db:"now"`
+		engine.Versions
+	}
+	err := s.get(&seen, sqlSnapshot)
+	if err == nil && seen.Shut() && !w.engine.openedShut {
+		err = engine.MovedTo(s.get)
+	}
+	return seen.Now, err
 }
 
 // observe tells of commits elsewhere until ctx ends.
@@ -161,6 +170,10 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			var err error
 			if s, seen, err = w.connect(ctx); err != nil {
 				s = nil
+				if errors.Is(err, engine.ErrMoved) {
+					w.Over(err)
+					return
+				}
 				w.Tell() // who reads then gets the error, or waits for a primary
 				engine.Pause(ctx, lookEvery)
 				continue
@@ -171,7 +184,11 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 		if s.wire.conn.IsClosed() || ctx.Err() != nil {
 			continue
 		}
-		now, err := s.snapshot(ctx)
+		now, err := w.snapshot(ctx, s)
+		if errors.Is(err, engine.ErrMoved) {
+			w.Over(err)
+			return
+		}
 		if err != nil {
 			continue
 		}
