@@ -452,6 +452,17 @@ func (tx *Tx) savepoint() (engine.Savepoint, error) {
 	return tx.engine.Savepoint()
 }
 
+// Analyze has a server look at what its tables hold that have grown much since it did, as who brings very many rows asks for in the end:
+// the server does so by itself within a minute or so, and until then a page of a list may cost as much as the whole list. A file needs
+// none.
+func (tx *Tx) Analyze() error {
+	if err := tx.enter(); err != nil {
+		return err
+	}
+	defer tx.leave()
+	return tx.engine.Analyze()
+}
+
 // AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
 // and must not use the database (an error at once). When fn panics or leaves by runtime.Goexit, so does this Write, and no
 // other: the commit stays done, the other functions given here still run, and the *Panic says Committed.

@@ -101,6 +101,8 @@ type Tx interface {
 	// Number gives the number of a new row of a table, which its key counts. Expect says how many are about to be asked for.
 	Number(table string) (int64, error)
 	Expect(table string, rows int)
+	// Analyze has the engine look at what the tables hold that have grown much since it did, where its plans depend on that.
+	Analyze() error
 	// Finish is Exec for the only change of a transaction, which may be committed with it: where it changed something the function
 	// is to return nil at once.
 	Finish(query string, args []any) (int64, error)

@@ -110,8 +110,6 @@ type Movable interface {
 	Count(t Tx, table string, last int64) error
 	// Empty takes all rows out of the tables, of which those that refer to others come first.
 	Empty(t Tx, tables []Table) error
-	// Analyze has the engine look at what the tables hold, where its plans depend on that.
-	Analyze(t Tx, tables []Table) error
 	// KeyLimits gives the sets of columns of text and bytes that are indexed together, where an index takes no key of any length.
 	KeyLimits(Rx) ([]KeyLimit, error)
 	// Fits reports whether an index of the table takes the row's values, which are as Table.Columns has them. Nothing is changed.

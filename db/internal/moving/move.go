@@ -428,7 +428,7 @@ func (m *move) open(ctx context.Context) error {
 		if _, err := t.Exec(sqlSetIdentity, []any{identity.Generation, identity.CreatedAt}); err != nil {
 			return err
 		}
-		if err := m.to.Analyze(t, m.plan.tables); err != nil {
+		if err := t.Analyze(); err != nil {
 			return err
 		}
 		return unshut(t)

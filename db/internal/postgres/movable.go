@@ -31,6 +31,8 @@ END $selvedge$`
 AND tablename NOT IN ('moves', 'sessions', 'owner_beats') ORDER BY tablename COLLATE "C"`
 	sqlMovable = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ('sessions', 'owner_beats')
 ORDER BY tablename COLLATE "C"`
+	sqlGrown = `SELECT quote_ident(relname) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'
+AND pg_relation_size(oid) / current_setting('block_size')::BIGINT > 2 * relpages + 8 ORDER BY relname COLLATE "C"`
 	sqlLockTimeout = `SELECT set_config('lock_timeout', ?, true)`
 
 	sqlLiving = `SELECT o.pid, o.program, (b.until - server_nanos()) / 1000000000 + 1 AS seconds
@@ -197,11 +199,12 @@ func (e *Engine) Count(t engine.Tx, table string, last int64) error {
 	return t.Get(&set, sqlSetSequence, []any{sequence, max(1, last), given})
 }
 
-// Analyze makes the planner's statistics. Before autovacuum has made them, a page of a list may read and sort all that is in the list.
-func (e *Engine) Analyze(t engine.Tx, tables []engine.Table) error {
+// Analyze makes the planner's statistics of tables that are twice as large as when they were made last. Before autovacuum has made them,
+// a page of a list may read and sort all that is in the list.
+func (t *tx) Analyze() error {
 	var names []string
-	for _, table := range tables {
-		names = append(names, quoted(table.Name))
+	if err := t.Select(&names, sqlGrown, nil); err != nil || len(names) == 0 {
+		return err
 	}
 	_, err := t.Exec("ANALYZE "+strings.Join(names, ", "), nil)
 	return err

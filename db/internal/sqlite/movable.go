@@ -102,9 +102,6 @@ func (e *Engine) Empty(t engine.Tx, tables []engine.Table) error {
 	return nil
 }
 
-// Analyze does nothing: plans are made by the schema alone.
-func (e *Engine) Analyze(engine.Tx, []engine.Table) error { return nil }
-
 // KeyLimits gives none: an index takes every key.
 func (e *Engine) KeyLimits(engine.Rx) ([]engine.KeyLimit, error) { return nil, nil }
 

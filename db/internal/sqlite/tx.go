@@ -231,6 +231,9 @@ func (*rx) Foresees() bool { return true }
 // Expect has nothing to do.
 func (*tx) Expect(string, int) {}
 
+// Analyze has nothing to do: plans are made by the schema alone.
+func (*tx) Analyze() error { return nil }
+
 // Number is what AUTOINCREMENT would give: nobody else numbers rows meanwhile.
 func (t *tx) Number(table string) (n int64, err error) {
 	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})

@@ -63,9 +63,14 @@ func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
 			return err
 		}
 	}
-	return t.DB.Write(ctx, "end import", func(tx *db.Tx) error {
+	err = t.DB.Write(ctx, "end import", func(tx *db.Tx) error {
 		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
 	})
+	if err == nil {
+		// All is here; a server that can't do this now does it by itself later.
+		_ = t.DB.WriteLocked(ctx, "analyze what was imported", (*db.Tx).Analyze)
+	}
+	return err
 }
 
 // giveUp writes why an import has ended early, and releases its source. Where that fails too, the source is held as long as
