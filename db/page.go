@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"selvedge/db/internal/engine"
 )
 
 const (
@@ -34,7 +36,11 @@ func Same(column, mark string) string {
 
 // Start is the beginning of a text that an index of PostgreSQL has in place of it. It keeps the order: what comes behind a text
 // begins with what that begins with, or with what comes behind. SQLite takes the beginning of no bytes for NULL.
-func Start(column string) string { return "coalesce(substr(" + column + ", 1, 200), " + column + ")" }
+func Start(column string) string { return engine.Start(column) }
+
+// InOrder is what a statement orders by that is to give rows in the order of such a column: by its beginning first, where that is what
+// the indexes have.
+func (rx *Rx) InOrder(column string) string { return rx.engine.InOrder(column) }
 
 // An At says which part of a list is wanted. The zero value is the first page.
 type At struct {

@@ -246,7 +246,7 @@ func (d *detachment) renew(tx *db.Tx) error {
 		Keys int64  `db:"keys"`
 		Last string `db:"last"`
 	}
-	err := tx.Get(&some, sqlSomeSpent, d.run, d.last, keysAtOnce)
+	err := tx.Get(&some, sqlSomeSpent(tx), d.run, d.last, keysAtOnce)
 	if err == nil && some.Keys > 0 {
 		_, err = tx.Exec(sqlRenewKeys, db.Nanos(tx.Now()), d.run, d.last, some.Last)
 	}
@@ -266,13 +266,9 @@ ORDER BY k.append_key LIMIT ` + db.BoundLimit
 	// spentKey is what rows are found by: see db.Same.
 	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + `, ` + db.Start("append_key")
 	// Those of an earlier run of the name are passed over: they are as old as its removal.
-	sqlSomeSpent = `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (SELECT k.append_key FROM runs AS r
-JOIN run_spent_keys AS k ON k.scope = r.scope AND ` + db.Same("k.run_id", "r.run_id") + ` AND ` + db.Same("k.agent_id", "r.agent_id") + `
-WHERE r.key = ?1 AND k.append_key > ?2 AND ` + db.Start("k.append_key") + ` >= ` + db.Start("?2") + ` ORDER BY k.append_key LIMIT ` + db.BoundLimit + `) AS spent`
+	sqlSpentOf   = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` + db.Start("append_key") + ` >= ` + db.Start("?2")
 	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3 AND append_key <= ?4
-AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` + db.Start("?4") + `
-AND (scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + `) = (
-    SELECT scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + ` FROM runs WHERE key = ?2)`
+AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` + db.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// A run whose removal was stopped or refused still needs the keys that were taken from it.
@@ -280,6 +276,16 @@ AND (scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id
     SELECT ` + spentKey + ` FROM run_spent_keys WHERE removed_at < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE key = run_spent_keys.run)
     ORDER BY removed_at LIMIT ` + db.BoundLimit + `)`
 )
+
+// ofRun is true of the keys that were spent by runs of the name that a run has.
+func ofRun(key string) string {
+	name := `scope, run_id, agent_id, ` + db.Start("run_id") + `, ` + db.Start("agent_id")
+	return `(` + name + `) = (SELECT ` + name + ` FROM runs WHERE key = ` + key + `)`
+}
+
+func sqlSomeSpent(tx *db.Tx) string {
+	return `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf + ` ORDER BY ` + tx.InOrder("append_key") + ` LIMIT ` + db.BoundLimit + `) AS spent`
+}
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
 func spendKeys(tx *db.Tx, key int64) error {

@@ -81,9 +81,8 @@ func Rows(ctx context.Context, c Conn, sum migrations.Checksum, row func(key []a
 type summed struct {
 	table string
 	key   []string
-	order []string // the key as rows are read by it
-	marks []string // and the parameters for it
-	query string   // without its WHERE
+	order []KeyColumn // the key as rows are read by it
+	query string      // without its WHERE
 }
 
 // summedTable is nil where the file has no such table or column yet.
@@ -105,14 +104,12 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 	if len(t.key) == 0 {
 		t.key = []string{"rowid"}
 	}
-	for i, name := range t.key {
-		mark := fmt.Sprintf("?%d", i+1)
+	for _, name := range t.key {
+		column := KeyColumn{Name: name}
 		if at := slices.IndexFunc(columns, func(c Column) bool { return c.Name == name && c.Beginning }); at >= 0 {
-			mark = "CAST(" + mark + " AS " + columns[at].Type + ")"
-			t.order = append(t.order, fmt.Sprintf("coalesce(substr(%[1]s, 1, 200), %[1]s)", name))
-			t.marks = append(t.marks, fmt.Sprintf("coalesce(substr(%[1]s, 1, 200), %[1]s)", mark))
+			column.Type, column.Beginning = columns[at].Type, true
 		}
-		t.order, t.marks = append(t.order, name), append(t.marks, mark)
+		t.order = append(t.order, column)
 	}
 	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type that damage made of one.
 	list := append(append([]string{}, t.key...), sum.Column)
@@ -127,21 +124,34 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 	return t
 }
 
-func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) (err error) {
-	query := t.query
-	order := strings.Join(t.order, ", ")
-	if after != nil {
-		query += " WHERE (" + order + ") > (" + strings.Join(t.marks, ", ") + ")"
-	}
-	query += fmt.Sprintf(" ORDER BY %s LIMIT %d", order, checksumBatch)
-	rows, err := c.QueryContext(ctx, query, after...)
-	if err != nil {
+// batch gives the rows behind a key, at most checksumBatch of them.
+func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) error {
+	if after == nil {
+		_, err := t.part(ctx, c, t.query+" ORDER BY "+InOrder(t.order, ""), nil, checksumBatch, row)
 		return err
+	}
+	left := checksumBatch
+	for same := len(t.order) - 1; same >= 0 && left > 0; same-- {
+		condition, order := Behind(t.order, same)
+		n, err := t.part(ctx, c, t.query+" WHERE "+condition+" ORDER BY "+order, after[:same+1], left, row)
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// part gives the rows of a query, and how many they are.
+func (t *summed) part(ctx context.Context, c Conn, query string, args []any, limit int, row func(key []any, kept any, covered []any)) (n int, err error) {
+	rows, err := c.QueryContext(ctx, fmt.Sprintf("%s LIMIT %d", query, limit), args...)
+	if err != nil {
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	columns, err := rows.Columns()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	values := make([]any, len(columns))
 	dest := make([]any, len(columns))
@@ -152,8 +162,9 @@ func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []
 	covered := make([]any, (len(columns)-keys-1)/2)
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
-			return err
+			return n, err
 		}
+		n++
 		for i := range covered {
 			v, isNull := values[keys+1+2*i], values[keys+2+2*i]
 			if v == nil && isNull == int64(0) {
@@ -163,7 +174,7 @@ func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []
 		}
 		row(append([]any{}, values[:keys]...), values[keys], covered)
 	}
-	return rows.Err()
+	return n, rows.Err()
 }
 
 // named is a row's key for people.

@@ -73,6 +73,9 @@ type Rx interface {
 	// Foresees is false where Exec dropped what was foreseen.
 	Foresees() bool
 
+	// InOrder is what a query orders by that is to give rows in the order of a column which may hold more than MaxID bytes.
+	InOrder(column string) string
+
 	// Relations are the tables and views, views first, by name.
 	Relations() ([]Relation, error)
 

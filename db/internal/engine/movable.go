@@ -130,6 +130,8 @@ type Column struct {
 	Text    bool   `db:"text"`  // or text
 	NotNull bool   `db:"notnull"`
 	Key     int    `db:"key"` // its place in the primary key, from 1; 0: it is not in it
+	// Beginning says that the key's index has but the beginning of it: see Start.
+	Beginning bool `db:"beginning"`
 }
 
 // A Reference says that a column holds the key of a row of a table.
@@ -157,6 +159,9 @@ func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns
 	}
 	return tables, nil
 }
+
+// Start is the beginning of a text of any length, which PostgreSQL's indexes have in place of it: package db says more.
+func Start(column string) string { return "coalesce(substr(" + column + ", 1, 200), " + column + ")" }
 
 // A KeyLimit is an index that takes no key of any length.
 type KeyLimit struct {

@@ -57,7 +57,7 @@ func (m *move) differing() (n int64) {
 func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest, p *engine.Progress) error {
 	here.table(t)
 	there.table(t)
-	a, b := begin(ctx, m.from, t, here), begin(ctx, m.to, t, there)
+	a, b := begin(ctx, m.from, t, here), begin(ctx, m.to, *find(m.plan.there, t.Name), there)
 	defer a.stop()
 	defer b.stop()
 	for {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 )
 
@@ -109,12 +110,9 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 
 // lastKey is that of the last row that is there; nil where none is.
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
+	t = *find(m.plan.there, t.Name)
 	places := key(t)
-	var down []string
-	for _, i := range places {
-		down = append(down, quoted(t.Columns[i].Name)+" DESC")
-	}
-	query := "SELECT " + quotedNames(t, places) + " FROM " + quoted(t.Name) + " ORDER BY " + strings.Join(down, ", ") + " LIMIT 1"
+	query := "SELECT " + quotedNames(t, places) + " FROM " + quoted(t.Name) + " ORDER BY " + damage.InOrder(keyColumns(t), " DESC") + " LIMIT 1"
 	err = m.to.Read(ctx, "look how far the move is", func(x engine.Rx) (err error) {
 		rows, err := x.Query(query, nil)
 		if err != nil {

@@ -30,14 +30,14 @@ func ours() []string {
 
 // A plan is what moves, and in which order.
 type plan struct {
-	tables []engine.Table // those that others refer to come before these, with their columns by name
+	tables []engine.Table // of the source; those that others refer to come before these, with their columns by name
+	there  []engine.Table // of the target, whose keys may be in other indexes
 	left   []string       // tables of the source that are not ours
 }
 
 // makePlan looks at both ends.
 func makePlan(ctx context.Context, from, to engine.Movable) (p plan, err error) {
-	there, err := describe(ctx, to)
-	if err != nil {
+	if p.there, err = describe(ctx, to); err != nil {
 		return p, err
 	}
 	here, err := describe(ctx, from)
@@ -46,7 +46,7 @@ func makePlan(ctx context.Context, from, to engine.Movable) (p plan, err error) 
 	}
 	var tables []engine.Table
 	for _, name := range ours() {
-		a, b := find(here, name), find(there, name)
+		a, b := find(here, name), find(p.there, name)
 		if a == nil || b == nil || shape(*a) != shape(*b) {
 			return p, fmt.Errorf("%w: the table %s is not the same in both", engine.ErrCorrupt, name)
 		}

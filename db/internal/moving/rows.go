@@ -11,8 +11,8 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 
+	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
 )
 
@@ -81,76 +81,103 @@ func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where str
 
 // readPage reads up to limit rows behind a key. more says that there may be others.
 func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any, limit int) (p page, more bool, err error) {
-	query, nulls := selection(t, where, after != nil)
+	key := keyColumns(t)
 	err = d.Read(ctx, "move rows of "+t.Name, func(x engine.Rx) (err error) {
 		p, more = page{}, false
-		rows, err := x.Query(query, append(slices.Clone(after), limit))
-		if err != nil {
+		if after == nil {
+			more, err = p.add(x, t, selection(t, where, damage.InOrder(key, "")), nil, limit)
 			return err
 		}
-		defer func() { // the first error is what is told
-			if closed := rows.Close(); err == nil {
-				err = closed
+		for same := len(key) - 1; same >= 0 && !more && err == nil; same-- {
+			condition, order := damage.Behind(key, same)
+			if where != "" {
+				condition += " AND " + where
 			}
-		}()
-		for rows.Next() {
-			values := make([]any, len(t.Columns)+len(nulls))
-			dest := make([]any, len(values))
-			for i := range values {
-				dest[i] = &values[i]
-			}
-			if err := rows.Scan(dest...); err != nil {
-				return err
-			}
-			row := values[:len(t.Columns):len(t.Columns)]
-			for i, column := range t.Columns { // no bytes come as NULL does
-				at := slices.Index(nulls, i)
-				if b, isBytes := row[i].([]byte); isBytes && b == nil {
-					row[i] = nil
-				}
-				if column.Bytes && row[i] == nil && (column.NotNull || at >= 0 && values[len(t.Columns)+at] == int64(0)) {
-					row[i] = []byte{}
-				}
-			}
-			p.rows = append(p.rows, row)
-			p.bytes += size(row)
-			if p.bytes > 2*pageBytes {
-				more = true
-				return nil
-			}
+			more, err = p.add(x, t, selection(t, condition, order), after[:same+1], limit-len(p.rows))
 		}
-		more = len(p.rows) == limit
-		return rows.Err()
+		return err
 	}).Err
 	return p, more, err
 }
 
-// selection is the query for a page, and the columns of which it asks whether they are NULL, too.
-func selection(t engine.Table, where string, after bool) (query string, nulls []int) {
-	all := make([]int, len(t.Columns))
-	for i, c := range t.Columns {
-		all[i] = i
-		if c.Bytes && !c.NotNull {
-			nulls = append(nulls, i)
+// add adds up to limit rows. more says that there may be others.
+func (p *page) add(x engine.Rx, t engine.Table, query string, args []any, limit int) (more bool, err error) {
+	rows, err := x.Query(query, append(slices.Clone(args), limit))
+	if err != nil {
+		return false, err
+	}
+	defer func() { // the first error is what is told
+		if closed := rows.Close(); err == nil {
+			err = closed
+		}
+	}()
+	nulls := nullable(t)
+	n := 0
+	for ; rows.Next(); n++ {
+		values := make([]any, len(t.Columns)+len(nulls))
+		dest := make([]any, len(values))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return false, err
+		}
+		row := values[:len(t.Columns):len(t.Columns)]
+		for i, column := range t.Columns { // no bytes come as NULL does
+			at := slices.Index(nulls, i)
+			if b, isBytes := row[i].([]byte); isBytes && b == nil {
+				row[i] = nil
+			}
+			if column.Bytes && row[i] == nil && (column.NotNull || at >= 0 && values[len(t.Columns)+at] == int64(0)) {
+				row[i] = []byte{}
+			}
+		}
+		p.rows = append(p.rows, row)
+		p.bytes += size(row)
+		if p.bytes > 2*pageBytes {
+			return true, nil
 		}
 	}
-	order := quotedNames(t, key(t))
-	query = "SELECT " + quotedNames(t, all)
-	for _, i := range nulls {
+	return n == limit, rows.Err()
+}
+
+// nullable are the columns of bytes of which a query asks whether they are NULL, too.
+func nullable(t engine.Table) (columns []int) {
+	for i, c := range t.Columns {
+		if c.Bytes && !c.NotNull {
+			columns = append(columns, i)
+		}
+	}
+	return columns
+}
+
+// selection is the query for a part of a page.
+func selection(t engine.Table, condition, order string) string {
+	all := make([]int, len(t.Columns))
+	for i := range all {
+		all[i] = i
+	}
+	query := "SELECT " + quotedNames(t, all)
+	for _, i := range nullable(t) {
 		query += ", " + quoted(t.Columns[i].Name) + " IS NULL"
 	}
 	query += " FROM " + quoted(t.Name)
-	var conditions []string
-	if after {
-		conditions = append(conditions, "("+order+") > (?"+strings.Repeat(", ?", len(key(t))-1)+")")
+	if condition != "" {
+		query += " WHERE " + condition
 	}
-	if where != "" {
-		conditions = append(conditions, where)
+	return query + " ORDER BY " + order + " LIMIT ?"
+}
+
+// keyColumns is the key of a table as its rows are read by it.
+func keyColumns(t engine.Table) (columns []damage.KeyColumn) {
+	for _, i := range key(t) {
+		c := damage.KeyColumn{Name: quoted(t.Columns[i].Name), Type: "TEXT", Beginning: t.Columns[i].Beginning}
+		if t.Columns[i].Bytes {
+			c.Type = "BYTEA"
+		}
+		columns = append(columns, c)
 	}
-	if len(conditions) > 0 {
-		query += " WHERE " + strings.Join(conditions, " AND ")
-	}
-	return query + " ORDER BY " + order + " LIMIT ?", nulls
+	return columns
 }
 
 func keyOf(t engine.Table, row []any) (values []any) {

@@ -44,7 +44,7 @@ FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_
 FROM pg_constraint AS k JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] JOIN pg_class AS r ON r.oid = k.confrelid
 WHERE k.contype = 'f' AND k.conrelid = to_regclass(?) ORDER BY a.attname`
 	sqlColumnsToMove = `SELECT a.attname AS name, a.atttypid = 'bytea'::regtype AS bytes, a.atttypid = 'text'::regtype AS text, a.attnotnull AS notnull,
-       ` + placeInKey + ` AS key
+       ` + placeInKey + ` AS key, ` + beginningInKey + ` AS beginning
 FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum`
 

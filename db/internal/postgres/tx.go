@@ -245,6 +245,9 @@ const namesLocked = 1024
 // it waited.
 func (*tx) Locking() string { return forChange }
 
+// InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
+func (*rx) InOrder(column string) string { return engine.Start(column) + ", " + column }
+
 // Queue is Exec for a change whose number nobody asks for: it goes with the next statement, or the commit.
 func (t *tx) Queue(query string, args []any) error {
 	if err := t.usable(); err != nil {

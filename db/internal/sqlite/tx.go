@@ -228,6 +228,9 @@ func (*rx) Foresee(string, []any) error { return nil }
 // Foresees is true: nothing is ever dropped.
 func (*rx) Foresees() bool { return true }
 
+// InOrder is the column: an index has all of it.
+func (*rx) InOrder(column string) string { return column }
+
 // Expect has nothing to do.
 func (*tx) Expect(string, int) {}
 

@@ -138,7 +138,7 @@ func (t *Tree) takeGone(ctx context.Context) error {
 		var paths [][]byte
 		err := t.DB.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
 			paths = nil
-			return rx.Select(&paths, sqlPathsAfter, t.Source.ID, after, maxPieces)
+			return rx.Select(&paths, sqlPaths+pathsAfter(rx), t.Source.ID, after, maxPieces)
 		})
 		if err != nil || len(paths) == 0 {
 			return err

@@ -54,7 +54,7 @@ var (
 
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
 	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
-	sqlPathsAfter = `SELECT path FROM import_files WHERE source = ?1 AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
+	sqlPaths      = `SELECT path FROM import_files WHERE source = ?1`
 	sqlPutFile    = `
 INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
@@ -161,13 +161,18 @@ func (s Source) Move(tx *db.Tx, from, to string) error {
 	return s.moveQuarantine(tx, from, to)
 }
 
+// pathsAfter ends a statement of a source's rows, which then gives at most ?3 of those behind the path ?2.
+func pathsAfter(rx *db.Rx) string {
+	return ` AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY ` + rx.InOrder("path") + ` LIMIT ?3`
+}
+
 // gone counts the files that were imported once and are not in the tree any more.
 func (s Source) gone(ctx context.Context, d *db.DB, root string) (n int64, err error) {
 	for after := []byte{}; ; {
 		var paths [][]byte
 		err := d.Read(ctx, "look for files that are gone", func(rx *db.Rx) error {
 			paths = nil
-			return rx.Select(&paths, sqlPathsAfter, s.ID, after, 1000)
+			return rx.Select(&paths, sqlPaths+pathsAfter(rx), s.ID, after, 1000)
 		})
 		if err != nil || len(paths) == 0 {
 			return n, err

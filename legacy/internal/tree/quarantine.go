@@ -67,7 +67,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	// sqlReleaseBelow ends at the character behind '/'.
 	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)
 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("path") + ` <= ` + db.Start("?4")
-	sqlUnreadFiles = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file' AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
+	sqlUnreadFiles = `SELECT path FROM quarantine WHERE source = ?1 AND what = 'file'`
 )
 
 type quarantineRow struct {
@@ -439,7 +439,7 @@ func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 
 // Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it could not be read.
 func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
-	err = rx.Select(&paths, sqlUnreadFiles, s.ID, after, 1000)
+	err = rx.Select(&paths, sqlUnreadFiles+pathsAfter(rx), s.ID, after, 1000)
 	return paths, err
 }
 

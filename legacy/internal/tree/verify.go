@@ -63,7 +63,7 @@ func (x *Derived) begin() *Part {
 const ledgerPage = 500 // rows of a ledger, or of a quarantine, that are read at once
 
 var (
-	sqlFilesAfter = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY path LIMIT ?3`
+	sqlFiles      = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1`
 	sqlAsideAfter = quarantineColumns + `WHERE q.source = ? AND q.id > ? ORDER BY q.id LIMIT ?`
 )
 
@@ -73,7 +73,7 @@ func (v *verification) files() error {
 		var rows []Row
 		err := v.derived.db.Read(v.ctx, "read the ledger", func(rx *db.Rx) error {
 			rows = nil
-			return rx.Select(&rows, sqlFilesAfter, v.theirs.ID, after, ledgerPage)
+			return rx.Select(&rows, sqlFiles+pathsAfter(rx), v.theirs.ID, after, ledgerPage)
 		})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -97,7 +97,7 @@ func (v *verification) left() error {
 		var rows []Row
 		err := v.DB.Read(v.ctx, "look for files that are gone", func(rx *db.Rx) error {
 			rows = nil
-			return rx.Select(&rows, sqlFilesAfter, v.Source.ID, after, ledgerPage)
+			return rx.Select(&rows, sqlFiles+pathsAfter(rx), v.Source.ID, after, ledgerPage)
 		})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -249,7 +249,7 @@ func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool,
 	return mine, true, refused, err
 }
 
-const sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND path = ? AND what = 'conflict' AND entity_id = ?)`
+var sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE ` + ofFile + ` AND what = 'conflict' AND entity_id = ?3)`
 
 // asImported reports whether the file is still what the ledger says that was imported.
 func (f *file) asImported() bool {
