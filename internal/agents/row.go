@@ -65,14 +65,15 @@ type Row struct {
 	db.LeaseColumns
 }
 
-// SQLRow reads rows, of agents a and their reservations r; what follows it selects and orders them.
+// SQLRow reads rows, of agents a and their reservations r; what follows it selects and orders them. PostgreSQL may answer EXISTS for
+// all agents at once, from all queries that there are; the LIMIT has it look for each.
 const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
 	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key, a.native_instance_key,
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
 	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
 	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at, a.changes,
-	EXISTS (SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id) AS queried,
+	coalesce((SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id LIMIT 1), 0) AS queried,
 	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + SQLLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 
