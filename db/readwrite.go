@@ -17,13 +17,26 @@ import (
 // runs again when SQLite found the file locked for a moment (another process recovers its WAL), and on a server when the connection was
 // lost, or a statement no longer fits a table that was changed: so it begins by forgetting what an earlier run of it gathered.
 func (d *DB) Read(ctx context.Context, why string, fn func(*Rx) error) error {
+	return d.read(ctx, why, fn, engine.Engine.Read)
+}
+
+// ReadSingle is Read for a function of one statement. On a server that one then goes and is answered in one message, without a
+// transaction around it; where there are more, each sees what was committed before it. In a file it is Read.
+func (d *DB) ReadSingle(ctx context.Context, why string, fn func(*Rx) error) error {
+	return d.read(ctx, why, fn, engine.Engine.ReadSingle)
+}
+
+func (d *DB) read(
+	ctx context.Context, why string, fn func(*Rx) error,
+	begin func(engine.Engine, context.Context, string, func(engine.Rx) error) callback.Outcome,
+) error {
 	if err := d.ready(why); err != nil {
 		return err
 	}
 	c := d.call(ctx, why, false)
 	c.read = fn
 	defer c.left()
-	return c.end(d.engine.Read(ctx, why, c.runRead))
+	return c.end(begin(d.engine, ctx, why, c.runRead))
 }
 
 // Write runs fn in a write transaction and returns when it is committed. why names the call in errors and to

@@ -34,7 +34,11 @@ const listName = "runs"
 // then by agent id, and so do those from before 1678, and those from after 2261, which a column of times can't tell apart. Its cost depends on the runs that it looks at, not on how many there are: the filter's agent and times are
 // found in an index, as are open runs; other statuses, and outcomes, are picked out.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
-	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
+	read := s.db.Read
+	if at.After == "" { // what lies behind a place takes two statements
+		read = s.db.ReadSingle
+	}
+	err = read(ctx, opList, func(rx *db.Rx) error {
 		page, err = s.PageTx(rx, filter, at)
 		return err
 	})

@@ -20,6 +20,8 @@ type Engine interface {
 	WriteLocked(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
 	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
+	// ReadSingle is Read for a function of one statement: each may see a snapshot of its own.
+	ReadSingle(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 

@@ -71,7 +71,7 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 			return nil, failure(err)
 		}
 	}
-	e.readers = newSessions(config.Readers, e.newSession)
+	e.readers = newSessions(config.Readers, e.newReader)
 	e.watch = newWatch(e)
 	if !config.ReadOnly {
 		e.writers = newSessions(config.Writers, e.newWriter)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
@@ -10,7 +11,17 @@ import (
 const sqlBeginRead = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 // Read runs fn in a read transaction. It runs again where the connection was lost.
-func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) (out callback.Outcome) {
+func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
+	return e.read(ctx, why, fn, []bound{control(sqlBeginRead)})
+}
+
+// ReadSingle runs fn without a transaction around its statements, of which there is one, as a rule. The sessions that read can't
+// change anything either way.
+func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
+	return e.read(ctx, why, fn, nil)
+}
+
+func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error, begin []bound) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -24,7 +35,7 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 		e.scout.look(within)
 		s, err := e.readers.acquire(within)
 		if err == nil {
-			err = e.serveRead(within, s, fn, &out)
+			err = e.serveRead(within, s, fn, begin, &out)
 		} else {
 			out = callback.Outcome{Err: failure(err)}
 		}
@@ -38,7 +49,7 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 }
 
 // serveRead runs fn once. again is why it may be run once more, where the connection or a statement was no good.
-func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, out *callback.Outcome) (again error) {
+func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, begin []bound, out *callback.Outcome) (again error) {
 	defer e.readers.release(s)
 	w := s.wire
 	w.ctx = ctx
@@ -48,7 +59,7 @@ func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) e
 		w.mayDial(false)
 	}()
 	x := &rx{engine: e, session: s, ctx: ctx}
-	w.ahead = []bound{control(sqlBeginRead)}
+	w.ahead = slices.Clone(begin)
 	e.config.Callbacks.Invoke(func() error { return fn(x) }, func(o callback.Outcome) {
 		if err := x.close(); err != nil && !o.Failed() {
 			o.Err = err

@@ -31,12 +31,20 @@ const (
 	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, false)`
 	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit', 'off', false)`
+	sqlSettingReader  = `; SELECT set_config('default_transaction_read_only', 'on', false)`
 	sqlAddSession     = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
 	sqlDropSession    = `DELETE FROM sessions WHERE id = ?`
 	sqlOldSessions    = `DELETE FROM sessions WHERE seen < server_nanos() - 86400000000000`
 )
 
-func (e *Engine) newSession(ctx context.Context) (*session, error) {
+func (e *Engine) newSession(ctx context.Context) (*session, error) { return e.newSessionWith(ctx, "") }
+
+// newReader is newSession for one that only reads.
+func (e *Engine) newReader(ctx context.Context) (*session, error) {
+	return e.newSessionWith(ctx, sqlSettingReader)
+}
+
+func (e *Engine) newSessionWith(ctx context.Context, more string) (*session, error) {
 	w, err := e.scout.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +60,7 @@ func (e *Engine) newSession(ctx context.Context) (*session, error) {
 		}
 		ctx, cancel := patient(ctx, commitPatience)
 		defer cancel()
-		err = e.clock.begin(ctx, w, settings)
+		err = e.clock.begin(ctx, w, settings+more)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())

@@ -131,7 +131,7 @@ func (x *rx) Query(query string, args []any) (engine.Rows, error) {
 	if err != nil {
 		return nil, x.after(err)
 	}
-	r := &rows{Rows: scan.Rows{Rows: found}, rx: x, query: query}
+	r := &rows{Rows: scan.Rows{Rows: found, Source: x.session.wire.asked}, rx: x, query: query}
 	x.open = append(x.open, r)
 	return r, nil
 }

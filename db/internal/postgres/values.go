@@ -161,6 +161,56 @@ func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 	return nil, fmt.Errorf("column %s: %d bytes of type %d can't be read", field.Name, len(value), field.DataTypeOID)
 }
 
+// take reads a value of a column into a usual destination, and reports whether it could: what it can't is left to decode, and to
+// database/sql, which would do the same with these.
+func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
+	if value == nil {
+		switch d := dest.(type) {
+		case **string:
+			*d = nil
+		case **int64:
+			*d = nil
+		case *[]byte:
+			*d = nil
+		default:
+			return false
+		}
+		return true
+	}
+	switch {
+	case field.Format != binaryFormat:
+	case field.DataTypeOID == oidText:
+		switch d := dest.(type) {
+		case *string:
+			*d = decodeText(string(value))
+			return true
+		case **string:
+			s := decodeText(string(value))
+			*d = &s
+			return true
+		}
+	case field.DataTypeOID == oidInt8 && len(value) == 8:
+		n := int64(binary.BigEndian.Uint64(value))
+		switch d := dest.(type) {
+		case *int64:
+			*d = n
+			return true
+		case *int:
+			*d = int(n)
+			return int64(*d) == n
+		case **int64:
+			*d = &n
+			return true
+		}
+	case field.DataTypeOID == oidBytea:
+		if d, ok := dest.(*[]byte); ok {
+			*d = append([]byte{}, value...)
+			return true
+		}
+	}
+	return false
+}
+
 // decodeNumeric gives a whole number as int64, which sum(bigint) is, and any other as float64.
 func decodeNumeric(s string) (driver.Value, error) {
 	whole, fraction, _ := strings.Cut(s, ".")

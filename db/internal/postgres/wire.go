@@ -7,7 +7,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -32,6 +31,7 @@ type wire struct {
 	prepared map[string]*prepared      // by the text before rebinding
 	made     int                       // names of statements given out
 	reading  *results                  // those whose rows are still on the connection
+	asked    *results                  // the last ones
 	ahead    []bound                   // what goes to the server in the message of the next statement, before it
 	size     int                       // of what goes ahead, in bytes
 	answers  answers                   // to questions that were asked ahead; the transaction's
@@ -51,6 +51,7 @@ type prepared struct {
 	formats []int16 // of the results
 	changes bool    // it may change something
 	many    string  // the statement that puts many such rows; "" where there is none
+	limit   limit
 }
 
 // A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has none and ends or begins something.
@@ -249,18 +250,27 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 			return nil, err
 		}
 	}
-	w.made++
-	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, nil)
+	p, err := w.prepare(ctx, text, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := &prepared{StatementDescription: described, changes: changes}
+	p.changes, p.many = changes, folded(text, p.ParamOIDs)
+	p.limit.find(text)
+	w.prepared[query] = p
+	return p, nil
+}
+
+func (w *wire) prepare(ctx context.Context, text string, types []uint32) (*prepared, error) {
+	w.made++
+	described, err := w.conn.Prepare(ctx, "s"+strconv.Itoa(w.made), text, types)
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{StatementDescription: described}
 	for i := range p.Fields {
 		p.Fields[i].Format = formatOf(p.Fields[i].DataTypeOID)
 		p.formats = append(p.formats, p.Fields[i].Format)
 	}
-	p.many = folded(text, p.ParamOIDs)
-	w.prepared[query] = p
 	return p, nil
 }
 
@@ -268,14 +278,17 @@ func (w *wire) statement(ctx context.Context, query string) (*prepared, error) {
 func (w *wire) forget(ctx context.Context) error {
 	left := statementCacheSize / 4
 	for query, p := range w.prepared {
-		if slices.ContainsFunc(w.ahead, func(b bound) bool { return b.prepared == p }) {
+		all := p.limit.all(p)
+		if slices.ContainsFunc(w.ahead, func(b bound) bool { return slices.Contains(all, b.prepared) }) {
 			continue
 		}
 		if left--; left < 0 {
 			break
 		}
-		if err := w.conn.Deallocate(ctx, p.Name); err != nil {
-			return err
+		for _, one := range all {
+			if err := w.conn.Deallocate(ctx, one.Name); err != nil {
+				return err
+			}
 		}
 		delete(w.prepared, query)
 	}
@@ -298,7 +311,8 @@ func (w *wire) bind(ctx context.Context, query string, args []driver.NamedValue)
 		}
 	}
 	w.changed = w.changed || b.changes
-	return b, nil
+	b.prepared, err = w.limited(ctx, b.prepared, args)
+	return b, err
 }
 
 // put has a statement go ahead of the next one, in its message.
@@ -438,6 +452,7 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 		return nil, w.lost(w.ctx, err)
 	}
 	if kept, err := w.foreseen(w.ctx, query, &b); kept != nil || err != nil {
+		w.asked = kept
 		return rowsOrNone(kept), err
 	}
 	if b.changes {
@@ -449,11 +464,8 @@ func (w *wire) QueryContext(_ context.Context, query string, args []driver.Named
 	}
 	r := &results{wire: w, ctx: w.ctx, prepared: p, reader: &answered}
 	w.reading = r
-	if r.advance() { // the error of a change with RETURNING comes before its first row
-		if r.failed = r.keep(); r.failed == nil {
-			return r, nil
-		}
-	}
+	w.asked = r
+	r.ahead = r.advance() // the error of a change with RETURNING comes before its first row
 	if err := r.failed; err != nil {
 		return nil, err
 	}
@@ -466,116 +478,6 @@ func rowsOrNone(r *results) driver.Rows {
 		return nil
 	}
 	return r
-}
-
-// results are the rows of a query: some on the connection still, and before them those that were read to free it.
-type results struct {
-	wire     *wire
-	ctx      context.Context // what ends the statement
-	prepared *prepared
-	reader   *reader // nil once all is read
-	kept     [][]driver.Value
-	size     int // of all that were kept, in bytes
-	failed   error
-}
-
-// mostKept bounds what of one query is read into memory to free the connection.
-const mostKept = 64 << 20
-
-var errTooMuchOpen = &engine.Failure{
-	Kind: engine.ErrInvalid, Hint: "read the rows to their end first, or page by page with LIMIT",
-	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20),
-}
-
-// Columns are the names of the columns.
-func (r *results) Columns() []string {
-	names := make([]string, len(r.prepared.Fields))
-	for i, f := range r.prepared.Fields {
-		names[i] = f.Name
-	}
-	return names
-}
-
-// advance goes to the next row on the connection, and ends the reading where there is none.
-func (r *results) advance() bool {
-	if r.reader == nil {
-		return false
-	}
-	if r.reader.NextRow() {
-		return true
-	}
-	_, err := r.reader.Close()
-	r.ended(err)
-	return false
-}
-
-func (r *results) ended(err error) {
-	r.reader = nil
-	r.wire.reading = nil
-	if r.failed == nil {
-		r.failed = r.wire.lost(r.ctx, err)
-	}
-}
-
-// keep keeps the row that the connection is at.
-func (r *results) keep() error {
-	row := make([]driver.Value, len(r.prepared.Fields))
-	for _, value := range r.reader.Values() {
-		r.size += len(value) + 16
-	}
-	if r.size > mostKept {
-		return errTooMuchOpen
-	}
-	err := r.decode(row)
-	r.kept = append(r.kept, row)
-	return err
-}
-
-func (r *results) keepRest() error {
-	for r.advance() {
-		if r.failed = r.keep(); r.failed != nil {
-			_, err := r.reader.Close() // the first error is what is told
-			r.ended(err)
-		}
-	}
-	return nil // their reader is told
-}
-
-func (r *results) decode(dest []driver.Value) (err error) {
-	for i, value := range r.reader.Values() {
-		if dest[i], err = decode(value, r.prepared.Fields[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Next reads a row.
-func (r *results) Next(dest []driver.Value) error {
-	if len(r.kept) > 0 {
-		copy(dest, r.kept[0])
-		r.kept[0] = nil
-		r.kept = r.kept[1:]
-		return nil
-	}
-	if r.advance() {
-		return r.decode(dest)
-	}
-	if r.failed != nil {
-		return r.failed
-	}
-	return io.EOF
-}
-
-// Close ends the reading. What the statement itself did stays done.
-func (r *results) Close() error {
-	r.kept = nil
-	if r.reader == nil {
-		return nil
-	}
-	_, err := r.reader.Close()
-	r.ended(err)
-	return err
 }
 
 // Close says goodbye to the server.

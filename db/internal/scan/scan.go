@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"reflect"
@@ -89,13 +90,55 @@ func target(dest any) (reflect.Value, error) {
 // Rows are those of a query, read one by one.
 type Rows struct {
 	*sqlx.Rows
-	whole   bool         // they are closed before the caller sees what was read
-	of      reflect.Type // the last struct
-	fields  [][]int      // where its fields are, by column
-	dest    []any        // a row's fields
-	targets []any        // what database/sql is given in their place
-	waiting []waiting    // the Scanners among a row's destinations
+	Source    Source       // nil where database/sql has the rows alone
+	converted bool         // database/sql has the row of Source
+	whole     bool         // they are closed before the caller sees what was read
+	of        reflect.Type // the last struct
+	fields    [][]int      // where its fields are, by column
+	dest      []any        // a row's fields
+	targets   []any        // what database/sql is given in their place
+	waiting   []waiting    // the Scanners among a row's destinations
 }
+
+// A Source reads its rows itself, where it can, and has database/sql read the others: for that its rows take no step there.
+type Source interface {
+	// Step goes to the next row.
+	Step() bool
+	// Take reads the row into destinations that are usual, and reports whether it could.
+	Take(dest []any) bool
+	// Err is what ended the rows early.
+	Err() error
+}
+
+// Next goes to the next row.
+func (r *Rows) Next() bool {
+	if r.Source == nil {
+		return r.Rows.Next()
+	}
+	r.converted = false
+	return r.Source.Step()
+}
+
+// Err is what ended the rows early.
+func (r *Rows) Err() error {
+	if err := r.Rows.Err(); err != nil || r.Source == nil {
+		return err
+	}
+	return r.Source.Err()
+}
+
+// convert has database/sql read the row.
+func (r *Rows) convert() error {
+	if r.Source == nil || r.converted {
+		return nil
+	}
+	if r.converted = r.Rows.Next(); r.converted {
+		return nil
+	}
+	return cmp.Or(r.Rows.Err(), errNoRow)
+}
+
+var errNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine.ErrInvalid)
 
 // takes reports whether a row goes into the fields of a type. Otherwise it is one column's.
 func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
@@ -180,10 +223,12 @@ var scanner = reflect.TypeFor[sql.Scanner]()
 // Scan reads the row's columns in their order.
 func (r *Rows) Scan(dest ...any) error {
 	r.targets, r.waiting = r.targets[:0], r.waiting[:0]
+	allUsual := true
 	for i, d := range dest {
 		if usual(d) {
 			continue
 		}
+		allUsual = false
 		v := reflect.ValueOf(d)
 		if leadsToScanner(v) {
 			r.waiting = append(r.waiting, waiting{column: i, dest: d})
@@ -195,6 +240,12 @@ func (r *Rows) Scan(dest ...any) error {
 		if _, raw := d.(*sql.RawBytes); raw && r.whole {
 			return fmt.Errorf("%w: a sql.RawBytes is gone with its row; read a []byte", engine.ErrInvalid)
 		}
+	}
+	if allUsual && r.Source != nil && r.Source.Take(dest) {
+		return nil
+	}
+	if err := r.convert(); err != nil {
+		return err
 	}
 	if len(r.waiting) == 0 {
 		return r.Rows.Scan(dest...)

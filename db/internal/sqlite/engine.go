@@ -177,6 +177,11 @@ func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx)
 	return e.Write(ctx, why, fn)
 }
 
+// ReadSingle is Read: a snapshot costs no message.
+func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
+	return e.Read(ctx, why, fn)
+}
+
 // Write runs fn in a write transaction.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	if e.space != nil {

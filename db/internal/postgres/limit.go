@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// mostLimits is how many numbers of rows a statement is prepared for.
+const mostLimits = 4
+
+// A limit is where a statement has its number of rows as a parameter. The server's plan for any number takes it to be a tenth of the
+// table, and so is never good enough to be kept: such a statement is planned anew each time, which takes longer than reading a page.
+// So it is prepared again, with the number written out, for those that are asked for twice in a row.
+type limit struct {
+	text   string
+	at     [2]int // what is written over
+	number int    // of the parameter; 0 where there is none
+	last   int64  // what was asked for last
+	by     map[int64]*prepared
+}
+
+// boundLimit is how db.BoundLimit arrives here.
+var boundLimit = regexp.MustCompile(`LIMIT (CAST\(\$([0-9]+) AS BIGINT\))$`)
+
+func (l *limit) find(text string) {
+	if m := boundLimit.FindStringSubmatchIndex(text); m != nil {
+		l.text, l.at = text, [2]int{m[2], m[3]}
+		l.number, _ = strconv.Atoi(text[m[4]:m[5]])
+	}
+}
+
+// all are a statement and those that have a number of rows written out.
+func (l *limit) all(p *prepared) []*prepared {
+	return append(slices.Collect(maps.Values(l.by)), p)
+}
+
+// limited gives the statement that has the number of rows written out, where there is one. It takes all of the arguments.
+func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
+	l := &p.limit
+	if l.number == 0 {
+		return p, nil
+	}
+	rows, ok := args[l.number-1].Value.(int64)
+	if !ok {
+		return p, nil
+	}
+	if written := l.by[rows]; written != nil {
+		return written, nil
+	}
+	if rows != l.last || rows < 0 || len(l.by) >= mostLimits {
+		l.last = rows
+		return p, nil
+	}
+	if err := w.free(); err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("%s%d%s", l.text[:l.at[0]], rows, l.text[l.at[1]:])
+	written, err := w.prepare(ctx, text, p.ParamOIDs)
+	if err != nil {
+		return nil, err
+	}
+	if written.changes = p.changes; l.by == nil {
+		l.by = map[int64]*prepared{}
+	}
+	l.by[rows] = written
+	return written, nil
+}
