@@ -29,7 +29,7 @@ type cluster struct {
 const tool = "../../tools/cluster"
 
 // patience is for how long the cluster may take for anything: it only bounds a test that hangs.
-const patience = 4 * time.Minute
+const patience = 6 * time.Minute
 
 // The address and the folder of a cluster that this process was started for by tools/cluster run.
 const (
@@ -47,8 +47,13 @@ func started(t *testing.T, settings ...string) *cluster {
 	if err := os.Chmod(above, 0o711); err != nil { // for the servers' user, who owns only what is in it
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(above); err != nil {
+			t.Error(err)
+		}
+	})
 	dir := filepath.Join(above, "cluster")
-	start := exec.Command(tool, "start", dir)
+	start := exec.Command(tool, "start", dir) // which bounds its own waits
 	start.Env = append(os.Environ(), settings...)
 	out, err := start.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -61,9 +66,6 @@ func started(t *testing.T, settings ...string) *cluster {
 	t.Cleanup(func() {
 		c.logs()
 		c.do("stop", 0)
-		if err := os.RemoveAll(above); err != nil {
-			t.Error(err)
-		}
 	})
 	return c
 }
@@ -104,7 +106,11 @@ func (c *cluster) do(action string, argument int) {
 	if argument > 0 || action == "spoil" {
 		args = append(args, strconv.Itoa(argument))
 	}
-	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // a test's own ends before what cleans up behind it
+	defer cancel()
+	run := exec.CommandContext(ctx, tool, args...)
+	run.WaitDelay = time.Second
+	if out, err := run.CombinedOutput(); err != nil {
 		c.t.Fatalf("%s: %v\n%s", action, err, out)
 	}
 }

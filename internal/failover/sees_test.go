@@ -72,14 +72,14 @@ func good() *history {
 	h.say("b", acked, "completed", "paused-1", "")
 	h.say("a", won, "held-lease", "7", nanos(0))
 	h.say("a", acked, "held-lease", "7 by a-1", "0")
-	h.say("b", won, "held-lease", "9", nanos(0))
-	h.say("b", acked, "held-lease", "9 by b-1", "0")
+	h.say("b", won, "held-lease", "9", nanos(time.Second))
+	h.say("b", acked, "held-lease", "9 by b-1", nanos(time.Second))
 	h.say("a", lost, "held-lease", "7 by a-2", "")
 	h.say("a", won, "held-timed lease", "3", nanos(time.Second))
 	h.say("a", renewed, "held-timed lease", "3", nanos(3*time.Second))
 	h.say("a", acked, "held-timed lease", "3 by a-1", nanos(5*time.Second))
-	h.say("b", won, "held-timed lease", "4", nanos(time.Second))
-	h.say("b", acked, "held-timed lease", "4 by b-1", nanos(time.Second))
+	h.say("b", won, "held-timed lease", "4", nanos(6*time.Second))
+	h.say("b", acked, "held-timed lease", "4 by b-1", nanos(6*time.Second))
 	h.say("f", item, "runs/shared", "a-1", "0")
 	h.say("f", item, "runs/shared", "b-1", "1")
 	h.say("f", item, "runs/shared", "a-2", "2")
@@ -104,6 +104,7 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		do               func(*history)
 	}{
 		{"an append is lost", "1 acknowledged writes are lost", drop("runs/shared", 2)},
+		{"a worker is lost with its inputs", "2 acknowledged writes are lost", func(h *history) { delete(h.world.streams, "workers/of a") }},
 		{"an input is lost", "1 acknowledged writes are lost", drop("workers/of a", 1)},
 		{"a checkpoint is lost", "1 acknowledged writes are lost", func(h *history) { delete(h.world.saved, "paused-2") }},
 		{"an end is lost", "acknowledged writes are lost", func(h *history) { delete(h.world.past, "paused-1") }},
@@ -119,6 +120,11 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		{"two win a claim", "was won twice", func(h *history) { h.say("a", won, "paused-1", "5", "") }},
 		{"two complete a checkpoint", "2 processes were told", func(h *history) { h.say("a", acked, "completed", "paused-1", "") }},
 		{"a checkpoint is completed twice", "was completed under the epochs", func(h *history) { h.world.past["paused-1"] = []int64{5, 6} }},
+		{"a checkpoint is completed that nobody completed", "paused-2 was completed, and nobody was told", func(h *history) { h.world.past["paused-2"] = []int64{1} }},
+		{"a checkpoint is there that nobody saved", "paused-3 was saved, and nobody was told", func(h *history) { h.world.saved["paused-3"] = true }},
+		{"who had it writes when another has it, and has not written yet", "was begun 1s after a later epoch was had", func(h *history) {
+			h.in(acked, "held-lease", "7 by a-1", func(n *note) { n.rest = nanos(2 * time.Second) })
+		}},
 		{"an old epoch writes", "epoch 7 wrote behind epoch 9", func(h *history) { slices.Reverse(h.world.streams["held-lease"]) }},
 		{"somebody writes under another's epoch", "wrote under the epoch", text("held-lease", 1, "9 by a-1")},
 		{"who lost it writes", "wrote under what it was told to have lost", func(h *history) { h.say("a", acked, "held-lease", "7 by a-1", "0") }},
@@ -147,6 +153,20 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		h.world.judge(&said, h.said)
 		if !slices.ContainsFunc(said, func(one string) bool { return strings.Contains(one, f.complaint) }) {
 			t.Errorf("%s: the judge says %q", f.fault, said)
+		}
+	}
+}
+
+// Over a failover to a server whose clock is behind a lease lasts as much longer, and no longer than that.
+func TestPostgresTheJudgeOfFailoversKnowsHowFarClocksAreApart(t *testing.T) {
+	for late, complains := range map[time.Duration]bool{100 * time.Second: false, 200 * time.Second: true} {
+		h := good()
+		h.world.apart = 180 * time.Second
+		h.in(acked, "held-timed lease", "3 by a-1", func(n *note) { n.rest = nanos(late) })
+		h.in(won, "held-timed lease", "4", func(n *note) { n.rest = nanos(late + time.Second) })
+		var said complaints
+		if h.world.judge(&said, h.said); len(said) > 0 != complains {
+			t.Errorf("%v after it was renewed: %q", late, said)
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -61,10 +63,9 @@ func (w *teller) say(words ...string) {
 // A writer is one process that writes.
 type writer struct {
 	*teller
-	me    string
-	d     *db.DB
-	began time.Time
-	over  chan struct{}
+	me   string
+	d    *db.DB
+	over chan struct{}
 }
 
 // aheadVariable is by how much a process's clock is ahead, in Go's words for a duration.
@@ -81,7 +82,7 @@ func write(args []string) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, began: time.Now(), over: make(chan struct{})}
+	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, over: make(chan struct{})}
 	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds, "claims": w.claims}
 	var all []func()
 	for _, kind := range args[2:] {
@@ -257,8 +258,14 @@ const (
 	shortly          = 3 * time.Second
 )
 
-// now is a moment of this process, which no clock that is set changes.
-func (w *writer) now() string { return fmt.Sprint(time.Since(w.began).Nanoseconds()) }
+// now is a moment, in nanoseconds: the same for all processes of this machine, whatever clock is set.
+func now() string {
+	var clock unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock); err != nil {
+		panic(err)
+	}
+	return fmt.Sprint(clock.Nano())
+}
 
 // logOf is the run that is written to under what a lane holds.
 func logOf(lane string) runs.RunRef { return sharedRun("held-" + lane) }
@@ -336,20 +343,20 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 					continue
 				}
 				timed := lane == timedReservation || lane == timedLease
-				w.say(won, name, fmt.Sprint(h.epoch), w.now())
+				w.say(won, name, fmt.Sprint(h.epoch), now())
 				for range 5 {
 					if timed {
 						if err := h.renew(ctx); err != nil {
 							w.told("renew-"+lane, fmt.Sprint(h.epoch), err)
 						} else {
-							w.say(renewed, name, fmt.Sprint(h.epoch), w.now())
+							w.say(renewed, name, fmt.Sprint(h.epoch), now())
 						}
 					}
 					text := fmt.Sprintf("%d by %s-%d", h.epoch, w.me, n)
 					n++
 					looked := "" // when it was looked whether it is held, or a moment before
 					err := w.d.Write(ctx, "write under it", func(tx *db.Tx) error {
-						looked = w.now()
+						looked = now()
 						if err := h.hold(tx); err != nil {
 							return err
 						}
