@@ -32,18 +32,32 @@ func clusters(ctx context.Context, b *bench) (list []result, err error) {
 		return nil, err
 	}
 	file := place{"a file", filepath.Join(dir, "selvedge.db")}
-	at, single := place{"PostgreSQL, a cluster of three", address}, place{"one server", b.server}
-	for _, p := range []place{at, single, file} {
+	far, behind, err := listenFar(address, roundTrip)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, far.Close()) }()
+	near, single := place{"PostgreSQL, a cluster of three", address}, place{"one server", b.server}
+	for _, p := range []place{near, single, file} {
 		if err := prepareCrews(ctx, p.address); err != nil {
 			return nil, err
 		}
 	}
-	if list, err = b.crewsAt(ctx, at, []place{single, file}); err != nil {
-		return list, err
-	}
-	if b.works("follow") {
-		rows, err := b.followAt(ctx, at, single)
-		return append(list, rows...), err
+	away := place{fmt.Sprintf("PostgreSQL, a cluster of three %v away", roundTrip), behind}
+	for _, one := range []struct {
+		at     place
+		beside []place
+	}{{near, []place{single, file}}, {away, nil}} {
+		rows, err := b.crewsAt(ctx, one.at, one.beside)
+		if list = append(list, rows...); err != nil {
+			return list, err
+		}
+		if b.works("follow") {
+			rows, err := b.followAt(ctx, one.at, single)
+			if list = append(list, rows...); err != nil {
+				return list, err
+			}
+		}
 	}
 	return list, nil
 }

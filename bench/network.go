@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -12,30 +14,48 @@ import (
 // A network stands between programs and a server, and holds each byte back for half a round trip in each direction. What is sent
 // together arrives together, and any amount is under way at once, as on a wire.
 type network struct {
-	listener net.Listener
-	half     time.Duration
-	server   string // the server's socket
+	listener     net.Listener
+	half         time.Duration
+	kind, server string // what net.Dial takes
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// listenFar gives a network of this round trip before the server of an address that names its folder, and the address behind it.
-func listenFar(address string, roundTrip time.Duration) (*network, string, error) {
-	at, err := url.Parse(address)
-	if err != nil {
-		return nil, "", err
+// networks are those before all hosts of an address.
+type networks []*network
+
+// listenFar gives networks of this round trip before the hosts of an address, or the server whose folder it names, and the address behind
+// them.
+func listenFar(address string, roundTrip time.Duration) (far networks, behind string, err error) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	authority, path, _ := strings.Cut(rest, "/")
+	user, hosts := "", authority
+	if i := strings.LastIndex(authority, "@") + 1; i > 0 {
+		user, hosts = authority[:i], authority[i:]
 	}
-	query := at.Query()
-	n := &network{half: roundTrip / 2, server: filepath.Join(query.Get("host"), ".s.PGSQL.5432")}
-	if n.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, "", err
+	kind, servers := "tcp", strings.Split(hosts, ",")
+	if hosts == "" {
+		database, settings, _ := strings.Cut(path, "?")
+		query, err := url.ParseQuery(settings)
+		if err != nil {
+			return nil, "", err
+		}
+		kind, servers = "unix", []string{filepath.Join(query.Get("host"), ".s.PGSQL.5432")}
+		query.Del("host")
+		query.Set("sslmode", "disable")
+		path = database + "?" + query.Encode()
 	}
-	go n.serve()
-	query.Del("host")
-	query.Set("sslmode", "disable")
-	at.Host, at.RawQuery = n.listener.Addr().String(), query.Encode()
-	return n, at.String(), nil
+	names := make([]string, len(servers))
+	for i, server := range servers {
+		n := &network{half: roundTrip / 2, kind: kind, server: server}
+		if n.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, "", errors.Join(err, far.Close())
+		}
+		go n.serve()
+		far, names[i] = append(far, n), n.listener.Addr().String()
+	}
+	return far, scheme + "://" + user + strings.Join(names, ",") + "/" + path, nil
 }
 
 func (n *network) serve() {
@@ -44,7 +64,7 @@ func (n *network) serve() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("unix", n.server)
+		far, err := net.Dial(n.kind, n.server)
 		if err != nil {
 			_ = near.Close()
 			continue
@@ -89,7 +109,15 @@ func (n *network) carry(to, from net.Conn) {
 	}
 }
 
-var _ io.Closer = (*network)(nil)
+var _ io.Closer = networks(nil)
+
+// Close ends all of them.
+func (ns networks) Close() (err error) {
+	for _, n := range ns {
+		err = errors.Join(err, n.Close())
+	}
+	return err
+}
 
 // Close ends it, and what runs over it.
 func (n *network) Close() error {

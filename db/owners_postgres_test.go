@@ -5,6 +5,7 @@ package db_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -102,6 +103,48 @@ func TestPostgresALeaseOfAnotherHostEndsWithItsTime(t *testing.T) {
 			}
 			c.Wait()
 		})
+	}
+}
+
+// One host's clock is an hour ahead, and another's an hour behind. Their processes hold things, as one whose time is right, and each judges the
+// others.
+func TestPostgresAHostWhoseClockIsWrongNeitherKillsNorIsKilled(t *testing.T) {
+	address := dbtest.Postgres(t)
+	off := []time.Duration{-time.Hour, 0, time.Hour}
+	names := []string{"of one behind", "of one in time", "of one ahead"}
+	var processes []*db.DB
+	var leases []*db.Lease
+	for i, by := range off {
+		// A ttl of its own makes it a process of its own.
+		d := dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i), db.Options{Now: func() time.Time { return time.Now().Add(by) }})
+		processes = append(processes, d)
+		for kind, terms := range map[string]db.LeaseTerms{"": {}, " for ten minutes": {TTL: 10 * time.Minute}, " detached": {TTL: 10 * time.Minute, Detached: true}} {
+			l, err := d.Reserve(t.Context(), "port", names[i]+kind, db.ReserveOptions{LeaseTerms: terms})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, l)
+		}
+	}
+	if got := dbtest.PostgresExec(t, address, "SELECT owner FROM selvedge.owner_beats"); len(got) != len(off) {
+		t.Fatalf("the processes are %v", got)
+	}
+	for _, l := range leases {
+		for i, d := range processes {
+			if _, err := d.Reserve(t.Context(), "port", l.Name(), db.ReserveOptions{}); !errors.Is(err, db.ErrConflict) {
+				t.Errorf("one whose clock is off by %v takes the one %s: %v", off[i], l.Name(), err)
+			}
+		}
+		if err := l.Renew(t.Context()); err != nil {
+			t.Errorf("renew the one %s: %v", l.Name(), err)
+		}
+	}
+	dbtest.PostgresExec(t, address, "UPDATE selvedge.owner_beats SET until = 1")
+	for i, d := range processes { // each judges a process of another clock, which is dead for the server
+		name := names[(i+1)%len(names)]
+		if _, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{}); err != nil {
+			t.Errorf("one whose clock is off by %v finds the one %s held by a dead one: %v", off[i], name, err)
+		}
 	}
 }
 

@@ -50,15 +50,18 @@ type line struct {
 	net.Conn
 	host     string
 	timeline string       // of the server when it was connected
-	waits    atomic.Int64 // since when an answer is waited for, in Unix nanoseconds; 0: nobody waits
+	waits    atomic.Int64 // since when an answer is waited for, in nanoseconds of this process; 0: nobody waits
 	used     atomic.Bool  // since the scout looked last
 	ended    atomic.Bool  // by the scout
 }
 
+// started is when this process's time begins, which no clock that is set changes.
+var started = time.Now()
+
 // Read waits for what the server says.
 func (l *line) Read(b []byte) (int, error) {
 	l.used.Store(true)
-	l.waits.Store(time.Now().UnixNano())
+	l.waits.Store(int64(time.Since(started)))
 	defer l.waits.Store(0)
 	return l.Conn.Read(b)
 }
@@ -71,7 +74,7 @@ func (l *line) end() {
 
 func (l *line) silence(now time.Time) time.Duration {
 	if since := l.waits.Load(); since != 0 {
-		return now.Sub(time.Unix(0, since))
+		return now.Sub(started) - time.Duration(since)
 	}
 	return 0
 }
