@@ -582,8 +582,8 @@ func TestPostgresAThreadIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
 	})
 }
 
-// blocked has others wait for what a transaction has locked, until that is committed.
-func blocked(t *testing.T, d *db.DB, lock func(tx *db.Tx) error, others func()) {
+// blocked has others wait for what a transaction has locked, which is committed once that many wait.
+func blocked(t *testing.T, d *db.DB, many int, lock func(tx *db.Tx) error, others func()) {
 	t.Helper()
 	var wait sync.WaitGroup
 	done(t, d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
@@ -591,7 +591,7 @@ func blocked(t *testing.T, d *db.DB, lock func(tx *db.Tx) error, others func()) 
 			return err
 		}
 		wait.Go(others)
-		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
+		dbtest.AwaitPostgresWaits(t, d.Path(), many)
 		return nil
 	}))
 	wait.Wait()
@@ -601,7 +601,7 @@ func blocked(t *testing.T, d *db.DB, lock func(tx *db.Tx) error, others func()) 
 func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
 	clock.Store(int64(time.Minute - 1))
-	blocked(t, handles[0], func(tx *db.Tx) error {
+	blocked(t, handles[0], 1, func(tx *db.Tx) error {
 		err := lease.RenewTx(tx)
 		clock.Store(int64(time.Minute))
 		return err
@@ -614,10 +614,10 @@ func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
 	done(t, lease.Renew(t.Context()))
 }
 
-// Who looks takes the lock first, and says that the lease is over; the renewal was asked for before that.
-func TestPostgresARenewalBehindALookThatFoundTheLeaseOverIsNone(t *testing.T) {
+// Both wait for the row, the renewal first, which was asked for in time.
+func TestPostgresWhatWasCalledOverIsNotRenewedByWhoAskedBefore(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
-	blocked(t, handles[1], func(tx *db.Tx) error {
+	blocked(t, handles[1], 2, func(tx *db.Tx) error {
 		return errors.Join(tx.Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
 	}, func() {
 		var wait sync.WaitGroup
@@ -664,7 +664,7 @@ func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "one")
-	blocked(t, handles[0], func(tx *db.Tx) error {
+	blocked(t, handles[0], 1, func(tx *db.Tx) error {
 		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs", StartedAt: time.Unix(1, 0), Status: agents.Active})
 	}, func() {
 		_, found, err := other.UpdateEntry(t.Context(), "one", func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })
