@@ -65,12 +65,13 @@ long-postgres: ## the same on a PostgreSQL server, whose connections are cut bes
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
 		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)' $(TESTFLAGS) ./checkpoints ./db ./agents ./workers
 
-# The first seed of `make unseen`, and how many trees it makes.
+# The first seed of `make unseen`, and how many trees it makes, and transcripts of each store.
 UNSEEN ?= 1000+200
 
 .PHONY: unseen
-unseen: ## change recorded trees at random, and compare what the program answers of them on a file and on a server (UNSEEN=1000+200: from which seed, how many)
-	SELVEDGE_UNSEEN=$(UNSEEN) tools/postgres run go test -tags postgres -count=1 -timeout 60m -run TreesThatNobodyRecorded $(TESTFLAGS) ./cmd/migrate
+unseen: ## change recorded trees and transcripts at random, and compare what a file and a server answer (UNSEEN=1000+200: from which seed, how many of each kind)
+	SELVEDGE_UNSEEN=$(UNSEEN) tools/postgres run go test -tags postgres -count=1 -timeout 60m -run 'TreesThatNobodyRecorded|UnseenTranscripts' $(TESTFLAGS) \
+		./cmd/migrate ./runs ./runs/live ./agents ./checkpoints ./workers
 
 .PHONY: damage
 damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed

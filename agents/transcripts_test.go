@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type player struct {
 	cause          int               // the rule that made the models differ last
 	names          map[string]string // aliases of generated ids
 	generated      string            // the id that the builder got in this call
+	given          string            // what it takes in place of that; "": nothing
 }
 
 func newPlayer(t *testing.T) *player {
@@ -398,6 +400,7 @@ func (e buildError) Error() string { return "configuration error: " + string(e) 
 
 func (p *player) builder(c *replay.Call) agents.Builder {
 	return func(id string) (agents.Entry, error) {
+		id = cmp.Or(p.given, id)
 		p.generated = id
 		var recipe map[string]json.RawMessage
 		p.decode(&replay.Call{Args: rewrite(c.Args, func(_ string, v any) any {

@@ -22,16 +22,10 @@ import (
 )
 
 // TestPostgresAnswersOfTreesThatNobodyRecordedWhatTheFileAnswers changes recorded trees at random, and compares all that the program says
-// of them. SELVEDGE_UNSEEN is the first seed and the number of trees, as in 1000+500.
+// of them. See dbtest.Unseen.
 func TestPostgresAnswersOfTreesThatNobodyRecordedWhatTheFileAnswers(t *testing.T) {
-	first, count := uint64(1), len(legacy.Kinds())
-	if asked := os.Getenv("SELVEDGE_UNSEEN"); asked != "" {
-		if _, err := fmt.Sscanf(asked, "%d+%d", &first, &count); err != nil {
-			t.Fatalf("SELVEDGE_UNSEEN=%s: %v", asked, err)
-		}
-	}
 	server := dbtest.Postgres(t)
-	for seed := first; seed < first+uint64(count); seed++ {
+	for _, seed := range dbtest.Unseen(t, len(legacy.Kinds())) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			kind := legacy.Kinds()[seed%uint64(len(legacy.Kinds()))]

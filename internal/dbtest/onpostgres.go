@@ -20,10 +20,7 @@ import (
 // said to be of one machine, as a file is: so pids say who is dead.
 func OnPostgres(t *testing.T, tests ...func(*testing.T)) {
 	t.Helper()
-	s := &suite{t: t, inUse: map[string][]string{}}
-	suites.Store(t.Name(), s)
-	t.Cleanup(func() { suites.Delete(t.Name()) })
-	onServer = onPostgres{}
+	beginSuite(t)
 	if checks := flag.Lookup("rapid.checks"); checks != nil { // of models, which open a database each
 		was := checks.Value.String()
 		t.Cleanup(func() { _ = checks.Value.Set(was) })
@@ -35,6 +32,13 @@ func OnPostgres(t *testing.T, tests ...func(*testing.T)) {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndexByte(name, '.')+1:], test)
 	}
+}
+
+// beginSuite has the test's files be databases of a server from here on.
+func beginSuite(t *testing.T) {
+	suites.Store(t.Name(), &suite{t: t, inUse: map[string][]string{}})
+	t.Cleanup(func() { suites.Delete(t.Name()) })
+	onServer = onPostgres{}
 }
 
 // A suite is one call of OnPostgres. A database that a test has left is emptied for the next one, which takes a tenth of the time that

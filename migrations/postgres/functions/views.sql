@@ -5,13 +5,13 @@ CREATE OR REPLACE FUNCTION utc(nanos BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE
     to_char(TIMESTAMP 'epoch' + div(nanos::numeric - (nanos % 1000000000 + 1000000000) % 1000000000, 1000000000)::float8 * INTERVAL '1 second', 'YYYY-MM-DD"T"HH24:MI:SS')
     || '.' || lpad(((nanos % 1000000000 + 1000000000) % 1000000000)::text, 9, '0') || 'Z';
 
--- Unix seconds of a time as RFC 3339 writes it; NULL: it is none.
+-- Unix seconds of a time as RFC 3339 writes it; NULL: it is none. Its fraction is cut off, which the server would round to microseconds.
 CREATE OR REPLACE FUNCTION unix_seconds(written TEXT) RETURNS BIGINT LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
     IF written !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$' THEN
         RETURN NULL;
     END IF;
-    RETURN floor(extract(epoch FROM (written || CASE WHEN written ~ '(Z|[+-]\d\d:\d\d)$' THEN '' ELSE 'Z' END)::timestamptz));
+    RETURN floor(extract(epoch FROM (regexp_replace(written, '\.\d+', '') || CASE WHEN written ~ '(Z|[+-]\d\d:\d\d)$' THEN '' ELSE 'Z' END)::timestamptz));
 EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;
@@ -104,6 +104,10 @@ CREATE OR REPLACE FUNCTION double_of(n NUMERIC) RETURNS FLOAT8 LANGUAGE sql IMMU
 -- A whole number of a column; NULL: beyond what one holds.
 CREATE OR REPLACE FUNCTION bigint_of(n NUMERIC) RETURNS BIGINT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
     CASE WHEN n BETWEEN -9223372036854775808 AND 9223372036854775807 THEN n::bigint END;
+
+-- How much one time is behind another, in nanoseconds, also where that is beyond a whole number.
+CREATE OR REPLACE FUNCTION difference(later BIGINT, earlier BIGINT) RETURNS FLOAT8 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN
+    CASE WHEN later::numeric - earlier BETWEEN -9223372036854775808 AND 9223372036854775807 THEN (later - earlier)::float8 ELSE later::float8 - earlier::float8 END;
 
 -- The type of what stands at a path, in SQLite's words; NULL: nothing.
 CREATE OR REPLACE FUNCTION json_type(document JSON, path TEXT) RETURNS TEXT LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN

@@ -13,7 +13,7 @@ SELECT
     r.created_at AS created_at_ns,
     utc(r.updated_at) COLLATE "C" AS updated_at,
     r.updated_at AS updated_at_ns,
-    round(((r.updated_at - r.created_at) / 1e9::float8)::numeric, 3)::float8 AS seconds,
+    (r.updated_at / 1000 - r.created_at / 1000 + CASE WHEN r.updated_at < r.created_at THEN -500 ELSE 500 END) / 1000 / 1e3::float8 AS seconds,
     r.event_count AS events,
     r.kept_events AS kept_events,
     r.kept_bytes AS bytes,
@@ -34,8 +34,8 @@ SELECT
     e.type AS type,
     utc(e.recorded_at) COLLATE "C" AS recorded_at,
     e.recorded_at AS recorded_at_ns,
-    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END COLLATE "C" AS tool_name,
-    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END COLLATE "C" AS tool_call_id,
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END COLLATE "C" AS tool_name,
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END COLLATE "C" AS tool_call_id,
     CASE WHEN e.type IN ('error', 'permission_denied', 'command_dead_lettered', 'persistence_failed') THEN e.type
          WHEN e.type = 'tool_end' THEN coalesce(json_extract(doc(e.event), '$.error_kind.type'), json_extract(doc(e.event), '$.error_kind'),
             CASE WHEN exit_failed(doc(e.event)) THEN 'exit_code' END)

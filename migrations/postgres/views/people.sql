@@ -56,7 +56,7 @@ SELECT
     p.answered AS answered_at_ns,
     utc(p.done) COLLATE "C" AS completed_at,
     p.done AS completed_at_ns,
-    round(((p.answered - p.asked) / 1e9::float8)::numeric, 3)::float8 AS waited_seconds,
+    (p.answered / 1000 - p.asked / 1000 + CASE WHEN p.answered < p.asked THEN -500 ELSE 500 END) / 1000 / 1e3::float8 AS waited_seconds,
     p.owner_pid AS owner_pid,
     p.owner_program AS owner_program
 FROM (

@@ -17,7 +17,7 @@ SELECT
     r.ended_at AS ended_at_ns,
     utc(l.recorded_at) COLLATE "C" AS last_activity_at,
     l.recorded_at AS last_activity_at_ns,
-    round(((r.ended_at - r.started_at) / 1e9::float8)::numeric, 3)::float8 AS seconds,
+    (r.ended_at / 1000 - r.started_at / 1000 + CASE WHEN r.ended_at < r.started_at THEN -500 ELSE 500 END) / 1000 / 1e3::float8 AS seconds,
     coalesce(r.turn_count, coalesce(l.id & 16777215, 0) - r.others) AS turns,
     coalesce(l.bytes, (
         SELECT sum(coalesce(length(t.parameters), 0) + coalesce(length(t.output), 0) + coalesce(length(t.raw), 0)
@@ -75,7 +75,7 @@ SELECT
     cost_of(j.j, u.u) AS cost_usd,
     CASE WHEN cost_of(j.j, u.u) IS NOT NULL THEN 'reported' END COLLATE "C" AS cost_source,
     coalesce(double_of(json_number(j.j, '$.action_duration_ms')),
-        (t.recorded_at - (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6::float8) AS duration_ms,
+        difference(t.recorded_at, (SELECT b.recorded_at FROM run_records AS b WHERE b.id = t.id - 1 AND b.id & 16777215 > 0)) / 1e6::float8) AS duration_ms,
     utc(t.recorded_at) COLLATE "C" AS recorded_at,
     t.recorded_at AS recorded_at_ns,
     r.key AS run

@@ -13,7 +13,7 @@ SELECT
     c.started AS started_at_ns,
     utc(c.ended) COLLATE "C" AS ended_at,
     c.ended AS ended_at_ns,
-    coalesce(c.duration_ms, (c.ended - c.started) / 1e6::float8) AS duration_ms,
+    coalesce(c.duration_ms, difference(c.ended, c.started) / 1e6::float8) AS duration_ms,
     c.exit_code AS exit_code,
     c.error_type AS error_type,
     c.run AS run,

@@ -13,7 +13,7 @@ SELECT
     r.created_at  AS created_at_ns, -- Unix nanoseconds
     utc(r.updated_at) AS updated_at, -- UTC, of the last event or mark
     r.updated_at  AS updated_at_ns, -- Unix nanoseconds
-    round((r.updated_at - r.created_at) / 1e9, 3) AS seconds, -- from the beginning to the last event or mark
+    (r.updated_at / 1000 - r.created_at / 1000 + CASE WHEN r.updated_at < r.created_at THEN -500 ELSE 500 END) / 1000 / 1e3 AS seconds, -- from the beginning to the last event or mark
     r.event_count AS events,      -- recorded in all
     r.kept_events AS kept_events, -- of these, still here
     r.kept_bytes  AS bytes,       -- of the events that are here, as JSON
@@ -34,8 +34,8 @@ SELECT
     e.type       AS type,       -- the event's own word, as in tool_start
     utc(e.recorded_at) AS recorded_at, -- UTC
     e.recorded_at AS recorded_at_ns, -- Unix nanoseconds, whole milliseconds
-    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name, -- the tool it is about; NULL: none
-    CASE WHEN e.type LIKE 'tool%' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id, -- the call it is about; NULL: none
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.name') ELSE json_extract(doc(e.event), '$.tool_name') END AS tool_name, -- the tool it is about; NULL: none
+    CASE WHEN substr(e.type, 1, 4) = 'tool' THEN json_extract(doc(e.event), '$.id') ELSE json_extract(doc(e.event), '$.tool_id') END AS tool_call_id, -- the call it is about; NULL: none
     CASE WHEN e.type IN ('error', 'permission_denied', 'command_dead_lettered', 'persistence_failed') THEN e.type
          WHEN e.type = 'tool_end' THEN coalesce(json_extract(doc(e.event), '$.error_kind.type'), json_extract(doc(e.event), '$.error_kind'),
             CASE WHEN json_extract(doc(e.event), '$.exit_code') <> 0 THEN 'exit_code' END)

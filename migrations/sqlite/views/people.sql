@@ -56,7 +56,7 @@ SELECT
     p.answered        AS answered_at_ns,  -- Unix nanoseconds; NULL: not yet
     utc(p.done)       AS completed_at,    -- UTC, at which the resumed work was done; NULL: not yet, or a confirmation
     p.done            AS completed_at_ns, -- Unix nanoseconds; NULL: as above
-    round((p.answered - p.asked) / 1e9, 3) AS waited_seconds, -- from the question to the answer; NULL: not yet
+    (p.answered / 1000 - p.asked / 1000 + CASE WHEN p.answered < p.asked THEN -500 ELSE 500 END) / 1000 / 1e3 AS waited_seconds, -- from the question to the answer; NULL: not yet
     p.owner_pid       AS owner_pid,       -- process that claimed; NULL: nobody did, imported, or a confirmation
     p.owner_program   AS owner_program    -- its name; NULL: as above
 FROM (

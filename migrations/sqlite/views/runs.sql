@@ -17,7 +17,7 @@ SELECT
     r.ended_at                           AS ended_at_ns, -- Unix nanoseconds; NULL: open
     utc(l.recorded_at)                   AS last_activity_at, -- UTC, at which its last record was written; NULL: imported
     l.recorded_at                        AS last_activity_at_ns, -- Unix nanoseconds; NULL: imported
-    round((r.ended_at - r.started_at) / 1e9, 3) AS seconds, -- from start to end; NULL: open
+    (r.ended_at / 1000 - r.started_at / 1000 + CASE WHEN r.ended_at < r.started_at THEN -500 ELSE 500 END) / 1000 / 1e3 AS seconds, -- from start to end; NULL: open
     coalesce(r.turn_count, coalesce(l.id & 16777215, 0) - r.others) AS turns, -- turns in the trace
     coalesce(l.bytes, (
         SELECT sum(coalesce(length(t.parameters), 0) + coalesce(length(t.output), 0) + coalesce(length(t.raw), 0)
