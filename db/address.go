@@ -32,10 +32,14 @@ func WithoutSecrets(address string) (safe string, secret bool) {
 	if !IsAddress(address) {
 		return address, false
 	}
-	scheme, _, _ := strings.Cut(address, "://")
+	scheme, rest, _ := strings.Cut(address, "://")
 	unreadable := scheme + unread
+	place := rest // of the server, with the user before it. Where that has two @, some take the first for its end and some the last
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		place = rest[:end]
+	}
 	u, err := url.Parse(address)
-	if err != nil || u.Fragment != "" || strings.Contains(u.EscapedPath(), "@") { // of a password with a #, a / or a ? in it
+	if err != nil || strings.Count(place, "@") > 1 || u.Fragment != "" || strings.Contains(u.EscapedPath(), "@") { // of a password with a #, a / or a ? in it
 		return unreadable, true
 	}
 	if _, secret = u.User.Password(); secret {

@@ -23,6 +23,7 @@ func TestAnAddressIsShownWithoutItsPasswords(t *testing.T) {
 		"postgres://ann:sec%ret@h/d":                                "postgres://…",
 		"postgres://ann@h/d?pass%word=secret&x=y":                   "postgres://…",
 		"postgres://ann:se cret@h/d":                                "postgres://…",
+		"postgres://ann:sec@ret@h/d":                                "postgres://…",
 		"postgres://ann:secret@/d?host=%2Frun%2Fpg&password=secret": "postgres://ann@/d?host=%2Frun%2Fpg",
 	} {
 		got, secret := db.WithoutSecrets(address)

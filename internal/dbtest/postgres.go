@@ -109,15 +109,21 @@ type postgresPlace struct {
 
 func newPostgresPlace(t testing.TB, root string) *postgresPlace {
 	t.Helper()
-	above, err := os.MkdirTemp("", "postgres") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
+	return &postgresPlace{t, filepath.Join(root, "tools", "postgres"), openFolder(t)}
+}
+
+// openFolder gives a folder that the user of servers comes into, who owns only what is in it.
+func openFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "postgres") //nolint:usetesting // the folder above a TempDir is closed to the servers' user
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(above, 0o711); err != nil { // for the server's user, who owns only what is in it
+	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(above) }) //nolint:errcheck // a folder among temporary ones
-	return &postgresPlace{t, filepath.Join(root, "tools", "postgres"), above}
+	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // a folder among temporary ones
+	return dir
 }
 
 func (p *postgresPlace) run(args ...string) string {

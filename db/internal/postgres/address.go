@@ -275,7 +275,11 @@ func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, er
 	if err != nil {
 		return "", w.lost(ctx, err)
 	}
-	return string(got[len(got)-1].Rows[0][0]), nil
+	last := got[len(got)-1]
+	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 { // PgBouncer 1.18 lets through what its own SET was answered, now and then
+		return "", fmt.Errorf("%w: it gave an answer to something else", errConnection)
+	}
+	return string(last.Rows[0][0]), nil
 }
 
 // dial gives a connection to this host.

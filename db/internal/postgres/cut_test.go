@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -392,5 +393,27 @@ func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
 	}
 	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 {
 		t.Errorf("%d rows are there", n)
+	}
+}
+
+// A pooler lets through what is not ours. All later answers would be taken for those of other questions.
+func TestPostgresASessionThatBeginsWithSomebodysAnswerIsNotUsed(t *testing.T) {
+	var connections atomic.Int64
+	address := dbtest.PostgresProxy(t, dbtest.Postgres(t), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
+		strays := connections.Add(1) == 2
+		_ = dbtest.PostgresMessages(from, false, func(kind byte, message []byte) error {
+			if kind == 'Z' && strays { // behind the start
+				strays = false
+				message = slices.Concat(message, []byte("C\x00\x00\x00\x08SET\x00"), message)
+			}
+			_, err := to.Write(message)
+			return err
+		})
+	})
+	e := open(t, address)
+	exec(t, e, "CREATE TABLE kept (n BIGINT)")
+	exec(t, e, "INSERT INTO kept VALUES (1)")
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 || connections.Load() < 3 {
+		t.Errorf("%d rows are there, over %d connections", n, connections.Load())
 	}
 }

@@ -133,6 +133,8 @@ func kindOf(s string) (hint string, kind error) {
 		return "open it again: the error says where it is then", engine.ErrMoved
 	case s == "3D000":
 		return "make the database first: createdb NAME", engine.ErrNotFound
+	case s == "42P05", s == "26000": // a prepared statement that is somebody else's, or that another connection has
+		return "each transaction goes over another connection: have the pooler in between give one for as long as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
 	case s == "42501":
 		return "the user lacks a right: have the owner of the schema GRANT it", nil
 	case strings.HasPrefix(s, "28"):
