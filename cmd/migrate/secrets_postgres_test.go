@@ -95,6 +95,7 @@ func failing(t *testing.T) map[string]string {
 
 // Whatever becomes of a server, nobody is told a part of the password that it was given, or was to be given.
 func TestPostgresNoErrorHasAPasswordInIt(t *testing.T) {
+	t.Parallel()
 	const secret = "s3cret w@rd%"
 	escaped := url.QueryEscape(secret)
 	passwords := filepath.Join(t.TempDir(), "passwords")

@@ -36,8 +36,13 @@ const (
 func TestPostgresRowsThatAreQueuedOneAfterTheOtherGoTogetherAndAreTheSame(t *testing.T) {
 	e, statements := counting(t)
 	rows := [][]any{
-		{1, "text", []byte("bytes"), 1.5, 3}, {2, nil, nil, nil, nil}, {3, "", []byte{}, 0.0, 0}, {4, "a\x00b\xff\U0010ffff", []byte{0, 255}, math.Inf(1), -1},
-		{math.MaxInt64, "{1,NULL}", []byte("NULL"), math.NaN(), math.MaxInt32}, {5, []byte("as bytes"), "as text", 7, true}, {6, 8, nil, int64(9), false},
+		{1, "text", []byte("bytes"), 1.5, 3},
+		{2, nil, nil, nil, nil},
+		{3, "", []byte{}, 0.0, 0},
+		{4, "a\x00b\xff\U0010ffff", []byte{0, 255}, math.Inf(1), -1},
+		{math.MaxInt64, "{1,NULL}", []byte("NULL"), math.NaN(), math.MaxInt32},
+		{5, []byte("as bytes"), "as text", 7, true},
+		{6, 8, nil, int64(9), false},
 	}
 	for n := range 30 {
 		rows = append(rows, []any{100 + n, "said", make([]byte, 1000*n), float64(n), n})
