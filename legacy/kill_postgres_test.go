@@ -4,7 +4,10 @@ package legacy
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +62,7 @@ func TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot(t *testing.T) 
 	for range 4 {
 		p.Line()
 		p.Line()
-		dbtest.PostgresExec(t, cut, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		dbtest.PostgresExec(t, cut, sqlCutAll)
 	}
 	p.Wait()
 
@@ -77,5 +80,73 @@ func TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot(t *testing.T) 
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+const (
+	sqlLedgerOf = `SET search_path = selvedge; SELECT (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
+FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN scopes AS c ON c.id = s.scope WHERE c.name = '%s' ORDER BY f.path`
+	sqlCutAll  = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+	sqlTimesUp = `UPDATE selvedge.owner_beats SET until = 1 WHERE owner IN (SELECT id FROM selvedge.owners WHERE pid = %d)`
+)
+
+// TestPostgresAnImportOfEveryKindThatIsStoppedEndsAsOneThatWasNot does the same with trees of every other kind, each into scopes of its own.
+func TestPostgresAnImportOfEveryKindThatIsStoppedEndsAsOneThatWasNot(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d, err := db.Open(t.Context(), address, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, kind := range []Kind{Agents, Live, Checkpoints, Workers} {
+		t.Run(string(kind), func(t *testing.T) {
+			dir := madeBelow(t, manyFiles(kind, 10))
+			scope := func(name string) string { return name + " " + string(kind) }
+			bring := func(name string) {
+				if _, err := Import(t.Context(), d, kind, dir, Options{Scope: scope(name)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bring("whole")
+			for lines := 1; lines < 5; lines += 2 {
+				p := dbtest.Start(t, "import", address, dir, string(kind), scope("killed"))
+				for range lines {
+					p.Line()
+				}
+				p.Kill()
+				dbtest.PostgresExec(t, address, fmt.Sprintf(sqlTimesUp, p.Pid()))
+			}
+			bring("killed")
+			p := dbtest.Start(t, "import", address, dir, string(kind), scope("cut"))
+			for range 2 {
+				p.Line()
+				dbtest.PostgresExec(t, address, sqlCutAll)
+			}
+			p.Wait()
+
+			said := func(name string) (all []string) {
+				for _, row := range dbtest.PostgresExec(t, address, fmt.Sprintf(sqlLedgerOf, scope(name))) {
+					all = append(all, string(row[0]))
+				}
+				out := filepath.Join(t.TempDir(), "out")
+				if _, err := Export(t.Context(), d, kind, out, Options{Scope: scope(name)}); err != nil {
+					t.Fatal(err)
+				}
+				files := filesBelow(t, out)
+				for _, path := range slices.Sorted(maps.Keys(files)) {
+					all = append(all, path+" "+files[path])
+				}
+				return append(all, inQuarantine(t, d, scope(name))...)
+			}
+			want := said("whole")
+			for _, name := range []string{"killed", "cut"} {
+				if diff := firstDifference(want, said(name)); diff != "" || len(want) < 20 {
+					t.Errorf("%s, of %d: %s", name, len(want), diff)
+				}
+				if report, err := Verify(t.Context(), d, kind, dir, Options{Scope: scope(name)}); err != nil || len(report.Differs) > 0 {
+					t.Errorf("%s: %+v, %v", name, report.Differs, err)
+				}
+			}
+		})
 	}
 }

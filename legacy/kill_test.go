@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 // killBatch makes an import of many transactions out of a small tree.
 const killBatch = 1500
 
-// importProgram imports the tree args[1] into the file args[0], and says so after each batch.
+// importProgram imports the tree args[1] into the file args[0], and says so after each batch: one of runs, or of the kind args[2] into the
+// scope args[3].
 func importProgram(args []string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, args[0], db.Options{Synchronous: db.SyncNormal})
@@ -29,7 +30,11 @@ func importProgram(args []string) error {
 		return err
 	}
 	o := Options{BatchBytes: killBatch, Progress: func(p Progress) { fmt.Println("batch", p.Files) }}
-	if _, err := Import(ctx, d, Runs, args[1], o); err != nil {
+	kind := Runs
+	if len(args) > 2 {
+		kind, o.Scope = Kind(args[2]), args[3]
+	}
+	if _, err := Import(ctx, d, kind, args[1], o); err != nil {
 		return err
 	}
 	return d.Close()
