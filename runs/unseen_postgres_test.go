@@ -96,7 +96,10 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 	}
 	agents = append(agents, replay.OddTexts...)
 	times := []time.Time{
-		{}, {}, {}, time.Unix(0, 0), time.Unix(-1, 5), time.Date(2021, 3, 1, 8, 0, 0, 0, time.UTC), time.Date(2021, 3, 2, 0, 0, 0, 1, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
+		{},
+		{},
+		{},
+		time.Unix(0, 0), time.Unix(-1, 5), time.Date(2021, 3, 1, 8, 0, 0, 0, time.UTC), time.Date(2021, 3, 2, 0, 0, 0, 1, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
 		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(1677, 9, 21, 0, 12, 43, 145224192, time.UTC), time.Date(2262, 4, 11, 23, 47, 16, 854775807, time.UTC),
 	}
 	statuses := []runs.RunStatus{runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, "odd"}

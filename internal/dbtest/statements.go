@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -74,11 +75,8 @@ func PostgresPlans(t testing.TB, address string, statements []string) map[string
 			t.Fatalf("%s: %v", text, err)
 		}
 		call := "EXPLAIN (FORMAT JSON, COSTS OFF) EXECUTE explained"
-		for i := range described.ParamOIDs {
-			call += map[bool]string{true: "(NULL", false: ", NULL"}[i == 0]
-		}
-		if len(described.ParamOIDs) > 0 {
-			call += ")"
+		if n := len(described.ParamOIDs); n > 0 {
+			call += "(" + strings.Join(slices.Repeat([]string{"NULL"}, n), ", ") + ")"
 		}
 		plans[text] = run(call)[0]
 		run("DEALLOCATE explained")

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"selvedge/db/internal/damage"
 	"selvedge/db/internal/engine"
@@ -157,11 +158,11 @@ func selection(t engine.Table, condition, order string) string {
 	for i := range all {
 		all[i] = i
 	}
-	query := "SELECT " + quotedNames(t, all)
+	columns := []string{quotedNames(t, all)}
 	for _, i := range nullable(t) {
-		query += ", " + quoted(t.Columns[i].Name) + " IS NULL"
+		columns = append(columns, quoted(t.Columns[i].Name)+" IS NULL")
 	}
-	query += " FROM " + quoted(t.Name)
+	query := "SELECT " + strings.Join(columns, ", ") + " FROM " + quoted(t.Name)
 	if condition != "" {
 		query += " WHERE " + condition
 	}
