@@ -15,7 +15,7 @@ type Recovery struct {
 	Runs         int // traces that were open and are incomplete now
 	Live         int // live runs that failed now
 	Agents       int // agents that were active and are abandoned now
-	Reservations int // those that were over and are gone now
+	Reservations int // those that were over and are gone now; that of a trace goes with it, and is not counted
 }
 
 // Recover takes, in every store and every scope, what only the dead held: it is Recover of checkpoints, runs, live runs and

@@ -115,7 +115,7 @@ func TestRecoveryTakesWhatTheDeadHeldAndSparesTheLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 2, Live: 1, Agents: 1, Reservations: 4}}; !slices.Equal(done, want) {
+	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 2, Live: 1, Agents: 1, Reservations: 3}}; !slices.Equal(done, want) {
 		t.Errorf("it did %+v", done)
 	}
 	var want []string
