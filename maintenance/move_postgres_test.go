@@ -4,6 +4,7 @@ package maintenance_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -220,7 +221,16 @@ CREATE TRIGGER is_full BEFORE INSERT OR UPDATE ON selvedge.`+table+` FOR EACH RO
 
 func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 	from, to := dbtest.Path(t), dbtest.Postgres(t)
-	filled(t, from, 1)
+	d := dbtest.OpenAt(t, from, db.Options{Synchronous: db.SyncNormal})
+	store := runs.NewStore(d, runs.Options{})
+	for i := range 120 { // some more than the pages that are too few to be looked at
+		if err := store.WriteStarted(t.Context(), runs.Started{RunID: fmt.Sprint("r", i), AgentID: "a", Intent: strings.Repeat("intent ", 140)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
