@@ -165,9 +165,12 @@ func (r *runtimeReader) aside(folder string, worker string) {
 		whose := tree.Entity{Group: r.tree.imported.RuntimeID, ID: worker}
 		found := tree.Finding{Path: path, What: tree.WhatFile, Whose: &whose}
 		lines, err := r.pass(path)
-		if err != nil {
+		switch {
+		case err != nil && r.lacks(path):
+			continue // as nobody could say before
+		case err != nil:
 			found.Reason = r.root.Why(path, err)
-		} else {
+		default:
 			found.Reason = "a file of a later version of the runtime, which nothing here corresponds to; it is kept whole"
 			found.File = func() (*os.File, int64, error) { return r.root.Open(path) }
 			if name == observationsFile {
