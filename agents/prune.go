@@ -9,12 +9,14 @@ import (
 const (
 	sqlEnded = `SELECT a.id AS key, a.session_id AS id, a.thread AS of, coalesce(a.completed_at, a.started_at) AS ended_at,
 	500 + coalesce(octet_length(a.document), 0) + (SELECT coalesce(sum(60 + octet_length(q.path)), 0) FROM agent_context_queries q WHERE q.agent_id = a.id) AS bytes
-FROM agents a WHERE a.scope = ? AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ? AND (coalesce(a.completed_at, a.started_at), a.id) < (?, ?)`
-	// Two lists, each in the order of its index.
-	sqlAllEnded = sqlEnded + ` AND a.put_aside_at IS NOT NULL
+FROM agents a WHERE a.scope = ?1 AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ?2 AND (coalesce(a.completed_at, a.started_at), a.id) < (?3, ?4)`
+	// Two lists, each in the order of its index, and no longer than what is asked for.
+	sqlAllEnded = `SELECT * FROM (` + sqlEnded + ` AND a.put_aside_at IS NOT NULL` + newestEnded + `) AS aside
 UNION ALL
-` + sqlEnded + ` AND a.put_aside_at IS NULL
-ORDER BY ended_at DESC, key DESC LIMIT ?`
+SELECT * FROM (` + sqlEnded + ` AND a.put_aside_at IS NULL` + newestEnded + `) AS others
+ORDER BY ended_at DESC, key DESC LIMIT ?5`
+	newestEnded = `
+ORDER BY coalesce(a.completed_at, a.started_at) DESC, a.id DESC LIMIT ?5`
 	sqlPrune = `DELETE FROM agents WHERE id = ? AND status <> 'active' AND coalesce(completed_at, started_at) = ?`
 )
 
@@ -32,8 +34,7 @@ func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, erro
 const prunedAtOnce = 500
 
 func endedAgents(rx *db.Rx, scope int64, after db.Ended, limit int) (list []db.Ended, err error) {
-	stale := staleBefore(rx.Now())
-	err = rx.Select(&list, sqlAllEnded, scope, stale, after.At, after.Key, scope, stale, after.At, after.Key, limit)
+	err = rx.Select(&list, sqlAllEnded, scope, staleBefore(rx.Now()), after.At, after.Key, limit)
 	return list, err
 }
 

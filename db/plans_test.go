@@ -24,6 +24,7 @@ var mayScan = map[string]string{
 	"ORDER BY started_at, run_id DESC LIMIT":   "what it goes through is the bounded query inside it, by its index",
 	"coalesce(w.ended_at, 0) DESC":             "a pruning reads all ended workers of a scope, in the order of their ends",
 	") AS last, count(*) AS keys FROM":         "what it goes through is the bounded query inside it",
+	"LIMIT ?5) AS aside":                       "sorts two lists together, each of which is bounded and found by its index",
 	"SELECT name FROM scopes ORDER BY id":      "the whole list is asked for",
 }
 
@@ -32,8 +33,6 @@ var mayScanOnAServer = map[string]string{
 	"DELETE FROM sessions WHERE seen <":                   "a row for each connection that writes, looked through when one is made",
 	"AND state = 'claimed' AND epoch IS NOT DISTINCT":     "has the row's id; of an empty table any index will do",
 	"WHERE scope = $1 AND run_id = $2 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked in the order of their ids",
-	"ORDER BY ended_at DESC, key DESC LIMIT":              "sorts what ended in one nanosecond: an index of a file ends with the key",
-	"ORDER BY ended_at, key LIMIT":                        "as above",
 }
 
 // Plans do not depend on how many rows there are, since nothing here ever runs ANALYZE: without its tables SQLite plans by
