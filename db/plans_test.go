@@ -28,13 +28,6 @@ var mayScan = map[string]string{
 	"SELECT name FROM scopes ORDER BY id":      "the whole list is asked for",
 }
 
-// mayScanOnAServer are those that do so there alone, for its indexes or its planner.
-var mayScanOnAServer = map[string]string{
-	"DELETE FROM sessions WHERE seen <":                   "a row for each connection that writes, looked through when one is made",
-	"AND state = 'claimed' AND epoch IS NOT DISTINCT":     "has the row's id; of an empty table any index will do",
-	"WHERE scope = $1 AND run_id = $2 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked in the order of their ids",
-}
-
 // Plans do not depend on how many rows there are, since nothing here ever runs ANALYZE: without its tables SQLite plans by
 // the schema alone. See https://www.sqlite.org/optoverview.html, "The SQLite query planner".
 func TestNoStatementGoesThroughAWholeTable(t *testing.T) {
