@@ -5,7 +5,6 @@ package checkpoints_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -50,11 +49,7 @@ func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
 	waiting := func() int {
 		return len(dbtest.PostgresExec(t, address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"))
 	}
-	waits := func() {
-		for waiting() == 0 {
-			<-time.After(time.Millisecond)
-		}
-	}
+	waits := func() { dbtest.AwaitPostgresWaits(t, address, 1) }
 	claimed := locking("SELECT id FROM checkpoints FOR UPDATE")
 	history := locking("LOCK TABLE checkpoint_history IN SHARE MODE")
 	type answer struct {
@@ -76,16 +71,17 @@ func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
 		defer close(removal)
 		dbtest.PostgresExec(t, address, "DELETE FROM selvedge.checkpoints WHERE state = 'paused'")
 	}()
-	for away := false; !away && waiting() < 2; { // until it is done, or waits for the claimer
+	dbtest.Await(t, "the removal is done, or waits for the claimer", func() bool {
 		select {
 		case <-removal:
-			away = true
-		case <-time.After(time.Millisecond):
+			return true
+		default:
+			return waiting() >= 2
 		}
-	}
+	})
 	free(history)
-	got := <-done
-	<-removal
+	got := dbtest.Receive(t, "the end of the claim", done)
+	dbtest.Receive(t, "the end of the removal", removal)
 	if err := claim.Renew(ctx); got.err != nil || got.ok == (err == nil) {
 		t.Errorf("the pause was claimed: %v, %v; the older claim: %v", got.ok, got.err, err)
 	}

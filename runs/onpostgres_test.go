@@ -60,7 +60,7 @@ func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 		}
 		return s.DeleteTx(tx, ref)
 	})
-	if _, found := s.Get(t.Context(), ref); found != nil || !errors.Is(err, db.ErrConflict) || times != 2 {
+	if _, found := s.Get(t.Context(), ref); found != nil || !errors.Is(err, db.ErrConflict) || times < 2 {
 		t.Errorf("after %d times: %v; looked for, it gives %v", times, err, found)
 	}
 }

@@ -59,7 +59,7 @@ func TestPostgresALiveRunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 		}
 		return s.DeleteTx(tx, "r")
 	})
-	if n, failed := run.Append(t.Context()); failed != nil || !errors.Is(err, db.ErrConflict) || times != 2 {
+	if n, failed := run.Append(t.Context()); failed != nil || !errors.Is(err, db.ErrConflict) || times < 2 {
 		t.Errorf("after %d times: %v; its holder appends %v, %v", times, err, n, failed)
 	}
 }

@@ -292,7 +292,6 @@ func TestPostgresAFunctionDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	address, c := through(t, direct)
 	e := open(t, address)
-	e.SetPatience(50 * time.Millisecond)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	own := errors.New("the function's own")
 	insert := func() callback.Outcome {
@@ -308,9 +307,11 @@ func TestPostgresAFunctionDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
 	}
 	unknown := 0
 	for at := 1; ; at++ {
+		e.SetPatience(50 * time.Millisecond)
 		c.arm(at, forGood)
 		out := insert()
 		was := c.disarm()
+		e.SetPatience(time.Hour)
 		if errors.Is(out.Err, engine.ErrOutcomeUnknown) {
 			unknown++
 		} else if errors.Is(out.Err, own) {
@@ -334,17 +335,17 @@ func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
 	e, other := open(t, address), open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	exec(t, e, "INSERT INTO kept VALUES (1)")
-	held, leave := make(chan struct{}), make(chan struct{})
+	held, leave := make(chan struct{}, 2), make(chan struct{})
 	done := make(chan callback.Outcome, 2)
 	go func() {
 		done <- other.Write(t.Context(), "hold", func(x engine.Tx) error {
 			_, err := x.Exec("UPDATE kept SET n = n + 1", nil)
-			close(held)
+			held <- struct{}{}
 			<-leave
 			return err
 		})
 	}()
-	<-held
+	dbtest.Receive(t, "a transaction that holds", held)
 	looks := postgres.HoldCommits(t)
 	times := 0
 	go func() {
@@ -358,10 +359,10 @@ func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
 		})
 	}()
 	dbtest.AwaitPostgresWaits(t, address, 1)
-	(<-looks)() // it has waited long enough to be looked after
+	dbtest.Receive(t, "a commit without an answer", looks)() // it has waited long enough to be looked after
 	close(leave)
 	for range 2 {
-		if out := <-done; out.Err != nil {
+		if out := dbtest.Receive(t, "the end of both", done); out.Err != nil {
 			t.Error(out.Err)
 		}
 	}
@@ -385,10 +386,10 @@ func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
 			return err
 		})
 	}()
-	look := <-looks
+	look := dbtest.Receive(t, "a commit without an answer", looks)
 	go look()
 	gate.Open()
-	if out := <-done; out.Err != nil {
+	if out := dbtest.Receive(t, "its end", done); out.Err != nil {
 		t.Error(out.Err)
 	}
 	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 {
