@@ -255,7 +255,7 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 		if status == Active {
 			return registry.Invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
 		}
-		s, err := l.entry(tx, scope)
+		s, err := l.own(tx, scope)
 		if err != nil {
 			return err
 		}
@@ -266,6 +266,25 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 // entry gives the entry under the lease, locked: whoever takes the thread away changes its row.
 func (l *Lease) entry(tx *db.Tx, scope int64) (*registry.Stored, error) {
 	s, err := lockedEntry(tx, scope, l.id)
+	return l.under(tx, s, err)
+}
+
+// own is entry for who ends the lease: that is locked too, and judged as in renew.
+func (l *Lease) own(tx *db.Tx, scope int64) (*registry.Stored, error) {
+	_, err := tx.FindLocked(new(int64), sqlKeyOf, scope, l.id)
+	if err == nil {
+		err = l.registry.lockReservation(tx, l.thread, tx.Lock)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := registry.Find(&tx.Rx, sqlBySession, scope, l.id)
+	tx.ReadBootTime()
+	return l.under(tx, s, err)
+}
+
+// under gives an entry that was found where the lease holds it.
+func (l *Lease) under(tx *db.Tx, s *registry.Stored, err error) (*registry.Stored, error) {
 	holds := false
 	if err == nil && s != nil && s.Row.Thread == l.thread {
 		holds, err = l.heldBy(&tx.Rx, &s.Row)
