@@ -38,8 +38,8 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlHeld":            {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
 		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
 		"sqlKeyOf":           {sqlKeyOf, "agents_by_session"},
-		"sqlEnded":           {sqlAllEnded, "agents_by_end"},
-		"sqlEndedAside":      {sqlAllEnded, "agents_aside_by_end"},
+		"sqlEnded":           {sqlEndedThere, "agents_by_end"},
+		"sqlEndedAside":      {sqlEndedAside, "agents_aside_by_end"},
 	} {
 		plan := dbtest.Plan(t, d, c.query)
 		if slices.Contains([]string{"sqlPaths", "sqlHeads"}, name) && !strings.Contains(plan, "COVERING") {

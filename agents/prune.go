@@ -10,13 +10,15 @@ const (
 	sqlEnded = `SELECT a.id AS key, a.session_id AS id, a.thread AS of, coalesce(a.completed_at, a.started_at) AS ended_at,
 	500 + coalesce(octet_length(a.document), 0) + (SELECT coalesce(sum(60 + octet_length(q.path)), 0) FROM agent_context_queries q WHERE q.agent_id = a.id) AS bytes
 FROM agents a WHERE a.scope = ?1 AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ?2 AND (coalesce(a.completed_at, a.started_at), a.id) < (?3, ?4)`
-	// Two lists, each in the order of its index, and no longer than what is asked for.
-	sqlAllEnded = `SELECT * FROM (` + sqlEnded + ` AND a.put_aside_at IS NOT NULL` + newestEnded + `) AS aside
-UNION ALL
-SELECT * FROM (` + sqlEnded + ` AND a.put_aside_at IS NULL` + newestEnded + `) AS others
-ORDER BY ended_at DESC, key DESC LIMIT ?5`
 	newestEnded = `
 ORDER BY coalesce(a.completed_at, a.started_at) DESC, a.id DESC LIMIT ?5`
+	// Two lists, each in the order of its index, and no longer than what is asked for.
+	sqlEndedAside = sqlEnded + ` AND a.put_aside_at IS NOT NULL` + newestEnded
+	sqlEndedThere = sqlEnded + ` AND a.put_aside_at IS NULL` + newestEnded
+	sqlAllEnded   = `SELECT * FROM (` + sqlEndedAside + `) AS aside
+UNION ALL
+SELECT * FROM (` + sqlEndedThere + `) AS there
+ORDER BY ended_at DESC, key DESC LIMIT ?5`
 	sqlPrune = `DELETE FROM agents WHERE id = ? AND status <> 'active' AND coalesce(completed_at, started_at) = ?`
 )
 
