@@ -51,5 +51,14 @@ func CountAside(ctx context.Context, r *Registry) (n int, err error) {
 	return n, err
 }
 
+// Ended gives a page of what pruning looks at.
+func Ended(ctx context.Context, r *Registry, after db.Ended, limit int) (list []db.Ended, err error) {
+	err = r.read(ctx, "look", "", func(rx *db.Rx, scope int64) (err error) {
+		list, err = endedAgents(rx, scope, after, limit)
+		return err
+	})
+	return list, err
+}
+
 // FileOf is the file of a registry.
 func FileOf(r *Registry) *db.DB { return r.db }

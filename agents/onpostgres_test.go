@@ -31,7 +31,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestWhatWasCalledDeadIsNotAliveAgain, TestKeepRenewsALeaseUntilItIsLost, TestAReapingThatIsRunAgainCountsEachOnce,
 		TestReapingJudgesAnewWhatChangedSinceItLooked, TestABuildersErrorUndoesItsInsertAndNothingBefore,
 		TestLeasesAreLinearizableWhileProcessesAreKilledAndStopped,
-		TestTranscripts, TestTrees,
+		TestPruningSeesEachEndedAgentOnce, TestTranscripts, TestTrees,
 	)
 }
 

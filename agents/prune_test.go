@@ -3,6 +3,7 @@ package agents_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -61,5 +62,41 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 	}
 	if _, err := newRegistry(t).Prune(ctx, db.Policy{Count: -2}); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("a limit below 0: %v", err)
+	}
+}
+
+// Of both lists, those that were put aside and those that were not yet, also where several ended in one nanosecond.
+func TestPruningSeesEachEndedAgentOnce(t *testing.T) {
+	f := newFixture(t)
+	for i := range 12 {
+		e := entry(fmt.Sprintf("agent-%d", i), agents.Merged)
+		e.CompletedAt = p(f.wall.Now().Add(-outAfter - time.Duration(i/5)*time.Hour))
+		save(t, f.Registry, e)
+	}
+	if err := f.db.Write(ctx, "put some aside", func(tx *db.Tx) error {
+		_, err := tx.Exec(`UPDATE agents SET checksum = NULL, put_aside_at = CASE WHEN id % 3 = 0 THEN 1 END`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	first := db.Ended{At: math.MaxInt64, Key: math.MaxInt64}
+	all, err := agents.Ended(ctx, f.Registry, first, 100)
+	if err != nil || len(all) != 12 {
+		t.Fatal(len(all), err)
+	}
+	for limit := 1; limit < 6; limit++ {
+		var seen []db.Ended
+		for after := first; ; after = seen[len(seen)-1] {
+			page, err := agents.Ended(ctx, f.Registry, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen = append(seen, page...); len(page) < limit {
+				break
+			}
+		}
+		if !slices.Equal(seen, all) {
+			t.Errorf("pages of %d give %v; want %v", limit, seen, all)
+		}
 	}
 }
