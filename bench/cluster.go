@@ -31,6 +31,9 @@ func clusters(ctx context.Context, b *bench) (list []result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := treeOfRuns(dir); err != nil {
+		return nil, err
+	}
 	file := place{"a file", filepath.Join(dir, "selvedge.db")}
 	far, behind, err := listenFar(address, roundTrip)
 	if err != nil {
@@ -57,6 +60,13 @@ func clusters(ctx context.Context, b *bench) (list []result, err error) {
 			if list = append(list, rows...); err != nil {
 				return list, err
 			}
+		}
+		if b.works("import") {
+			row, err := b.importAt(ctx, one.at, dir)
+			if err != nil {
+				return list, err
+			}
+			list = append(list, row)
 		}
 	}
 	return list, nil
