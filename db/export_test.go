@@ -170,7 +170,7 @@ func WithoutLooksAtAll(t testing.TB) {
 // WorkOfALook is how long a look at the streams counts that does fn.
 func WorkOfALook(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration, error) {
 	var l lookout
-	err := l.read(ctx, d, fn)
+	err := l.read(ctx, d.Read, fn)
 	return l.worked, err
 }
 

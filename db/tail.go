@@ -168,9 +168,9 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 
 // read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of fn that was lost with one: else
 // those who follow would hear nothing for several times as long as that took.
-func (l *lookout) read(ctx context.Context, d *DB, fn func(*Rx) error) error {
+func (l *lookout) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error, fn func(*Rx) error) error {
 	before := l.worked
-	err := d.Read(ctx, lookWhy, func(rx *Rx) error {
+	err := by(ctx, lookWhy, func(rx *Rx) error {
 		began := time.Now()
 		defer func() { l.worked = before + time.Since(began) }()
 		return fn(rx)
@@ -208,7 +208,7 @@ type tail struct {
 
 // A waiter is a follower who has read everything that there was.
 type waiter struct {
-	came  func(*Rx) (bool, error) // reports whether something came to its stream
+	came  func(*Rx) (bool, error) // reports whether something came to its stream, by one statement
 	woken chan struct{}           // closed when something may have
 }
 
@@ -281,7 +281,7 @@ func (t *tail) look(ctx context.Context) {
 		return
 	}
 	var woken []*waiter
-	err := t.read(ctx, t.d, func(rx *Rx) error {
+	err := t.read(ctx, t.d.ReadSingle, func(rx *Rx) error { // each asks for its own end alone
 		woken = woken[:0]
 		for _, w := range waiting {
 			if came, err := w.came(rx); came || err != nil {
@@ -475,7 +475,7 @@ func (o *overview[R]) looksAtAll(joined bool) bool {
 func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 	before := o.worked
 	if o.heads.Open != nil { // before the look: what ends meanwhile is looked at once more
-		err = o.read(ctx, o.d, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
 			o.open, err = o.heads.Open(rx, mostOpen)
 			return err
 		})
@@ -483,7 +483,7 @@ func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 	o.newest = 0
 	for more := true; more && err == nil; {
 		var part []Head[R]
-		err = o.read(ctx, o.d, func(rx *Rx) (err error) {
+		err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
 			part, o.newest, more, err = o.heads.page(rx, o.newest)
 			return err
 		})
@@ -507,7 +507,7 @@ func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	var open []int64
 	var fresh []Head[R]
 	newest, more := o.newest, false
-	err = o.read(ctx, o.d, func(rx *Rx) (err error) {
+	err = o.read(ctx, o.d.Read, func(rx *Rx) (err error) {
 		clear(looked)
 		if open, err = o.heads.Open(rx, mostOpen); err != nil {
 			return err

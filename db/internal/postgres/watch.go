@@ -13,7 +13,7 @@ import (
 
 // A commit wakes those who wait in its own process at once. Those elsewhere are woken by a NOTIFY over a connection of its own,
 // at most one in notifyEvery however many commits there were: in the transactions themselves it would have all of them queue
-// for one lock of the server's. And behind it there is a look at the server's snapshot, which is another one after every commit:
+// for one lock of the server's. And beside it there is a look at the server's snapshot, which is another one after every commit:
 // nobody relies on a NOTIFY, which is lost with its connection.
 const (
 	notifyEvery = 5 * time.Millisecond
@@ -162,6 +162,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 			_ = s.close()
 		}
 	}()
+	looked := time.Now()
 	for ctx.Err() == nil {
 		if s == nil || s.wire.conn.IsClosed() {
 			if s != nil {
@@ -179,11 +180,15 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 				continue
 			}
 			w.Tell()
+			looked = time.Now()
 		}
-		heard := w.wait(ctx, s.wire.conn)
-		if s.wire.conn.IsClosed() || ctx.Err() != nil {
+		if w.wait(ctx, s.wire.conn) {
+			w.Tell()
+		}
+		if time.Since(looked) < lookEvery || s.wire.conn.IsClosed() || ctx.Err() != nil {
 			continue
 		}
+		looked = time.Now()
 		now, err := w.snapshot(ctx, s)
 		if errors.Is(err, engine.ErrMoved) {
 			w.Over(err)
@@ -192,7 +197,7 @@ func (w *watch) observe(ctx context.Context, s *session, seen string) {
 		if err != nil {
 			continue
 		}
-		if heard || now != seen {
+		if now != seen { // by whoever tells nobody, or what was told already: who looks twice finds nothing
 			w.Tell()
 		}
 		seen = now
