@@ -13,6 +13,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	"selvedge/maintenance"
 	"selvedge/runs"
 )
 
@@ -48,6 +49,14 @@ func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
 	reader := dbtest.OpenAt(t, as("report", "selvedge_reader"), db.Options{ReadOnly: true})
 	if list, err := runs.NewStore(reader, runs.Options{Scope: "tenant"}).ListRuns(t.Context(), "a"); err != nil || len(list) != 2 {
 		t.Errorf("the reader sees %v, %v", list, err)
+	}
+	for name, d := range map[string]*db.DB{"writer": writer, "reader": reader} {
+		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
+			t.Errorf("the check of the %s says %v, %v", name, x.Problems, err)
+		}
+	}
+	if err := writer.Scrub(t.Context()); err == nil || !strings.Contains(db.Hint(err), "owner") {
+		t.Errorf("who does not own the tables is told %v (%s)", err, db.Hint(err))
 	}
 	if _, err := db.Open(t.Context(), as("stranger", "pg_monitor"), db.Options{ReadOnly: true}); errors.Is(err, db.ErrNotFound) || !strings.Contains(db.Hint(err), "GRANT") {
 		t.Errorf("who has no right on the schema is told %v (%s)", err, db.Hint(err))

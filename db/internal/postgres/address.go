@@ -180,8 +180,14 @@ func (a *Address) String() string {
 // sqlTimeline gives the timeline of a primary; a standby has none that it writes.
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
 
-// errStandby: the host answers, and is not the primary.
-var errStandby = fmt.Errorf("%w: the server is a standby", errConnection)
+// errStandby: the host answers, and is not the primary. Nothing is asked of it, as of a connection that is closed.
+var errStandby = standby{}
+
+type standby struct{}
+
+func (standby) Error() string { return "the server is a standby" }
+
+func (standby) Unwrap() error { return errConnection }
 
 // errReplaced: the host says that it is the primary, and another one has been it since.
 var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: then open the database again", errConnection)
@@ -258,7 +264,9 @@ func (h host) connect(ctx context.Context, a *Address) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.line.timeline, err = w.primaryOf(ctx, a.settings)
+	if err = oldEnough(w.conn.ParameterStatus("server_version")); err == nil {
+		w.line.timeline, err = w.primaryOf(ctx, a.settings)
+	}
 	if err == nil && w.line.timeline == "" {
 		err = fmt.Errorf("%s: %w", h.name, errStandby)
 	}
@@ -266,6 +274,18 @@ func (h host) connect(ctx context.Context, a *Address) (*wire, error) {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// oldEnough refuses a server that lacks what this asks for. version is as servers tell it: 14.2, or 17beta1.
+func oldEnough(version string) error {
+	end := strings.IndexFunc(version, func(c rune) bool { return c < '0' || c > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	if major, err := strconv.Atoi(version[:end]); err != nil || major >= oldestServer {
+		return nil // or it does not tell
+	}
+	return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d", engine.ErrUnsupported, version, oldestServer)
 }
 
 // primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is run in the same message.

@@ -100,7 +100,10 @@ func failure(err error) error {
 	s := state(err)
 	hint, kind := kindOf(s)
 	lost := isLost(err)
-	if lost {
+	switch {
+	case errors.Is(err, errStandby):
+		kind, hint = engine.ErrIO, "standbys are not asked: name the primary, or all hosts of its cluster; nothing was changed"
+	case lost:
 		kind, hint = engine.ErrIO, "the server does not answer, or is not the primary: see that it runs; nothing was changed"
 	}
 	if s == "" && !lost {
@@ -136,7 +139,7 @@ func kindOf(s string) (hint string, kind error) {
 	case s == "42P05", s == "26000": // a prepared statement that is somebody else's, or that another connection has
 		return "each transaction goes over another connection: have the pooler in between give one for as long as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
 	case s == "42501":
-		return "the user lacks a right: have the owner of the schema GRANT it", nil
+		return "the user lacks a right: have the owner GRANT it, or do this as the owner; docs/tenants.md has the rights that programs need", nil
 	case strings.HasPrefix(s, "28"):
 		return "the server refuses this user or password: see its pg_hba.conf, and $PGPASSFILE", nil
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,14 +20,22 @@ import (
 // Move is what Open did to the schema.
 type Move = engine.Move
 
-// oldestServer is the first version that this is tested with, as server_version_num.
-const oldestServer = 15_00_00
+// oldestServer is the first version that this is tested with.
+const oldestServer = 15
 
 const (
 	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL`
+	// sqlStrangers names tables of a schema without ours; those of an extension are in nobody's way. It is one statement, since another
+	// program's migration may end between two.
+	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
+  SELECT relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'f')
+  AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+  ORDER BY relname COLLATE "C" LIMIT 3), ', ') END`
 	// Of a schema that the user has no right to use it fails, where sqlHasTables finds nothing.
-	sqlMayLook  = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
-	sqlVersions = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+	sqlMayLook       = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
+	sqlSchemaMissing = `SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?)`
+	sqlVersions      = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
        min_reader, min_writer, generation, views_digest FROM selvedge_file`
 	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
 	sqlTouch       = `UPDATE selvedge_file SET views = views`
@@ -128,9 +135,6 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	defer e.tellWaits(ctx, s)()
 	s.wire.ctx = ctx
-	if version, err := strconv.Atoi(s.wire.conn.ParameterStatus("server_version_num")); err == nil && version < oldestServer {
-		return fmt.Errorf("%w: the server is of version %d, and the oldest that is supported is 15", engine.ErrUnsupported, version/10000)
-	}
 	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
 		return &engine.Failure{
 			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C --template template0 NAME",
@@ -138,6 +142,12 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		}
 	}
 	have, err := readVersions(s)
+	if err == nil && have.Schema == 0 {
+		err = e.refuseStrangers(s)
+	}
+	if state(err) == "42703" { // a column is missing
+		err = e.notOurs("selvedge_file and goose_db_version", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -173,6 +183,25 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
+// refuseStrangers keeps ours from standing among the tables of another program, which may have goose count its own steps there, too.
+func (e *Engine) refuseStrangers(s *session) error {
+	var tables string
+	if err := s.get(&tables, sqlStrangers); err != nil || tables == "" {
+		return err
+	}
+	return e.notOurs(tables, nil)
+}
+
+func (e *Engine) notOurs(tables string, cause error) error {
+	err := fmt.Errorf("the schema %s of the database has tables of another program: %s", e.address.schema, tables)
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &engine.Failure{
+		Kind: engine.ErrNotADatabase, Hint: "nothing was changed; name a schema that is empty or missing, behind the address: ?search_path=NAME", Err: err,
+	}
+}
+
 // migrate takes all steps in one transaction, while no other program does.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
 	// Between two statements a starved process may take longer than one that holds something may: nothing is held here but the schema.
@@ -195,7 +224,15 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	if err := mayWrite(have); err != nil || current(have, e.config.SchemaVersion) {
 		return have, err // another program was faster
 	}
-	if _, err := s.wire.simple(ctx, "BEGIN; CREATE SCHEMA IF NOT EXISTS "+e.address.quotedSchema()); err != nil {
+	begin := "BEGIN"
+	var missing bool // of one that is there PostgreSQL asks for the right to make it, too
+	if err := s.get(&missing, sqlSchemaMissing, e.address.schema); err != nil {
+		return have, err
+	}
+	if missing {
+		begin += "; CREATE SCHEMA IF NOT EXISTS " + e.address.quotedSchema()
+	}
+	if _, err := s.wire.simple(ctx, begin); err != nil {
 		return have, err
 	}
 	from := have.Schema

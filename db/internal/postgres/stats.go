@@ -115,8 +115,15 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 	s.wire.mayDial(true) // to interrupt it
 	defer e.tellWaits(ctx, s)()
 	for _, name := range tables {
+		s.wire.warned = nil
 		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
 			return failure(err)
+		}
+		if w := s.wire.warned; w != nil { // of a table that it leaves as it is the server only warns
+			return &engine.Failure{
+				Hint: "what was erased is still in the table's files: do it once more as the owner of the tables, which leaves nothing of it there",
+				Err:  fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message),
+			}
 		}
 	}
 	return nil
