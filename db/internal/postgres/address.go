@@ -177,6 +177,9 @@ func (a *Address) String() string {
 	return u.String()
 }
 
+// errStray: the first answer of a connection is to something that was not asked there.
+var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
+
 // sqlTimeline gives the timeline of a primary; a standby has none that it writes.
 const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
 
@@ -258,8 +261,17 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	return best, nil
 }
 
-// connect gives a connection to this host where it is the primary.
-func (h host) connect(ctx context.Context, a *Address) (*wire, error) {
+// connect gives a connection to this host where it is the primary. One that begins with somebody's answer is left for another.
+func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
+	for range 5 {
+		if w, err = h.connectOnce(ctx, a); !errors.Is(err, errStray) {
+			break
+		}
+	}
+	return w, err
+}
+
+func (h host) connectOnce(ctx context.Context, a *Address) (*wire, error) {
 	w, err := h.dial(ctx, a.config)
 	if err != nil {
 		return nil, err
@@ -297,7 +309,7 @@ func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, er
 	}
 	last := got[len(got)-1]
 	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 { // PgBouncer 1.18 lets through what its own SET was answered, now and then
-		return "", fmt.Errorf("%w: it gave an answer to something else", errConnection)
+		return "", errStray
 	}
 	return string(last.Rows[0][0]), nil
 }

@@ -5,7 +5,9 @@ package postgres_test
 import (
 	"errors"
 	"io"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -399,22 +401,33 @@ func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
 
 // A pooler lets through what is not ours. All later answers would be taken for those of other questions.
 func TestPostgresASessionThatBeginsWithSomebodysAnswerIsNotUsed(t *testing.T) {
-	var connections atomic.Int64
+	var strays, connections atomic.Int64 // how many connections from now on begin so, and how many there were
 	address := dbtest.PostgresProxy(t, dbtest.Postgres(t), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
-		strays := connections.Add(1) == 2
+		stray := strays.Add(-1) >= 0
+		connections.Add(1)
 		_ = dbtest.PostgresMessages(from, false, func(kind byte, message []byte) error {
-			if kind == 'Z' && strays { // behind the start
-				strays = false
+			if kind == 'Z' && stray { // behind the start
+				stray = false
 				message = slices.Concat(message, []byte("C\x00\x00\x00\x08SET\x00"), message)
 			}
 			_, err := to.Write(message)
 			return err
 		})
 	})
+	strays.Store(2)
 	e := open(t, address)
+	strays.Store(1)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	exec(t, e, "INSERT INTO kept VALUES (1)")
-	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 || connections.Load() < 3 {
+	if n := get[int64](t, e, "SELECT count(*) FROM kept"); n != 1 || connections.Load() < 6 {
 		t.Errorf("%d rows are there, over %d connections", n, connections.Load())
+	}
+	strays.Store(1)
+	if _, err := e.Changes(t.Context()); err != nil {
+		t.Errorf("a watcher is told %v", err)
+	}
+	strays.Store(math.MaxInt64)
+	if e, err := postgres.Open(t.Context(), address, config(t)); !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "something else") {
+		t.Errorf("where every connection begins so it is %v, %v", e, err)
 	}
 }
