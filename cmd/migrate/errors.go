@@ -65,6 +65,8 @@ func classify(err error) kind {
 		return kindBusy
 	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved):
 		return kindUnsupported
+	case errors.Is(err, db.ErrIO), errors.Is(err, db.ErrOutcomeUnknown): // also of a server whose socket is not there
+		return kindFailed
 	case errors.Is(err, db.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return kindNotFound
 	case errors.Is(err, db.ErrInvalid):

@@ -53,7 +53,7 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 		return err
 	})
 	if err != nil {
-		return stopped(answer, err)
+		return a.stopped(answer, err)
 	}
 	answer.Saw = saw
 	return a.finishTrees(answer, "imported")

@@ -92,6 +92,8 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{&fault{kind: kindPartial, err: errors.New("x")}, 3, "partial"},
 		{db.ErrNotFound, 4, "not_found"},
 		{fs.ErrNotExist, 4, "not_found"},
+		{fmt.Errorf("%w: no socket: %w", db.ErrIO, fs.ErrNotExist), 1, "failed"},
+		{fmt.Errorf("%w: no socket: %w", db.ErrOutcomeUnknown, fs.ErrNotExist), 1, "failed"},
 		{db.ErrBusy, 5, "busy"},
 		{db.ErrSchemaTooNew, 6, "unsupported"},
 		{db.ErrNotADatabase, 6, "unsupported"},

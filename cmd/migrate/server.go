@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,9 +39,9 @@ func checkPlace(flag, place string, typed bool) error {
 			kind: kindUsage, hint: "name a file, or a server as in postgres://user@host:5432/database",
 			err: fmt.Errorf("%s is the address of nothing that this program knows: %s://", flag, scheme),
 		}
-	case !db.IsAddress(place) && connectionString(place):
+	case !db.IsAddress(place) && misspelt(place):
 		return &fault{
-			kind: kindUsage, hint: "write it as an address: postgres://user@host:5432/database, with other settings behind a ?",
+			kind: kindUsage, hint: "write it as an address: postgres://user@host:5432/database, with other settings behind a ?; a file of this name as ./NAME",
 			err: fmt.Errorf("%s names neither a file nor a server", flag),
 		}
 	}
@@ -53,28 +54,39 @@ func foreignScheme(place string) (scheme string, foreign bool) {
 	return scheme, found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
 }
 
-// connectionString reports whether a text is settings in libpq's other spelling, host=… dbname=….
-func connectionString(text string) bool {
-	return slices.ContainsFunc(strings.Fields(text), func(word string) bool {
-		key, _, found := strings.Cut(word, "=")
-		return found && slices.Contains([]string{"host", "hostaddr", "port", "dbname", "user", "password", "service"}, key)
-	})
+// Other spellings of where a server is: settings as libpq, JDBC and others have them, an address with a slash too few, and one without
+// its scheme, ann:word@host.
+var (
+	settingsOfServers = regexp.MustCompile(`(?i)(^|[\s;?&])(host|hostaddr|port|dbname|user|password|sslpassword|service)\s*=`)
+	secretSetting     = regexp.MustCompile(`(?i)password\s*=`)
+	nearlyAddress     = regexp.MustCompile(`(?i)^\s*postgres(ql)?:|^[^./][^@]*:[^@]*@`)
+)
+
+// misspelt reports whether a text, which is no address, is meant to be where a server is.
+func misspelt(text string) bool {
+	return settingsOfServers.MatchString(text) || nearlyAddress.MatchString(text)
 }
 
 // withoutSecrets is a text for people without the passwords that the command line and the environment hold.
 func (a *app) withoutSecrets(text string) string {
 	text = strings.ReplaceAll(text, a.address(), a.path)
+	place := true // an id may look like an address without its scheme
 	for _, word := range append([]string{os.Getenv("SELVEDGE_DB")}, a.args...) {
-		if strings.HasPrefix(word, "-") {
-			_, word, _ = strings.Cut(word, "=")
+		names := place
+		flag, value, found := strings.Cut(word, "=")
+		if place = slices.Contains([]string{"--db", "--to"}, flag); strings.HasPrefix(word, "-") {
+			names, word = place && found, value
 		}
 		if safe, secret := db.WithoutSecrets(word); secret {
 			quoted := strconv.Quote(word)
 			text = strings.ReplaceAll(strings.ReplaceAll(text, word, safe), quoted[1:len(quoted)-1], safe)
 		}
+		if db.IsAddress(word) {
+			continue
+		}
 		_, foreign := foreignScheme(word)
-		address := foreign && strings.Contains(word, "@") && !strings.ContainsAny(strings.TrimSpace(word), " \t\n") // SQL may hold one, too
-		if address || connectionString(word) && strings.Contains(word, "password") {
+		address := (foreign || names && nearlyAddress.MatchString(word)) && strings.Contains(word, "@") && !strings.ContainsAny(strings.TrimSpace(word), " \t\n") // SQL may hold one, too
+		if address || settingsOfServers.MatchString(word) && secretSetting.MatchString(word) {
 			text = strings.ReplaceAll(text, word, "…")
 		}
 	}

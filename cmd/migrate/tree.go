@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -237,11 +238,14 @@ func quarantineRemarks(list []legacy.Quarantined) []legacy.Remark {
 }
 
 // stopped tells, when a tree was left in the middle, that nothing is lost.
-func stopped(answer treeAnswer, err error) error {
+func (a *app) stopped(answer treeAnswer, err error) error {
 	var done int64
 	for _, c := range answer.Counts {
 		done += c.Read
 	}
 	hint := fmt.Sprintf("%s done; run it again to go on", count(done, "record"))
-	return &fault{kind: classify(err), hint: cmp.Or(hintOf(err), hint), err: err}
+	if a.onServer() && (errors.Is(err, db.ErrIO) || errors.Is(err, db.ErrOutcomeUnknown)) {
+		return withHint(err, "see that the server runs; %s", hint)
+	}
+	return withHint(err, "%s", cmp.Or(hintOf(err), hint))
 }

@@ -117,3 +117,14 @@ func TestReportsOfSeveralKindsAddUp(t *testing.T) {
 		t.Error("adding up changed a part")
 	}
 }
+
+// What was done before the connection was lost stays done, and the hints of db are for programs.
+func TestAnImportWhoseServerIsGoneIsRunAgain(t *testing.T) {
+	a := &app{path: "postgres://ann@db.example/agents"}
+	answer := treeAnswer{Report: legacy.Report{Counts: map[string]legacy.Count{"turn": {Read: 7}}}}
+	for _, lost := range []error{db.ErrIO, db.ErrOutcomeUnknown} {
+		if hint := hintOf(a.stopped(answer, &db.Error{Op: "write", Hint: "nothing was changed", Err: lost})); hint != "see that the server runs; 7 records done; run it again to go on" {
+			t.Errorf("%v: %s", lost, hint)
+		}
+	}
+}
