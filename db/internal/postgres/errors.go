@@ -100,7 +100,10 @@ func failure(err error) error {
 	s := state(err)
 	hint, kind := kindOf(s)
 	lost := isLost(err)
+	u, _ := errors.AsType[*unreached](err)
 	switch {
+	case u != nil && u.withoutTLS():
+		kind, hint = engine.ErrIO, "see sslmode, sslrootcert and sslcert of the address, and the server's certificate; nothing was changed"
 	case errors.Is(err, errStandby):
 		kind, hint = engine.ErrIO, "standbys are not asked: name the primary, or all hosts of its cluster; nothing was changed"
 	case lost:

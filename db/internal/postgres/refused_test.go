@@ -98,6 +98,16 @@ func TestPostgresAStandbyIsNamedAsOne(t *testing.T) {
 	}
 }
 
+// There is a server, which may run well.
+func TestPostgresAServerWithoutTLSIsNotOneThatDoesNotAnswer(t *testing.T) {
+	pass := func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }
+	address := strings.Replace(dbtest.PostgresProxy(t, dbtest.Postgres(t), pass, pass), "sslmode=disable", "sslmode=require", 1)
+	err, hint := hinted(t, address, config(t))
+	if !errors.Is(err, engine.ErrIO) || strings.Contains(err.Error(), "no server answers") || !strings.Contains(hint, "sslmode") {
+		t.Errorf("it is told %v (%s)", err, hint)
+	}
+}
+
 // An administrator makes the schema, and the program's role may make none.
 func TestPostgresASchemaThatIsThereIsFilledByWhoMayMakeNone(t *testing.T) {
 	address := dbtest.Postgres(t)

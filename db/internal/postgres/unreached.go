@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -24,7 +25,17 @@ func (u *unreached) Error() string {
 	if e, ok := errors.AsType[*pgconn.PgError](u.err); ok {
 		return "the server at " + u.host + " says: " + e.Error()
 	}
+	if u.withoutTLS() {
+		return "no TLS with the server at " + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
+	}
 	return "no server answers at " + u.host + ": " + strings.Join(slices.Compact(reasons(u.err)), "; ")
+}
+
+// withoutTLS reports whether the server is there, and one of both ends refuses the other's TLS.
+func (u *unreached) withoutTLS() bool {
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](u.err)
+	_, alert := errors.AsType[tls.AlertError](u.err)
+	return certificate || alert || slices.Contains(reasons(u.err), "server refused TLS connection") // as pgconn has it
 }
 
 // Unwrap gives pgconn's error.
