@@ -519,7 +519,7 @@ func releaseGone(ctx context.Context, t *tree.Tree) error {
 		if err != nil || len(paths) == 0 {
 			return err
 		}
-		err = t.DB.Write(ctx, "release what is gone", func(tx *db.Tx) error {
+		err = t.Hold(ctx, "release what is gone", func(tx *db.Tx) error {
 			for _, path := range append(tree.GoneFrom(t.Root, paths), readableAgents(t.Folder, paths)...) {
 				if err := t.Source.ReleaseUnread(tx, string(path)); err != nil {
 					return err

@@ -60,7 +60,7 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		return err
 	}
 	kept := false
-	err = t.DB.Write(ctx, "store settings", func(tx *db.Tx) error {
+	err = t.Hold(ctx, "store settings", func(tx *db.Tx) error {
 		kept = false
 		var source *int64
 		stored, err := tx.Find(&source, sqlWhoseLimits, t.Source.Scope)

@@ -172,7 +172,7 @@ func (in *fileReader) followMove(ctx context.Context) error {
 	if err != nil || was == "" {
 		return err
 	}
-	return in.DB.Write(ctx, "follow a file that was moved", func(tx *db.Tx) (err error) {
+	return in.Hold(ctx, "follow a file that was moved", func(tx *db.Tx) (err error) {
 		if err = in.Source.Move(tx, was, in.file.path); err == nil {
 			in.row, err = in.Source.File(&tx.Rx, in.file.path)
 		}

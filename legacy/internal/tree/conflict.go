@@ -265,14 +265,13 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 			DB: d, Scope: o.Scope, Folder: Folder{path: string(r.Root), given: string(r.Root), follow: o.FollowLinks}, Root: string(r.Root), Options: o, layout: l,
 			Report: newPart(r.Kind, o.Scope, string(r.Root)), Source: Source{ID: r.Source, Scope: scope, kind: r.Kind},
 		}
-		lease, err := t.reserve(tx) // an import under way may have read what this does away with
-		if err != nil {
+		if err := t.reserve(tx); err != nil { // an import under way may have read what this does away with
 			return err
 		}
 		if err := l.(Resolver).Resolve(tx, t, string(r.Path), take); err != nil {
 			return err
 		}
-		if err := errors.Join(t.Settle(tx, r.EntityID, take), lease.ReleaseTx(tx)); err != nil {
+		if err := errors.Join(t.Settle(tx, r.EntityID, take), t.lease.ReleaseTx(tx)); err != nil {
 			return err
 		}
 		err = tx.Get(&r, sqlConflict, r.ID)

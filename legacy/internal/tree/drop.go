@@ -65,11 +65,10 @@ func DropQuarantine(ctx context.Context, d *db.DB, ids []int64) error {
 				return err
 			}
 			t := p.of(d, Options{})
-			lease, err := t.reserve(tx) // an import under way may be about to name the row
-			if err != nil {
+			if err := t.reserve(tx); err != nil { // an import under way may be about to name the row
 				return err
 			}
-			if err := errors.Join(p.forget(tx, t.Source), lease.ReleaseTx(tx)); err != nil {
+			if err := errors.Join(p.forget(tx, t.Source), t.lease.ReleaseTx(tx)); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(sqlDropOne, id); err != nil {

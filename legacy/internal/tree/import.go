@@ -33,18 +33,18 @@ func interrupted(ctx context.Context, op string, err error) error {
 }
 
 func (t *Tree) importAll(ctx context.Context) error {
-	lease, err := t.begin(ctx)
+	err := t.begin(ctx)
 	if err == nil {
-		err = t.bringIn(ctx, lease)
+		err = t.bringIn(ctx)
 	}
-	if err != nil && lease != nil {
-		t.giveUp(ctx, lease, err)
+	if err != nil && t.lease != nil {
+		t.giveUp(ctx, err)
 	}
 	return err
 }
 
 // bringIn takes the files and all that belongs to the tree as a whole.
-func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
+func (t *Tree) bringIn(ctx context.Context) error {
 	var err error
 	if t.folder, err = os.Stat(t.Root); err == nil {
 		err = t.measure()
@@ -63,8 +63,8 @@ func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
 			return err
 		}
 	}
-	err = t.DB.Write(ctx, "end import", func(tx *db.Tx) error {
-		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
+	err = t.Hold(ctx, "end import", func(tx *db.Tx) error {
+		return errors.Join(t.Source.end(tx), t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	if err == nil {
 		// All is here; a server that can't do this now does it by itself later.
@@ -75,22 +75,35 @@ func (t *Tree) bringIn(ctx context.Context, lease *db.Lease) error {
 
 // giveUp writes why an import has ended early, and releases its source. Where that fails too, the source is held as long as
 // this process lives, and the journal calls the import killed.
-func (t *Tree) giveUp(ctx context.Context, lease *db.Lease, failure error) {
+func (t *Tree) giveUp(ctx context.Context, failure error) {
 	_ = t.DB.Write(context.WithoutCancel(ctx), "end import", func(tx *db.Tx) error {
-		return errors.Join(t.endEntry(ctx, tx, failure), lease.ReleaseTx(tx))
+		return errors.Join(t.endEntry(ctx, tx, failure), t.lease.ReleaseTx(tx))
 	})
+}
+
+// Hold writes while the folder is this import's. One that was taken for dead, as a process is that a server has not heard of for long, has
+// read what may have changed since, and another import may have been here.
+func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
+	err := t.lease.Hold(ctx, why, fn)
+	if errors.Is(err, db.ErrLeaseLost) {
+		err = &db.Error{
+			Op: "import", Entity: "folder", ID: Shown(t.Root), Hint: "what was acknowledged is kept; run the import again to go on",
+			Err: fmt.Errorf("%w: this process was silent for too long, or somebody took the folder away from it", db.ErrLeaseLost),
+		}
+	}
+	return err
 }
 
 // leaseKind is what the reservation of a source is called; its name is the source's number.
 const leaseKind = "import"
 
 // begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once.
-func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
-	err = t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
+func (t *Tree) begin(ctx context.Context) error {
+	return t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
 		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
 			return err
 		}
-		if lease, err = t.reserve(tx); err != nil {
+		if err = t.reserve(tx); err != nil {
 			return err
 		}
 		if t.Unread, t.Aside, err = t.Source.inQuarantine(&tx.Rx); err != nil {
@@ -105,16 +118,18 @@ func (t *Tree) begin(ctx context.Context) (lease *db.Lease, err error) {
 		}
 		return t.beginEntry(tx)
 	})
-	return lease, err
 }
 
 // reserve takes the lease of the source.
-func (t *Tree) reserve(tx *db.Tx) (*db.Lease, error) {
+func (t *Tree) reserve(tx *db.Tx) error {
 	lease, err := t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
 	if held, ok := errors.AsType[*db.ReservedError](err); ok {
 		err = t.busy(held.Holder)
 	}
-	return lease, err
+	if err == nil {
+		t.lease = lease
+	}
+	return err
 }
 
 // busy says who imports the folder.
@@ -313,7 +328,7 @@ func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 		return err
 	})
 	if err == nil && !known {
-		err = t.DB.Write(ctx, "import "+t.layout.Name(), func(tx *db.Tx) error {
+		err = t.Hold(ctx, "import "+t.layout.Name(), func(tx *db.Tx) error {
 			part = newPart("", "", "")
 			return t.take(tx, batch, part)
 		})

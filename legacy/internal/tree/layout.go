@@ -132,6 +132,7 @@ type Tree struct {
 	Report *Part
 
 	layout Layout
+	lease  *db.Lease   // of the source, which an import has for itself
 	folder os.FileInfo // that of the root when an import began
 	at     Progress
 	entry  entry // of the journal

@@ -112,8 +112,7 @@ func (t *Tree) retry(ctx context.Context, l Retrier, q *Aside) (reason string, e
 		return reason, err
 	}
 	err = t.DB.Write(ctx, "retry quarantine", func(tx *db.Tx) error {
-		lease, err := t.reserve(tx)
-		if err != nil {
+		if err := t.reserve(tx); err != nil {
 			return err
 		}
 		if err := q.unchanged(&tx.Rx); err != nil {
@@ -130,7 +129,7 @@ func (t *Tree) retry(ctx context.Context, l Retrier, q *Aside) (reason string, e
 		if err == nil && there {
 			err = &stays{now.Reason}
 		}
-		return errors.Join(err, t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
+		return errors.Join(err, t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	if why, ok := errors.AsType[*stays](err); ok {
 		return why.reason, nil
@@ -244,16 +243,15 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, 
 	t.Source = u.place.of(d, o).Source
 	t.Alone, t.Unread = true, true // Unread whatever the ledger says
 	path := string(u.place.Path)
-	var lease *db.Lease
 	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) (err error) {
-		if lease, err = t.reserve(tx); err != nil {
+		if err = t.reserve(tx); err != nil {
 			return err
 		}
 		if reason, err = u.inTheWay(&tx.Rx, t.Source, l, q); err != nil { // an import may have come between
 			return err
 		}
 		if reason != "" {
-			return lease.ReleaseTx(tx)
+			return t.lease.ReleaseTx(tx)
 		}
 		return errors.Join(u.place.forget(tx, t.Source), t.beginEntry(tx))
 	})
@@ -261,10 +259,10 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, 
 		return reason, err
 	}
 	if err = t.takeAll(ctx); err != nil {
-		t.giveUp(ctx, lease, err)
+		t.giveUp(ctx, err)
 		return "", err
 	}
-	err = d.Write(ctx, "retry quarantine", func(tx *db.Tx) error {
+	err = t.Hold(ctx, "retry quarantine", func(tx *db.Tx) error {
 		row, err := t.Source.File(&tx.Rx, path)
 		if err != nil {
 			return err
@@ -278,7 +276,7 @@ func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, 
 		} else if _, err := tx.Exec(sqlDropOne, q.ID); err != nil {
 			return err
 		}
-		return errors.Join(t.endEntry(ctx, tx, nil), lease.ReleaseTx(tx))
+		return errors.Join(t.endEntry(ctx, tx, nil), t.lease.ReleaseTx(tx))
 	})
 	return reason, err
 }
