@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/checkpoints"
 	"selvedge/db"
@@ -69,6 +70,44 @@ func TestPostgresWhoHasTheServerOpenCanNotWriteBesideAMove(t *testing.T) {
 	}
 	if !opened(ctx, to) {
 		t.Error("what was moved is not there")
+	}
+}
+
+// A move that waits for a transaction lets others claim meanwhile, whom it has to see behind that.
+func TestPostgresWhoClaimsWhileAMoveWaitsIsInItsWay(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Postgres(t), dbtest.Path(t)
+	slow, living := dbtest.OpenAt(t, from, db.Options{}), dbtest.OpenAt(t, from, db.Options{})
+	store := checkpoints.NewStore(living, checkpoints.Options{})
+	if err := store.Save(ctx, &checkpoints.PausedWorkflow{
+		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate", OutputKey: "k", CreatedAt: theTime,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	has, goOn, wrote, moved := make(chan bool, 1), make(chan bool), make(chan error, 1), make(chan error, 1)
+	go func() {
+		wrote <- slow.Write(ctx, "take long", func(tx *db.Tx) error {
+			_, err := tx.Exec(`DELETE FROM agent_context_queries WHERE agent_id < 0`) // of a table that a move shuts before others
+			has <- true
+			<-goOn
+			return err
+		})
+	}()
+	<-has
+	go func() {
+		_, err := maintenance.Move(ctx, from, to, db.Options{LockTimeout: time.Minute})
+		moved <- err
+	}()
+	dbtest.Await(t, "the move waits", func() bool {
+		return string(dbtest.PostgresExec(t, from, `SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)[0][0]) == "1"
+	})
+	_, _, err := store.Claim(ctx, "r")
+	close(goOn)
+	if err = errors.Join(err, <-wrote); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-moved; !errors.Is(err, db.ErrBusy) {
+		t.Errorf("moved below a living owner: %v", err)
 	}
 }
 

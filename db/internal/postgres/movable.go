@@ -86,13 +86,14 @@ func (e *Engine) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Shut has the server refuse whoever writes, also with a handle that is open, and looks then who lives.
+// Shut has the server refuse whoever writes, also with a handle that is open, and looks then who lives. It may have waited for the tables: a
+// snapshot from before that would not show who has come meanwhile, nor what was written.
 func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) error) error {
-	return e.Write(ctx, why, func(t engine.Tx) error {
-		if _, err := t.Exec(sqlDropGuards, nil); err != nil {
+	return e.WriteLocked(ctx, why, func(t engine.Tx) error {
+		if err := e.lockTimeout(t); err != nil {
 			return err
 		}
-		if err := e.lockTimeout(t); err != nil {
+		if _, err := t.Exec(sqlDropGuards, nil); err != nil {
 			return err
 		}
 		var tables []string
