@@ -27,6 +27,14 @@ func TestPostgresAMoveThatWasStoppedGoesOn(t *testing.T) {
 
 func TestPostgresAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t, dbtest.Postgres(t)) }
 
+func TestPostgresAMoveNoticesEveryCell(t *testing.T) {
+	noticesEveryCell(t, dbtest.Postgres(t), func(hex string) string { return `'\x` + hex + `'::BYTEA` }, func(to, statements string) {
+		dbtest.PostgresExec(t, to, `SET search_path = selvedge; SET session_replication_role = replica; DO $$ DECLARE c RECORD; BEGIN
+FOR c IN SELECT conname AS name, conrelid::regclass AS of FROM pg_constraint WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace
+LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.name); END LOOP; END $$; `+statements)
+	})
+}
+
 func TestPostgresCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, dbtest.Postgres(t)) }
 
 func TestPostgresFollowersGoOnBehindAMove(t *testing.T) { followsOn(t, dbtest.Postgres(t)) }
@@ -98,9 +106,7 @@ func TestPostgresWhoClaimsWhileAMoveWaitsIsInItsWay(t *testing.T) {
 		_, err := maintenance.Move(ctx, from, to, db.Options{LockTimeout: time.Minute})
 		moved <- err
 	}()
-	dbtest.Await(t, "the move waits", func() bool {
-		return string(dbtest.PostgresExec(t, from, `SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)[0][0]) == "1"
-	})
+	dbtest.AwaitPostgresWaits(t, from, 1)
 	_, _, err := store.Claim(ctx, "r")
 	close(goOn)
 	if err = errors.Join(err, <-wrote); err != nil {

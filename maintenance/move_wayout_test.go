@@ -2,7 +2,6 @@ package maintenance_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -120,16 +119,7 @@ func TestATargetThatCannotBeAskedKeepsTheSourceUntilItIsCalledLost(t *testing.T)
 
 // What a move compares may differ when its source is complete already: then too there is a way back.
 func TestAMoveIsAbandonedUntilItsTargetIsOpen(t *testing.T) {
-	isAbandonedUntilOpen(t, dbtest.Path(t), func(to, statement string) {
-		c, err := sql.Open("sqlite", "file:"+to)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.ExecContext(t.Context(), statement)
-		if err = errors.Join(err, c.Close()); err != nil {
-			t.Fatal(err)
-		}
-	})
+	isAbandonedUntilOpen(t, dbtest.Path(t), func(to, statement string) { execFile(t, to, statement) })
 }
 
 // isAbandonedUntilOpen has somebody change a row behind everybody's back.
