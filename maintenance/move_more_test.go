@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +72,31 @@ func isAbandoned(t *testing.T, to string) {
 	}
 	if again, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil || !again.Already || again.SHA256 != report.SHA256 {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// What was moved stays as it was, and a copy of it is no more than that: no newer program writes it either.
+func TestWhatWasMovedSaysSoToWhoWouldMakeItAnew(t *testing.T) {
+	ctx := t.Context()
+	from, copied, place := dbtest.Path(t), filepath.Join(t.TempDir(), "copied.db"), dbtest.Path(t)
+	filled(t, from, 1)
+	if _, err := maintenance.Move(ctx, from, dbtest.Path(t), db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	d := dbtest.OpenAt(t, from, db.Options{ReadOnly: true})
+	if err := errors.Join(d.Backup(ctx, copied), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"up":        func() error { _, err := db.Migrate(ctx, from, db.Options{}); return err },
+		"down":      func() error { _, err := db.Migrate(ctx, from, db.Options{SchemaVersion: 19}); return err },
+		"up a copy": func() error { _, err := db.Migrate(ctx, copied, db.Options{}); return err },
+		"compact":   func() error { _, err := db.Compact(ctx, from, db.Options{}); return err },
+		"restore":   func() error { _, err := db.Restore(ctx, copied, place, db.Options{}); return err },
+	} {
+		if err := try(); !errors.Is(err, db.ErrMoved) || strings.Contains(db.Hint(err), "newer") {
+			t.Errorf("%s: %v; its hint is %q", what, err, db.Hint(err))
+		}
 	}
 }
 

@@ -82,6 +82,11 @@ func (l *Ladder) current(have engine.Versions, target int64) bool {
 }
 
 func (l *Ladder) mayWrite(have engine.Versions) error {
+	if have.Shut() {
+		return &engine.Failure{
+			Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where", Err: errors.New("a file that was moved stays as it is"),
+		}
+	}
 	if own := l.Last().Version; have.MinWriter > own {
 		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this program has %d",
 			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)

@@ -57,9 +57,6 @@ func moveTo(ctx context.Context, path string, config Config) (Move, error) {
 	if err := config.Ladder.mayGoDown(have); err != nil {
 		return Move{}, err
 	}
-	if have.Shut() {
-		return Move{}, &engine.Failure{Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where", Err: errors.New("a file that was moved keeps its schema")}
-	}
 	e, err := newEngine(path, config)
 	if err != nil {
 		return Move{}, err
