@@ -5,6 +5,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,19 +111,39 @@ func TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork(t *testing.T) {
 
 // --wait bounds each wait for a lock, and the command says for whom it waits.
 func TestPostgresUpSaysForWhomItWaits(t *testing.T) {
-	address := dbtest.Postgres(t)
+	saysForWhomItWaits(t, dbtest.Postgres(t), "CREATE SCHEMA selvedge", "up")
+}
+
+func TestPostgresAnImportSaysForWhomItWaits(t *testing.T) {
+	address, dir := dbtest.Postgres(t), t.TempDir()
+	if exit, _, stderr := call(t, "--db", address, "up"); exit != 0 {
+		t.Fatal(stderr)
+	}
+	trace := `{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2026-05-01T08:00:00Z"}`
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "runs/a"), 0o700), os.WriteFile(filepath.Join(dir, "runs/a/r.jsonl"), []byte(trace+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	saysForWhomItWaits(t, address, "LOCK TABLE selvedge.run_records IN EXCLUSIVE MODE", "import", "runs", dir)
+	if exit, stdout, stderr := call(t, "--db", address, "runs", "list"); exit != 0 || !strings.Contains(stdout, "in_progress") {
+		t.Errorf("exit %d: %s%s", exit, stdout, stderr)
+	}
+}
+
+// saysForWhomItWaits runs a command beside a transaction that has done what is in its way, and ends that when the command has said so.
+func saysForWhomItWaits(t *testing.T, address, done string, words ...string) {
+	t.Helper()
 	holder, err := pgconn.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer holder.Close(t.Context()) //nolint:errcheck // the database goes next
-	if _, err := holder.Exec(t.Context(), "BEGIN; CREATE SCHEMA selvedge").ReadAll(); err != nil {
+	if _, err := holder.Exec(t.Context(), "BEGIN; "+done).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	notes := &telling{said: make(chan struct{}, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run([]string{"--db", address, "up", "--wait", "1h"}, strings.NewReader(""), &bytes.Buffer{}, notes)
+		ended <- run(append([]string{"--db", address, "--wait", "1h"}, words...), strings.NewReader(""), &bytes.Buffer{}, notes)
 	}()
 	select {
 	case <-notes.said:
@@ -129,7 +153,7 @@ func TestPostgresUpSaysForWhomItWaits(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	if exit := <-ended; exit != 0 || !strings.Contains(notes.text.String(), "waiting for a lock of process ") || !strings.Contains(notes.text.String(), "idle in transaction") {
+	if exit := <-ended; exit != 0 || !strings.Contains(notes.text.String(), fmt.Sprintf("waiting for a lock of process %d ", holder.PID())) || !strings.Contains(notes.text.String(), "idle in transaction") {
 		t.Errorf("exit %d: %s", exit, notes.text.String())
 	}
 }
