@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/dbtest"
@@ -114,6 +116,47 @@ func TestPostgresWhoClaimsWhileAMoveWaitsIsInItsWay(t *testing.T) {
 	}
 	if err := <-moved; !errors.Is(err, db.ErrBusy) {
 		t.Errorf("moved below a living owner: %v", err)
+	}
+}
+
+func TestPostgresAMoveSaysWhoseTransactionIsInItsWay(t *testing.T) {
+	ctx := t.Context()
+	from, to := dbtest.Postgres(t), dbtest.Path(t)
+	if err := dbtest.OpenAt(t, from, db.Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	slow := func(statement string) (pid string, end func()) {
+		c, err := pgconn.Connect(ctx, from+"&application_name=slow")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Exec(ctx, "BEGIN; "+statement).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("process %d of the server (slow", c.PID()), func() {
+			if err := c.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	refused := func(who string, err error) {
+		t.Helper()
+		if !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), who) || !strings.Contains(db.Hint(err), "--wait") {
+			t.Errorf("%v, in the way of which is %s); its hint is %q", err, who, db.Hint(err))
+		}
+	}
+	bounded := db.Options{LockTimeout: 100 * time.Millisecond}
+	who, end := slow("UPDATE selvedge.runs SET status = status")
+	_, err := maintenance.Move(ctx, from, to, bounded)
+	refused(who, err)
+	end()
+	stoppedAt(t, from, to, "copy")
+	who, end = slow("SELECT * FROM selvedge.runs")
+	_, err = db.AbandonMove(ctx, from, to, bounded)
+	refused(who, err)
+	end()
+	if _, err := db.AbandonMove(ctx, from, to, bounded); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"selvedge/db/internal/engine"
@@ -37,6 +38,13 @@ AND pg_relation_size(oid) / current_setting('block_size')::BIGINT > 2 * relpages
 
 	sqlLiving = `SELECT o.pid, o.program, (b.until - server_nanos()) / 1000000000 + 1 AS seconds
 FROM owner_beats AS b JOIN owners AS o ON o.id = b.owner WHERE b.until > server_nanos() ORDER BY o.id LIMIT 10`
+
+	// sqlInTheWay are the sessions whose transactions have what shutting the tables waits for; opening them again waits for readers, too.
+	sqlInTheWay = `SELECT pid, application_name AS program, coalesce(usename, '') AS role, coalesce(state, '') AS state
+FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND pid IN (
+    SELECT l.pid FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+    WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND c.relnamespace = current_schema()::regnamespace AND (? OR l.mode NOT IN ('AccessShareLock', 'RowShareLock')))
+ORDER BY xact_start LIMIT 10`
 
 	sqlKeep = `SELECT pg_try_advisory_lock(hashtextextended('selvedge move ' || ?, 0))`
 
@@ -89,7 +97,7 @@ func (e *Engine) Keep(ctx context.Context) error {
 // Shut has the server refuse whoever writes, also with a handle that is open, and looks then who lives. It may have waited for the tables: a
 // snapshot from before that would not show who has come meanwhile, nor what was written.
 func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) error) error {
-	return e.WriteLocked(ctx, why, func(t engine.Tx) error {
+	err := e.WriteLocked(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {
 			return err
 		}
@@ -113,6 +121,27 @@ func (e *Engine) Shut(ctx context.Context, why, told string, fn func(engine.Tx) 
 		}
 		return fn(t)
 	}).Err
+	return e.inTheWay(ctx, err, false)
+}
+
+// inTheWay says whose transactions a lock was not to be had for.
+func (e *Engine) inTheWay(ctx context.Context, err error, readers bool) error {
+	if state(err) != "55P03" {
+		return err
+	}
+	var sessions []engine.Session
+	out := e.Read(ctx, "look who is in the way", func(x engine.Rx) error { return x.Select(&sessions, sqlInTheWay, []any{readers}) })
+	if out.Failed() || len(sessions) == 0 {
+		return err
+	}
+	var who []string
+	for _, s := range sessions {
+		who = append(who, fmt.Sprintf("process %d of the server (%s)", s.PID, strings.Join(slices.DeleteFunc([]string{s.Program, s.User, s.State}, func(part string) bool { return part == "" }), ", ")))
+	}
+	return &engine.Failure{
+		Kind: engine.ErrBusy, Hint: "wait until that has ended, or end it; --wait, or Options.LockTimeout, gives the move more time",
+		Err: fmt.Errorf("its tables are in a transaction of %s: %w", strings.Join(who, " and "), err),
+	}
 }
 
 func (e *Engine) lockTimeout(t engine.Tx) error {
@@ -144,7 +173,7 @@ func nobodyLives(x engine.Rx) error {
 
 // Reopen takes the triggers away.
 func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) error) error {
-	return e.Write(ctx, why, func(t engine.Tx) error {
+	err := e.Write(ctx, why, func(t engine.Tx) error {
 		if err := e.lockTimeout(t); err != nil {
 			return err
 		}
@@ -153,6 +182,7 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 		}
 		return fn(t)
 	}).Err
+	return e.inTheWay(ctx, err, true)
 }
 
 // Describe gives the tables of the schema. Columns that the server computes are no table's own.
