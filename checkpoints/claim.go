@@ -211,11 +211,11 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	return n > 0, err
 }
 
-// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't.
-func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
+// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked behind the row.
+func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
-		if err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch {
+		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch {
 			ok, err = rx.HoldsLease(row.LeaseColumns)
 		} else {
 			ok = false
@@ -232,17 +232,20 @@ func (c *Claim) held(rx *db.Rx, op string) (row claimed, err error) {
 }
 
 // heldTx is held behind a lock of the row: one that has the claim's epoch was there before the lock was asked for.
-func (c *Claim) heldTx(tx *db.Tx, op string, lock func(query string, args ...any) error, query string) (row claimed, err error) {
+func (c *Claim) heldTx(
+	tx *db.Tx, op string, lock func(query string, args ...any) error, query string, clock func() db.BootTime,
+) (row claimed, err error) {
 	err = c.store.look(&tx.Rx, op, c.runID, func(scope int64) error { return lock(query, scope, c.runID) })
 	if err != nil {
 		return row, err
 	}
-	return c.held(&tx.Rx, op)
+	return c.held(&tx.Rx, op, clock)
 }
 
-// under runs fn on the claim's row where the claim holds; fn reports whether it found the row unchanged.
+// under runs fn on the claim's row where the claim holds; fn reports whether it found the row unchanged. Since nobody else can renew it
+// any more, its end is judged by what the clock says once the row is locked: who was told meanwhile that the claim is over was told right.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
-	row, err := c.heldTx(tx, op, tx.Lock, sqlLockRun)
+	row, err := c.heldTx(tx, op, tx.Lock, sqlLockRun, tx.ReadBootTime)
 	if err != nil {
 		return err
 	}
@@ -264,7 +267,7 @@ func (c *Claim) lost() error {
 
 // HoldTx reports, as ErrLeaseLost, when the claim does not hold in tx.
 func (c *Claim) HoldTx(tx *db.Tx) error {
-	_, err := c.heldTx(tx, opHold, tx.Hold, sqlHoldClaim)
+	_, err := c.heldTx(tx, opHold, tx.Hold, sqlHoldClaim, tx.BootTime)
 	return err
 }
 
@@ -347,7 +350,7 @@ func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Cla
 // ReattachTx is Reattach inside a transaction.
 func (s *Store) ReattachTx(rx *db.Rx, runID string, epoch int64) (*Claim, error) {
 	c := &Claim{store: s, runID: runID, epoch: epoch}
-	row, err := c.held(rx, opReattach)
+	row, err := c.held(rx, opReattach, rx.BootTime)
 	if err == nil {
 		c.claimedAt = db.Time(row.ClaimedAt)
 		c.remember(rx, row.LeaseColumns)

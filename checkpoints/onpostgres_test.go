@@ -4,7 +4,10 @@ package checkpoints_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -84,5 +87,52 @@ func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
 	dbtest.Receive(t, "the end of the removal", removal)
 	if err := claim.Renew(ctx); got.err != nil || got.ok == (err == nil) {
 		t.Errorf("the pause was claimed: %v, %v; the older claim: %v", got.ok, got.err, err)
+	}
+}
+
+// The holder's call waits for the row until the claim's time is over, and somebody has been told so.
+func TestPostgresAHolderThatWaitedPastTheEndFindsTheClaimLost(t *testing.T) {
+	address := dbtest.Postgres(t)
+	var now atomic.Int64
+	open := func(ttl time.Duration) (*db.DB, *checkpoints.Store) {
+		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "server", Since: time.Hour + time.Duration(now.Load())}
+		}})
+		return d, checkpoints.NewStore(d, checkpoints.Options{ClaimTTL: ttl})
+	}
+	d, store := open(time.Minute)
+	_, others := open(time.Minute)
+	for name, call := range map[string]func(*checkpoints.Claim) error{
+		"renew":    func(c *checkpoints.Claim) error { return c.Renew(t.Context()) },
+		"complete": func(c *checkpoints.Claim) error { return c.Complete(t.Context()) },
+		"release":  func(c *checkpoints.Claim) error { return c.Release(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			save(t, store, name)
+			claim := mustClaim(t, store, name)
+			done := make(chan error, 1)
+			check(t, d.WriteLocked(t.Context(), "have the row", func(tx *db.Tx) error {
+				if err := tx.Lock("SELECT id FROM checkpoints WHERE run_id = ?", name); err != nil {
+					return err
+				}
+				if _, err := tx.Find(new(int64), "SELECT 1"); err != nil { // with which the lock goes
+					return err
+				}
+				go func() { done <- call(claim) }()
+				dbtest.AwaitPostgresWaits(t, address, 1)
+				now.Add(int64(time.Minute))
+				told := false
+				for c, err := range others.All(t.Context(), checkpoints.Filter{State: checkpoints.Claimed}) {
+					told = told || err == nil && c.RunID == name && c.Claim.Expired
+				}
+				if !told {
+					t.Error("nobody was told that it is over")
+				}
+				return nil
+			}))
+			if err := <-done; !errors.Is(err, db.ErrLeaseLost) {
+				t.Errorf("the call gives %v", err)
+			}
+		})
 	}
 }
