@@ -89,25 +89,32 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 		if err != nil || s == nil {
 			return err
 		}
-		e, err = change(tx, scope, s, update)
+		e, err = change(tx, scope, s, update, nil)
 		ok = err == nil
 		return err
 	})
 	return e, ok, err
 }
 
-// change stores what update makes of the entry, under the id that it has then.
-func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry)) (Entry, error) {
+// change stores what update makes of the entry, under the id that it has then; under a lease, where that is not over by then.
+func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry), under *Lease) (Entry, error) {
 	e := entryOf(&s.Record)
 	update(&e)
 	changed := e.record()
-	if e.SessionID != s.Row.SessionID {
-		return e, save(tx, scope, changed)
-	}
 	if err := changed.Check(); err != nil {
 		return e, err
 	}
-	return e, replace(tx, s, changed)
+	over, err := isOver(tx, s)
+	if err == nil && over && under != nil {
+		err = under.lost()
+	}
+	if err != nil {
+		return e, err
+	}
+	if e.SessionID != s.Row.SessionID {
+		return e, save(tx, scope, changed)
+	}
+	return e, rewrite(tx, s, changed, over)
 }
 
 const opLogQuery = "log context query"
@@ -153,7 +160,7 @@ func addQuery(tx *db.Tx, scope int64, id string, w *registry.Row, q ContextQuery
 		if err != nil {
 			return err
 		}
-		_, err = change(tx, scope, s, func(e *Entry) { e.ContextQueries = append(e.ContextQueries, q) })
+		_, err = change(tx, scope, s, func(e *Entry) { e.ContextQueries = append(e.ContextQueries, q) }, nil)
 		return err
 	}
 	probe := registry.Record{SessionID: id, Status: registry.Active, ContextQueries: []registry.Query{q.query()}}

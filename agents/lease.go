@@ -222,7 +222,7 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 	err = l.registry.writeTx(tx, opUpdate, l.id, func(scope int64) error {
 		s, err := l.entry(tx, scope)
 		if err == nil {
-			e, err = change(tx, scope, s, update)
+			e, err = change(tx, scope, s, update, l)
 		}
 		return err
 	})
@@ -237,7 +237,10 @@ func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
 // LogContextQueryTx is LogContextQuery inside a transaction.
 func (l *Lease) LogContextQueryTx(tx *db.Tx, q ContextQuery) error {
 	return l.registry.logQuery(tx, l.id, q, func() error {
-		_, err := l.held(&tx.Rx, opHold, tx.BootTime)
+		err := l.registry.lockReservation(tx, l.thread, tx.Lock)
+		if err == nil {
+			_, err = l.held(&tx.Rx, opHold, tx.ReadBootTime)
+		}
 		return err
 	})
 }

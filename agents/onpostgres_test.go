@@ -35,39 +35,57 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	)
 }
 
-// A release waits for the entry until the lease is over, and somebody has been told so.
-func TestPostgresAReleaseThatWaitedPastTheEndFindsTheLeaseLost(t *testing.T) {
-	address := dbtest.Postgres(t)
-	var now atomic.Int64
-	open := func() *db.DB {
-		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
-			return db.BootTime{Boot: "server", Since: time.Hour + time.Duration(now.Load())}
-		}})
-	}
-	d, others := open(), agents.NewRegistry(open(), agents.Options{})
-	r := agents.NewRegistry(d, agents.Options{})
-	lease, _, err := r.TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	released := make(chan error, 1)
-	err = d.WriteLocked(ctx, "have the entry", func(tx *db.Tx) error {
-		if _, err := tx.FindLocked(new(int64), "SELECT id FROM agents"); err != nil {
+// The holder's call waits for the entry until the lease is over, and somebody has been told so.
+func TestPostgresAHolderThatWaitedPastTheEndFindsTheLeaseLost(t *testing.T) {
+	for name, call := range map[string]func(*agents.Lease) error{
+		"release":   func(l *agents.Lease) error { return l.Release(ctx, agents.Complete) },
+		"log query": func(l *agents.Lease) error { return l.LogContextQuery(ctx, agents.ContextQuery{Path: "late"}) },
+		"update": func(l *agents.Lease) error {
+			_, err := l.Update(ctx, func(e *agents.Entry) { e.Path = new("late") })
 			return err
-		}
-		go func() { released <- lease.Release(ctx, agents.Complete) }()
-		dbtest.AwaitPostgresWaits(t, address, 1)
-		now.Store(int64(time.Minute))
-		held, ok, err := others.Reservation(ctx, "main")
-		if err == nil && (!ok || held.Live != agents.Dead) {
-			t.Errorf("it is called %s", held.Live)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-released; !errors.Is(err, db.ErrLeaseLost) {
-		t.Errorf("the release gives %v", err)
+		},
+		"update to another id": func(l *agents.Lease) error {
+			_, err := l.Update(ctx, func(e *agents.Entry) { e.SessionID = "late" })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := dbtest.Postgres(t)
+			var now atomic.Int64
+			open := func() *db.DB {
+				return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+					return db.BootTime{Boot: "server", Since: time.Hour + time.Duration(now.Load())}
+				}})
+			}
+			d, others := open(), agents.NewRegistry(open(), agents.Options{})
+			lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := load(t, others, lease.SessionID())
+			done := make(chan error, 1)
+			err = d.WriteLocked(ctx, "have the entry", func(tx *db.Tx) error {
+				if _, err := tx.FindLocked(new(int64), "SELECT id FROM agents"); err != nil {
+					return err
+				}
+				go func() { done <- call(lease) }()
+				dbtest.AwaitPostgresWaits(t, address, 1)
+				now.Store(int64(time.Minute))
+				held, ok, err := others.Reservation(ctx, "main")
+				if err == nil && (!ok || held.Live != agents.Dead) {
+					t.Errorf("it is called %s", held.Live)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, db.ErrLeaseLost) {
+				t.Errorf("the call gives %v", err)
+			}
+			if after := load(t, others, lease.SessionID()); !after.Equal(before) {
+				t.Errorf("the entry became %s", after.TOML())
+			}
+		})
 	}
 }

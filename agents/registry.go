@@ -216,20 +216,31 @@ const (
 	sqlForgetBeat     = `UPDATE agent_reservations SET heartbeat_at = NULL WHERE epoch = ? AND heartbeat_at = ?`
 )
 
-// replace gives the stored record new contents, which must have been checked; its id stays. A reservation lives as long as
-// its agent is active on the thread. A lease that is over ends with the change, whatever that is: no new pid brings it back.
+// replace gives the stored record new contents, which must have been checked; its id stays.
 func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
-	over := false
-	if s.TTL != nil {
-		if err := relock(tx, s); err != nil {
-			return err
-		}
-		judged, err := liveness(&tx.Rx, &s.Row)
-		if err != nil {
-			return err
-		}
-		over = judged == Dead
+	over, err := isOver(tx, s)
+	if err != nil {
+		return err
 	}
+	return rewrite(tx, s, e, over)
+}
+
+// isOver reports whether the entry's lease is over, which nobody else changes any more. It comes behind the caller's function, so that
+// renewals don't wait for that.
+func isOver(tx *db.Tx, s *registry.Stored) (bool, error) {
+	if s.TTL == nil {
+		return false, nil
+	}
+	if err := relock(tx, s); err != nil {
+		return false, err
+	}
+	judged, err := liveness(&tx.Rx, &s.Row)
+	return judged == Dead, err
+}
+
+// rewrite is replace for a lease that was judged. A reservation lives as long as its agent is active on the thread. A lease that is over
+// ends with the change, whatever that is: no new pid brings it back.
+func rewrite(tx *db.Tx, s *registry.Stored, e *registry.Record, over bool) error {
 	if err := s.Rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
 	}
@@ -249,8 +260,7 @@ func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 	return err
 }
 
-// relock locks the lease that an entry has, which may have been renewed since it was read: that comes behind the caller's function, so that
-// renewals don't wait for it.
+// relock locks the lease that an entry has, which may have been renewed since it was read, and reads the clock behind that.
 func relock(tx *db.Tx, s *registry.Stored) error {
 	if tx.Alone() {
 		return nil
@@ -264,5 +274,6 @@ func relock(tx *db.Tx, s *registry.Stored) error {
 		err = fmt.Errorf("%w: epoch %d is gone", db.ErrConflict, *s.Epoch)
 	}
 	s.LeasePIDBorn, s.LeaseColumns = now.PIDBorn, now.LeaseColumns
+	tx.ReadBootTime()
 	return err
 }

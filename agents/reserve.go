@@ -264,7 +264,7 @@ func (r *Registry) findOrCreate(
 			}
 			for i := range active {
 				if matches(entryOf(&active[i].Record)) {
-					e, err = change(tx, scope, &active[i], update)
+					e, err = change(tx, scope, &active[i], update, nil)
 					return err
 				}
 			}
