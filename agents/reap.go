@@ -178,7 +178,7 @@ func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by
 
 // abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
 func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string, by judge) (abandoned bool, err error) {
-	s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
+	s, err := lockedEntry(tx, scope, id)
 	if err != nil || s == nil || s.Row.Status != registry.Active {
 		return false, err
 	}

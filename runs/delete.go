@@ -65,7 +65,7 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 	}
 	var row traces.RunRow
 	if ok {
-		ok, err = tx.Find(&row, traces.SQLFindRun, scope, run.RunID, run.AgentID)
+		row, ok, err = traces.Ref(run).FindLocked(tx, scope)
 	}
 	switch {
 	case err != nil:

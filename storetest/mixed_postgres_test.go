@@ -754,3 +754,97 @@ func TestPostgresARunThatIsResumedHasOneHolderAndStays(t *testing.T) {
 		})
 	}
 }
+
+// A removal in a caller's WriteLocked waits for who takes the run up, and finds it held.
+func TestPostgresARemovalBehindRowLocksSparesWhatWasTakenUpMeanwhile(t *testing.T) {
+	handles := twoHandles(t)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
+	open, err := runs.NewStore(handles[0], runs.Options{}).Resume(t.Context(), ref)
+	done(t, err)
+	done(t, open.Release(t.Context())) // it is nobody's
+	_, err = live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	for store, calls := range map[string]struct {
+		resume func(tx *db.Tx) (func(context.Context) error, error)
+		remove func(tx *db.Tx) error
+	}{
+		"runs": {
+			func(tx *db.Tx) (func(context.Context) error, error) {
+				r, err := runs.NewStore(handles[1], runs.Options{}).ResumeTx(tx, ref)
+				return r.Release, err
+			},
+			func(tx *db.Tx) error { return runs.NewStore(handles[0], runs.Options{}).DeleteTx(tx, ref) },
+		},
+		"live": {
+			func(tx *db.Tx) (func(context.Context) error, error) {
+				r, err := live.NewStore(handles[1], live.Options{}).ResumeTx(tx, "r")
+				return r.Release, err
+			},
+			func(tx *db.Tx) error { return live.NewStore(handles[0], live.Options{}).DeleteTx(tx, "r") },
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			var release func(context.Context) error
+			blocked(t, handles[1], 1, func(tx *db.Tx) (err error) {
+				release, err = calls.resume(tx)
+				return err
+			}, func() {
+				if err := handles[0].WriteLocked(t.Context(), "remove", calls.remove); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("it is removed: %v", err)
+				}
+			})
+			done(t, release(t.Context()))
+		})
+	}
+}
+
+// A worker is removed in a caller's WriteLocked beside an input to another one, whose event is not given again.
+func TestPostgresARemovalOfAWorkerBehindRowLocksKeepsTheLogsCounters(t *testing.T) {
+	handles := twoHandles(t)
+	var runtimes []*workers.Runtime
+	var refs []workers.WorkerRef
+	for _, d := range handles {
+		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
+		done(t, err)
+		w, err := r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		done(t, err)
+		runtimes, refs = append(runtimes, r), append(refs, w.WorkerRef)
+	}
+	var first workers.WorkerInteractionAck
+	blocked(t, handles[1], 1, func(tx *db.Tx) (err error) {
+		first, err = runtimes[1].SendInputTx(tx, refs[1], workers.UserInput("x"))
+		if err == nil {
+			err = tx.Get(new(int64), "SELECT 1") // with which the input goes
+		}
+		return err
+	}, func() {
+		if err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return runtimes[0].DeleteTx(tx, refs[0]) }); err != nil {
+			t.Error(err)
+		}
+	})
+	next, err := runtimes[0].SendInput(t.Context(), refs[1], workers.UserInput("y"))
+	done(t, err)
+	if next.EventID <= first.EventID {
+		t.Errorf("event %d comes behind event %d", next.EventID, first.EventID)
+	}
+}
+
+// Two who remove a live run behind row locks take it out of the counts once.
+func TestPostgresALiveRunThatTwoRemoveBehindRowLocksIsCountedOutOnce(t *testing.T) {
+	handles := twoHandles(t)
+	var stores []*live.Store
+	for _, d := range handles {
+		stores = append(stores, live.NewStore(d, live.Options{MaxRuns: live.AtMost(2)}))
+	}
+	for _, id := range []string{"a", "b"} {
+		_, err := stores[0].ReserveRunWithID(t.Context(), id, "s", "p")
+		done(t, err)
+	}
+	blocked(t, handles[1], 1, func(tx *db.Tx) error { return stores[1].DeleteTx(tx, "a") }, func() {
+		err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return stores[0].DeleteTx(tx, "a") })
+		if !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("it was removed twice: %v", err)
+		}
+	})
+}

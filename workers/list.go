@@ -184,11 +184,11 @@ func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
 
 // DeleteTx is Delete inside a transaction of the caller's.
 func (r *Runtime) DeleteTx(tx *db.Tx, worker WorkerRef) error {
-	w, err := r.worker(&tx.Rx, worker)
+	row, err := r.lockedRow(tx, opDelete)
 	if err != nil {
 		return err
 	}
-	row, err := r.row(&tx.Rx, opDelete)
+	w, err := r.worker(&tx.Rx, worker)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (s *Store) Delete(ctx context.Context, runID string) error {
 // the next removal drops them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	return s.inside(tx, opDelete, runID, func(scope int64) error {
-		row, found, err := live.FindRow(&tx.Rx, scope, runID)
+		row, found, err := live.FindLocked(tx, scope, runID)
 		if err != nil {
 			return err
 		}
