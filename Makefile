@@ -61,9 +61,10 @@ long: ## race for checkpoints 60,000 times, and judge 200 histories of killed an
 	SELVEDGE_LONG=1 go test -count=1 -timeout 60m -v -run 'TestOneClaimerWins|TestHistoriesAreLinearizable|TestHistoriesOf(Reservations|Inputs)' $(TESTFLAGS) ./checkpoints ./db ./workers
 
 .PHONY: long-postgres
-long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides
+long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides, and all stores in a storm of that (10 minutes)
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
-		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)' $(TESTFLAGS) ./checkpoints ./db ./agents ./workers
+		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeasesAreLinearizable)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
+		./checkpoints ./db ./agents ./workers ./internal/failover
 
 # The first seed of `make unseen`, and how many trees it makes, and transcripts of each store.
 UNSEEN ?= 1000+200

@@ -259,6 +259,7 @@ type complainer interface {
 // judge compares what is there with what was said.
 func (w *world) judge(t complainer, said []note) {
 	t.Helper()
+	said = ended(said)
 	for _, n := range said {
 		if n.kind == strange || n.kind == gap || n.lane == "again" {
 			t.Errorf("%s: %s %s %s: %s", n.process, n.kind, n.lane, n.text, n.rest)
@@ -282,7 +283,7 @@ func (w *world) judgeStreams(t complainer, said []note) {
 	may, mayNot := map[string]bool{}, map[string]string{}
 	for _, n := range said {
 		switch n.kind {
-		case acked, unknown:
+		case acked, unknown, unfinished:
 			may[n.lane+" "+n.text] = true
 		case failed, lost:
 			mayNot[n.lane+" "+n.text] = n.rest
@@ -395,7 +396,7 @@ func (w *world) judgeClaims(t complainer, said []note) {
 		if n.kind == acked && n.lane == "completed" {
 			done[n.text]++
 		}
-		if n.kind == acked || n.kind == unknown {
+		if n.kind == acked || n.kind == unknown || n.kind == unfinished {
 			told[n.lane+" "+n.text] = true
 		}
 	}
@@ -497,7 +498,7 @@ func (w *world) judgeAgents(t complainer, said []note) {
 			switch n.kind {
 			case acked:
 				sure, could = n.text, []string{n.text}
-			case unknown:
+			case unknown, unfinished:
 				could = append(could, n.text)
 			}
 		}

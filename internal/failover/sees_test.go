@@ -93,6 +93,12 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 	if h.world.judge(&none, h.said); len(none) > 0 {
 		t.Errorf("of a good history: %q", none)
 	}
+	h.say("x", began, "live/shared", "x-1", "")
+	h.say("x", killed, "", "", "")
+	h.world.streams["live/shared"] = append(h.world.streams["live/shared"], entry{2, "x-1"})
+	if h.world.judge(&none, h.said); len(none) > 0 {
+		t.Errorf("of a process that was killed: %q", none)
+	}
 	drop := func(lane string, i int) func(*history) {
 		return func(h *history) { h.world.streams[lane] = slices.Delete(h.world.streams[lane], i, i+1) }
 	}
@@ -114,6 +120,14 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		}},
 		{"what failed is there", "a-0 is there, and was said to have failed", text("live/shared", 0, "a-0")},
 		{"what nobody wrote is there", "nobody was told", text("live/shared", 0, "x-1")},
+		{"what somebody else was writing is there, who goes on", "x-1 is there, and nobody was told", func(h *history) {
+			text("live/shared", 0, "x-1")(h)
+			h.say("x", began, "live/shared", "x-1", "")
+		}},
+		{"what was killed had acknowledged something", "1 acknowledged writes are lost", func(h *history) {
+			drop("runs/shared", 2)(h)
+			h.say("a", killed, "", "", "")
+		}},
 		{"a number is left out", "has the number 3, behind a first one of 0", func(h *history) { h.world.streams["runs/shared"][2].sequence = 3 }},
 		{"a number of a runtime is there twice", "has the number 1, behind a first one of 1", func(h *history) { h.world.streams["workers"][1].sequence = 1 }},
 		{"two win an epoch", "was won twice", func(h *history) { h.in(won, "held-lease", "9", func(n *note) { n.text = "7" }) }},
@@ -153,6 +167,37 @@ func TestPostgresTheJudgeOfFailoversSeesEachFault(t *testing.T) {
 		h.world.judge(&said, h.said)
 		if !slices.ContainsFunc(said, func(one string) bool { return strings.Contains(one, f.complaint) }) {
 			t.Errorf("%s: the judge says %q", f.fault, said)
+		}
+	}
+}
+
+// As above, of things that come and go.
+func TestPostgresTheJudgeOfThingsSeesEachFault(t *testing.T) {
+	for fault, of := range map[string]struct {
+		things    []string
+		complaint string
+	}{
+		"none":                             {[]string{"a-1", "a-3"}, ""},
+		"what was begun is there too":      {[]string{"a-1", "a-3", "a-4"}, ""},
+		"what was made is gone":            {[]string{"a-1"}, "a-3 was made, and is not there"},
+		"what was taken away is there":     {[]string{"a-1", "a-2", "a-3"}, "a-2 was taken away, and is there"},
+		"what nobody made is there":        {[]string{"a-1", "a-3", "b-1"}, "b-1 is there, and nobody made it"},
+		"there are two of it":              {[]string{"a-1", "a-1", "a-3"}, "a-1 is there twice"},
+		"what was about to go is gone too": {[]string{"a-3"}, ""},
+	} {
+		h := &history{at: time.Unix(0, 0)}
+		for _, id := range []string{"a-1", "a-2", "a-3"} {
+			h.say("a", began, made+"runs", id, "")
+			h.say("a", acked, made+"runs", id, "")
+		}
+		h.say("a", began, gone+"runs", "a-2", "")
+		h.say("a", acked, gone+"runs", "a-2", "")
+		h.say("a", began, gone+"runs", "a-1", "")
+		h.say("a", began, made+"runs", "a-4", "")
+		var said complaints
+		judgeThings(&said, map[string][]string{"runs": of.things}, h.said)
+		if all := strings.Join(said, "; "); (all == "") != (of.complaint == "") || !strings.Contains(all, of.complaint) {
+			t.Errorf("%s: the judge says %q", fault, said)
 		}
 	}
 }

@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 
 // What a process tells of each of its calls: a line of words between tabs.
 const (
+	began    = "began"    // it is about to be made
 	acked    = "acked"    // it was done
 	unknown  = "unknown"  // nobody can say; it is repeated
 	failed   = "failed"   // nothing was changed
@@ -40,6 +41,12 @@ const (
 	released = "released" // an epoch
 	renewed  = "renewed"  // an epoch that ends with its time
 	strange  = "strange"  // an error that no failover explains
+)
+
+// What is said of a process.
+const (
+	killed     = "killed"
+	unfinished = "unfinished" // a call that it had begun, and that may have been the last
 )
 
 // between is how long a writer rests after a call: the cluster is to be killed, not measured.
@@ -83,7 +90,7 @@ func write(args []string) error {
 		return err
 	}
 	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, over: make(chan struct{})}
-	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds, "claims": w.claims}
+	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds, "claims": w.claims, "changes": w.changes}
 	var all []func()
 	for _, kind := range args[2:] {
 		all = append(all, lanes[kind](ctx)...)
@@ -191,6 +198,7 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 		lanes = append(lanes, func() {
 			for n := 1; w.rest(); n++ {
 				text := fmt.Sprintf("%s-%d", w.me, n)
+				w.say(began, s.lane, text)
 				err := s.add(text, 0)
 				for errors.Is(err, db.ErrOutcomeUnknown) {
 					w.told(s.lane, text, err)
@@ -354,6 +362,7 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 					}
 					text := fmt.Sprintf("%d by %s-%d", h.epoch, w.me, n)
 					n++
+					w.say(began, name, text)
 					looked := "" // when it was looked whether it is held, or a moment before
 					err := w.d.Write(ctx, "write under it", func(tx *db.Tx) error {
 						looked = now()
@@ -395,6 +404,7 @@ func (w *writer) claims(ctx context.Context) []func() {
 	save := func() {
 		for n := 1; w.rest(); n++ {
 			id := fmt.Sprintf("paused-%s-%d", w.me, n)
+			w.say(began, "saved", id)
 			w.told("saved", id, s.Save(ctx, paused(id)))
 		}
 	}
@@ -415,6 +425,7 @@ func (w *writer) claims(ctx context.Context) []func() {
 					continue
 				}
 				w.say(won, id, fmt.Sprint(c.Epoch()))
+				w.say(began, "completed", id)
 				err = c.Complete(ctx)
 				for errors.Is(err, db.ErrIO) && !errors.Is(err, db.ErrOutcomeUnknown) { // nothing was changed
 					err = c.Complete(ctx)
