@@ -43,8 +43,9 @@ func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
 // meanwhile, and waits for reads of any process that were there before: ErrBusy, after 30 s, where one does not end. What a
 // disk keeps of blocks that were written over, and copies of the file, are beyond it.
 //
-// On a server it writes each table anew (VACUUM FULL), which keeps everybody from that table meanwhile, and waits 30 s for who uses it.
-// Beyond it are the server's WAL, its archive and backups, and what a transaction from before may still see.
+// On a server it writes each table anew (VACUUM FULL), as the owner of the tables, which keeps everybody from that table meanwhile. It waits
+// 30 s for transactions from before, which could still see what was there, and for who uses a table: ErrBusy.
+// Beyond it are the server's WAL, its archive and backups.
 func (d *DB) Scrub(ctx context.Context) error {
 	if err := d.ready("scrub"); err != nil {
 		return err

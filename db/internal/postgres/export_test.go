@@ -41,6 +41,13 @@ func WithClosePatience(t testing.TB, d time.Duration) {
 	t.Cleanup(func() { closePatience = before })
 }
 
+// WithScrubPatience has Scrub wait for so long for others until the test ends.
+func WithScrubPatience(t testing.TB, d time.Duration) {
+	before := scrubPatience
+	scrubPatience = d
+	t.Cleanup(func() { scrubPatience = before })
+}
+
 // WithBeats has processes beat so often until the test ends, and live for as long without as before.
 func WithBeats(t testing.TB, every time.Duration) {
 	before := beatPause

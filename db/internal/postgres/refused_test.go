@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
@@ -121,7 +122,7 @@ func TestPostgresAScrubIsDoneByTheOwnerOrNotAtAll(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	role := roleOf(t, address)
-	dbtest.PostgresExec(t, address, fmt.Sprintf(`GRANT USAGE ON SCHEMA selvedge TO %s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA selvedge TO %[1]s;
+	dbtest.PostgresExec(t, address, fmt.Sprintf(`GRANT USAGE, CREATE ON SCHEMA selvedge TO %s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA selvedge TO %[1]s;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA selvedge TO %[1]s`, role))
 	var f *engine.Failure
 	if err := open(t, address+"&user="+role).Scrub(t.Context()); !errors.As(err, &f) || !strings.Contains(f.Hint, "owner") {
@@ -129,6 +130,27 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA selvedge TO %[1]s`, role))
 	}
 	if err := e.Scrub(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// For it a table that is written anew keeps what was deleted, whatever it reads itself.
+func TestPostgresAScrubWaitsForATransactionFromBefore(t *testing.T) {
+	postgres.WithScrubPatience(t, 200*time.Millisecond)
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	reader := holding(t, address, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class")
+	var f *engine.Failure
+	if err := e.Scrub(t.Context()); !errors.Is(err, engine.ErrBusy) || !errors.As(err, &f) || !strings.Contains(f.Hint, "health") {
+		t.Errorf("beside one it is told %v, %+v", err, f)
+	}
+	if _, err := reader.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Scrub(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := get[int64](t, e, "SELECT count(*) FROM pg_class WHERE relname LIKE 'selvedge_scrub%'"); left != 0 {
+		t.Errorf("it leaves %d tables", left)
 	}
 }
 

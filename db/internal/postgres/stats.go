@@ -90,8 +90,8 @@ func (e *Engine) Backup(context.Context, string) error {
 // GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
 func (e *Engine) GiveBack(context.Context) error { return nil }
 
-// scrubPatience is for how long Scrub waits for a table that others use.
-const scrubPatience = 30 * time.Second
+// scrubPatience is for how long Scrub waits for transactions from before, and for each table that others use. Tests shorten it.
+var scrubPatience = 30 * time.Second
 
 // Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its WAL and its backups.
 func (e *Engine) Scrub(ctx context.Context) (err error) {
@@ -114,17 +114,63 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 	}
 	s.wire.mayDial(true) // to interrupt it
 	defer e.tellWaits(ctx, s)()
+	if err := s.outlast(ctx); err != nil {
+		return err
+	}
 	for _, name := range tables {
 		s.wire.warned = nil
 		if _, err := s.wire.simple(ctx, `VACUUM (FULL, ANALYZE) "`+name+`"`); err != nil {
 			return failure(err)
 		}
 		if w := s.wire.warned; w != nil { // of a table that it leaves as it is the server only warns
-			return &engine.Failure{
-				Hint: "what was erased is still in the table's files: do it once more as the owner of the tables, which leaves nothing of it there",
-				Err:  fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message),
-			}
+			return notScrubbed(fmt.Errorf("the table %s was not written anew: the server warns: %s", name, w.Message))
 		}
 	}
 	return nil
+}
+
+// notScrubbed is the error of a Scrub by a role that lacks the right.
+func notScrubbed(err error) error {
+	return &engine.Failure{Hint: "what was erased is still in the tables' files: do it once more as the owner of the tables, which leaves nothing of it there", Err: err}
+}
+
+// outlast waits until no transaction can see any more what was there before. For one that can, a table that is written anew keeps deleted
+// rows, whatever that transaction reads. Whose they are only some users may ask; so a table of its own tells, of which the server
+// cuts off a deleted row once nobody can see it.
+func (s *session) outlast(ctx context.Context) (err error) {
+	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())
+	if _, err := s.wire.simple(ctx, "CREATE UNLOGGED TABLE "+name+" AS SELECT 1 AS n"); err != nil {
+		if state(err) == "42501" {
+			return notScrubbed(err)
+		}
+		return failure(err)
+	}
+	defer func() {
+		if !s.broken() {
+			_, drop := s.wire.simple(background, "DROP TABLE "+name)
+			err = errors.Join(err, failure(drop))
+		}
+	}()
+	if _, err := s.wire.simple(ctx, "DELETE FROM "+name); err != nil {
+		return failure(err)
+	}
+	for began := time.Now(); ; {
+		if _, err := s.wire.simple(ctx, "VACUUM "+name); err != nil {
+			return failure(err)
+		}
+		var bytes int64
+		if err := s.get(&bytes, "SELECT pg_relation_size(?::text::regclass)", name); err != nil || bytes == 0 {
+			return failure(err)
+		}
+		if time.Since(began) > scrubPatience {
+			return &engine.Failure{
+				Kind: engine.ErrBusy,
+				Hint: "end it (migrate health shows the oldest; prepared ones, replication slots, and standbys with hot_standby_feedback count, too) and do it again: what was done stays done",
+				Err:  errors.New("a transaction from before still sees what was there, and so the tables keep it"),
+			}
+		}
+		if !engine.Pause(ctx, 100*time.Millisecond) {
+			return waitEnded(ctx, "what was there before")
+		}
+	}
 }
