@@ -390,8 +390,8 @@ type ReservationFilter struct {
 const reservationsList = "reservations"
 
 const (
-	sqlReservations       = sqlReservation + `WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name`
-	sqlReservationsOfKind = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name`
+	sqlReservations       = sqlReservation + `WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name LIMIT ` + BoundLimit
+	sqlReservationsOfKind = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + BoundLimit
 )
 
 // Reservations lists what is reserved, by kind and name, with those that are over and that nobody has taken since.
@@ -424,7 +424,7 @@ func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page
 		if f.Kind != "" {
 			query = sqlReservationsOfKind
 		}
-		items := rx.reservations(f.Scope, query, scope, kind, name)
+		items := rx.reservations(f.Scope, query, scope, kind, name, room.Items+1)
 		page, err = FillPage(room, items,
 			func(v *Reservation) int { return 200 + len(v.Name) + len(v.Note) },
 			func(v *Reservation) string { return rx.Cursor(reservationsList, []int64{scope}, v.Kind, v.Name) })

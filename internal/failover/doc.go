@@ -1,5 +1,6 @@
-// Package failover judges what Selvedge promises of a PostgreSQL cluster that loses its primary, and of a server whose callers die. Its tests start three servers under
-// Patroni and etcd (tools/cluster), have processes write through the stores and follow what is written, and kill, stop or cut off the primary.
+// Package failover judges what Selvedge promises of a PostgreSQL cluster that loses its primary, and of a server whose callers die. Its
+// tests start three servers under Patroni and etcd (tools/cluster), have processes write through the stores and follow what is written,
+// and kill, stop or cut off the primary.
 //
 // # What is judged
 //
