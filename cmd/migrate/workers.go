@@ -60,11 +60,11 @@ func (a *app) workersListCommand() *cobra.Command {
 
 func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 	return a.with(c.Context(), toRead, func(d *db.DB) error {
-		ids, err := a.runtimes(c, d, f.runtime)
+		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
+		ids, err := a.runtimesWith(c, d, f.runtime, func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
 		if err != nil {
 			return err
 		}
-		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
 		return printList(c.Context(), a, f.pageFlags, listing[workers.WorkerSummary]{
 			page: func(ctx context.Context, at db.At) (db.Page[workers.WorkerSummary], error) {
 				return a.workersPage(ctx, d, ids, filter, at)
@@ -102,6 +102,14 @@ func purposeOf(i workers.WorkerIntent) string {
 
 // runtimes are the ids of the scope's runtimes; only the one that the command line names, where it names one.
 func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.RuntimeID, err error) {
+	return a.runtimesWith(c, d, named, func(workers.RuntimeSummary) bool { return true })
+}
+
+// runtimesWith are the ids of those runtimes that have what is looked for, as far as their summaries tell, so that no other is opened. One
+// that the command line names is not asked.
+func (a *app) runtimesWith(
+	c *cobra.Command, d *db.DB, named string, has func(workers.RuntimeSummary) bool,
+) (ids []workers.RuntimeID, err error) {
 	if c.Flags().Changed("runtime") {
 		return []workers.RuntimeID{workers.RuntimeID(named)}, nil
 	}
@@ -109,9 +117,24 @@ func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, r.RuntimeID)
+		if has(r) {
+			ids = append(ids, r.RuntimeID)
+		}
 	}
 	return ids, nil
+}
+
+// hasWorkers reports whether a runtime has workers in a status; "" is any.
+func hasWorkers(r workers.RuntimeSummary, in workers.WorkerStatus) bool {
+	switch in {
+	case workers.WorkerRunning:
+		return r.ActiveWorkerCount > 0
+	case workers.WorkerStopped:
+		return r.StoppedWorkerCount > 0
+	case workers.WorkerCancelled:
+		return r.CancelledWorkerCount > 0
+	}
+	return r.WorkerCount > 0
 }
 
 func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*workers.Runtime, error) {
