@@ -96,6 +96,7 @@ func (s *storm) kills() {
 	s.notes.kill(name)
 	delete(s.stopped, name)
 	s.killed = append(s.killed, name)
+	s.wakes(time.Now().Add(time.Hour)) // or who comes waits for what they have locked
 	s.comes()
 }
 
