@@ -139,7 +139,8 @@ func notScrubbed(err error) error {
 // cuts off a deleted row once nobody can see it.
 func (s *session) outlast(ctx context.Context) (err error) {
 	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())
-	if _, err := s.wire.simple(ctx, "CREATE UNLOGGED TABLE "+name+" AS SELECT 1 AS n"); err != nil {
+	// One may be left of who died.
+	if _, err := s.wire.simple(ctx, "DROP TABLE IF EXISTS "+name+"; CREATE UNLOGGED TABLE "+name+" AS SELECT 1 AS n"); err != nil {
 		if state(err) == "42501" {
 			return notScrubbed(err)
 		}
