@@ -294,10 +294,10 @@ func oldEnough(version string) error {
 	if end < 0 {
 		end = len(version)
 	}
-	if major, err := strconv.Atoi(version[:end]); err != nil || major >= oldestServer {
-		return nil // or it does not tell
+	if major, err := strconv.Atoi(version[:end]); err == nil && major < oldestServer {
+		return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d", engine.ErrUnsupported, version, oldestServer)
 	}
-	return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d", engine.ErrUnsupported, version, oldestServer)
+	return nil // or it does not tell
 }
 
 // primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is run in the same message.
