@@ -17,19 +17,51 @@ import (
 	"selvedge/runs"
 )
 
-func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
+// scriptsOfTenants are the SQL of the page on tenants.
+func scriptsOfTenants(t *testing.T) (list []string) {
+	t.Helper()
 	page, err := os.ReadFile("tenants.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, script := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1) {
+		list = append(list, string(script[1]))
+	}
+	if len(list) != 3 {
+		t.Fatalf("%d scripts", len(list))
+	}
+	return list
+}
+
+func TestPostgresRowsOfAllTablesHaveAnIdentityAfterThePagesScript(t *testing.T) {
+	address := dbtest.Postgres(t)
+	d := dbtest.OpenAt(t, address, db.Options{})
+	dbtest.PostgresExec(t, address, "CREATE PUBLICATION all_of_it FOR ALL TABLES")
+	refused := func() (tables []string) {
+		for _, row := range dbtest.PostgresExec(t, address, "SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge' ORDER BY 1") {
+			if err := d.Write(t.Context(), "delete", func(tx *db.Tx) error {
+				_, err := tx.Exec("DELETE FROM " + string(row[0]) + " WHERE 1 = 0")
+				return err
+			}); err != nil {
+				tables = append(tables, string(row[0]))
+			}
+		}
+		return tables
+	}
+	if got, want := fmt.Sprint(refused()), "[import_files live_copies run_spent_keys]"; got != want {
+		t.Errorf("deletions are refused from %s, and the page says %s", got, want)
+	}
+	dbtest.PostgresExec(t, address, scriptsOfTenants(t)[2])
+	if got := refused(); len(got) > 0 {
+		t.Errorf("deletions are refused from %s", got)
+	}
+}
+
+func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
 	address := dbtest.PostgresAlone(t, "..") // roles are of a whole server
 	owner := dbtest.OpenAt(t, address, db.Options{})
-	scripts := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(page, -1)
-	if len(scripts) != 2 {
-		t.Fatalf("%d scripts", len(scripts))
-	}
-	for _, script := range scripts {
-		dbtest.PostgresExec(t, address, string(script[1]))
+	for _, script := range scriptsOfTenants(t)[:2] {
+		dbtest.PostgresExec(t, address, script)
 	}
 	as := func(name, role string) string {
 		dbtest.PostgresExec(t, address, fmt.Sprintf("CREATE ROLE %s LOGIN IN ROLE %s", name, role))
