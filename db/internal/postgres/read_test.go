@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"selvedge/db/internal/engine"
@@ -226,5 +227,37 @@ func TestPostgresARowIsTheSameHoweverItIsRead(t *testing.T) {
 	})
 	if out.Err == nil {
 		t.Error("nobody was told")
+	}
+}
+
+func TestPostgresAValueThatNothingHoldsIsSaidWhereItIs(t *testing.T) {
+	e := open(t, dbtest.Postgres(t))
+	for bad := range 3 {
+		for _, beside := range []bool{false, true} { // another statement, so that the rows are read before they are asked for
+			var got []any
+			out := e.ReadSingle(t.Context(), "test", func(x engine.Rx) error {
+				got = nil
+				rows, err := x.Query("SELECT CASE n WHEN ? THEN 1e400 ELSE n END FROM generate_series(0, 4) AS n", []any{bad})
+				if err != nil {
+					return err
+				}
+				for rows.Next() {
+					if beside {
+						if err := x.Get(new(int64), "SELECT 1", nil); err != nil {
+							return err
+						}
+					}
+					var value any
+					if err := rows.Scan(&value); err != nil {
+						return err
+					}
+					got = append(got, value)
+				}
+				return rows.Err()
+			})
+			if want := []any{int64(0), int64(1)}[:bad]; !slices.Equal(got, want) || !errors.Is(out.Err, strconv.ErrRange) {
+				t.Errorf("before row %d, beside another statement %v, came %v, and then %v", bad, beside, got, out.Err)
+			}
+		}
 	}
 }

@@ -76,9 +76,11 @@ func (r *results) keep() error {
 	if r.size > mostKept {
 		return errTooMuchOpen
 	}
-	err := r.decode(row)
+	if err := r.decode(row); err != nil {
+		return err
+	}
 	r.kept = append(r.kept, row)
-	return err
+	return nil
 }
 
 func (r *results) keepRest() error {
@@ -94,11 +96,12 @@ func (r *results) keepRest() error {
 			r.failed = r.keep()
 		}
 	}
-	for r.advance() {
-		if r.failed = r.keep(); r.failed != nil {
-			_, err := r.reader.Close() // the first error is what is told
-			r.ended(err)
-		}
+	for r.failed == nil && r.advance() {
+		r.failed = r.keep()
+	}
+	if r.reader != nil { // the first error is what is told
+		_, err := r.reader.Close()
+		r.ended(err)
 	}
 	return nil // their reader is told
 }
