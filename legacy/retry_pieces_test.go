@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
+	"selvedge/legacy/internal/tree"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )
@@ -244,9 +245,13 @@ func TestARuntimeThatWasWrittenToIsNotTakenAgain(t *testing.T) {
 func TestFilesOfLaterVersionsGoBackBesideTheirWorker(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	worker := at + "workers/" + idName("1") + "/"
+	var observations strings.Builder
+	for n := 1; observations.Len() < 5*tree.PartBytes/2; n++ { // kept in three parts
+		observations.WriteString(observationLine(n))
+	}
 	files := folder{
 		at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
-		worker + "observations.jsonl": observationLine(1), worker + "metadata.json": "{}",
+		worker + "observations.jsonl": observations.String(), worker + "metadata.json": "{}",
 		worker + "transcript.jsonl": "",
 	}
 	d, dir := emptyFile(t), t.TempDir()
@@ -259,7 +264,7 @@ func TestFilesOfLaterVersionsGoBackBesideTheirWorker(t *testing.T) {
 	}
 	for _, name := range []string{"observations.jsonl", "metadata.json"} {
 		if out[worker+name] != files[worker+name] {
-			t.Errorf("%s left as %q, want %q", name, out[worker+name], files[worker+name])
+			t.Errorf("%s left as %.200q, want %.200q", name, out[worker+name], files[worker+name])
 		}
 		for _, r := range report.LeftOut {
 			if strings.HasSuffix(r.File, name) {

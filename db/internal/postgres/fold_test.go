@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"selvedge/db/internal/engine"
@@ -69,6 +70,35 @@ func TestPostgresRowsThatAreQueuedOneAfterTheOtherGoTogetherAndAreTheSame(t *tes
 	if n := get[int64](t, e, `SELECT count(*) FROM kept`); n != int64(len(rows)) {
 		t.Errorf("%d rows of %d are there", n, len(rows))
 	}
+}
+
+func TestPostgresWhatIsQueuedOrForeseenIsAsItWasGiven(t *testing.T) {
+	e, _ := counting(t)
+	raw := make([]byte, 2)
+	write(t, e, func(x engine.Tx) (err error) {
+		for n := range 30 { // the first ones wait by themselves, the others together
+			copy(raw, strconv.Itoa(10+n))
+			err = errors.Join(err, x.Queue(sqlKeep, []any{10 + n, nil, raw, nil, nil}))
+		}
+		clear(raw)
+		return err
+	})
+	if n := get[int64](t, e, `SELECT count(*) FROM kept WHERE raw = convert_to(CAST(n AS TEXT), 'UTF8')`); n != 30 {
+		t.Errorf("%d rows of 30 are as they were given", n)
+	}
+	write(t, e, func(x engine.Tx) error {
+		const find = `SELECT n FROM kept WHERE raw = ?`
+		copy(raw, "11")
+		if err := x.Foresee(find, []any{raw}); err != nil {
+			return err
+		}
+		copy(raw, "22")
+		var n int64
+		if err := x.Get(&n, find, []any{[]byte("11")}); err != nil || n != 11 {
+			t.Errorf("the answer is %d: %v", n, err)
+		}
+		return nil
+	})
 }
 
 func TestPostgresRowsThatGoTogetherEndWithTheirSavepoint(t *testing.T) {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -76,6 +77,15 @@ func (b *bound) addTo(batch *pgconn.Batch) {
 		return
 	}
 	batch.ExecStatement(b.StatementDescription, b.values, b.formats, b.prepared.formats)
+}
+
+// own copies the bytes among the values: they are the caller's, who may write over them before they are sent.
+func (b *bound) own() {
+	for i, oid := range b.ParamOIDs {
+		if oid == oidBytea {
+			b.values[i] = bytes.Clone(b.values[i])
+		}
+	}
 }
 
 var (
@@ -355,6 +365,7 @@ func (w *wire) add(ctx context.Context, b bound) error {
 	if together, err := w.fold(ctx, &b); err != nil {
 		return err
 	} else if !together {
+		b.own()
 		w.ahead = append(w.ahead, b)
 	}
 	for _, value := range b.values {
