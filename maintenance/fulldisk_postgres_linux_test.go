@@ -106,14 +106,7 @@ func TestPostgresWhatAServersFullDiskRefusedIsNotDoneAndGoesOnWhenThereIsRoom(t 
 		t.Error(err)
 	}
 	w.isAllThere(t)
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := answers(ctx, to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameLines(t, to, want, got)
+	moveAlike(t, from, to, want)
 }
 
 // A server that can't write its WAL ends, and can't begin before there is room.

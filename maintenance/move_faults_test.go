@@ -75,14 +75,7 @@ func TestATargetThatLostRowsGetsThemBeforeItIsOpen(t *testing.T) {
 	laidAside(t, to, kept)
 	until("open")
 	laidAside(t, kept, to)
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := answers(ctx, to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameLines(t, to, want, got)
+	moveAlike(t, from, to, want)
 }
 
 // laidAside copies a file that nobody has open.

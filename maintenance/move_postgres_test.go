@@ -297,14 +297,7 @@ CREATE TRIGGER is_full BEFORE INSERT OR UPDATE ON selvedge.`+table+` FOR EACH RO
 		}
 		dbtest.PostgresExec(t, to, `DROP FUNCTION selvedge.is_full() CASCADE`)
 	}
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := answers(ctx, to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameLines(t, to, want, got)
+	moveAlike(t, from, to, want)
 }
 
 func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {

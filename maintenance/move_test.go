@@ -51,6 +51,19 @@ func movesThereAndBack(t *testing.T, place string) {
 	}
 }
 
+// moveAlike moves a database, and expects the answers that there were.
+func moveAlike(t *testing.T, from, to string, want []string) {
+	t.Helper()
+	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := answers(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameLines(t, to, want, got)
+}
+
 func sameLines(t *testing.T, where string, want, got []string) {
 	t.Helper()
 	for i := range min(len(want), len(got)) {

@@ -144,14 +144,7 @@ func isAbandonedUntilOpen(t *testing.T, to string, exec func(to, statement strin
 	if err != nil || !did.Swept || !opened(ctx, from) {
 		t.Fatalf("%+v, %v", did, err)
 	}
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	got, err := answers(ctx, to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameLines(t, to, want, got)
+	moveAlike(t, from, to, want)
 }
 
 func TestAFileThatIsTooOldToHaveMovedIsSaidToBe(t *testing.T) {
