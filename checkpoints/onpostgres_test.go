@@ -5,6 +5,7 @@ package checkpoints_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,6 +30,38 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestOneClaimerWins, TestHistoriesAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
+}
+
+// Of two saves the one that comes later must not be numbered first: the epoch of a claim begins with the number of its row, and a run's
+// epochs grow.
+func TestPostgresWhoSavesTheSameRunIsNumberedOneAfterTheOther(t *testing.T) {
+	address := dbtest.Postgres(t)
+	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
+	save(t, store, "r")
+	number := func() string {
+		return string(dbtest.PostgresExec(t, address, "SELECT last_value FROM pg_sequences WHERE schemaname = 'selvedge' AND sequencename = 'checkpoints_id_seq'")[0][0])
+	}
+	conn, err := pgconn.Connect(t.Context(), address)
+	check(t, err)
+	t.Cleanup(func() { check(t, conn.Close(context.Background())) })
+	_, err = conn.Exec(t.Context(), "BEGIN; SELECT id FROM selvedge.checkpoints FOR UPDATE").ReadAll()
+	check(t, err)
+	if number() != "1" {
+		t.Fatalf("the first save has number %s", number())
+	}
+	var saves sync.WaitGroup
+	for range 2 {
+		saves.Go(func() {
+			save(t, checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{}), "r")
+		})
+	}
+	dbtest.AwaitPostgresWaits(t, address, 2)
+	if number() != "2" {
+		t.Errorf("two wait, and number %s is given: want 2", number())
+	}
+	_, err = conn.Exec(t.Context(), "ROLLBACK").ReadAll()
+	check(t, err)
+	saves.Wait()
 }
 
 // A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the older claim goes on.

@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"fmt"
 	"hash/crc32"
 	"time"
 
@@ -108,6 +109,10 @@ ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = 
 // Put writes a row and its document, in place of what the run has in that state. One that is written as claimed is
 // nobody's.
 func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) {
+	// Who saves the same run waits before its row is numbered: the epochs of claims grow with the numbers.
+	if err := tx.LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
+		return 0, err
+	}
 	if err = tx.Get(&id, sqlPut, r.columns(scope)...); err == nil {
 		document = nonNil(document)
 		_, err = tx.Exec(sqlPutDocument, id, document, db.Checksum(id, document))
