@@ -30,7 +30,8 @@ type Restored struct {
 
 // Restore puts a copy of the backup into the place of the file at path, or makes it. The copy is checked and on the disk
 // before, no handle is open on the file meanwhile (ErrBusy, with whose it is, after Options.LockTimeout), and a crash leaves
-// one of the two there, whole. The file that was there is kept beside it, under one name: a second Restore takes its place.
+// one of the two there, whole; ErrOutcomeUnknown says that the restored file is there and a power cut may still bring back the one
+// before. The file that was there is kept beside it, at Restored.Kept.
 //
 // The file has another generation then: cursors from before are ErrCursorExpired. Its schema is the backup's.
 func Restore(ctx context.Context, backup, path string, o Options) (Restored, error) {

@@ -23,7 +23,8 @@ var (
 	ErrLeaseLost = engine.ErrLeaseLost
 	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened. The handle refuses
 	// every call until the file is closed and opened again; then repeat the call with BatchOf, or look for the change. On a server
-	// it comes where no primary answered, and the handle goes on.
+	// it comes where no primary answered, and the handle goes on. Of Backup and Restore: the file has its name, and a power cut may
+	// take that again.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 	// ErrCursorExpired: what the cursor points at was removed by retention.
 	ErrCursorExpired = engine.ErrCursorExpired

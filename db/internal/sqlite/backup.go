@@ -273,7 +273,10 @@ func (p *part) give(dest string) (err error) {
 		err = fmt.Errorf("put the name %s on the disk: %w", dest, err)
 		if back := os.Rename(dest, p.path); back != nil {
 			p.named = true
-			return fmt.Errorf("%w; the copy is there, whole, but a power cut may take its name: %w", err, back)
+			return &engine.Failure{
+				Kind: engine.ErrOutcomeUnknown, Hint: "the copy is there, whole, but a power cut may take its name: mend the disk, and look for it",
+				Err: fmt.Errorf("%w, and take it away again: %w", err, back),
+			}
 		}
 		return err
 	}

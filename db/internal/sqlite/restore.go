@@ -104,6 +104,13 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 		return r, err
 	}
 	r.Kept, err = e.takePlace(ctx, p)
+	if err != nil && p.named {
+		err = &engine.Failure{
+			Kind: engine.ErrOutcomeUnknown,
+			Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and look which of them it is, or restore again",
+			Err:  err,
+		}
+	}
 	return r, err
 }
 
@@ -195,19 +202,20 @@ func (p *part) exchange(dest, aside string) error {
 	if err := os.Rename(p.path, aside); err != nil {
 		return err
 	}
-	p.named = true
 	err := machine.Exchange(aside, dest)
-	if errors.Is(err, errors.ErrUnsupported) {
+	if err != nil {
+		if back := os.Rename(aside, p.path); back != nil || !errors.Is(err, errors.ErrUnsupported) {
+			return errors.Join(err, back)
+		}
 		// Here alone is a moment in which nothing has the name.
-		if err = os.Rename(aside, p.path); err == nil {
-			if err = os.Rename(dest, aside); err == nil {
-				err = os.Rename(p.path, dest)
-			}
+		if err := os.Rename(dest, aside); err != nil {
+			return err
+		}
+		if err := os.Rename(p.path, dest); err != nil {
+			return errors.Join(err, os.Rename(aside, dest))
 		}
 	}
-	if err != nil {
-		return err
-	}
+	p.named = true
 	return syncFile(filepath.Dir(dest))
 }
 
