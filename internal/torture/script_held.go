@@ -61,7 +61,7 @@ func liveHeldScript() script {
 			{name: "release", do: func(ctx context.Context, s *session) error { return held(s, "live-4").Release(ctx) }},
 			{name: "resume", do: func(ctx context.Context, s *session) error { _, err := liveRuns(s).Resume(ctx, "live-5"); return err }},
 			{
-				name: "recover",
+				name: "recover", gradual: true,
 				do:   func(ctx context.Context, s *session) error { _, err := liveRuns(s).Recover(ctx); return err },
 				look: status("orphan", live.Failed),
 			},
