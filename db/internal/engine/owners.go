@@ -10,8 +10,8 @@ const (
 	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
 )
 
-// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the row of each that is dead.
-func ForgetDead(t Tx, after int64, atOnce int, forget func(id int64) error) (last int64, more bool, err error) {
+// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the rows of those who are dead and own nothing.
+func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool, err error) {
 	if after == 0 {
 		var ends struct {
 			First int64 `db:"first"`
@@ -32,16 +32,8 @@ func ForgetDead(t Tx, after int64, atOnce int, forget func(id int64) error) (las
 			return 0, false, err
 		}
 	}
-	for _, id := range append(ids, before...) {
-		last = id
-		if life, err := t.Life(id); err != nil {
-			return 0, false, err
-		} else if life != LifeDead {
-			continue
-		}
-		if err := forget(id); err != nil {
-			return 0, false, err
-		}
+	if ids = append(ids, before...); len(ids) == 0 {
+		return 0, more, nil
 	}
-	return last, more, nil
+	return ids[len(ids)-1], more, forget(ids)
 }

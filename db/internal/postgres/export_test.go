@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// SQLForgettable is the statement that finds the dead who own nothing.
+const SQLForgettable = sqlForgettable
+
 // SetPatience says for how long a call waits for a primary.
 func (e *Engine) SetPatience(d time.Duration) {
 	e.patience = d

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -42,9 +43,28 @@ INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made R
 SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
+	// sqlStays is sqlLives, and keeps the row as it is: several may at once.
+	sqlStays = sqlLives + ` FOR SHARE`
+
 	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
-	sqlDieAs     = sqlDie + ` AND until = ?`
+
+	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom others are looking at: a wait for them
+	// would be in the middle of a transaction of ours, and they may wait for that. For the same reason it looks itself for what owners own:
+	// the foreign keys, which know it too, wait for those who change it. Who has no moment came from a file.
+	sqlForgettable = `WITH idle AS MATERIALIZED (SELECT id FROM owners AS o WHERE id = ANY (CAST(? AS BIGINT[]))
+	AND NOT EXISTS (SELECT 1 FROM runs WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM live_runs WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM live_leavings WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM leases WHERE owner_id = o.id)
+	AND NOT EXISTS (SELECT 1 FROM agent_reservations WHERE owner_id = o.id)),
+dead AS (SELECT o.id FROM owners AS o JOIN owner_beats AS b ON b.owner = o.id
+	WHERE o.id IN (SELECT id FROM idle) AND b.until <= server_nanos() FOR UPDATE SKIP LOCKED),
+silent AS (SELECT id FROM owners AS o
+	WHERE id IN (SELECT id FROM idle) AND NOT EXISTS (SELECT 1 FROM owner_beats WHERE owner = o.id) FOR UPDATE SKIP LOCKED)
+SELECT id FROM dead UNION ALL SELECT id FROM silent`
+	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
 )
 
 // A home is what the handles of one database have in common in this process: its number among the owners.
@@ -373,7 +393,9 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 }
 
 // life judges by the row as the transaction sees it, which in a serialisable one is as old as its first statement. So a read is told what
-// was true when it began; and a write changes the row of a dead one, which fails, and has it run again, where that one has beaten since.
+// was true when it began. A write keeps the row of a dead one as it is, which fails, and has it run again, where that one has beaten since.
+// Nobody says of others that they are dead: a beat that comes after its moment changes nothing. And so those who judge at once don't wait
+// for each other, with all that they have locked.
 func (x *rx) life(id int64) (engine.Life, error) {
 	writes := x.ctx == nil
 	for range 2 {
@@ -393,41 +415,68 @@ func (x *rx) life(id int64) (engine.Life, error) {
 		case !writes, at.Until == 0:
 			return engine.LifeDead, nil
 		}
-		n, err := x.session.exec(sqlDieAs, id, at.Until)
-		if err != nil {
-			return engine.LifeUnknown, x.after(err)
-		}
-		if n > 0 {
+		switch err = x.Get(&at, sqlStays, []any{id}); {
+		case errors.Is(err, engine.ErrNotFound): // it was forgotten meanwhile: the next look tells
+		case err != nil:
+			return engine.LifeUnknown, err
+		case at.Until > at.Now: // it has beaten since it was looked at
+			return engine.LifeAlive, nil
+		default:
 			return engine.LifeDead, nil
 		}
-		// In a transaction that sees what others commit: it has beaten since it was looked at, or somebody else was first to say that it
-		// is dead. The next look tells which.
 	}
-	return engine.LifeUnknown, nil // whose row nobody else changes, and this user can't: a policy of the server's
+	return engine.LifeUnknown, nil // this user may read it and not lock it: a policy of the server's
 }
 
 // ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
 const ownersAtOnce = 256
 
-// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more. Others who look at one at the moment
+// keep it until the next call.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
-	return engine.ForgetDead(t, after, ownersAtOnce, t.forgetOwner)
+	return engine.ForgetDead(t, after, ownersAtOnce, func(ids []int64) error {
+		var dead []int64
+		if err := t.Select(&dead, sqlForgettable, []any{numberArray(ids)}); err != nil || len(dead) == 0 {
+			return err
+		}
+		return t.forget(dead)
+	})
 }
 
-// forgetOwner deletes a row unless something refers to it. The foreign keys know what does.
-func (t *tx) forgetOwner(id int64) error {
+// forget deletes these rows, but for those that a table of somebody else's refers to.
+func (t *tx) forget(ids []int64) error {
 	s, err := t.Savepoint()
 	if err != nil {
 		return err
 	}
-	_, err = t.session.exec(sqlDropOwner, id)
+	_, err = t.session.exec(sqlDropOwners, numberArray(ids))
 	switch {
 	case err == nil:
 		return s.Release()
-	case constraint(state(err)) != engine.NoConstraint: // expected, and no reason to run all of it again
-		return s.RollBack()
+	case constraint(state(err)) == engine.NoConstraint:
+		return errors.Join(t.after(err), s.RollBack())
 	}
-	return errors.Join(t.after(err), s.RollBack())
+	if err := s.RollBack(); err != nil || len(ids) == 1 { // expected, and no reason to run all of it again
+		return err
+	}
+	for _, id := range ids {
+		if err := t.forget([]int64{id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numberArray is the text of an array of the server's.
+func numberArray(list []int64) string {
+	text := []byte{'{'}
+	for i, n := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(append(text, '}'))
 }
 
 // nullable is NULL for what the system doesn't have.

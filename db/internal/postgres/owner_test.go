@@ -3,13 +3,22 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
+	"selvedge/db/internal/postgres"
 	"selvedge/internal/dbtest"
 )
+
+// patience is more than anything takes that waits for nobody.
+const patience = 20 * time.Second
 
 // claims is a table of what owners hold.
 const claims = "CREATE TABLE claims (name TEXT PRIMARY KEY, owner BIGINT REFERENCES owners (id))"
@@ -102,7 +111,7 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 	write(t, e, func(x engine.Tx) error { return judge(x) })
 }
 
-// Both have looked before either has said so. One that reads what is committed last waits for the other, and finds the row changed.
+// Who judges waits for nobody who does the same, and has not come to its end.
 func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
@@ -114,31 +123,80 @@ func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
 		_, err := x.Exec("INSERT INTO owner_beats VALUES (?, 1)", []any{id})
 		return err
 	})
-	judged := make(chan engine.Life, 1)
-	judge := func(x engine.Tx) (life engine.Life) {
+	runs := 0
+	judge := func(x engine.Tx) error {
+		runs++
 		life, err := x.Life(id)
-		if err != nil {
-			t.Error(err)
+		if err == nil && life != engine.LifeDead {
+			t.Errorf("to %d it is %v", runs, life)
 		}
-		return life
+		return err
 	}
-	if out := e.WriteLocked(t.Context(), "judge", func(x engine.Tx) error {
-		if life := judge(x); life != engine.LifeDead {
-			t.Errorf("to the first it is %v", life)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if out := e.WriteLocked(ctx, "judge", func(x engine.Tx) error {
+		err := judge(x)
+		for _, write := range []func(context.Context, string, func(engine.Tx) error) callback.Outcome{other.WriteLocked, other.Write} {
+			err = errors.Join(err, write(ctx, "judge", judge).Err)
 		}
-		go func() {
-			var life engine.Life
-			if out := other.WriteLocked(t.Context(), "judge", func(x engine.Tx) error { life = judge(x); return nil }); out.Err != nil {
-				t.Error(out.Err)
-			}
-			judged <- life
-		}()
-		dbtest.AwaitPostgresWaits(t, address, 1)
+		return err
+	}); out.Err != nil || runs != 3 {
+		t.Errorf("they judged %d times: %v", runs, out.Err)
+	}
+}
+
+// Who forgets the dead passes over those whom others are looking at, or take something from.
+func TestPostgresTheDeadAreForgottenByWhoeverComesLast(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e, other := open(t, address), open(t, address)
+	exec(t, e, "INSERT INTO owners (id, token, pid, program, registered_at) SELECT n, decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 4) n")
+	exec(t, e, "INSERT INTO owner_beats SELECT n, 1 FROM generate_series(1, 3) n")
+	exec(t, e, "INSERT INTO leases (scope, kind, name, reserved_at, renewed_at, owner_id) SELECT min(id), 'port', 'a', 1, 1, 3 FROM scopes")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	runs := 0
+	forget := func(e *postgres.Engine, want string) {
+		t.Helper()
+		out := e.WriteLocked(ctx, "forget", func(x engine.Tx) error {
+			runs++
+			_, _, err := x.ForgetDeadOwners(engine.BeforeOwners)
+			return err
+		})
+		if out.Err != nil {
+			t.Error(out.Err)
+		}
+		if got := string(dbtest.PostgresExec(t, address, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM selvedge.owners")[0][0]); got != want {
+			t.Errorf("left are %q, not %q", got, want)
+		}
+	}
+	if out := e.WriteLocked(ctx, "take", func(x engine.Tx) error {
+		if _, err := x.Life(1); err != nil {
+			return err
+		}
+		if _, err := x.Exec("DELETE FROM leases WHERE owner_id = 3", nil); err != nil {
+			return err
+		}
+		if _, err := x.Life(3); err != nil {
+			return err
+		}
+		forget(other, "1 3")
 		return nil
 	}); out.Err != nil {
-		t.Fatal(out.Err)
+		t.Error(out.Err)
 	}
-	if life := <-judged; life != engine.LifeDead {
-		t.Errorf("to the second it is %v", life)
+	if forget(other, ""); runs != 2 {
+		t.Errorf("it took %d runs", runs)
+	}
+}
+
+// The foreign keys are the authority on what owners own.
+func TestPostgresWhoOwnsAnythingIsKnownBeforeItIsForgotten(t *testing.T) {
+	address := dbtest.Postgres(t)
+	open(t, address)
+	for _, table := range dbtest.PostgresExec(t, address, `SELECT k.conrelid::regclass || ' WHERE ' || a.attname || ' =' FROM pg_constraint AS k
+JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] WHERE k.confrelid = 'selvedge.owners'::regclass AND k.confdeltype = 'a'`) {
+		if _, text, _ := strings.Cut(string(table[0]), "."); !strings.Contains(postgres.SQLForgettable, "FROM "+text) {
+			t.Errorf("it does not look at %s", table)
+		}
 	}
 }

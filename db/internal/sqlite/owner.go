@@ -156,7 +156,19 @@ var OwnersAtOnce = 256
 
 // ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
-	return engine.ForgetDead(t, after, OwnersAtOnce, t.forgetOwner)
+	return engine.ForgetDead(t, after, OwnersAtOnce, func(ids []int64) error {
+		for _, id := range ids {
+			if life, err := t.Life(id); err != nil {
+				return err
+			} else if life != engine.LifeDead {
+				continue
+			}
+			if err := t.forgetOwner(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // forgetOwner deletes a row unless something refers to it. The foreign keys know what does.
