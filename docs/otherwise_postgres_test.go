@@ -55,6 +55,27 @@ func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 	}
 }
 
+// Counts of runtimes that were brought in may be any, and their sum more than 64 bits.
+func TestPostgresAnswersHugeCountsAsAFile(t *testing.T) {
+	n, server := besideAServer(t)
+	key := 0
+	counts := []int64{0, 1, math.MaxInt64 - 1, math.MaxInt64}
+	for _, running := range counts {
+		for _, stopped := range counts {
+			for _, next := range []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64} { // without a sign
+				key++
+				n.insert(`INSERT INTO worker_runtimes (key, scope, runtime_id, status, max_transcript_items, max_event_items, next_worker_sequence, next_event_id, next_diagnostic_id,
+next_event_position, first_event_position, events_in_order, running_workers, stopped_workers, cancelled_workers, diagnostics) VALUES (?1, 1, CAST(?1 AS TEXT), 'running', 1, 1, 1, ?4, 1, 1, 1, 1, ?2, ?3, ?2, ?3)`, key, running, stopped, next)
+			}
+		}
+	}
+	sameAnswers(t, n.db, server, map[string]int{})
+	got := fileRows(t, n.db, `SELECT max(workers), max(last_event_id) FROM v_worker_runtimes`, 2)
+	if fmt.Sprint(got) != fmt.Sprint([][]any{{int64(math.MaxInt64), int64(math.MaxInt64)}}) {
+		t.Errorf("of a file they are %v", got)
+	}
+}
+
 // A type of event that begins with Tool is none of the original's, on both engines.
 func TestPostgresTellsTypesOfEventsApartAsAFile(t *testing.T) {
 	n, server := besideAServer(t)

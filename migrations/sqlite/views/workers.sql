@@ -5,11 +5,11 @@ SELECT
     r.runtime_id          AS runtime_id,        -- as its callers name it
     shown(r.display_name)        AS display_name,      -- NULL: none
     r.status              AS status,            -- running or stopped
-    r.running_workers + r.stopped_workers + r.cancelled_workers AS workers, -- number of all
+    min(r.running_workers + r.stopped_workers + r.cancelled_workers, 9223372036854775807) AS workers, -- number of all
     r.running_workers     AS running,           -- number of those that run
     r.stopped_workers     AS stopped,           -- number of those that were stopped
     r.cancelled_workers   AS cancelled,         -- number of those that were cancelled
-    r.next_event_id - 1   AS last_event_id,     -- of its last event
+    CASE r.next_event_id WHEN -9223372036854775808 THEN 9223372036854775807 ELSE r.next_event_id - 1 END AS last_event_id,     -- of its last event
     r.diagnostics         AS diagnostics,       -- number of them
     utc(r.created_at) AS created_at, -- UTC; NULL: imported
     r.created_at AS created_at_ns, -- Unix nanoseconds; NULL: imported
