@@ -26,8 +26,8 @@ func Unseen(t *testing.T, few int) (seeds []uint64) {
 	return seeds
 }
 
-// generated are ids of runs that are others each time.
-var generated = regexp.MustCompile(`run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+// generated are ids of runs and runtimes that are others each time.
+var generated = regexp.MustCompile(`(run|runtime-mem)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // SameAsOnAFile has play speak with a file, and then with a database of a server, for each seed, and compares what it answered, line by line.
 // Generated ids are the same where they come first at the same place.
