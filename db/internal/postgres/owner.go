@@ -39,15 +39,17 @@ func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 const (
 	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
 INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
-	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = ? AND until > server_nanos() RETURNING 1)
+	// sqlBeat asks for the token too: a backup of the server's that was brought back may have given the number to another process since.
+	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)
+	AND until > server_nanos() RETURNING 1)
 SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
 	// sqlStays is sqlLives, and keeps the row as it is: several may at once.
 	sqlStays = sqlLives + ` FOR SHARE`
 
-	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
-	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = ?`
+	sqlDropOwner = `DELETE FROM owners WHERE id = ? AND token = ?`
+	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
 
 	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom others are looking at: a wait for them
 	// would be in the middle of a transaction of ours, and they may wait for that. For the same reason it looks itself for what owners own:
@@ -77,6 +79,7 @@ type home struct {
 	mu      sync.Mutex
 	handles []*Engine
 	id      int64
+	token   uuid.UUID          // of the row of this number
 	until   time.Duration      // since the machine's start: it certainly lives until then
 	stop    context.CancelFunc // ends the beats; nil where there are none
 	stopped chan struct{}
@@ -117,16 +120,29 @@ func (h *home) known() int64 {
 
 // number is this process's number, whether it lives or not.
 func (h *home) number() int64 {
+	id, _ := h.row()
+	return id
+}
+
+// row is what the row of this process's number has.
+func (h *home) row() (id int64, token uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.id
+	return h.id, h.token
+}
+
+// doubt has the process ask whether it lives before it next claims anything.
+func (h *home) doubt() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = 0
 }
 
 // lives keeps that the process has this number, and was alive at the moment from.
-func (h *home) lives(id int64, from time.Duration) {
+func (h *home) lives(id int64, token uuid.UUID, from time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.id, h.until = id, from+h.certain
+	h.id, h.token, h.until = id, token, from+h.certain
 	if h.stop == nil {
 		ctx, stop := context.WithCancel(background)
 		h.stop, h.stopped = stop, make(chan struct{})
@@ -189,13 +205,13 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 			return
 		}
 		next = every
-		if id, e := h.beating(); id != 0 {
+		if id, token, e := h.beating(); id != 0 {
 			if s != nil && of != e { // it was closed, and with it the scout that ends connections to a primary that was replaced
 				_ = s.close()
 				s = nil
 			}
 			of = e
-			if s = h.beatOnce(ctx, e, s, id); s == nil {
+			if s = h.beatOnce(ctx, e, s, id, token); s == nil {
 				next = min(every, time.Second) // a primary may be being replaced, and the moment nears
 				if h.ends(id, every) {
 					h.tell()
@@ -205,23 +221,23 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 	}
 }
 
-// beating is the number that the process has, and a handle that is open.
-func (h *home) beating() (int64, *Engine) {
+// beating is row, and a handle that is open.
+func (h *home) beating() (int64, uuid.UUID, *Engine) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.handles) == 0 {
-		return 0, nil
+		return 0, uuid.Nil, nil
 	}
-	return h.id, h.handles[0]
+	return h.id, h.token, h.handles[0]
 }
 
 // beat moves the moment of a number on, unless it has passed.
-func (e *Engine) beat(s *session, id int64) (alive bool, err error) {
+func (e *Engine) beat(s *session, id int64, token uuid.UUID) (alive bool, err error) {
 	var answer struct {
 		Beaten int64 `db:"beaten"`
 		Now    int64 `db:"now"`
 	}
-	if err := s.get(&answer, sqlBeat, int64(e.address.ttl), id); err != nil {
+	if err := s.get(&answer, sqlBeat, int64(e.address.ttl), id, token[:]); err != nil {
 		return false, err
 	}
 	e.clock.was(answer.Now)
@@ -229,7 +245,7 @@ func (e *Engine) beat(s *session, id int64) (alive bool, err error) {
 }
 
 // beatOnce beats over the session, and gives the one for the next time: nil where it was lost.
-func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64) *session {
+func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64, token uuid.UUID) *session {
 	ctx, cancel := context.WithTimeout(ctx, e.address.beatEvery())
 	defer cancel()
 	if s == nil {
@@ -241,7 +257,7 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64) *s
 	from := machine.ReadBootTime().Since
 	s.wire.ctx = ctx
 	s.wire.warned = nil
-	alive, err := e.beat(s, id)
+	alive, err := e.beat(s, id, token)
 	s.wire.ctx = background
 	switch {
 	case err != nil, s.wire.warned != nil: // no standby may have it
@@ -258,7 +274,7 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64) *s
 // leave ends the home with its last handle: what the process owned then can be taken at once. Who opens or closes others meanwhile does
 // not wait for this one's server.
 func (h *home) leave(e *Engine) error {
-	id, stop, last := h.without(e)
+	id, token, stop, last := h.without(e)
 	if !last {
 		return nil
 	}
@@ -276,26 +292,26 @@ func (h *home) leave(e *Engine) error {
 		return nil //nolint:nilerr // its moment passes by itself
 	}
 	s.wire.ctx = ctx
-	if _, err := s.exec(sqlDropOwner, id); err != nil && constraint(state(err)) != engine.NoConstraint {
-		_, _ = s.exec(sqlDie, id) // it still owns something
+	if _, err := s.exec(sqlDropOwner, id, token[:]); err != nil && constraint(state(err)) != engine.NoConstraint {
+		_, _ = s.exec(sqlDie, id, token[:]) // it still owns something
 	}
 	return s.close()
 }
 
 // without takes a handle out. After the last one the home is nobody's any more, and its number is given up.
-func (h *home) without(e *Engine) (id int64, stop context.CancelFunc, last bool) {
+func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.CancelFunc, last bool) {
 	homes.Lock()
 	defer homes.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handles = slices.DeleteFunc(h.handles, func(one *Engine) bool { return one == e })
 	if len(h.handles) > 0 {
-		return 0, nil, false
+		return 0, uuid.Nil, nil, false
 	}
 	delete(homes.open, h.key)
-	id, stop = h.id, h.stop
+	id, token, stop = h.id, h.token, h.stop
 	h.id, h.stop = 0, nil
-	return id, stop, true
+	return id, token, stop, true
 }
 
 // errNewNumber has a transaction run again whose snapshot is older than the number of its process.
@@ -341,13 +357,13 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	s.wire.ctx = ctx
 	from := machine.ReadBootTime().Since
-	if id := h.number(); id != 0 {
-		alive, err := e.beat(s, id)
+	if id, token := h.row(); id != 0 {
+		alive, err := e.beat(s, id, token)
 		if err != nil {
 			return 0, err
 		}
 		if alive {
-			h.lives(id, from)
+			h.lives(id, token, from)
 			return id, nil
 		}
 		h.died(id)
@@ -362,7 +378,7 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...), int64(e.address.ttl))...); err != nil {
 		return 0, err
 	}
-	h.lives(id, from)
+	h.lives(id, token, from)
 	return id, nil
 }
 

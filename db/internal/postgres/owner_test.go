@@ -200,3 +200,56 @@ JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] WHE
 		}
 	}
 }
+
+// owned claims something, and gives the number under which.
+func owned(t *testing.T, e *postgres.Engine, name string) (id int64) {
+	t.Helper()
+	write(t, e, func(x engine.Tx) (err error) {
+		if id, err = x.Owner(); err == nil {
+			_, err = x.Exec("INSERT INTO claims VALUES (?, ?)", []any{name, id})
+		}
+		return err
+	})
+	return id
+}
+
+// So it is behind a backup of the server's that was brought back, or a failover that lost what was acknowledged.
+func TestPostgresWhoseRowIsGoneClaimsUnderAnotherNumber(t *testing.T) {
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, claims)
+	first := owned(t, e, "a")
+	dbtest.PostgresExec(t, address, "DELETE FROM selvedge.claims; DELETE FROM selvedge.owners")
+	second := owned(t, e, "b")
+	if first == second {
+		t.Errorf("both times it is %d", first)
+	}
+	write(t, e, func(x engine.Tx) error {
+		own, err := x.Owns(first)
+		if own {
+			t.Errorf("it owns %d still", first)
+		}
+		return err
+	})
+}
+
+// A number that was given to another process after the row of the first was lost is the other's alone.
+func TestPostgresANumberThatAnotherHasNowIsNotRenewed(t *testing.T) {
+	postgres.WithBeats(t, 10*time.Millisecond)
+	address := dbtest.Postgres(t)
+	e := open(t, address)
+	exec(t, e, claims)
+	first := owned(t, e, "a")
+	dbtest.PostgresExec(t, address, "UPDATE selvedge.owners SET token = decode(repeat('ab', 16), 'hex')")
+	dbtest.Await(t, "it owns nothing under the number any more", func() (gone bool) {
+		write(t, e, func(x engine.Tx) error {
+			own, err := x.Owns(first)
+			gone = !own
+			return err
+		})
+		return gone
+	})
+	if second := owned(t, e, "b"); second == first {
+		t.Errorf("both have %d", first)
+	}
+}

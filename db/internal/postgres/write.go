@@ -172,8 +172,11 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 			}
 			return out
 		}
-		if isLost(again) {
+		switch {
+		case isLost(again):
 			e.writers.renew()
+		case state(again) == "23503":
+			e.home.doubt() // what is not there may be this process's number
 		}
 	}
 }
