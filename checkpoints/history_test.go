@@ -3,6 +3,7 @@ package checkpoints_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +23,9 @@ import (
 type did struct {
 	order
 	Process int // number of the process, never used again
+
+	// Recovery is the number of a recovery, which is one call and goes from run to run: one of these for each, with the count of all.
+	Recovery int
 }
 
 // got is its answer; Unknown is set when the process was killed meanwhile.
@@ -34,6 +38,9 @@ type got struct {
 type world struct {
 	Runs [2]modelRun
 	Dead string // numbers of the processes that are gone, each between spaces
+
+	// Counted has the recoveries that were at one of the runs and have counted it, and Passed those that have not, each between spaces.
+	Counted, Passed string
 }
 
 type modelRun struct {
@@ -49,13 +56,32 @@ func (w world) dead(process int) bool {
 }
 
 func containsWord(list string, process int) bool {
-	word := fmt.Sprintf(" %d ", process)
+	word := asWord(process)
 	for i := 0; i+len(word) <= len(list); i++ {
 		if list[i:i+len(word)] == word {
 			return true
 		}
 	}
 	return false
+}
+
+func asWord(number int) string { return fmt.Sprintf(" %d ", number) }
+
+// counts takes note that a recovery counted n at one of the runs, and reports whether that can be of one that counted so many in all.
+func (w *world) counts(recovery, n, inAll int) bool {
+	switch {
+	case containsWord(w.Counted, recovery):
+		w.Counted = strings.ReplaceAll(w.Counted, asWord(recovery), "")
+		return n+1 == inAll
+	case containsWord(w.Passed, recovery):
+		w.Passed = strings.ReplaceAll(w.Passed, asWord(recovery), "")
+		return n == inAll
+	case n > 0:
+		w.Counted += asWord(recovery)
+	default:
+		w.Passed += asWord(recovery)
+	}
+	return n <= inAll && inAll <= n+1
 }
 
 var historyRuns = [2]string{"a", "b"}
@@ -75,6 +101,12 @@ func step(w world, d did, g got) []world {
 	}
 	var next []world
 	for _, possible := range effects(w, d) {
+		if d.Op == "recover" {
+			if !possible.counts(d.Recovery, possible.Count, g.Count) {
+				continue
+			}
+			possible.Count = g.Count
+		}
 		if possible.agrees(g.answer) {
 			next = append(next, possible.after(d, g.answer))
 		}
@@ -132,17 +164,14 @@ func effects(w world, d did) []effect {
 	case "remove":
 		r.Paused, r.Claimed = "", ""
 	case "recover":
-		for i := range e.Runs {
-			r := &e.Runs[i]
-			if r.Claimed == "" || r.Process != d.Process && !w.dead(r.Process) {
-				continue
-			}
-			if r.Paused == "" {
-				r.Paused = r.Claimed
-				e.Count++
-			}
-			r.Claimed = ""
+		if r.Claimed == "" || r.Process != d.Process && !w.dead(r.Process) {
+			break
 		}
+		if r.Paused == "" {
+			r.Paused = r.Claimed
+			e.Count++
+		}
+		r.Claimed = ""
 	}
 	return []effect{e}
 }
@@ -164,6 +193,8 @@ type recorder struct {
 	begun time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
+
+	recoveries int
 }
 
 func (r *recorder) now() int64 { return int64(time.Since(r.begun)) }
@@ -175,7 +206,15 @@ func (r *recorder) add(client int, d did, g got, call, end int64) {
 	if end == 0 {
 		end = int64(time.Hour)
 	}
-	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: d, Output: g, Call: call, Return: end})
+	ids := []string{d.RunID}
+	if d.Op == "recover" {
+		r.recoveries++
+		ids, d.Recovery = historyRuns[:], r.recoveries
+	}
+	for i, id := range ids {
+		d.RunID = id
+		r.ops = append(r.ops, porcupine.Operation{ClientId: client + 1_000_000*i, Input: d, Output: g, Call: call, Return: end})
+	}
 }
 
 // A seat is one of the places at which a process works; when it is killed the next one takes the place.
@@ -201,7 +240,7 @@ func (s *seat) start() {
 
 // call makes one call and perhaps kills the process meanwhile.
 func (s *seat) call(o order, kill bool) {
-	d, call := did{o, s.process}, s.log.now()
+	d, call := did{order: o, Process: s.process}, s.log.now()
 	if !kill {
 		a := s.hand.do(o)
 		s.log.add(s.number, d, got{answer: a}, call, s.log.now())
@@ -218,7 +257,7 @@ func (s *seat) call(o order, kill bool) {
 	killed := s.log.now()
 	s.hand.Kill()
 	s.log.add(s.number+1000*s.process, d, got{Unknown: true}, call, 0)
-	s.log.add(s.number, did{order{Op: "die"}, s.process}, got{}, killed, s.log.now())
+	s.log.add(s.number, did{order: order{Op: "die"}, Process: s.process}, got{}, killed, s.log.now())
 	s.start()
 }
 
@@ -258,7 +297,7 @@ func (s *seat) work(calls int, kills float64) {
 func (s *seat) visit(o order) {
 	call := s.log.now()
 	a := s.guest.do(o)
-	s.log.add(100+s.number, did{o, s.guestNumber}, got{answer: a}, call, s.log.now())
+	s.log.add(100+s.number, did{order: o, Process: s.guestNumber}, got{answer: a}, call, s.log.now())
 }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -290,11 +329,12 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 }
 
 func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
-	save := did{order{Op: "save", RunID: "a", Prompt: "p"}, 1}
-	claim := func(process int) did { return did{order{Op: "claim", RunID: "a"}, process} }
+	by := func(process int, o order) did { return did{order: o, Process: process} }
+	save := by(1, order{Op: "save", RunID: "a", Prompt: "p"})
+	claim := func(process int) did { return by(process, order{Op: "claim", RunID: "a"}) }
 	taken := func(epoch int64) got { return got{answer: answer{Found: true, Prompt: "p", Epoch: epoch}} }
 	recovered := func(n int) got { return got{answer: answer{Count: n}} }
-	recover := did{order{Op: "recover"}, 2}
+	recover, die := by(2, order{Op: "recover"}), by(1, order{Op: "die"})
 	type entry struct {
 		did
 		got
@@ -303,20 +343,51 @@ func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
 		"two winners":                 {{save, got{}}, {claim(1), taken(1)}, {claim(2), taken(2)}},
 		"a loss":                      {{save, got{}}, {claim(1), got{}}},
 		"a living process is robbed":  {{save, got{}}, {claim(1), taken(1)}, {recover, recovered(1)}},
-		"a dead one keeps its claim":  {{save, got{}}, {claim(1), taken(1)}, {did{order{Op: "die"}, 1}, got{}}, {recover, recovered(0)}},
+		"a dead one keeps its claim":  {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(0)}},
+		"a recovery counts too many":  {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(2)}},
 		"an epoch comes twice":        {{save, got{}}, {claim(2), taken(7)}, {recover, recovered(1)}, {claim(1), taken(7)}},
-		"a stale handle completes":    {{save, got{}}, {claim(2), taken(1)}, {recover, recovered(1)}, {claim(1), taken(2)}, {did{order{Op: "complete", RunID: "a", Epoch: 1}, 2}, got{}}},
-		"a document of an older save": {{save, got{}}, {did{order{Op: "save", RunID: "a", Prompt: "q"}, 1}, got{}}, {claim(1), taken(1)}},
+		"a stale handle completes":    {{save, got{}}, {claim(2), taken(1)}, {recover, recovered(1)}, {claim(1), taken(2)}, {by(2, order{Op: "complete", RunID: "a", Epoch: 1}), got{}}},
+		"a document of an older save": {{save, got{}}, {by(1, order{Op: "save", RunID: "a", Prompt: "q"}), got{}}, {claim(1), taken(1)}},
 	} {
-		var ops []porcupine.Operation
-		for i, e := range history {
-			ops = append(ops, porcupine.Operation{Input: e.did, Output: e.got, Call: int64(2 * i), Return: int64(2*i + 1)})
+		possible := func(history []entry) bool {
+			var log recorder
+			for i, e := range history {
+				log.add(0, e.did, e.got, int64(2*i), int64(2*i+1))
+			}
+			return porcupine.CheckOperations(historyModel, log.ops)
 		}
-		if porcupine.CheckOperations(historyModel, ops) {
+		if possible(history) {
 			t.Errorf("%s was not noticed", name)
 		}
-		if !porcupine.CheckOperations(historyModel, ops[:len(ops)-1]) {
+		if !possible(history[:len(history)-1]) {
 			t.Errorf("%s: the history before it should be possible", name)
 		}
+	}
+}
+
+// A recovery takes turns where others wait: they may see that it has been at one run and not yet at the other.
+func TestTheHistoryCheckKnowsThatARecoveryGoesFromRunToRun(t *testing.T) {
+	var log recorder
+	at := int64(0)
+	add := func(process int, o order, a answer) {
+		at += 2
+		log.add(process, did{order: o, Process: process}, got{answer: a}, at, at+1)
+	}
+	for i, run := range historyRuns {
+		add(1, order{Op: "save", RunID: run, Prompt: "p"}, answer{})
+		add(1, order{Op: "claim", RunID: run}, answer{Found: true, Prompt: "p", Epoch: int64(i + 1)})
+	}
+	add(1, order{Op: "die"}, answer{})
+	begun := at
+	for i, run := range historyRuns {
+		seen := answer{}
+		if i == 0 {
+			seen = answer{Found: true, Prompt: "p"}
+		}
+		add(2, order{Op: "load", RunID: run}, seen)
+	}
+	log.add(3, did{order: order{Op: "recover"}, Process: 3}, got{answer: answer{Count: 2}}, begun, at+3)
+	if !porcupine.CheckOperations(historyModel, log.ops) {
+		t.Error("it is taken for one that is at all runs at once")
 	}
 }

@@ -26,8 +26,9 @@ const (
 // program that made them still runs: see [Store.RecoverOrphaned].
 //
 // A claim on a run that has paused again meanwhile is dropped and not counted. One whose document can't be read waits
-// again, where List and Load show it, and is not counted either: nobody can claim it. When ctx ends in between, what was
-// recovered stays so.
+// again, where List and Load show it, and is not counted either: nobody can claim it. It goes from run to run, and lets other
+// writers in when it has worked for some milliseconds: they may see that it has been at one and not yet at the next. When ctx
+// ends in between, what was recovered stays so.
 func (s *Store) Recover(ctx context.Context) (rearmed int, err error) { return s.recover(ctx, isOver) }
 
 // RecoverTx is Recover inside a transaction, which is as long as there are many.

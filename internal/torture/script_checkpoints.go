@@ -94,7 +94,7 @@ func checkpointsScript() script {
 				look: lookForCheckpoint("removed", func(list []checkpoints.Summary) bool { return len(list) == 0 }),
 			},
 			{
-				name: "recover",
+				name: "recover", gradual: true,
 				do: func(ctx context.Context, s *session) error {
 					_, err := others(s).RecoverOrphaned(ctx)
 					return err
