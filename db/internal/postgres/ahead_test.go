@@ -420,3 +420,29 @@ func TestPostgresManyNamesTakeNotMoreLocksThanTheServerHas(t *testing.T) {
 		return err
 	})
 }
+
+// A move gives the server the generation of what it brings, and who had the server open before has another one.
+func TestPostgresANameIsTheSameToHandlesOfTwoGenerations(t *testing.T) {
+	address := dbtest.Postgres(t)
+	before := open(t, address)
+	exec(t, before, "UPDATE selvedge_file SET generation = generation + 1")
+	behind := open(t, address)
+	lock := func(x engine.Tx) error {
+		if err := x.LockName("leases", "a"); err != nil {
+			return err
+		}
+		return x.Get(new(int64), "SELECT 1", nil)
+	}
+	done := make(chan error, 1)
+	write(t, before, func(x engine.Tx) error {
+		if err := lock(x); err != nil {
+			return err
+		}
+		go func() { done <- behind.WriteLocked(context.Background(), "test", lock).Err }()
+		dbtest.AwaitPostgres(t, address, "the other waits", "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
+		return nil
+	})
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

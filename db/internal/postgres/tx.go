@@ -234,8 +234,8 @@ func (t *tx) LockName(table, name string) error {
 	if err := t.control("LOCK TABLE " + table + " IN ROW SHARE MODE"); err != nil {
 		return err
 	}
-	ofTable, ofName := crc32.ChecksumIEEE(fmt.Appendf(nil, "%d %s", t.engine.generation, table)), crc32.ChecksumIEEE([]byte(name))
-	return t.Queue("SELECT pg_advisory_xact_lock(?, ?)", []any{int64(int32(ofTable)), int64(ofName % namesLocked)})
+	ofName := crc32.ChecksumIEEE([]byte(name))
+	return t.Queue("SELECT pg_advisory_xact_lock(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)", []any{int64(ofName % namesLocked)})
 }
 
 // namesLocked is how many advisory locks a table has: max_locks_per_transaction for each connection is 64.
