@@ -536,8 +536,12 @@ func report(t *testing.T, said []note, fault time.Time) {
 	t.Helper()
 	kinds := map[string]int{}
 	last, longest, from := map[string]time.Time{}, map[string]time.Duration{}, map[string]time.Duration{}
+	first := map[string]time.Time{} // what a process said at all
 	for _, n := range said {
 		kinds[n.kind]++
+		if _, ok := first[n.process]; !ok {
+			first[n.process] = n.at
+		}
 		if n.at.Before(fault) || n.kind != acked && n.kind != item {
 			continue
 		}
@@ -545,6 +549,9 @@ func report(t *testing.T, said []note, fault time.Time) {
 			before, ok := last[key]
 			if !ok {
 				before = fault
+			}
+			if began := first[n.process]; !ok && !strings.HasSuffix(key, "anybody") && began.After(fault) {
+				before = began // it came in the place of one that was killed
 			}
 			short, _, _ := strings.Cut(key, ":")
 			if stall := n.at.Sub(before); stall > longest[short] {
