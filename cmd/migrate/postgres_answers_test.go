@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -227,12 +226,32 @@ func (p *pair) views() {
 			continue
 		}
 		for i := range want {
+			if view == "v_usage" {
+				got[i] = asCounted(want[i], got[i])
+			}
 			if want[i] != got[i] {
 				p.t.Errorf("%s:\n%.600s\n%.600s", view, want[i], got[i])
 				break
 			}
 		}
 	}
+}
+
+var counts = regexp.MustCompile(`"\w+_tokens"=\S+`)
+
+// asCounted has the counts of a row in floating point that a file has so: see docs.TestPostgresAnswersADifferenceOfHugeCountsExactly.
+func asCounted(file, server string) string {
+	wanted := counts.FindAllString(file, -1)
+	i := -1
+	return counts.ReplaceAllStringFunc(server, func(count string) string {
+		i++
+		name, text, _ := strings.Cut(count, "=")
+		n, err := strconv.ParseFloat(text, 64)
+		if i >= len(wanted) || !strings.Contains(wanted[i], "e+") || err != nil {
+			return count
+		}
+		return fmt.Sprint(name, "=", n)
+	})
 }
 
 // rowsOf are the rows of a view as text, sorted.
@@ -266,9 +285,6 @@ func rowsOf(rx *db.Rx, r db.Relation) (rows []string, err error) {
 					}
 					return r
 				}, s)
-			}
-			if n, err := strconv.ParseFloat(fmt.Sprint(value), 64); err == nil && r.Name == "v_usage" && strings.HasSuffix(columns[i], `_tokens"`) && math.Abs(n) > 1<<53 {
-				value = n // where a file counts in floating point: see docs.TestPostgresAnswersADifferenceOfHugeCountsExactly
 			}
 			fmt.Fprintf(&text, "%s=%v ", columns[i], value)
 		}
