@@ -1,0 +1,492 @@
+//go:build postgres
+
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/runs"
+	"selvedge/runs/live"
+	"selvedge/workers"
+)
+
+// What somebody holds, changes or removes, beside others who would take it, change it or remove it at that moment.
+
+// fenced has a holder do something in a transaction, and somebody take away what it holds before that is committed.
+func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) error {
+	t.Helper()
+	taken := make(chan error, 1)
+	err := once(t.Context(), d, "work", func(tx *db.Tx) error {
+		if err := hold(tx); err != nil {
+			return err
+		}
+		go func() { taken <- takeAway() }()
+		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
+		return nil
+	})
+	if err != nil && !errors.Is(err, errDisturbed) {
+		return err
+	}
+	return errors.Join(err, <-taken)
+}
+
+func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	handles := twoHandles(t)
+	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})
+	tries := 0
+	undisturbed(t, func() error {
+		tries++
+		id := fmt.Sprintf("r-%d", tries)
+		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 1)))
+		held, ok, err := store.Claim(t.Context(), id)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 2)))
+		if err := fenced(t, handles[0], held.HoldTx, func() error { _, _, err := other.Claim(t.Context(), id); return err }); err != nil {
+			return err
+		}
+		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the older claim ends with %v", err)
+		}
+		return nil
+	})
+}
+
+func TestPostgresAReservationIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	handles := twoHandles(t)
+	undisturbed(t, func() error {
+		held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+		done(t, err)
+		if err := fenced(t, handles[0], func(tx *db.Tx) error {
+			err := held.HoldTx(tx)
+			if err == nil { // which others may go on with
+				var there *db.Lease
+				if there, err = handles[1].Reattach(t.Context(), "", "port", "1", held.Epoch()); err == nil {
+					err = there.Renew(t.Context())
+				}
+			}
+			return err
+		}, func() error { return handles[1].ReleaseReservation(t.Context(), "", "port", "1", held.Epoch()) }); err != nil {
+			return err
+		}
+		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the reservation ends with %v", err)
+		}
+		return nil
+	})
+}
+
+// Whoever has released a lease beats no more, and a beat that was acknowledged was of a lease that was held.
+func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
+	handles := twoHandles(t)
+	registry := agents.NewRegistry(handles[0], agents.Options{})
+	other := agents.NewRegistry(handles[1], agents.Options{})
+	for n := range 10 {
+		thread := fmt.Sprintf("thread-%d", n)
+		lease, _, err := registry.TryLeaseThread(t.Context(), thread, db.LeaseTerms{TTL: time.Hour},
+			func(id string) (agents.Entry, error) {
+				return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+			})
+		done(t, err)
+		var released atomic.Bool
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() {
+				for over := false; !over; {
+					over = released.Load()
+					if err := lease.Renew(t.Context()); err == nil && over {
+						t.Error("a lease that was given back was prolonged")
+					}
+				}
+			})
+		}
+		wait.Go(func() {
+			defer released.Store(true)
+			if n%2 == 0 {
+				done(t, lease.Release(t.Context(), agents.Complete))
+			} else {
+				done(t, other.UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned))
+			}
+		})
+		wait.Wait()
+	}
+}
+
+// entryOf adds an agent to a registry.
+func entryOf(t *testing.T, r *agents.Registry, id string) {
+	t.Helper()
+	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}))
+}
+
+func TestPostgresAnEntryThatBothKindsOfCallersChangeKeepsAllOfIt(t *testing.T) {
+	handles := twoHandles(t)
+	registries := map[*db.DB]*agents.Registry{}
+	for _, d := range handles {
+		registries[d] = agents.NewRegistry(d, agents.Options{})
+	}
+	entryOf(t, registries[handles[0]], "agent")
+	mixed(t, handles, func(d *db.DB, inside bool, c, i int) error {
+		r := registries[d]
+		count := func(e *agents.Entry) {
+			calls := uint32(1)
+			if e.UsageSummary.ToolCalls != nil {
+				calls += *e.UsageSummary.ToolCalls
+			}
+			e.UsageSummary.ToolCalls = &calls
+		}
+		query := agents.ContextQuery{Path: fmt.Sprint(c, i)}
+		if !inside {
+			_, _, err := r.UpdateEntry(t.Context(), "agent", count)
+			return errors.Join(err, r.LogContextQuery(t.Context(), "agent", query))
+		}
+		return d.Write(t.Context(), "update", func(tx *db.Tx) error {
+			_, _, err := r.UpdateEntryTx(tx, "agent", count)
+			return errors.Join(err, r.LogContextQueryTx(tx, "agent", query))
+		})
+	})
+	e, err := registries[handles[0]].Get(t.Context(), "agent")
+	done(t, err)
+	if calls := *e.UsageSummary.ToolCalls; calls != mixedCallers*mixedEach || len(e.ContextQueries) != mixedCallers*mixedEach {
+		t.Errorf("of %d changes %d and %d queries are there", mixedCallers*mixedEach, calls, len(e.ContextQueries))
+	}
+}
+
+// It has read the queries before there was one more, and writes them anew.
+func TestPostgresAQueryIsNotPassedOverByWhoRewritesThem(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	entryOf(t, registry, "agent")
+	for _, path := range []string{"1", "2"} {
+		done(t, registry.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: path}))
+	}
+	var logged sync.Once
+	done(t, handles[0].Write(t.Context(), "rewrite", func(tx *db.Tx) error {
+		if err := tx.Get(new(int64), "SELECT count(*) FROM agents"); err != nil {
+			return err
+		}
+		logged.Do(func() { done(t, other.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: "3"})) })
+		_, _, err := registry.UpdateEntryTx(tx, "agent", func(e *agents.Entry) { e.ContextQueries = e.ContextQueries[1:] })
+		return err
+	}))
+	e, err := registry.Get(t.Context(), "agent")
+	done(t, err)
+	if len(e.ContextQueries) != 2 || e.ContextQueries[0].Path != "2" || e.ContextQueries[1].Path != "3" {
+		t.Errorf("the queries are %+v", e.ContextQueries)
+	}
+}
+
+// leasedThread gives a lease, and the registries of two handles with a clock that is moved by hand.
+func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry, lease *agents.Lease) {
+	t.Helper()
+	address := dbtest.Postgres(t)
+	clock = new(atomic.Int64)
+	for range 2 {
+		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "here", Since: time.Duration(clock.Load())} }})
+		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
+	}
+	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+	})
+	done(t, err)
+	return clock, handles, registries, lease
+}
+
+func TestPostgresAThreadIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+	undisturbed(t, func() error {
+		_, handles, registries, lease := leasedThread(t)
+		if err := fenced(t, handles[0], func(tx *db.Tx) error {
+			err := lease.HoldTx(tx)
+			if err == nil { // which others may go on with
+				var there *agents.Lease
+				if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread", lease.Epoch()); err == nil {
+					err = there.Renew(t.Context())
+				}
+			}
+			return err
+		}, func() error { return registries[1].UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned) }); err != nil {
+			return err
+		}
+		if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+			t.Errorf("the lease ends with %v", err)
+		}
+		return nil
+	})
+}
+
+// blocked has others wait for what a transaction has locked, which is committed once that many wait.
+func blocked(t *testing.T, d *db.DB, many int, lock func(tx *db.Tx) error, others func()) {
+	t.Helper()
+	var wait sync.WaitGroup
+	done(t, d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
+		if err := lock(tx); err != nil {
+			return err
+		}
+		wait.Go(others)
+		dbtest.AwaitPostgresWaits(t, d.Path(), many)
+		return nil
+	}))
+	wait.Wait()
+}
+
+// The renewal was in time, and is committed behind the look at the lease.
+func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
+	clock, handles, registries, lease := leasedThread(t)
+	clock.Store(int64(time.Minute - 1))
+	blocked(t, handles[0], 1, func(tx *db.Tx) error {
+		err := lease.RenewTx(tx)
+		clock.Store(int64(time.Minute))
+		return err
+	}, func() {
+		_, found, err := registries[1].UpdateEntry(t.Context(), lease.SessionID(), func(e *agents.Entry) { e.BaseState = "c" })
+		if err != nil || !found {
+			t.Error(found, err)
+		}
+	})
+	done(t, lease.Renew(t.Context()))
+}
+
+// Both wait for the row, the renewal first, which was asked for in time.
+func TestPostgresWhatWasCalledOverIsNotRenewedByWhoAskedBefore(t *testing.T) {
+	clock, handles, registries, lease := leasedThread(t)
+	blocked(t, handles[1], 2, func(tx *db.Tx) error {
+		return errors.Join(tx.Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
+	}, func() {
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
+				t.Errorf("it was renewed: %v", err)
+			}
+		})
+		dbtest.AwaitPostgresWaits(t, handles[0].Path(), 1)
+		clock.Store(int64(time.Minute))
+		held, _, err := registries[1].Reservation(t.Context(), "thread")
+		wait.Wait()
+		if err != nil || held.Live != agents.Dead {
+			t.Errorf("it is %+v, %v", held, err)
+		}
+	})
+}
+
+// Each looks for what the other one adds, and no row is in both: so both are serialisable.
+func TestPostgresOfTwoWhoFindNobodyOnAThreadOneLooksAgain(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	build := func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+	}
+	var reserved sync.Once
+	_, created, err := registry.FindOrCreateActiveEntry(t.Context(), func(e agents.Entry) bool { return e.Thread == "thread" }, func(*agents.Entry) {},
+		func(id string) (agents.Entry, error) {
+			reserved.Do(func() {
+				out, err := other.TryReserveThread(t.Context(), "thread", build)
+				if err != nil || out.Reserved == nil {
+					t.Errorf("%+v, %v", out, err)
+				}
+			})
+			return build(id)
+		})
+	if err != nil || created {
+		t.Errorf("another one was made: %v, %v", created, err)
+	}
+}
+
+// The id is being taken by somebody else.
+func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
+	handles := twoHandles(t)
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	entryOf(t, registry, "one")
+	blocked(t, handles[0], 1, func(tx *db.Tx) error {
+		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs", StartedAt: time.Unix(1, 0), Status: agents.Active})
+	}, func() {
+		_, found, err := other.UpdateEntry(t.Context(), "one", func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })
+		if err != nil || !found {
+			t.Error(found, err)
+		}
+	})
+	e, err := registry.Get(t.Context(), "two")
+	done(t, err)
+	if e.BaseState != "ours" {
+		t.Errorf("what was saved last is %s", e.BaseState)
+	}
+}
+
+// A run that nobody holds is taken up by one, and not removed by who looked at it before.
+func TestPostgresARunThatIsResumedHasOneHolderAndStays(t *testing.T) {
+	handles := twoHandles(t)
+	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
+	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
+	_, err := live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	for store, calls := range map[string]struct {
+		resume   func(ctx context.Context, d *db.DB) (release func(context.Context) error, err error)
+		resumeTx func(d *db.DB, tx *db.Tx) error
+		remove   func(d *db.DB, tx *db.Tx) error
+	}{
+		"runs": {
+			func(ctx context.Context, d *db.DB) (func(context.Context) error, error) {
+				r, err := runs.NewStore(d, runs.Options{}).Resume(ctx, ref)
+				return r.Release, err
+			},
+			func(d *db.DB, tx *db.Tx) error {
+				_, err := runs.NewStore(d, runs.Options{}).ResumeTx(tx, ref)
+				return err
+			},
+			func(d *db.DB, tx *db.Tx) error { return runs.NewStore(d, runs.Options{}).DeleteTx(tx, ref) },
+		},
+		"live": {
+			func(ctx context.Context, d *db.DB) (func(context.Context) error, error) {
+				r, err := live.NewStore(d, live.Options{}).Resume(ctx, "r")
+				return r.Release, err
+			},
+			func(d *db.DB, tx *db.Tx) error {
+				_, err := live.NewStore(d, live.Options{}).ResumeTx(tx, "r")
+				return err
+			},
+			func(d *db.DB, tx *db.Tx) error { return live.NewStore(d, live.Options{}).DeleteTx(tx, "r") },
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			var looked sync.Once
+			err := handles[0].Write(t.Context(), "remove", func(tx *db.Tx) error {
+				if err := tx.Get(new(int64), "SELECT count(*) FROM runs"); err != nil {
+					return err
+				}
+				looked.Do(func() {
+					release, err := calls.resume(t.Context(), handles[1])
+					done(t, err)
+					t.Cleanup(func() { done(t, release(context.Background())) })
+				})
+				return calls.remove(handles[0], tx)
+			})
+			if !errors.Is(err, db.ErrConflict) {
+				t.Errorf("it is removed: %v", err)
+			}
+		})
+		t.Run(store+" by many", func(t *testing.T) {
+			var won atomic.Int64
+			mixed(t, handles, func(d *db.DB, inside bool, _, _ int) (err error) {
+				if inside {
+					err = d.Write(t.Context(), "resume", func(tx *db.Tx) error { return calls.resumeTx(d, tx) })
+				} else {
+					_, err = calls.resume(t.Context(), d)
+				}
+				if err == nil {
+					won.Add(1)
+				}
+				if errors.Is(err, db.ErrConflict) {
+					err = nil
+				}
+				return err
+			})
+			if n := won.Load(); n != 1 {
+				t.Errorf("%d hold it", n)
+			}
+		})
+	}
+}
+
+// A removal in a caller's WriteLocked waits for who takes the run up, and finds it held.
+func TestPostgresARemovalBehindRowLocksSparesWhatWasTakenUpMeanwhile(t *testing.T) {
+	handles := twoHandles(t)
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
+	open, err := runs.NewStore(handles[0], runs.Options{}).Resume(t.Context(), ref)
+	done(t, err)
+	done(t, open.Release(t.Context())) // it is nobody's
+	_, err = live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
+	done(t, err)
+	for store, calls := range map[string]struct {
+		resume func(tx *db.Tx) (func(context.Context) error, error)
+		remove func(tx *db.Tx) error
+	}{
+		"runs": {
+			func(tx *db.Tx) (func(context.Context) error, error) {
+				r, err := runs.NewStore(handles[1], runs.Options{}).ResumeTx(tx, ref)
+				return r.Release, err
+			},
+			func(tx *db.Tx) error { return runs.NewStore(handles[0], runs.Options{}).DeleteTx(tx, ref) },
+		},
+		"live": {
+			func(tx *db.Tx) (func(context.Context) error, error) {
+				r, err := live.NewStore(handles[1], live.Options{}).ResumeTx(tx, "r")
+				return r.Release, err
+			},
+			func(tx *db.Tx) error { return live.NewStore(handles[0], live.Options{}).DeleteTx(tx, "r") },
+		},
+	} {
+		t.Run(store, func(t *testing.T) {
+			var release func(context.Context) error
+			blocked(t, handles[1], 1, func(tx *db.Tx) (err error) {
+				release, err = calls.resume(tx)
+				return err
+			}, func() {
+				if err := handles[0].WriteLocked(t.Context(), "remove", calls.remove); !errors.Is(err, db.ErrConflict) {
+					t.Errorf("it is removed: %v", err)
+				}
+			})
+			done(t, release(t.Context()))
+		})
+	}
+}
+
+// A worker is removed in a caller's WriteLocked beside an input to another one, whose event is not given again.
+func TestPostgresARemovalOfAWorkerBehindRowLocksKeepsTheLogsCounters(t *testing.T) {
+	handles := twoHandles(t)
+	var runtimes []*workers.Runtime
+	var refs []workers.WorkerRef
+	for _, d := range handles {
+		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
+		done(t, err)
+		w, err := r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		done(t, err)
+		runtimes, refs = append(runtimes, r), append(refs, w.WorkerRef)
+	}
+	var first workers.WorkerInteractionAck
+	blocked(t, handles[1], 1, func(tx *db.Tx) (err error) {
+		first, err = runtimes[1].SendInputTx(tx, refs[1], workers.UserInput("x"))
+		if err == nil {
+			err = tx.Get(new(int64), "SELECT 1") // with which the input goes
+		}
+		return err
+	}, func() {
+		if err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return runtimes[0].DeleteTx(tx, refs[0]) }); err != nil {
+			t.Error(err)
+		}
+	})
+	next, err := runtimes[0].SendInput(t.Context(), refs[1], workers.UserInput("y"))
+	done(t, err)
+	if next.EventID <= first.EventID {
+		t.Errorf("event %d comes behind event %d", next.EventID, first.EventID)
+	}
+}
+
+// Two who remove a live run behind row locks take it out of the counts once.
+func TestPostgresALiveRunThatTwoRemoveBehindRowLocksIsCountedOutOnce(t *testing.T) {
+	handles := twoHandles(t)
+	var stores []*live.Store
+	for _, d := range handles {
+		stores = append(stores, live.NewStore(d, live.Options{MaxRuns: live.AtMost(2)}))
+	}
+	for _, id := range []string{"a", "b"} {
+		_, err := stores[0].ReserveRunWithID(t.Context(), id, "s", "p")
+		done(t, err)
+	}
+	blocked(t, handles[1], 1, func(tx *db.Tx) error { return stores[1].DeleteTx(tx, "a") }, func() {
+		err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return stores[0].DeleteTx(tx, "a") })
+		if !errors.Is(err, db.ErrNotFound) {
+			t.Errorf("it was removed twice: %v", err)
+		}
+	})
+}
