@@ -25,6 +25,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestAClaimLastsForItsTimeAndARenewalProlongsIt, TestAClaimIsGivenBack, TestKeepRenewsAClaimUntilItIsLost,
 		TestRecoverTakesWhatTheDeadHeldAndNothingElse, TestAClaimThatWasMadeSinceRecoveryLookedStays,
 		TestARecoveryThatIsRunAgainCountsEachOnce, TestCallsInOneTransactionHappenTogetherOrNotAtAll,
+		TestPrune_KeepsDecisionsOfOpenRuns,
 		TestClaimingTheNextPauseEndsTheOlderClaim, TestAStaleHandleCompletesNothing, TestEpochsGrowThroughRemovalAndRecovery,
 		TestClaimsOfALivingProcessAreSafe, TestClaimsOfADeadProcessAreRecoveredOnce, TestAnExpiredClaimIsTakenFromALivingProcess,
 		TestOneClaimerWins, TestHistoriesAreLinearizable,

@@ -33,7 +33,7 @@ type Ended struct {
 	Of    string `db:"of"`       // of whom it is counted
 	At    int64  `db:"ended_at"` // Unix nanoseconds of its end
 	Bytes int64  `db:"bytes"`    // that it holds, about
-	Held  bool   // somebody holds it: it stays
+	Held  bool   `db:"held"`     // somebody holds it, or needs it: it stays
 }
 
 // A Removal is what became of a thing that was to be removed.
