@@ -21,6 +21,7 @@ type Lease struct {
 	registry   *Registry
 	id, thread string
 	epoch      int64
+	grant      *db.Grant
 	ttl        time.Duration // as it was when the handle was made, and so is until
 	until      db.BootTime
 }
@@ -126,7 +127,7 @@ func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w registr
 
 // heldBy reports whether the lease holds by what a row says.
 func (l *Lease) heldBy(rx *db.Rx, w *registry.Row) (bool, error) {
-	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil {
+	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil || l.grant.Undone() {
 		return false, nil
 	}
 	if holds, err := rx.HoldsLease(w.LeaseColumns); err != nil || !holds {

@@ -20,6 +20,7 @@ type Claim struct {
 	store     *Store
 	runID     string
 	epoch     int64
+	grant     *db.Grant
 	claimedAt time.Time
 	document  []byte
 	ttl       time.Duration // as it was when the handle was made, and so is until
@@ -147,9 +148,14 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 			return nil, true, err
 		}
 	}
-	c = &Claim{store: s, runID: runID, epoch: found.Epoch, claimedAt: tx.Now(), document: found.Document}
+	row := db.EpochOf{Table: "checkpoints", Row: found.ID}
+	epoch, _ := tx.NextEpoch(row, found.Epoch)
+	c = &Claim{store: s, runID: runID, epoch: epoch, claimedAt: tx.Now(), document: found.Document}
 	c.remember(&tx.Rx, lease)
 	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
+	if c.grant, err = tx.Grant(row, epoch); err != nil {
+		return nil, true, err
+	}
 	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {
 		return nil, true, err
 	}
@@ -215,7 +221,7 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
-		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch {
+		if clock(); err == nil && ok && row.Epoch != nil && *row.Epoch == c.epoch && !c.grant.Undone() {
 			ok, err = rx.HoldsLease(row.LeaseColumns)
 		} else {
 			ok = false

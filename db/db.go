@@ -28,6 +28,7 @@ type DB struct {
 	lookouts lookouts
 	work     work
 	keepers  keepers
+	undone   undoneEpochs
 
 	closing sync.Once
 	closed  chan struct{}

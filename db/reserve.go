@@ -29,6 +29,7 @@ type Lease struct {
 	scope      string
 	kind, name string
 	epoch      int64
+	grant      *Grant
 	ttl        time.Duration // 0: none
 	until      BootTime      // its end as it was when the handle was made, on this process's clock
 }
@@ -83,6 +84,9 @@ FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
 	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
 	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
+	// sqlReserveAs is sqlReserve under an epoch that is given.
+	sqlReserveAs = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum, epoch)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
 	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
@@ -149,8 +153,24 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	now := Nanos(tx.Now())
 	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now, LeaseColumns: lease}
 	columns := row.columns(scope)
-	return tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
+	columns = append(columns, Checksum(columns...))
+	query := sqlReserve
+	if epoch, again := tx.NextEpoch(epochOfLeases, 0); again {
+		next, err := tx.Number(epochOfLeases.Table)
+		if err != nil {
+			return false, err
+		}
+		query, columns = sqlReserveAs, append(columns, max(epoch, next))
+	}
+	ok, err := tx.Find(&l.epoch, query, columns...)
+	if err == nil && ok {
+		l.grant, err = tx.Grant(epochOfLeases, l.epoch)
+	}
+	return ok, err
 }
+
+// epochOfLeases: all reservations of a file are counted together.
+var epochOfLeases = EpochOf{Table: "leases"}
 
 // makeWay removes a reservation that is over, and reports one that is not. free is false where it was renewed, or taken away, since it was
 // judged.
@@ -240,7 +260,7 @@ func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope i
 		ok, err = rx.Find(&row, sqlReservationOf, scope, l.kind, l.name)
 	}
 	clock()
-	if err == nil && ok && row.Epoch == l.epoch {
+	if err == nil && ok && row.Epoch == l.epoch && !l.grant.Undone() {
 		ok, err = rx.HoldsLease(row.LeaseColumns)
 	} else {
 		ok = false

@@ -184,7 +184,37 @@ func (l holders) undone(t *testing.T, at place) {
 		wants(t, "to take it in a transaction of another file", err, db.ErrInvalid)
 		return nil
 	}))
-	must(t, holdsOn(t, at.d, s.mustTake(t, "a")))
+	// Another handle knows nothing of it, and may give the same epoch.
+	last := at.both()[len(at.both())-1]
+	other := l.open(last, at.scope)
+	next := other.mustTake(t, "a")
+	wants(t, "a write under what was undone, beside a holder", holdsOn(t, at.d, undone), db.ErrLeaseLost)
+	wants(t, "a release of what was undone, beside a holder", undone.release(t.Context()), db.ErrLeaseLost)
+	must(t, holdsOn(t, last, next))
+	must(t, next.release(t.Context()))
+	l.undoneInPart(t, at)
+}
+
+// undoneInPart is undone for a savepoint of a transaction that goes on.
+func (l holders) undoneInPart(t *testing.T, at place) {
+	s := l.added(t, at.d, at.scope, "b")
+	var undone, kept holding
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) (err error) {
+		failure := errors.New("the savepoint fails")
+		took := func(h *holding) (err error) {
+			*h, _, err = s.takeTx(tx, "b")
+			return err
+		}
+		err = tx.Savepoint(func() error { return errors.Join(took(&undone), failure) })
+		wants(t, "the savepoint", err, failure)
+		return took(&kept)
+	}))
+	if kept.epoch <= undone.epoch {
+		t.Errorf("behind the epoch %d of a savepoint that was undone comes %d", undone.epoch, kept.epoch)
+	}
+	wants(t, "a write under a savepoint that was undone", holdsOn(t, at.d, undone), db.ErrLeaseLost)
+	wants(t, "a release of a savepoint that was undone", undone.release(t.Context()), db.ErrLeaseLost)
+	must(t, holdsOn(t, at.d, kept))
 }
 
 func (l holders) spares(t *testing.T, at place) {
