@@ -60,6 +60,8 @@ func TestLimitsOfATreeAreStoredAndLeaveAgain(t *testing.T) {
 // Settings of the old program that no store has a use for leave as they came: comments, other tables, what can't be understood.
 func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 	ctx := context.Background()
+	days := func(value string) string { return "[runs]\nmax_age_days = " + value + "\n" }
+	runsOf := func(value string) string { return "[runs]\nmax_per_agent = " + value + "\n" }
 	const rest = "# mine\n[server]\nport = 1 # not 80\n\n"
 	for _, c := range []struct {
 		config  string
@@ -72,6 +74,15 @@ func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 		{rest + "[runs]\nmax_per_agent = 7 # few\n", nil, rest + "[runs]\nmax_per_agent = 7 # few\n", 0},
 		{rest + "[runs]\nmax_per_agent = 7 # few\n", &db.Policy{Count: 9, Age: 24 * time.Hour}, rest + "[runs]\nmax_age_days = 1\nmax_per_agent = 9 # few\n", 0},
 		{"[runs", nil, "[runs", 0},
+		{days("106752"), nil, days("106752"), 0}, // more than nanoseconds can say
+		{days("999999"), nil, days("999999"), 0},
+		{days("9223372036854775807"), nil, days("9223372036854775807"), 0},
+		{days("-5"), nil, days("-5"), 0},
+		{days("-9223372036854775808"), nil, days("-9223372036854775808"), 0},
+		{days("+1_000"), nil, days("+1_000"), 0},
+		{runsOf("9223372036854775807"), nil, runsOf("9223372036854775807"), 0},
+		{runsOf("0"), nil, runsOf("0"), 0},
+		{days("999999"), &db.Policy{Count: 50, Age: 24 * time.Hour}, days("1"), 0},
 		{"[runs", &db.Policy{Count: 9, Age: 24 * time.Hour}, "[runs]\nmax_per_agent = 9\nmax_age_days = 1\n", 1},
 	} {
 		d := emptyFile(t)

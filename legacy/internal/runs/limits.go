@@ -20,17 +20,22 @@ func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.Rete
 	if err != nil || !ok {
 		return limits, false, err
 	}
-	limits = runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxDays} // which is no limit
-	if r.Policy.Count != 0 {
-		limits.MaxPerAgent = uint64(max(r.Policy.Count, 0))
+	return limitsOf(r.Policy), true, nil
+}
+
+// limitsOf is what a policy is in the words of the original.
+func limitsOf(p db.Policy) runs.RetentionConfig {
+	limits := runs.RetentionConfig{MaxPerAgent: math.MaxInt64, MaxAgeDays: maxDays} // no limit
+	if p.Count != 0 {
+		limits.MaxPerAgent = uint64(max(p.Count, 0))
 	}
-	switch age := r.Policy.Age; {
-	case age < 0:
+	switch {
+	case p.Age < 0:
 		limits.MaxAgeDays = 0
-	case age > 0:
-		limits.MaxAgeDays = int64((age-1)/day) + 1
+	case p.Age > 0:
+		limits.MaxAgeDays = int64((p.Age-1)/day) + 1
 	}
-	return limits, true, nil
+	return limits
 }
 
 const day = 24 * time.Hour

@@ -136,8 +136,8 @@ func withLimits(text []byte, limits runs.RetentionConfig) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("can't be understood, and so not be changed: %w", err)
 	}
-	if now == limits {
-		return text, nil
+	if limitsOf(policyOf(now)) == limits {
+		return text, nil // it means the same, in whatever numbers
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, []byte("\ufeff")))]
 	edited := append(bytes.Clone(mark), edit(text[len(mark):], []limit{
