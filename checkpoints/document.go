@@ -109,6 +109,27 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 	return document, ok, err
 }
 
+// DocumentTx gives the document of one checkpoint, paused or claimed, byte for byte, also one that can't be read. A Ref without
+// a state means the one that waits, or else the claimed one. ErrNotFound: there is none.
+func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
+	err = s.look(rx, opLoad, ref.RunID, func(scope int64) error {
+		states := []State{ref.State}
+		if ref.State == "" {
+			states = []State{Paused, Claimed}
+		}
+		for _, state := range states {
+			var found documents.Stored
+			there, err := rx.Find(&found, documents.SQLStored, scope, ref.RunID, string(state))
+			if err != nil || there {
+				document = found.Document
+				return err
+			}
+		}
+		return db.ErrNotFound
+	})
+	return document, err
+}
+
 const (
 	sqlRemove      = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state IN ('paused', 'claimed')`
 	sqlRemoveState = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`

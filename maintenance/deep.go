@@ -243,30 +243,33 @@ func (c *deep) checkpoints(scope string) {
 	s := checkpoints.NewStore(c.d, checkpoints.Options{Scope: scope})
 	read(c, s.All(c.ctx, checkpoints.Filter{}), func(p checkpoints.Summary) {
 		if p.Problem == "" { // else it is known, and was from the first
-			c.paused(s, p)
+			c.checkpoint(s, p)
 		}
 	})
 }
 
-// paused compares what a list shows of a run that waits with its document.
-func (c *deep) paused(s *checkpoints.Store, listed checkpoints.Summary) {
-	if listed.State != checkpoints.Paused {
-		_, _, err := s.Load(c.ctx, listed.RunID)
-		c.failed(err)
-		return
-	}
-	var document *checkpoints.PausedWorkflow
+// checkpoint compares what a list shows of a run that waits, or is claimed, with its document.
+func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
+	ref := checkpoints.Ref{RunID: listed.RunID, State: listed.State}
+	var text []byte
 	err := c.d.Read(c.ctx, "check", func(rx *db.Rx) (err error) {
-		if listed, err = s.GetTx(rx, checkpoints.Ref{RunID: listed.RunID, State: checkpoints.Paused}); err == nil { // both of one moment
-			document, _, err = s.LoadTx(rx, listed.RunID)
+		if listed, err = s.GetTx(rx, ref); err == nil { // both of one moment
+			text, err = s.DocumentTx(rx, ref)
 		}
 		return err
 	})
+	if errors.Is(err, db.ErrNotFound) || err == nil && listed.Problem != "" { // claimed or removed meanwhile, or known
+		return
+	}
+	var document *checkpoints.PausedWorkflow
+	if err == nil {
+		if document, err = checkpoints.Decode(text); err != nil {
+			err = &db.Error{Op: "load checkpoint", Entity: "checkpoint", ID: listed.RunID, Err: fmt.Errorf("%w: %w", db.ErrCorrupt, err)}
+		}
+	}
 	switch {
-	case errors.Is(err, db.ErrNotFound): // claimed or removed meanwhile
 	case err != nil:
 		c.failed(err)
-	case document == nil || listed.Problem != "":
 	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt || !document.CreatedAt.Equal(listed.CreatedAt):
 		c.found = append(c.found, db.Problem{Check: derived, Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)})
 	}

@@ -15,7 +15,6 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	documents "selvedge/internal/checkpoints"
 )
 
 // checkpointAnswer is the shape of checkpoints show --json. The document is written as it is, without the blanks between its
@@ -201,12 +200,8 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	}
 	var document []byte
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
-		table := documents.Table{Scope: store.Scope()}
-		row, ok, err := table.Row(rx, string(answer.State), id)
-		if err == nil && ok {
-			document, ok, err = table.Document(rx, row)
-		}
-		if err == nil && !ok {
+		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: id, State: answer.State})
+		if errors.Is(err, db.ErrNotFound) {
 			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound, Hint: "it was claimed or removed meanwhile; try again"}
 		}
 		return err
