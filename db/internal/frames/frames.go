@@ -1,6 +1,7 @@
 package frames
 
 import (
+	"encoding/binary"
 	"errors"
 	"unsafe"
 
@@ -12,6 +13,7 @@ const (
 	logHeader   = 32 // bytes, of the WAL; the frames follow
 	frameHeader = 24
 	page        = 4096 // of the files that we make; frames of other pages are written as SQLite does
+	numberAt    = 60   // of the database's header: its user_version
 )
 
 type (
@@ -29,10 +31,16 @@ type table struct {
 	waits   int64   // where the header belongs that waits for its page; 0: none waits
 	header  [frameHeader]byte
 	page    [page]byte // right behind it
+
+	database uintptr // its sqlite3_file
+	number   [4]byte // what both get when the WAL begins anew
+	numbered bool    // there is one
+	begins   bool    // it began anew, and has no frame yet
 }
 
-// Join has the frames of a connection's WAL, given by its sqlite3_file, written whole. Nobody uses the connection meanwhile.
-func Join(tls *libc.TLS, wal uintptr) error {
+// Join has the frames of a connection's WAL written whole. Both files are given by their sqlite3_file. Nobody uses the connection
+// meanwhile.
+func Join(tls *libc.TLS, wal, database uintptr) error {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&wal))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
 	var (
@@ -50,10 +58,19 @@ func Join(tls *libc.TLS, wal uintptr) error {
 		return errors.New("SQLite has no memory left")
 	}
 	t := *(**table)(unsafe.Pointer(&at))
-	*t = table{Tsqlite3_io_methods: *methods, sqlites: f.FpMethods}
+	*t = table{Tsqlite3_io_methods: *methods, sqlites: f.FpMethods, database: database}
 	t.FxWrite, t.FxRead, t.FxSync, t.FxClose = ours, pointer(read), pointer(sync), pointer(closeFile)
 	f.FpMethods = at
 	return nil
+}
+
+// Number has the WAL, where it begins anew with a commit of this connection, belong to the database by a number: the database gets it as
+// its user_version, on the disk, before the WAL has a frame. The commit itself is to set it, too. Join was called, and nobody uses the
+// connection meanwhile.
+func Number(wal uintptr, number uint32) {
+	t, _ := of(wal)
+	binary.BigEndian.PutUint32(t.number[:], number)
+	t.numbered = true
 }
 
 // pointer is the C pointer to a Go function.
@@ -81,12 +98,44 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
+	if n == logHeader && at == 0 {
+		return t.begin(tls, file, data)
+	}
+	if code := t.stamp(tls); code != sqlite3.SQLITE_OK {
+		return code
+	}
 	if n == frameHeader && at != t.read && (at-logHeader)%(frameHeader+page) == 0 {
 		t.header = **(**[frameHeader]byte)(unsafe.Pointer(&data))
 		t.waits = at
 		return sqlite3.SQLITE_OK
 	}
 	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
+}
+
+// begin writes the header of a WAL that begins anew, and zeros over that of the first frame: what was committed in the WAL before lies in
+// the database, and what failed there is not to be read again, though the salts may be the same. SQLite waits for the disk then.
+func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
+	_, sqlites := of(file)
+	clear(t.page[:logHeader+frameHeader])
+	*(*[logHeader]byte)(t.page[:]) = **(**[logHeader]byte)(unsafe.Pointer(&header))
+	t.begins = true
+	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.page)), logHeader+frameHeader, 0)
+}
+
+// stamp puts the number into the database, where the WAL has begun anew. Nothing that can be read is in the WAL meanwhile.
+func (t *table) stamp(tls *libc.TLS) int32 {
+	if !t.begins || !t.numbered {
+		t.begins = false
+		return sqlite3.SQLITE_OK
+	}
+	t.begins = false
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&t.database))
+	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
+	code := function[ioCall](methods.FxWrite)(tls, t.database, uintptr(unsafe.Pointer(&t.number)), int32(len(t.number)), numberAt)
+	if code != sqlite3.SQLITE_OK {
+		return code
+	}
+	return function[syncCall](methods.FxSync)(tls, t.database, sqlite3.SQLITE_SYNC_FULL|sqlite3.SQLITE_SYNC_DATAONLY)
 }
 
 // alone writes a header that waits without its page.

@@ -22,21 +22,17 @@ type File struct {
 }
 
 const (
-	headerSize         = 100
-	walHeaderSize      = 32
-	frameHeaderSize    = 24
-	defaultPageSize    = 4096
-	largestRootAt      = 52
-	pageSizeAt         = 16
-	reservedAt         = 20
-	firstFreeAt        = 32
-	freeCountAt        = 36
-	pendingByte        = 0x40000000
-	walMagic           = 0x377f0682 // the last bit says in which byte order its checksums are
-	frameSaltsAt       = 8
-	frameChecksumAt    = 16
-	walHeaderSaltsAt   = 16
-	walHeaderSummedLen = 24
+	headerSize      = 100
+	defaultPageSize = 4096
+	largestRootAt   = 52
+	pageSizeAt      = 16
+	modeAt          = 18
+	walMode         = 2
+	reservedAt      = 20
+	firstFreeAt     = 32
+	freeCountAt     = 36
+	numberAt        = 60
+	pendingByte     = 0x40000000
 )
 
 // Open opens the file at path to be read. Nobody may write it meanwhile.
@@ -103,57 +99,20 @@ func (f *File) readWAL() error {
 	if f.wal == nil {
 		return nil
 	}
-	header := make([]byte, walHeaderSize)
-	if _, err := io.ReadFull(f.wal, header); err != nil {
-		return nil // empty
-	}
-	magic := binary.BigEndian.Uint32(header)
-	if magic&^1 != walMagic {
+	l := openLog(f.wal)
+	if l == nil || l.pageSize != f.PageSize { // it holds nothing, or is of another file
 		return nil
 	}
-	var order binary.ByteOrder = binary.LittleEndian
-	if magic&1 == 1 {
-		order = binary.BigEndian
-	}
-	if size := int(binary.BigEndian.Uint32(header[8:])); size != f.PageSize {
-		return nil // of another file
-	}
-	sum := walSum([2]uint32{}, header[:walHeaderSummedLen], order)
-	if !sums(header[walHeaderSummedLen:], sum) {
-		return nil
-	}
-	frame := make([]byte, frameHeaderSize+f.PageSize)
 	open := map[int]int64{} // of the transaction under way
-	for at := int64(walHeaderSize); ; at += int64(len(frame)) {
-		if _, err := f.wal.ReadAt(frame, at); err != nil {
-			return nil // a torn last frame is of no commit
-		}
-		if string(frame[frameSaltsAt:frameSaltsAt+8]) != string(header[walHeaderSaltsAt:walHeaderSaltsAt+8]) {
-			return nil
-		}
-		sum = walSum(walSum(sum, frame[:8], order), frame[frameHeaderSize:], order)
-		if !sums(frame[frameChecksumAt:], sum) {
-			return nil
-		}
-		open[int(binary.BigEndian.Uint32(frame))] = at + frameHeaderSize
-		if pages := binary.BigEndian.Uint32(frame[4:]); pages > 0 {
+	for l.next() {
+		open[l.page] = l.at + frameHeaderSize
+		if l.pages > 0 {
 			maps.Copy(f.inWAL, open)
 			clear(open)
-			f.Count = int(pages)
+			f.Count = l.pages
 		}
 	}
-}
-
-func walSum(sum [2]uint32, data []byte, order binary.ByteOrder) [2]uint32 {
-	for ; len(data) >= 8; data = data[8:] {
-		sum[0] += order.Uint32(data) + sum[1]
-		sum[1] += order.Uint32(data[4:]) + sum[0]
-	}
-	return sum
-}
-
-func sums(stored []byte, sum [2]uint32) bool {
-	return binary.BigEndian.Uint32(stored) == sum[0] && binary.BigEndian.Uint32(stored[4:]) == sum[1]
+	return nil
 }
 
 var errDamaged = errors.New("the page can't be read as what it should be")

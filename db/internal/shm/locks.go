@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,7 @@ const unlockAgain = 10 * time.Millisecond
 type (
 	fcntlCall   func(tls *libc.TLS, fd, command int32, args uintptr) int32
 	closeCall   func(tls *libc.TLS, fd int32) int32
+	shmMapCall  func(tls *libc.TLS, file uintptr, region, size, extend int32, at uintptr) int32
 	shmLockCall func(tls *libc.TLS, file uintptr, at, count, how int32) int32
 )
 
@@ -230,4 +232,19 @@ func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 		return sqlite3.SQLITE_IOERR_SHMLOCK
 	}
 	return result
+}
+
+// Index gives the beginning of the index of a connection's WAL, which has been read. It is mapped until the connection is closed.
+func Index(tls *libc.TLS, file uintptr) (uintptr, error) {
+	const region = 32 << 10 // bytes, which SQLite maps at once
+	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))
+	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
+	size := int(unsafe.Sizeof(uintptr(0)))
+	pointer := tls.Alloc(size)
+	defer tls.Free(size)
+	code := function[shmMapCall](methods.FxShmMap)(tls, file, 0, region, 0, pointer)
+	if index := **(**uintptr)(unsafe.Pointer(&pointer)); code == sqlite3.SQLITE_OK && index != 0 {
+		return index, nil
+	}
+	return 0, fmt.Errorf("the index of the WAL is not mapped (%d)", code)
 }

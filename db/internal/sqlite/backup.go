@@ -109,8 +109,8 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 	})
 }
 
-// markCopy has the cursors of the file expire in its copy, where the file has a generation. Nobody else looks at the copy yet, and
-// it is put on the disk later.
+// markCopy numbers a copy, so that no WAL of the file is taken for one of its own, and has the cursors of the file expire in
+// it, where the file has a generation. Nobody else looks at the copy yet, and it is put on the disk later.
 func markCopy(ctx context.Context, path string) error {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
@@ -118,12 +118,16 @@ func markCopy(ctx context.Context, path string) error {
 	}
 	old := false
 	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name = 'generation'")
-	if err != nil || old {
+	if err != nil {
 		return closeAfter(pool, err)
 	}
-	for _, text := range []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlCopyGeneration} {
+	texts := []string{"PRAGMA journal_mode=OFF", "PRAGMA synchronous=OFF", sqlNumber(newNumber())}
+	if !old {
+		texts = append(texts, sqlCopyGeneration)
+	}
+	for _, text := range texts {
 		if _, err := pool.ExecContext(ctx, text); err != nil {
-			return closeAfter(pool, fmt.Errorf("give the copy a generation of its own: %w", err))
+			return closeAfter(pool, fmt.Errorf("give the copy a number and a generation of its own: %w", err))
 		}
 	}
 	return pool.Close()

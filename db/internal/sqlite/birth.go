@@ -50,6 +50,9 @@ func (e *Engine) create(ctx context.Context) (err error) {
 	if born, err := e.born(); born || err != nil {
 		return err // by a faster one
 	}
+	if err := checkWAL(e.path, nil); err != nil {
+		return err
+	}
 	p, err := newPart(ctx, dir)
 	if err != nil {
 		return err

@@ -316,7 +316,7 @@ func (m *migration) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.config.LockTimeout)
 	defer cancel()
 	for {
-		_, err := m.session.exec(sqlBeginImmediate)
+		err := m.session.begin()
 		if !isBusy(err) {
 			return err
 		}

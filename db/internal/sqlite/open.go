@@ -112,6 +112,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	if err := e.hold.On(ctx, e.file.key.inode, e.config.LockTimeout, e.samePath); err != nil {
 		return err
 	}
+	if err := checkWAL(e.path, e.file.look); err != nil {
+		return err
+	}
 	if e.config.ReadOnly {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err

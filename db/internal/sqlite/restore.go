@@ -126,7 +126,7 @@ func freeName(name string) (string, error) {
 	}
 }
 
-// changeCopy puts a copy into WAL mode and changes it: sqlNewGeneration makes the cursors of the file that it was copied from
+// changeCopy puts a copy into WAL mode, numbers it and changes it: sqlNewGeneration makes the cursors of the file that it was copied from
 // expire in it. A copy of schema 7 or less gets its generation when it is migrated.
 func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
 	pool, err := openPool(path, roleWriter, 1)
@@ -140,15 +140,19 @@ func changeCopy(ctx context.Context, path string, config Config, change string) 
 	}
 	defer func() { err = closeAfter(s, err) }()
 	have, err := readVersions(s)
-	if err != nil || have.Generation == 0 {
+	if err != nil {
 		return err
 	}
-	if change != "" {
-		if _, err := s.exec(change); err != nil {
+	err = s.commit(func() bool { return false }, func() error {
+		if err := s.number(); err != nil || change == "" || have.Generation == 0 {
 			return err
 		}
+		_, err := s.exec(change)
+		return err
+	})
+	if err == nil {
+		_, err = s.checkpoint("TRUNCATE")
 	}
-	_, err = s.checkpoint("TRUNCATE")
 	return err
 }
 
@@ -163,8 +167,15 @@ func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error
 	if _, err := hold.Alone(ctx, e.config.LockTimeout, nil); err != nil {
 		return "", fmt.Errorf("get the file alone, to put another in its place: %w", err)
 	}
+	aside, err := freeName(e.path + asideSuffix)
+	if err != nil {
+		return "", err
+	}
 	info, err := os.Lstat(e.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if err := e.orphanAside(aside); err != nil {
+			return "", err
+		}
 		return "", p.give(e.path)
 	}
 	if err != nil {
@@ -175,8 +186,13 @@ func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error
 		return "", err
 	}
 	file, _, err := claimFile(e.path, e.config) // whose is it?
+	var foreign error
 	if err == nil {
+		foreign = checkWAL(e.path, file.look)
 		err = file.release()
+	}
+	if foreign != nil && !errors.Is(foreign, engine.ErrReplaced) {
+		err = errors.Join(err, foreign)
 	}
 	if err != nil && born {
 		return "", err
@@ -185,13 +201,12 @@ func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error
 		return "", err
 	}
 	if !born {
+		if err := e.orphanAside(aside); err != nil {
+			return "", err
+		}
 		return "", errors.Join(emptied(ctx, e.path, e.config), p.replace(e.path))
 	}
-	aside, err := freeName(e.path + asideSuffix)
-	if err != nil {
-		return "", err
-	}
-	if err := e.settleWAL(ctx, aside); err != nil {
+	if err := e.settleWAL(ctx, aside, foreign); err != nil {
 		return "", err
 	}
 	return aside, p.exchange(e.path, aside)
@@ -224,9 +239,12 @@ func (p *part) exchange(dest, aside string) error {
 const shmInUse = 128
 
 // settleWAL moves what is in the WAL into the file that is to go: another file must never meet it. Where the file is too
-// damaged for that the WAL goes aside with it.
-func (e *Engine) settleWAL(ctx context.Context, aside string) error {
-	settled := e.checkpointed(ctx)
+// damaged for that, or the WAL is foreign to it, the WAL goes aside with it.
+func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) error {
+	settled := foreign
+	if settled == nil {
+		settled = e.checkpointed(ctx)
+	}
 	if err := e.unused(); err != nil {
 		return err
 	}
@@ -234,13 +252,30 @@ func (e *Engine) settleWAL(ctx context.Context, aside string) error {
 		return settled
 	}
 	if settled != nil {
-		if err := os.Rename(e.path+"-wal", aside+"-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := e.walAside(aside); err != nil {
 			return err
 		}
 	} else if err := os.Remove(aside + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older file
 		return err
 	}
 	return e.removeBeside()
+}
+
+// walAside puts the WAL, where there is one, beside the file that is to get the name aside.
+func (e *Engine) walAside(aside string) error {
+	err := os.Rename(e.path+"-wal", aside+"-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// orphanAside is walAside where no file, or an empty one, lies beside the WAL.
+func (e *Engine) orphanAside(aside string) error {
+	if err := e.unused(); err != nil {
+		return err
+	}
+	return errors.Join(e.walAside(aside), syncFile(filepath.Dir(e.path)))
 }
 
 // removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its content in it.

@@ -38,6 +38,9 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 		return out, err
 	}
 	defer func() { err = errors.Join(err, free()) }()
+	if err := checkWALOf(from); err != nil {
+		return out, err
+	}
 	source, err := salvage.Open(from)
 	if err != nil {
 		return out, err
@@ -59,6 +62,16 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 		return out, err
 	}
 	return out, p.give(to)
+}
+
+// checkWALOf is checkWAL for a file that this process does not have open.
+func checkWALOf(path string) (err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = closeAfter(file, err) }()
+	return checkWAL(path, file)
 }
 
 // alone keeps others from writing the file. Where this process may make no lock beside it, nobody else's locks count either.

@@ -37,6 +37,7 @@ const walCheckpointPages = 4000
 type session struct {
 	handle
 	statements map[string]*statement
+	wal        walFile
 	hook       stepHook // what SQLite has only a number of: it has to be in the heap, and to stay
 
 	// Of the change under way, here so that it costs no allocation.
@@ -154,12 +155,12 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 			return nil, closeAfter(conn, err)
 		}
 	}
-	if r == roleWriter {
-		if err := h.joinFrames(); err != nil {
+	session := &session{handle: h, statements: map[string]*statement{}}
+	if r == roleWriter || r == roleMigration {
+		if session.wal, err = h.joinFrames(); err != nil {
 			return nil, closeAfter(conn, err)
 		}
 	}
-	session := &session{handle: h, statements: map[string]*statement{}}
 	session.raw = session.withDriver
 	return session, nil
 }
@@ -252,16 +253,26 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 	return h, err
 }
 
-// joinFrames has what is written to the WAL written in fewer calls. A database in memory has none.
-func (h handle) joinFrames() error {
-	return h.conn.Raw(func(any) error {
+// A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html, section 2), which is mapped as long as
+// the connection is open. Both are 0 in memory.
+type walFile struct{ file, index uintptr }
+
+// joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database in memory has none.
+func (h handle) joinFrames() (wal walFile, err error) {
+	err = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
 		defer tls.Close()
-		if wal := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal != 0 {
-			return frames.Join(tls, wal)
+		database := fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_FILE_POINTER)
+		if wal.file = fileOf(tls, h.db, sqlite3.SQLITE_FCNTL_JOURNAL_POINTER); wal.file == 0 {
+			return nil
 		}
-		return nil
+		if err := frames.Join(tls, wal.file, database); err != nil {
+			return err
+		}
+		wal.index, err = shm.Index(tls, database)
+		return err
 	})
+	return wal, err
 }
 
 // writeOutWAL is machine.WriteOut for bytes of the WAL.

@@ -66,23 +66,16 @@ func (s *session) settle(o Config) error {
 	return s.failure(s.mark(o))
 }
 
-// mark changes user_version, a number in the file's header that nothing reads: one page, in every file whatever its schema.
+// mark changes the file's number: one page, in every file whatever its schema.
 func (s *session) mark(o Config) error {
 	end := time.Now().Add(o.LockTimeout)
-	return s.commit(func() bool { return time.Now().Before(end) }, func() error {
-		var version int32
-		if err := s.Get(&version, "PRAGMA user_version"); err != nil {
-			return err
-		}
-		_, err := s.conn.ExecContext(background, fmt.Sprintf("PRAGMA user_version = %d", (version+1)&0x7fffffff))
-		return err
-	})
+	return s.commit(func() bool { return time.Now().Before(end) }, s.number)
 }
 
 // commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may be writing, is waited for.
 func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	for {
-		if _, err = s.exec(sqlBeginImmediate); err == nil {
+		if err = s.begin(); err == nil {
 			break
 		}
 		if !isBusy(err) || !stay() {

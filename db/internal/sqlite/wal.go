@@ -2,11 +2,15 @@ package sqlite
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"selvedge/db/internal/frames"
 )
 
 // The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It starts again from its
@@ -192,3 +196,43 @@ func (s *session) checkpointPatiently(mode string, patience time.Duration) (size
 	}
 	return size, err
 }
+
+// begin begins a transaction that writes. Where it may be the first in the WAL it is numbered.
+func (s *session) begin() error {
+	if _, err := s.exec(sqlBeginImmediate); err != nil {
+		return err
+	}
+	if !s.wal.mayBeginAnew() {
+		return nil
+	}
+	err := s.number()
+	if err != nil {
+		_, _ = s.exec(sqlRollback) // where SQLite has not done so itself
+	}
+	return err
+}
+
+// mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew, unless somebody still reads
+// from it. Who asks is in a transaction that writes, so nothing is added meanwhile.
+func (w walFile) mayBeginAnew() bool {
+	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
+	if w.index == 0 {
+		return false
+	}
+	index := *(**[backfilled + 1]uint32)(unsafe.Pointer(&w.index))
+	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
+}
+
+// number gives the file another number, by which a WAL that begins anew with this transaction belongs to it. Decision 0022.
+func (s *session) number() error {
+	n := newNumber()
+	if s.wal.file != 0 {
+		frames.Number(s.wal.file, n)
+	}
+	_, err := s.conn.ExecContext(background, sqlNumber(n))
+	return err
+}
+
+func newNumber() uint32 { return rand.Uint32() } //nolint:gosec // it is no secret
+
+func sqlNumber(n uint32) string { return fmt.Sprintf("PRAGMA user_version = %d", int32(n)) } //nolint:gosec // its two's complement

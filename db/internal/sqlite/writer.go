@@ -307,7 +307,7 @@ func (w *writer) tryLock() bool {
 		w.unlock()
 		return false
 	}
-	if _, err := w.session.exec(sqlBeginImmediate); err != nil {
+	if err := w.session.begin(); err != nil {
 		w.unlock()
 		return false
 	}
@@ -340,7 +340,7 @@ func (w *writer) lock(again bool) bool {
 			w.refuse(err)
 			return false
 		}
-		_, err := w.session.exec(sqlBeginImmediate)
+		err := w.session.begin()
 		switch {
 		case err == nil:
 			w.holds.Store(true)
