@@ -88,6 +88,11 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 		answer.Findings = append(answer.Findings, doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
 		err = nil
 	}
+	var foreign error // the file beside a WAL of another: the command fails, and says it among its findings
+	if errors.Is(err, db.ErrReplaced) {
+		answer.Findings = append(answer.Findings, doctorFinding{Check: "WAL", State: stateTodo, Detail: err.Error(), Todo: strings.ReplaceAll(db.Hint(err), "\n", " ")})
+		foreign, err = err, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -100,8 +105,11 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 			damaged++
 		}
 	}
-	if err := a.printDoctor(answer); err != nil || damaged == 0 {
+	if err := a.printDoctor(answer); err != nil {
 		return err
+	}
+	if damaged == 0 {
+		return foreign
 	}
 	return &fault{
 		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(damaged, "problem")),

@@ -63,7 +63,8 @@ func classify(err error) kind {
 		return f.kind
 	case errors.Is(err, db.ErrBusy):
 		return kindBusy
-	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved):
+	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved),
+		errors.Is(err, db.ErrReplaced):
 		return kindUnsupported
 	case errors.Is(err, db.ErrIO), errors.Is(err, db.ErrOutcomeUnknown): // also of a server whose socket is not there
 		return kindFailed

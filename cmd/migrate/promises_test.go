@@ -98,6 +98,7 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{db.ErrSchemaTooNew, 6, "unsupported"},
 		{db.ErrNotADatabase, 6, "unsupported"},
 		{db.ErrUnsupported, 6, "unsupported"},
+		{db.ErrReplaced, 6, "unsupported"},
 		{&fault{kind: kindDamaged, err: errors.New("x")}, 7, "damaged"},
 		{fmt.Errorf("%w while it waited: %w", errInterrupted, db.ErrBusy), 130, "interrupted"},
 	} {

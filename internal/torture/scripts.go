@@ -6,7 +6,7 @@ var scripts = allScripts()
 func allScripts() []script {
 	list := []script{
 		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(), replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(), agentsMoreScript(), sundryScript(), deletingScript(), restoreScript(),
-		openScript(), recoverScript(), walScript(), migrateScript(), retentionScript(), keepingScript(), backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
+		openScript(), recoverScript(), walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(), backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
 	}
 	for _, t := range trees {
 		list = append(list, importScript(t))

@@ -259,6 +259,58 @@ func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
 	}
 }
 
+// A WAL that begins gets its number in steps, with the file's header among them. A kill, a failed call and a power cut at each leave a file that opens with its WAL.
+func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
+	r, sc := rig(t, "foreign")
+	e, rec, _, err := r.census(&point{script: sc, end: closing})
+	must(t, err)
+	judge := func(p *point, problems []string, err error) {
+		t.Helper()
+		must(t, err)
+		if len(problems) > 0 {
+			t.Error(p, problems)
+		}
+	}
+	const around = 3
+	numbers := 0
+	for i, c := range e.calls {
+		if c.class != writes || filepath.Base(c.path) != fileName || c.offset != numberAt {
+			continue
+		}
+		numbers++
+		for at := i + 1 - around; at <= i+1+around; at++ {
+			p := &point{script: sc, at: at, fault: kill, times: 1, end: dying}
+			_, problems, err := r.try(p)
+			judge(p, problems, err)
+		}
+		for at := i + 1; at <= i+2; at++ { // the write and its sync
+			for killAt := 1; killAt <= 9; killAt += 4 {
+				p := &point{script: sc, at: at, fault: fault{"EIO", syscall.EIO}, times: 1, killAt: killAt, end: dying}
+				_, problems, err := r.try(p)
+				judge(p, problems, err)
+			}
+		}
+	}
+	for i, ev := range rec.events[rec.armed():] {
+		if ev.kind != evWrite || ev.offset != numberAt || len(ev.data) != 4 {
+			continue
+		}
+		for at := max(i-around, 0); at <= i+around; at++ {
+			for draw := range uint64(2) {
+				p := &point{script: sc, end: closing, cut: &cut{at: rec.armed() + at, draw: draw}}
+				problems, err := r.powerCut(p, rec)
+				judge(p, problems, err)
+			}
+		}
+	}
+	if numbers < 3 {
+		t.Errorf("only %d WALs got a number", numbers)
+	}
+}
+
+// numberAt is where user_version lies in the header of a database.
+const numberAt = 60
+
 // SQLite opens a file to be read where it can't be opened for writing at that moment.
 func TestAHandleThatCantWriteIsNotOpened(t *testing.T) {
 	r, sc := rig(t, "recover")

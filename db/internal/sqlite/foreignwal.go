@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"selvedge/db/internal/engine"
@@ -32,16 +32,18 @@ func checkWAL(path string, database io.ReaderAt) (err error) {
 	if err != nil {
 		return err
 	}
-	here := "the file that lies here now is another, such as a backup or an older copy"
+	here := "the file that lies here now is another one, such as a backup or an older copy"
 	if database == nil {
-		here = "that file is not here"
+		here = "that file does not lie here"
 	}
-	name := filepath.Base(wal.Name())
 	return &engine.Failure{
 		Kind: engine.ErrReplaced,
-		Hint: fmt.Sprintf("nothing was changed. To go on with what lies here, move %s away; for the commits in it put the file back that it belongs to", name) +
-			"; a backup is put in place of a file with: migrate restore",
-		Err: fmt.Errorf("%s (%d bytes, written at %s) was left by a program that was killed and belongs to the file that it had open; %s",
+		Hint: fmt.Sprintf("for the last commits of the killed program put its file back beside the -wal; to go on without them move the -wal away:\nmv %s %s",
+			shellWord(wal.Name()), shellWord(wal.Name()+".old")),
+		Err: fmt.Errorf("%s (%d bytes, written at %s) was left by a program that was killed, and belongs to the file that it had open; %s",
 			wal.Name(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), here),
 	}
 }
+
+// shellWord quotes a word for a POSIX shell.
+func shellWord(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

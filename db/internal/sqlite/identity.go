@@ -293,7 +293,7 @@ func (w *writer) inPlace() (err error) {
 	if l.place != nil && !l.place.Changed() && !w.engine.shorter() {
 		return nil
 	}
-	if err := w.name(); err != nil {
+	if err := w.session.nameWAL(); err != nil {
 		return err
 	}
 	if err := l.watch(w.engine); err != nil {
@@ -310,19 +310,6 @@ func (w *writer) inPlace() (err error) {
 	if w.turns != nil && w.turns.Removed() {
 		return errOldQueue
 	}
-	return nil
-}
-
-// name puts the WAL's name on the disk before the first commit. SQLite syncs the folder once too, and throws the result away.
-func (w *writer) name() error {
-	if w.named || w.engine.memory {
-		return nil
-	}
-	err := syncFile(filepath.Dir(w.engine.path))
-	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	w.named = true // or the folder can't be read, its file system syncs none, or it is gone, as the look will say
 	return nil
 }
 

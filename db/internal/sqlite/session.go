@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -254,8 +255,12 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 }
 
 // A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html, section 2), which is mapped as long as
-// the connection is open. Both are 0 in memory.
-type walFile struct{ file, index uintptr }
+// the connection is open. It is the zero value in memory.
+type walFile struct {
+	file, index uintptr
+	folder      string
+	named       bool // the disk has the WAL's name
+}
 
 // joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database in memory has none.
 func (h handle) joinFrames() (wal walFile, err error) {
@@ -269,6 +274,7 @@ func (h handle) joinFrames() (wal walFile, err error) {
 		if err := frames.Join(tls, wal.file, database); err != nil {
 			return err
 		}
+		wal.folder = filepath.Dir(libc.GoString(sqlite3.Xsqlite3_db_filename(tls, h.db, 0)))
 		wal.index, err = shm.Index(tls, database)
 		return err
 	})

@@ -1,12 +1,15 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -205,11 +208,28 @@ func (s *session) begin() error {
 	if !s.wal.mayBeginAnew() {
 		return nil
 	}
-	err := s.number()
+	err := s.nameWAL()
+	if err == nil {
+		err = s.number()
+	}
 	if err != nil {
 		_, _ = s.exec(sqlRollback) // where SQLite has not done so itself
 	}
 	return err
+}
+
+// nameWAL puts the WAL's name on the disk, before the first commit and before a number: a power cut is not to bring back a WAL that
+// was removed. SQLite syncs the folder once too, and throws the result away.
+func (s *session) nameWAL() error {
+	if s.wal.named || s.wal.file == 0 {
+		return nil
+	}
+	err := syncFile(s.wal.folder)
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.wal.named = true // or the folder can't be read, its file system syncs none, or it is gone, as a look at it says
+	return nil
 }
 
 // mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew, unless somebody still reads

@@ -68,7 +68,6 @@ type writer struct {
 	wal     walCare
 	onWAL   walHook // SQLite has only a number that leads to it
 	lookout lookout
-	named   bool // the disk has the WAL's name
 
 	running atomic.Pointer[request] // whose function runs, for people
 	counted counted
