@@ -43,6 +43,7 @@ var (
 	ErrUnsupported = engine.ErrUnsupported
 	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
 	// handle finds the same, until the file is back, and so does Open of the path in this process, until the handle is closed.
+	// Open, Restore and Salvage return it, too, for a file beside a -wal that a killed program left and that belongs to another file.
 	ErrReplaced = engine.ErrReplaced
 	// ErrMoved: what was here is moved to another database, or is under way there, and may not be written here; or a move has not filled
 	// the database yet. The error and its hint say where the other one is.

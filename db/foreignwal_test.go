@@ -44,14 +44,27 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 // leaveWAL writes to the file in a process that is killed.
-func leaveWAL(t *testing.T, path string) {
+func leaveWAL(t *testing.T, path string) { leaveWALAfter(t, path, func() {}) }
+
+// leaveWALAfter is leaveWAL with something that happens in the middle of it.
+func leaveWALAfter(t *testing.T, path string, half func()) {
 	t.Helper()
 	p := dbtest.Start(t, "stepper", path, "killed")
 	for n := range 20 {
+		if n == 10 {
+			half()
+		}
 		p.Send("go on")
 		p.Expect(fmt.Sprint(n))
 	}
 	p.Kill()
+}
+
+// fates are what becomes of a WAL before its program is killed.
+var fates = map[string]func(t *testing.T, path string){
+	"the first":  func(*testing.T, string) {},
+	"begun anew": func(t *testing.T, path string) { must(t, checkpoints(t, path)("PASSIVE")) },
+	"cut off":    func(t *testing.T, path string) { must(t, checkpoints(t, path)("TRUNCATE")) },
 }
 
 // contents are the bytes of every file of a folder, by name.
@@ -101,44 +114,48 @@ var puttings = map[string]func(t *testing.T, from, to string){
 
 func TestOpen_ForeignWALIsRefused(t *testing.T) {
 	for what, copied := range copies {
-		for how, put := range puttings {
-			t.Run(what+"/"+how, func(t *testing.T) {
-				path := closed(t)
-				dir := filepath.Dir(path)
-				other := filepath.Join(t.TempDir(), "copy.db")
-				copied(t, path, other)
-				leaveWAL(t, path)
-				want, err := os.ReadFile(other)
-				must(t, err)
-				put(t, other, path)
-				before := contents(t, dir)
-
-				for _, o := range []db.Options{{}, {ReadOnly: true}, {KeepSchema: true, MustExist: true}} {
-					d, err := db.Open(t.Context(), path, o)
-					wantForeignWAL(t, path, err)
-					if err == nil {
-						must(t, d.Close())
-					}
-				}
-				_, err = db.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"), db.SalvageOptions{})
-				wantForeignWAL(t, path, err)
-				_, err = db.Compact(t.Context(), path, db.Options{})
-				wantForeignWAL(t, path, err)
-				_, err = db.Restore(t.Context(), path, filepath.Join(dir, "restored.db"), db.Options{})
-				wantForeignWAL(t, path, err)
-				wantUnchanged(t, dir, before)
-
-				must(t, os.Rename(path+"-wal", path+"-wal.old"))
-				d := dbtest.OpenAt(t, path, db.Options{ReadOnly: true})
-				if n := count(t, d, "name = 'killed'"); n != 0 {
-					t.Errorf("%d rows of the killed program are there", n)
-				}
-				must(t, d.Close())
-				if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, want) {
-					t.Errorf("the copy was changed (%v)", err)
-				}
-			})
+		for fate, half := range fates {
+			for how, put := range puttings {
+				t.Run(what+"/"+fate+"/"+how, func(t *testing.T) { refusesForeignWAL(t, copied, half, put) })
+			}
 		}
+	}
+}
+
+func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string), half func(t *testing.T, path string), put func(t *testing.T, from, to string)) {
+	path := closed(t)
+	dir := filepath.Dir(path)
+	other := filepath.Join(t.TempDir(), "copy.db")
+	copied(t, path, other)
+	leaveWALAfter(t, path, func() { half(t, path) })
+	want, err := os.ReadFile(other)
+	must(t, err)
+	put(t, other, path)
+	before := contents(t, dir)
+
+	for _, o := range []db.Options{{}, {ReadOnly: true}, {KeepSchema: true, MustExist: true}} {
+		d, err := db.Open(t.Context(), path, o)
+		wantForeignWAL(t, path, err)
+		if err == nil {
+			must(t, d.Close())
+		}
+	}
+	_, err = db.Salvage(t.Context(), path, filepath.Join(dir, "salvaged.db"), db.SalvageOptions{})
+	wantForeignWAL(t, path, err)
+	_, err = db.Compact(t.Context(), path, db.Options{})
+	wantForeignWAL(t, path, err)
+	_, err = db.Restore(t.Context(), path, filepath.Join(dir, "restored.db"), db.Options{})
+	wantForeignWAL(t, path, err)
+	wantUnchanged(t, dir, before)
+
+	must(t, os.Rename(path+"-wal", path+"-wal.old"))
+	d := dbtest.OpenAt(t, path, db.Options{ReadOnly: true})
+	if n := count(t, d, "name = 'killed'"); n != 0 {
+		t.Errorf("%d rows of the killed program are there", n)
+	}
+	must(t, d.Close())
+	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, want) {
+		t.Errorf("the copy was changed (%v)", err)
 	}
 }
 

@@ -25,7 +25,7 @@ const memoryPath = ":memory:"
 //
 // Each of these is an error of its own, and leaves every byte as it was: a path that is a folder (ErrInvalid), a file that
 // is no database or another program's (ErrNotADatabase), one that needs a newer program to write it, or to read it with
-// Options.ReadOnly (ErrSchemaTooNew), a network file system (ErrUnsupported), a folder that can't be written
+// Options.ReadOnly (ErrSchemaTooNew), a file that was put beside another one's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder that can't be written
 // (fs.ErrPermission and the like), a file that another process has for itself (ErrBusy).
 func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {

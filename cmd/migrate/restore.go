@@ -22,7 +22,8 @@ func (a *app) restoreCommand() *cobra.Command {
 		Short: "Put a copy of the backup FILE into the place of the file",
 		Long: `restore copies the backup FILE, checks the copy and puts it into the place of the file of --db, or makes that. What was there
 is kept as DB.before-restore, or where an earlier restore kept something, as DB.before-restore-2 and so on. No other program may have the file open: restore waits until they have
-closed it, and says who has it open. A crash leaves the old file or the new one, whole.
+closed it, and says who has it open. A crash leaves the old file or the new one, whole. A -wal that belongs to another file goes aside as
+DB.before-restore-wal.
 
 The schema is that of the backup; up brings it to this program's. Cursors from before have expired.`,
 		Args: cobra.ExactArgs(1),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,6 +41,7 @@ func copyFile(from, to string) error {
 // laid over the file, and always to the file itself, wherever both lie.
 func foreignScript() script {
 	open := op{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{}) }}
+	checkpoint := op{name: "checkpoint", do: movesWAL}
 	giveBack := whenOpen(op{name: "give back", do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }})
 	return script{
 		name: "foreign", closed: true, prepare: makeCopies,
@@ -54,10 +56,22 @@ func foreignScript() script {
 			{name: "close", do: func(_ context.Context, s *session) error { return s.close() }},
 			open,
 			whenOpen(turnsOp("run-1", "two", 3, 1_500_000)), // more than the page cache holds
-			giveBack,
+			checkpoint,
 			whenOpen(turnsOp("run-1", "three", 1, 100)),
+			checkpoint,
+			whenOpen(turnsOp("run-1", "four", 3, 1_500_000)),
 		},
 	}
+}
+
+// movesWAL moves the WAL into the file, as any program with SQLite may: the next commit begins it anew, over what is there.
+func movesWAL(ctx context.Context, s *session) error {
+	pool, err := sql.Open("sqlite", "file:"+s.path())
+	if err != nil {
+		return err
+	}
+	_, err = pool.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	return errors.Join(err, pool.Close())
 }
 
 // elsewhereOpens opens a copy of the file with its WAL, under another name.
