@@ -60,11 +60,18 @@ func leaveWALAfter(t *testing.T, path string, half func()) {
 	p.Kill()
 }
 
-// fates are what becomes of a WAL before its program is killed.
-var fates = map[string]func(t *testing.T, path string){
-	"the first":  func(*testing.T, string) {},
-	"begun anew": func(t *testing.T, path string) { must(t, checkpoints(t, path)("PASSIVE")) },
-	"cut off":    func(t *testing.T, path string) { must(t, checkpoints(t, path)("TRUNCATE")) },
+// fates are what becomes of a WAL before its program is killed: modes of PRAGMA wal_checkpoint behind which it begins anew.
+var fates = []string{"none", "PASSIVE", "TRUNCATE"}
+
+// moveWAL moves the WAL into the file.
+func moveWAL(t *testing.T, path, mode string) {
+	t.Helper()
+	if mode == "none" {
+		return
+	}
+	move, end := checkpoints(t, path)
+	must(t, move(mode))
+	end()
 }
 
 // contents are the bytes of every file of a folder, by name.
@@ -114,20 +121,21 @@ var puttings = map[string]func(t *testing.T, from, to string){
 
 func TestOpen_ForeignWALIsRefused(t *testing.T) {
 	for what, copied := range copies {
-		for fate, half := range fates {
+		for _, fate := range fates {
 			for how, put := range puttings {
-				t.Run(what+"/"+fate+"/"+how, func(t *testing.T) { refusesForeignWAL(t, copied, half, put) })
+				t.Run(what+"/"+fate+"/"+how, func(t *testing.T) { refusesForeignWAL(t, copied, fate, put) })
 			}
 		}
 	}
 }
 
-func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string), half func(t *testing.T, path string), put func(t *testing.T, from, to string)) {
+func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string), fate string, put func(t *testing.T, from, to string),
+) {
 	path := closed(t)
 	dir := filepath.Dir(path)
 	other := filepath.Join(t.TempDir(), "copy.db")
 	copied(t, path, other)
-	leaveWALAfter(t, path, func() { half(t, path) })
+	leaveWALAfter(t, path, func() { moveWAL(t, path, fate) })
 	want, err := os.ReadFile(other)
 	must(t, err)
 	put(t, other, path)
@@ -317,22 +325,23 @@ func TestRestore_ForeignWALGoesAside(t *testing.T) {
 	}
 }
 
-// checkpoints gives a function that moves the WAL into the file, as PRAGMA wal_checkpoint does.
-func checkpoints(t *testing.T, path string) func(mode string) error {
+// checkpoints gives a function that moves the WAL into the file, as PRAGMA wal_checkpoint does in a mode, and one that ends it.
+func checkpoints(t *testing.T, path string) (move func(mode string) error, end func()) {
 	t.Helper()
 	pool, err := sql.Open("sqlite", "file:"+path+"?_busy_timeout=10000")
 	must(t, err)
-	t.Cleanup(func() { must(t, pool.Close()) })
-	return func(mode string) error {
+	move = func(mode string) error {
 		_, err := pool.Exec("PRAGMA wal_checkpoint(" + mode + ")")
 		return err
 	}
+	return move, func() { must(t, pool.Close()) }
 }
 
 // A program that has the file open begins the WAL anew, again and again, beside programs that open it.
 func TestOpen_LiveWALIsNeverForeign(t *testing.T) {
 	path, d := openTable(t, numbers)
-	move := checkpoints(t, path)
+	move, end := checkpoints(t, path)
+	defer end()
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		for n := 0; ; n++ {
@@ -367,7 +376,8 @@ func TestOpen_LiveWALIsNeverForeign(t *testing.T) {
 // A copy of the file and its WAL opens, whatever the program that had them open had just done.
 func TestOpen_CopyAtAnyMomentOpens(t *testing.T) {
 	path, d := openTable(t, numbers)
-	move := checkpoints(t, path)
+	move, end := checkpoints(t, path)
+	defer end()
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	for n := range 16 {
 		switch n % 4 {
