@@ -250,7 +250,7 @@ const opRelease = "release thread"
 
 // Release ends the agent with the status Complete, Abandoned or Merged, and gives the thread back.
 func (l *Lease) Release(ctx context.Context, status Status) error {
-	return l.registry.db.WriteLocked(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
+	return l.registry.db.WriteEnd(ctx, opRelease, func(tx *db.Tx) error { return l.ReleaseTx(tx, status) })
 }
 
 // ReleaseTx is Release inside a transaction.

@@ -92,7 +92,11 @@ func (r *Registry) Delete(ctx context.Context, id string) error {
 // UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is
 // fine. Stale entries that no call met yet can be brought back by it.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
-	return r.db.WriteLocked(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
+	write := r.db.WriteEnd
+	if status == Active {
+		write = r.db.WriteLocked
+	}
+	return write(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
 }
 
 // UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is none. If update changes

@@ -297,7 +297,7 @@ func (c *Claim) CompleteTx(tx *db.Tx) error { return c.DecideTx(tx, Decision{}) 
 
 // Decide is Complete that says what was decided, for the history.
 func (c *Claim) Decide(ctx context.Context, d Decision) error {
-	return c.store.db.WriteLocked(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
+	return c.store.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return c.DecideTx(tx, d) })
 }
 
 // DecideTx is Decide inside a transaction.
@@ -307,7 +307,7 @@ func (c *Claim) DecideTx(tx *db.Tx, d Decision) error {
 
 // Release gives the run back without having resumed it: it waits again, for anybody.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.store.db.WriteLocked(ctx, opRelease, c.ReleaseTx)
+	return c.store.db.WriteEnd(ctx, opRelease, c.ReleaseTx)
 }
 
 // ReleaseTx is Release inside a transaction.

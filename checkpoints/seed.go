@@ -36,7 +36,7 @@ func (s *Store) Load(ctx context.Context, runID string) (p *PausedWorkflow, ok b
 // Complete ends the run's claim by id, without a handle. A run that is not claimed is fine. A claim that another living
 // process holds is ErrLeaseLost; one of this process, of a dead one or from an import goes. [Claim.Complete] is fenced.
 func (s *Store) Complete(ctx context.Context, runID string) error {
-	return s.db.WriteLocked(ctx, opComplete, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
+	return s.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
 }
 
 const opRemove = "remove checkpoint"

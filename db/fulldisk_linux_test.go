@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
+	"selvedge/internal/dbtest"
 )
 
 // smallDisk mounts a file system of its own, of so many bytes, and perhaps of so many files.
@@ -201,4 +202,84 @@ func TestWritingGoesOnAfterAReadThatKeptWhatADeletionFreed(t *testing.T) {
 	close(enough)
 	over.Wait()
 	await(t, "writing goes on", func() bool { return add() == nil })
+}
+
+func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
+	dbtest.OnDisks(t, "24m", func(t *testing.T, dir string) {
+		path := filepath.Join(dir, "full.db")
+		d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
+		write(t, d, "CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT, n INTEGER)")
+		body := strings.Repeat("x", 20<<10)
+		add := func() error {
+			return d.Write(t.Context(), "add", func(tx *db.Tx) error {
+				_, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, 1)", body)
+				return err
+			})
+		}
+		// The reserve is made when the file is large enough.
+		for there := false; !there; {
+			if err := add(); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if there, err = dbtest.Exists(path + "-reserve"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		for err == nil {
+			err = add()
+		}
+		if !errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrOutcomeUnknown) {
+			t.Fatalf("on a full disk a write says %v", err)
+		}
+		// Others fill what is left, as they do.
+		rest, _ := os.Create(filepath.Join(dir, "rest"))
+		_, _ = rest.Write(make([]byte, 24<<20))
+		_ = rest.Close()
+		before := count(t, d, "true")
+		for left := before; left > before/10; left = count(t, d, "true") {
+			err := d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error {
+				_, err := tx.Exec("DELETE FROM numbers WHERE id IN (SELECT id FROM numbers LIMIT 50)")
+				return err
+			})
+			if err != nil {
+				t.Fatalf("with %d of %d rows left, deleting says %v", left, before, err)
+			}
+		}
+		await(t, "writing goes on", func() bool { return add() == nil })
+		await(t, "the file is small", func() bool { return sizeOf(t, path)+sizeOf(t, path+"-wal") < 8<<20 })
+	})
+}
+
+// A long append leaves the writer with the pace of small ones, at which it looks at the WAL seldom.
+func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
+	for _, size := range []string{"12m", "24m", "48m"} {
+		t.Run(size, func(t *testing.T) {
+			dbtest.OnDisks(t, size, func(t *testing.T, dir string) {
+				path := filepath.Join(dir, "full.db")
+				t.Cleanup(func() { dbtest.Check(t, path) })
+				d := dbtest.OpenAt(t, path, db.Options{})
+				write(t, d, numbers)
+				whole := dbtest.FreeFor(t, path)
+				for n := 0; dbtest.FreeFor(t, path) > whole/16; n++ {
+					must(t, d.Write(t.Context(), "add", insert(strings.Repeat("x", 20<<10), n)))
+				}
+				for range 64 {
+					must(t, d.Write(t.Context(), "add", insert("x", 1)))
+				}
+				before := dbtest.FreeFor(t, path)
+				least := dbtest.LeastFreeFor(t, path)
+				must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error {
+					_, err := tx.Exec("DELETE FROM numbers WHERE id % 6 > 0")
+					return err
+				}))
+				await(t, "half of the disk is free", func() bool { return dbtest.FreeFor(t, path) > whole/2 })
+				if least := least(); least < before/2 {
+					t.Errorf("of %d KB that were free, %d were left meanwhile", before>>10, least>>10)
+				}
+				must(t, d.Write(t.Context(), "add", insert(strings.Repeat("x", 20<<10), 1)))
+			})
+		})
+	}
 }

@@ -71,9 +71,17 @@ func (d *DB) WriteLocked(ctx context.Context, why string, fn func(*Tx) error) er
 	return d.write(ctx, why, fn, engine.Engine.WriteLocked)
 }
 
+// WriteEnd is WriteLocked for a function that ends something which can be removed only then: a run, a claim, a lease. On a full
+// disk it still works, with the first half of what is kept for Reclaim. It is ErrFull where the function adds more than 256 KiB
+// to the file meanwhile: the rest is for deletions.
+func (d *DB) WriteEnd(ctx context.Context, why string, fn func(*Tx) error) error {
+	return d.write(ctx, why, fn, engine.Engine.WriteEnd)
+}
+
 // Reclaim is Write for a function that removes data. On a full disk it still works: for that, FILE-reserve keeps 4 MiB of
-// the disk, which goes when a Reclaim needs it and comes back when there is room. Meanwhile Write returns ErrFull at once,
-// so that nothing else uses up what Reclaim frees.
+// the disk, or a sixth of a small one. It is emptied when a Reclaim or a WriteEnd needs it, and filled again when there is room
+// for it and a quarter more. While it is empty Write returns ErrFull at once, in every process, so that nothing else uses up
+// what Reclaim frees.
 func (d *DB) Reclaim(ctx context.Context, why string, fn func(*Tx) error) error {
 	return d.write(ctx, why, fn, engine.Engine.Reclaim)
 }

@@ -342,7 +342,7 @@ func (l *Lease) RenewTx(tx *Tx) error {
 
 // Release gives the thing back.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.db.WriteLocked(ctx, "release reservation", l.ReleaseTx)
+	return l.db.WriteEnd(ctx, "release reservation", l.ReleaseTx)
 }
 
 // ReleaseTx is Release in a transaction of the caller's.
@@ -487,7 +487,7 @@ func (d *DB) RecoverReservations(ctx context.Context, scope string) (removed int
 	from := int64(0)
 	for more := true; more && err == nil; {
 		n := 0
-		err = d.Write(ctx, "recover reservations", func(tx *Tx) (err error) {
+		err = d.Reclaim(ctx, "recover reservations", func(tx *Tx) (err error) {
 			n, from, more, err = tx.recoverReservations(scope, from)
 			return err
 		})
@@ -534,7 +534,7 @@ func (tx *Tx) recoverReservations(name string, from int64) (removed int, last in
 // not reserved, or with another epoch, is ErrNotFound.
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
-	return d.WriteLocked(ctx, op, func(tx *Tx) error {
+	return d.WriteEnd(ctx, op, func(tx *Tx) error {
 		id, ok, err := tx.Rx.Scope(scope)
 		var n int64
 		if err == nil && ok {

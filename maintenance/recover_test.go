@@ -21,8 +21,10 @@ import (
 	"selvedge/runs/live"
 )
 
+var programs = map[string]dbtest.Program{"holder": holder, "mover": mover}
+
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"holder": holder, "mover": mover})
+	dbtest.Main(m, programs)
 }
 
 // holder takes one of everything under the name args[1], says so, and waits to be killed or for the end of its input.

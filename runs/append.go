@@ -35,7 +35,17 @@ func (s *Store) Append(ctx context.Context, b Batch) error {
 	if err != nil || p.Empty() {
 		return err
 	}
-	return s.db.WriteLocked(ctx, opAppend, func(tx *db.Tx) error { return p.AppendAlone(tx, s.scope, &s.keys) })
+	return writing(b.Records)(s.db, ctx, opAppend, func(tx *db.Tx) error { return p.AppendAlone(tx, s.scope, &s.keys) })
+}
+
+// writing is how records are written: an end alone also on a full disk, so that the run can be removed.
+func writing(records []Record) func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error {
+	for _, r := range records {
+		if _, end := r.(Ended); !end {
+			return (*db.DB).WriteLocked
+		}
+	}
+	return (*db.DB).WriteEnd
 }
 
 // AppendTx is Append inside a transaction of the caller's, beside what else it holds.

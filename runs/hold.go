@@ -170,7 +170,7 @@ func (r *Run) Append(ctx context.Context, records ...Record) error {
 
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
-	return r.store.db.WriteLocked(ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
+	return writing(records)(r.store.db, ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
 }
 
 // AppendTx is Append inside a transaction.
@@ -198,7 +198,7 @@ func (r *Run) lock(tx *db.Tx) error {
 
 // End ends the run, at the time of the transaction, and gives it free. ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, t Termination) error {
-	return r.store.db.WriteLocked(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
+	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, t) })
 }
 
 // EndTx is End inside a transaction.
@@ -211,7 +211,7 @@ func (r *Run) EndTx(tx *db.Tx, t Termination) error {
 
 // Release gives the run free and leaves it open, for whoever resumes it.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.WriteLocked(ctx, "release run", r.ReleaseTx)
+	return r.store.db.WriteEnd(ctx, "release run", r.ReleaseTx)
 }
 
 const sqlDisown = `UPDATE runs SET owner_id = NULL WHERE scope = ? AND run_id = ? AND agent_id = ?`

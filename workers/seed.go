@@ -88,7 +88,7 @@ func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *st
 }
 
 func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as WorkerStatus, reason *string) (ack WorkerLifecycleAck, err error) {
-	err = r.db.WriteLocked(ctx, op, func(tx *db.Tx) error {
+	err = r.db.WriteEnd(ctx, op, func(tx *db.Tx) error {
 		ack, err = r.end(tx, op, worker, as, reason)
 		return err
 	})
@@ -101,7 +101,7 @@ func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as
 // StopRuntime stops the runtime, for good, and every worker that runs; these get no events of their own. What is there can
 // still be read. The answer is the id of the last event, also when the runtime was stopped before.
 func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
-	err = r.db.WriteLocked(ctx, opStopRuntime, func(tx *db.Tx) error {
+	err = r.db.WriteEnd(ctx, opStopRuntime, func(tx *db.Tx) error {
 		event, err = r.StopRuntimeTx(tx)
 		return err
 	})

@@ -168,7 +168,7 @@ func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 
 // RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
-	err = r.store.db.WriteLocked(ctx, opHeld, func(tx *db.Tx) error {
+	err = writing(events)(r.store.db, ctx, opHeld, func(tx *db.Tx) error {
 		a, err = r.append(tx, batch, events)
 		return err
 	})
@@ -206,7 +206,7 @@ func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err e
 
 // End records the run's last events, as AgentEnd, and gives it free. db.ErrLeaseLost is as for Append.
 func (r *Run) End(ctx context.Context, events ...Event) error {
-	return r.store.db.WriteLocked(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
+	return r.store.db.WriteEnd(ctx, opEnd, func(tx *db.Tx) error { return r.EndTx(tx, events...) })
 }
 
 // EndTx is End inside a transaction of the caller's.
@@ -219,7 +219,7 @@ func (r *Run) EndTx(tx *db.Tx, events ...Event) error {
 
 // Release gives the run free as it stands, for whoever resumes it.
 func (r *Run) Release(ctx context.Context) error {
-	return r.store.db.WriteLocked(ctx, opRelease, r.ReleaseTx)
+	return r.store.db.WriteEnd(ctx, opRelease, r.ReleaseTx)
 }
 
 // ReleaseTx is Release inside a transaction of the caller's.

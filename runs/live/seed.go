@@ -46,7 +46,7 @@ func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run
 
 // RecordEvents is RecordEvent for several events of a run: all are stored or none.
 func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool, err error) {
-	err = s.write(ctx, opAppend, runID, func(tx *db.Tx, scope int64) error {
+	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
 			return err
@@ -72,7 +72,7 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 // MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found is false for a run that
 // is not here. Followers are told of the new status.
 func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool, err error) {
-	err = s.db.WriteLocked(ctx, opFail, func(tx *db.Tx) error {
+	err = s.db.WriteEnd(ctx, opFail, func(tx *db.Tx) error {
 		run, found, err = s.MarkFailedTx(tx, runID, message)
 		return err
 	})
@@ -82,7 +82,7 @@ func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunS
 // MarkCancelled cancels a run, whatever its status. found is false for a run that is not here. Followers are told of the new
 // status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
-	err = s.db.WriteLocked(ctx, opCancel, func(tx *db.Tx) error {
+	err = s.db.WriteEnd(ctx, opCancel, func(tx *db.Tx) error {
 		run, found, err = s.MarkCancelledTx(tx, runID)
 		return err
 	})

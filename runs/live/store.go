@@ -112,12 +112,25 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 	return named(why, runID, err)
 }
 
+// A writer is one of the calls of [db.DB] that write.
+type writer func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error
+
+// writing is how events are written: an end alone also on a full disk, so that the run's holder can let it go.
+func writing(events []Event) writer {
+	for i := range events {
+		if kind := events[i].stored.Kind; kind != "agent_end" && kind != "error" {
+			return (*db.DB).WriteLocked
+		}
+	}
+	return (*db.DB).WriteEnd
+}
+
 // write runs fn in a transaction that locks the run's row first, and keeps to the run.
-func (s *Store) write(ctx context.Context, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
+func (s *Store) write(ctx context.Context, write writer, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
-	return named(why, runID, s.db.WriteLocked(ctx, why, func(tx *db.Tx) error {
+	return named(why, runID, write(s.db, ctx, why, func(tx *db.Tx) error {
 		scope, err := tx.Scope(s.scope)
 		if err != nil {
 			return err

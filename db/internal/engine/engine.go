@@ -25,6 +25,9 @@ type Engine interface {
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
+	// WriteEnd is WriteLocked for what ends something, so that it can be removed: on a full disk it may use a part of what is kept
+	// back for Reclaim.
+	WriteEnd(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
@@ -270,7 +273,7 @@ type Health struct {
 	Pages          int64
 	FreePages      int64 // that go back to the disk
 	DiskFree       int64 // bytes
-	Full           bool  // the disk was full, and only deletions are let through
+	Full           bool  // the disk was full, and only ends and deletions are let through
 
 	Server *Server // nil of a file
 }

@@ -6,13 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreeBytes is what a user without privileges may still write to the file system that path is on.
-func FreeBytes(path string) (int64, error) {
+// Room is what a user without privileges may still write to the file system that path is on, and how large that is, in bytes.
+func Room(path string) (free, size int64, err error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // of other types on other systems
+	block := int64(stat.Bsize) //nolint:unconvert // of other types on other systems, as the numbers are
+	return int64(stat.Bavail) * block, int64(stat.Blocks) * block, nil
 }
 
 // fill writes bytes, for a file system that can't set them aside.

@@ -132,6 +132,11 @@ func (t *trouble) again(ctx context.Context, patience time.Duration, err error) 
 	return engine.Pause(ctx, most/2+rand.N(most/2+1))
 }
 
+// WriteEnd is WriteLocked: the server's disk has no reserve of ours.
+func (e *Engine) WriteEnd(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
+	return e.WriteLocked(ctx, why, fn)
+}
+
 // Reclaim is Write: the server's disk has no reserve of ours.
 func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	return e.Write(ctx, why, fn)

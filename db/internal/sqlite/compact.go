@@ -30,23 +30,23 @@ const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
 	left, err := s.freePages(s.ctx)
-	most, all := int64(mostStep), left
+	all := left
 	tell := engine.Telling(ctx)
 	for pages, before := int64(leastStep), int64(-1); err == nil && left > 0 && left != before; {
 		if tell != nil {
 			tell(engine.Progress{Step: "give back", Done: max(all-left, 0) * pageBytes, Total: all * pageBytes})
 		}
-		if before = left; most < mostStep {
+		before = left
+		if s.free.Load() < littleFree {
 			s.cut.Store(true) // what a step gave back is the disk's when the WAL is in the file
 		}
 		began := time.Now()
 		left, err = s.giveBack(ctx, pages)
 		switch took := time.Since(began); {
-		case errors.Is(err, engine.ErrFull) && (pages > leastStep || s.release()): // no room for the WAL of so large a step
-			most = max(pages/4, leastStep)
-			pages, left, before, err = leastStep, before, -1, nil
+		case errors.Is(err, engine.ErrFull) && s.release():
+			left, before, err = before, -1, nil
 		case took < backStep/2:
-			pages = min(2*pages, most)
+			pages = min(2*pages, mostStep)
 		case took > backStep:
 			pages = max(pages/2, leastStep)
 		}

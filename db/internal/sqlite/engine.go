@@ -65,8 +65,8 @@ type Engine struct {
 	space  *space // nil in memory and when read-only
 	visits visits
 
-	kept      bool // nobody else has the file until it is closed: rows are moved into it
-	onReserve bool // it was opened on a full disk, with the room of the reserve
+	kept      bool  // nobody else has the file until it is closed: rows are moved into it
+	onReserve int64 // bytes of the reserve that it was opened with, on a full disk
 
 	rest       *rest // nil unless the file can only be read as it lies there
 	generation uint64

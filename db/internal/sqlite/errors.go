@@ -79,11 +79,12 @@ func failed(err error, errno syscall.Errno) error {
 }
 
 // openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be made, SQLite looks for one to
-// read, and says that there is none.
+// read, and says that there is none; where the -shm has a hole that can't be filled, its memory can't be written.
 func openFailure(err error, path string) error {
 	err = failure(err)
 	f, ok := errors.AsType[*engine.Failure](err)
-	if ok && f.Kind == nil && f.Code&0xff == sqlite3.SQLITE_CANTOPEN && machine.IsFull(filepath.Dir(path)) {
+	unmade := ok && (f.Kind == nil && f.Code&0xff == sqlite3.SQLITE_CANTOPEN || f.Code == sqlite3.SQLITE_IOERR_IN_PAGE)
+	if unmade && machine.IsFull(filepath.Dir(path)) {
 		f.Kind, f.Hint = engine.ErrFull, hints[engine.ErrFull]
 	}
 	return err

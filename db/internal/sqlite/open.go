@@ -100,9 +100,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		for _, f := range slices.Backward(undo) {
 			err = errors.Join(err, f())
 		}
-		if e.onReserve {
-			e.onReserve = false
-			_ = e.fillReserve() // there may be no room
+		if e.onReserve > 0 {
+			_ = e.fillReserve(e.onReserve) // there may be no room
+			e.onReserve = 0
 		}
 	}()
 	if e.hold, err = lock.Share(ctx, e.path+lockSuffix, e.config.ReadOnly, e.config.LockTimeout); err != nil {
@@ -180,8 +180,10 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 		}
 	}()
 	s, err = retrySession(ctx, pool, roleWriter, e.config)
-	if errors.Is(failure(err), engine.ErrFull) && e.openOnReserve() { // no room for the WAL and its index
-		s, err = retrySession(ctx, pool, roleWriter, e.config)
+	if errors.Is(openFailure(err, e.path), engine.ErrFull) { // no room for the WAL and its index
+		if e.onReserve = e.emptyReserve(); e.onReserve > 0 {
+			s, err = retrySession(ctx, pool, roleWriter, e.config)
+		}
 	}
 	if errors.Is(err, engine.ErrCorrupt) { // perhaps only a text of the schema, which can be made again
 		if e.mended, err = e.mend(ctx); err == nil {

@@ -37,6 +37,8 @@ var GapPatience = 5 * time.Second
 
 // walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
 type walCare struct {
+	log      int64     // pages in it, behind the last commit
+	limit    int64     // pages at which a look comes at once
 	lookIn   int64     // commits until the next look
 	since    int64     // commits since the last one
 	seen     int64     // pages at the last one
@@ -54,6 +56,7 @@ type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 // ended: from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
 func (w *writer) countCheckpoints() {
 	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
+		w.wal.log = int64(pages)
 		if pages >= walCheckpointPages {
 			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0, 0) == sqlite3.SQLITE_OK {
 				w.counted.checkpoints.Add(1)
@@ -80,7 +83,7 @@ func (w *writer) boundWAL() {
 	c := &w.wal
 	c.lookIn--
 	c.since++
-	if c.lookIn > 0 && !w.engine.space.cut.Load() {
+	if c.lookIn > 0 && c.log <= c.limit && !w.engine.space.cut.Load() {
 		return
 	}
 	size, err := w.session.checkpoint("NOOP")
@@ -99,7 +102,8 @@ func (w *writer) boundWAL() {
 	} else if !c.asked.IsZero() {
 		w.openGap()
 	}
-	// The next look comes halfway to the limit, at the rate of the commits since the last.
+	// The next look comes halfway to the limit, at the rate of the commits since the last, or where a larger commit passes it.
+	c.limit = above
 	rate := max(1, (size.Log-c.seen)/max(1, c.since))
 	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
 	c.since, c.seen = 0, size.Log
@@ -149,9 +153,7 @@ func (w *writer) restartWAL(size walSize, cut bool) {
 		w.counted.restarts.Add(1)
 		c.above = 0
 		w.openGap()
-		if mode == "TRUNCATE" {
-			w.engine.space.walPages.Store(0)
-		}
+		w.engine.space.walPages.Store(0)
 	case err != nil: // a full disk, say: no gap would help
 		c.above = size.Log + walCheckpointPages
 		w.openGap()

@@ -1,0 +1,95 @@
+package dbtest
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// OnDisks runs a test on small file systems of its own, one in memory and one of ext4. size is as truncate(1) has it. It needs the
+// right to mount.
+func OnDisks(t *testing.T, size string, test func(t *testing.T, dir string)) {
+	t.Run("tmpfs", func(t *testing.T) {
+		dir := t.TempDir()
+		mounted(t, dir, "mount", "-t", "tmpfs", "-o", "size="+size, "none", dir)
+		test(t, dir)
+	})
+	t.Run("ext4", func(t *testing.T) {
+		dir, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
+		command(t, "truncate", "-s", size, image)
+		command(t, "mkfs.ext4", "-q", image)
+		mounted(t, dir, "mount", "-o", "loop", image, dir)
+		test(t, dir)
+	})
+}
+
+func mounted(t *testing.T, dir string, words ...string) {
+	t.Helper()
+	command(t, words...)
+	t.Cleanup(func() { command(t, "umount", dir) })
+}
+
+func command(t *testing.T, words ...string) {
+	t.Helper()
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s (this test mounts file systems: run it as root)", words, err, out)
+	}
+}
+
+// FreeFor is how many bytes the disk of the file at path has left, with what the file keeps there for deletions.
+func FreeFor(t testing.TB, path string) int64 {
+	t.Helper()
+	for {
+		before, beforeErr := reserved(path)
+		var stat unix.Statfs_t
+		err := unix.Statfs(filepath.Dir(path), &stat)
+		after, afterErr := reserved(path)
+		if err := errors.Join(beforeErr, err, afterErr); err != nil {
+			t.Error(err)
+			return 0
+		}
+		if before == after { // else it was made, or given away, meanwhile
+			return int64(stat.Bavail)*stat.Bsize + after
+		}
+	}
+}
+
+func reserved(path string) (int64, error) {
+	info, err := os.Stat(path + "-reserve")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// LeastFreeFor watches FreeFor until the least of it is asked for.
+func LeastFreeFor(t testing.TB, path string) (least func() int64) {
+	t.Helper()
+	enough, seen := make(chan struct{}), make(chan int64)
+	go func() {
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		least := FreeFor(t, path)
+		for {
+			select {
+			case <-look.C:
+				least = min(least, FreeFor(t, path))
+			case <-enough:
+				seen <- least
+				return
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return func() int64 { close(enough); return <-seen }
+}
