@@ -252,6 +252,49 @@ func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
 	})
 }
 
+// onFullDisk opens a file that has used all of its disk, and empties its reserve by a deletion that frees little.
+func onFullDisk(t *testing.T) (d, other *db.DB) {
+	t.Helper()
+	path := fullDisk(t, smallDisk(t, "size=24m"))
+	d, other = dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
+	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n = 1"); return err }))
+	if size := sizeOf(t, path+"-reserve"); size != 0 {
+		t.Fatalf("the reserve has %d bytes", size)
+	}
+	return d, other
+}
+
+func TestReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
+	d, other := onFullDisk(t)
+	for range 3 {
+		isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
+		isPlainlyFull(t, "another handle's write", other.Write(t.Context(), "add", insert("more", 1)))
+	}
+	must(t, other.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, d.Write(t.Context(), "add", insert("more", 1)))
+	if size := sizeOf(t, d.Path()+"-reserve"); size != db.ReserveBytes {
+		t.Errorf("the reserve has %d bytes", size)
+	}
+}
+
+func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
+	d, other := onFullDisk(t)
+	end := func(size int) error { return other.WriteEnd(t.Context(), "end", insert(strings.Repeat("x", size), 9999)) }
+	must(t, end(1000))
+	isPlainlyFull(t, "a large end", end(1<<20))
+	var err error
+	ended := 1
+	for ; err == nil && ended < 1000; ended++ {
+		err = end(100_000)
+	}
+	isPlainlyFull(t, "the last end", err)
+	if n := count(t, d, "n = 9999"); n != ended-1 {
+		t.Errorf("%d ends are there of %d", n, ended-1)
+	}
+	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, d.Write(t.Context(), "add", insert("more", 1)))
+}
+
 // A long append leaves the writer with the pace of small ones, at which it looks at the WAL seldom.
 func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
 	for _, size := range []string{"12m", "24m", "48m"} {
@@ -262,7 +305,7 @@ func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
 				d := dbtest.OpenAt(t, path, db.Options{})
 				write(t, d, numbers)
 				whole := dbtest.FreeFor(t, path)
-				for n := 0; dbtest.FreeFor(t, path) > whole/16; n++ {
+				for n := 0; dbtest.FreeFor(t, path) > min(whole/6, db.ReserveBytes)+whole/16; n++ {
 					must(t, d.Write(t.Context(), "add", insert(strings.Repeat("x", 20<<10), n)))
 				}
 				for range 64 {

@@ -5,8 +5,11 @@ var scripts = allScripts()
 
 func allScripts() []script {
 	list := []script{
-		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(), replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(), agentsMoreScript(), sundryScript(), deletingScript(), restoreScript(),
-		openScript(), recoverScript(), walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(), backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
+		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(),
+		replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(),
+		agentsMoreScript(), sundryScript(), deletingScript(), fullScript(), restoreScript(), openScript(), recoverScript(),
+		walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(),
+		backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
 	}
 	for _, t := range trees {
 		list = append(list, importScript(t))
