@@ -279,7 +279,9 @@ func TestReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
 
 func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 	d, other := onFullDisk(t)
-	end := func(size int) error { return other.WriteEnd(t.Context(), "end", insert(strings.Repeat("x", size), 9999)) }
+	end := func(size int) error {
+		return other.WriteEnd(t.Context(), "end", insert(strings.Repeat("x", size), 9999))
+	}
 	must(t, end(1000))
 	isPlainlyFull(t, "a large end", end(1<<20))
 	var err error
@@ -299,6 +301,7 @@ func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
 	for _, size := range []string{"12m", "24m", "48m"} {
 		t.Run(size, func(t *testing.T) {
+			t.Parallel()
 			dbtest.OnDisks(t, size, func(t *testing.T, dir string) {
 				path := filepath.Join(dir, "full.db")
 				t.Cleanup(func() { dbtest.Check(t, path) })

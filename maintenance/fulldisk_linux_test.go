@@ -196,6 +196,7 @@ func TestFullDisk_HasAWayOut(t *testing.T) {
 	for _, size := range []string{"12m", "24m", "48m"} {
 		for name, filled := range map[string]func(*testing.T, string) *fullDisk{"own": filledHere, "other": filledElsewhere} {
 			t.Run(size+" "+name, func(t *testing.T) {
+				t.Parallel()
 				dbtest.OnDisks(t, size, func(t *testing.T, dir string) {
 					path := filepath.Join(dir, "full.db")
 					t.Cleanup(func() { dbtest.Check(t, path) })
@@ -252,7 +253,6 @@ func (f *fullDisk) emptied(t *testing.T) {
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("what was freed was on the disk after %v", took)
 	}
-	t.Logf("%d %d %v", free, dbtest.FreeFor(t, f.path), time.Since(began))
 	if least := least(); least < free/2 {
 		t.Errorf("of %d KB that were free, %d were left meanwhile", free>>10, least>>10)
 	}

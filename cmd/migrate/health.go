@@ -19,7 +19,7 @@ type healthAnswer struct {
 	FreeBytes int64  `json:"free_bytes" doc:"what deletions freed in the file; it goes back to the disk within a minute while a program has the file open"`
 	DiskFree  int64  `json:"disk_free" doc:"bytes free on the disk"`
 	Readers   []int  `json:"readers" doc:"process ids that read at the moment, where the system tells"`
-	Full      bool   `json:"full" doc:"a deletion had to use the reserve of the full disk"`
+	Full      bool   `json:"full" doc:"the disk was full, and only ends and deletions are let through"`
 
 	Server *serverHealth `json:"server,omitempty" doc:"only on a server: how it is doing, as far as the user may see"`
 }
