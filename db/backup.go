@@ -11,7 +11,8 @@ import (
 // Backup fails there is none, unless the error says so. What a killed Backup leaves in the folder the next one removes.
 //
 // Whichever way the copy is put in the file's place later, cursors from before are ErrCursorExpired then.
-func (d *DB) Backup(ctx context.Context, dest string) error {
+func (d *DB) Backup(ctx context.Context, dest string) (err error) {
+	defer func() { err = Heard(ctx, err) }()
 	if err := d.ready("backup"); err != nil {
 		return err
 	}
@@ -34,7 +35,8 @@ type Restored struct {
 // before. The file that was there is kept beside it, at Restored.Kept.
 //
 // The file has another generation then: cursors from before are ErrCursorExpired. Its schema is the backup's.
-func Restore(ctx context.Context, backup, path string, o Options) (Restored, error) {
+func Restore(ctx context.Context, backup, path string, o Options) (restored Restored, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	return inFile(path, o, "this way to restore", "use pg_restore, or bring back the server's own backup", func(c sqlite.Config) (Restored, error) {
 		r, err := sqlite.Restore(ctx, backup, path, c)
 		return Restored(r), err

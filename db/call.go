@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,19 @@ func (p *Panic) Error() string { return fmt.Sprintf("%v\n\n%s", p.Value, p.Stack
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
+}
+
+// panicked makes a *Panic of what a function panicked with, where it is recovered.
+func panicked(v any) error {
+	if p, ok := v.(*Panic); ok {
+		return p
+	}
+	return &Panic{Value: v, Stack: debug.Stack()}
+}
+
+func isPanic(err error) bool {
+	_, is := errors.AsType[*Panic](err)
+	return is
 }
 
 var errGoexit = errors.New("the function left by runtime.Goexit")
@@ -97,27 +111,29 @@ func (c *call) end(out callback.Outcome) error {
 	switch {
 	case out.Panicked:
 		p := &Panic{Value: out.Value, Stack: out.Stack, Committed: out.Committed}
-		c.tell(p)
+		_ = c.tell(p) // the first panic is the caller's
 		panic(p)
 	case out.Goexit:
-		c.tell(errGoexit)
+		_ = c.tell(errGoexit)
 		runtime.Goexit()
 	}
-	c.tell(err)
+	if told := c.tell(err); told != nil {
+		err = errors.Join(err, told)
+	}
 	return err
 }
 
 // left tells the observer of a call whose function took the calling goroutine with it.
 func (c *call) left() {
 	if c.observed != nil && !c.observed.told {
-		c.tell(errGoexit)
+		_ = c.tell(errGoexit)
 	}
 }
 
-func (c *call) tell(err error) {
+func (c *call) tell(err error) error {
 	o := c.observed
 	if o == nil {
-		return
+		return nil
 	}
 	o.told, o.seen.Err = true, err
 	if !c.began.IsZero() {
@@ -125,7 +141,7 @@ func (c *call) tell(err error) {
 	} else {
 		o.seen.Wait = time.Since(c.queued)
 	}
-	c.db.options.Observe(o.seen)
+	return guarded("Options.Observe", func() { c.db.options.Observe(o.seen) })
 }
 
 // batches numbers the write transactions of this process, from a random number on, so that no other process's are the same.

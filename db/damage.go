@@ -43,7 +43,8 @@ type SalvagedTable struct {
 // generation of its own, so that cursors have expired.
 //
 // It changes nothing in the damaged file, which nobody may have open (ErrBusy). A file at to is ErrConflict.
-func Salvage(ctx context.Context, from, to string, o SalvageOptions) (Salvaged, error) {
+func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged Salvaged, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	for _, path := range []string{from, to} {
 		if err := onlyFile(path, "salvage", "bring back the server's own backup; pg_amcheck tells what is damaged"); err != nil {
 			return Salvaged{}, err
@@ -105,6 +106,7 @@ func (d *DB) Check(ctx context.Context) ([]Problem, error) {
 
 // Examine is Check, and says besides how much of the file has checksums.
 func (d *DB) Examine(ctx context.Context) (x Examination, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	if err := d.ready("check"); err != nil {
 		return x, err
 	}

@@ -42,7 +42,16 @@ func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, st
 	go func() {
 		defer close(k.ended)
 		defer forget()
+		returned := false
+		defer func() { // a clock or an observer did not return
+			if v := recover(); v != nil {
+				k.cancel(k.lease.Named(panicked(v)))
+			} else if !returned {
+				k.cancel(k.lease.Named(errGoexit))
+			}
+		}()
 		k.run()
+		returned = true
 	}()
 	return kept, func() {
 		cancel(context.Canceled)
@@ -73,7 +82,7 @@ func (k *keeper) run() {
 			until, next = renewed, pause
 		case k.ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed):
+		case errors.Is(err, ErrLeaseLost), errors.Is(err, ErrClosed), isPanic(err):
 			k.cancel(err)
 			return
 		default: // a full disk, a busy writer: it may pass before the lease does

@@ -84,7 +84,8 @@ func migrated(m engine.Move) Migrated {
 // schema does not fit it, Migrate is ErrConflict and names it.
 //
 // Going down needs the file alone, always makes a backup, and loses what the versions in between have brought.
-func Migrate(ctx context.Context, path string, o Options) (Migrated, error) {
+func Migrate(ctx context.Context, path string, o Options) (done Migrated, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	if IsAddress(path) {
 		return migrateServer(ctx, path, o)
 	}

@@ -47,6 +47,7 @@ type MoveDifference struct {
 // is read in both and compared; a difference is ErrConflict and in Differs. Then from is marked, for ever, as moved, and to is opened.
 // There is no moment at which both take work.
 func Move(ctx context.Context, from, to string, o Options) (moved Moved, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return moved, err

@@ -99,7 +99,7 @@ func (d *DB) write(
 	c := d.call(ctx, why, true)
 	c.write = fn
 	defer c.left()
-	return c.end(begin(d.engine, ctx, why, c.runWrite))
+	return heard(ctx, c.end(begin(d.engine, ctx, why, c.runWrite)), toldOfWaits)
 }
 
 // ready is nil where a call may be made: of an open file, and not from inside a function given to Read or Write.
@@ -107,7 +107,7 @@ func (d *DB) ready(why string) error {
 	switch {
 	case d.engine == nil:
 		return &Error{Op: why, Hint: "use the *DB that Open returned", Err: fmt.Errorf("%w: it was never opened", ErrClosed)}
-	case d.callbacks.Inside():
+	case d.callbacks.Inside(), callback.Outside.Inside():
 		return nested(why)
 	}
 	return nil
@@ -116,6 +116,6 @@ func (d *DB) ready(why string) error {
 func nested(why string) error {
 	return &Error{
 		Op: why, Hint: "use the transaction that the function was given, or make the call after it",
-		Err: fmt.Errorf("%w: a call from inside a Read or Write function would wait for itself", ErrInvalid),
+		Err: fmt.Errorf("%w: a call from inside a function that was given to a call, or to Options, may wait for itself", ErrInvalid),
 	}
 }

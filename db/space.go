@@ -13,7 +13,7 @@ func (d *DB) GiveBack(ctx context.Context) error {
 	if err := d.ready("give space back"); err != nil {
 		return err
 	}
-	return wrap("give space back", d.engine.GiveBack(ctx))
+	return Heard(ctx, wrap("give space back", d.engine.GiveBack(ctx)))
 }
 
 // A Compacted says what Compact did.
@@ -27,7 +27,8 @@ type Compacted struct {
 // The copy is checked and on the disk before, no handle is open on the file meanwhile (ErrBusy, with whose it is, after
 // Options.LockTimeout), and a crash leaves one of the two there, whole. It needs as much room on the disk as the copy takes.
 // The rows are the same, so cursors stay good; so does the schema, whichever it is.
-func Compact(ctx context.Context, path string, o Options) (Compacted, error) {
+func Compact(ctx context.Context, path string, o Options) (done Compacted, err error) {
+	defer func() { err = Heard(ctx, err) }()
 	return inFile(path, o, "compacting", "use VACUUM FULL on the tables, or pg_repack", func(c sqlite.Config) (Compacted, error) {
 		r, err := sqlite.Compact(ctx, path, c)
 		return Compacted(r), err
@@ -50,5 +51,5 @@ func (d *DB) Scrub(ctx context.Context) error {
 	if err := d.ready("scrub"); err != nil {
 		return err
 	}
-	return wrap("scrub", d.engine.Scrub(ctx))
+	return Heard(ctx, wrap("scrub", d.engine.Scrub(ctx)))
 }

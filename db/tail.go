@@ -154,7 +154,9 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 		}
 		for again := true; again; {
 			l.worked, l.seldom = 0, 0
-			look(ctx)
+			if !l.looked(ctx, look) {
+				return
+			}
 			select {
 			case <-time.After(max(restAtLeast, restFactor*(l.worked-l.seldom))):
 				again = false
@@ -164,6 +166,19 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 			}
 		}
 	}
+}
+
+// looked reports whether a look came to its end: where a clock or an observer panics, those who follow end with that.
+func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.why = panicked(v)
+		} else if !ended {
+			l.why = errGoexit
+		}
+	}()
+	look(ctx)
+	return true
 }
 
 // read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of fn that was lost with one: else

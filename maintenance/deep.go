@@ -45,12 +45,12 @@ func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	if far.at.Total > 0 {
 		each = far.at.Total / max(rowsOf(ctx, d), 1)
 	}
-	return x, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
+	return x, db.Heard(ctx, inEveryScope(ctx, d, &x, func(c *deep, scope string) {
 		c.far, c.each = far, each
 		for _, s := range stores {
 			s.read(c, scope)
 		}
-	})
+	}))
 }
 
 // rowsOf counts the rows of all tables; 0 where they can't be counted.

@@ -63,9 +63,9 @@ type RedactedTable struct {
 }
 
 // PlanRedaction says what Redact would touch.
-func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
-	var done Redacted
-	err := r.each(ctx, d, "look", func(t *redactedTable, found RedactedTable, _ [][]any) error {
+func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
+	defer func() { err = db.Heard(ctx, err) }()
+	err = r.each(ctx, d, "look", func(t *redactedTable, found RedactedTable, _ [][]any) error {
 		if found.Rows+found.Kept > 0 {
 			done.Tables = append(done.Tables, found)
 		}
@@ -83,9 +83,9 @@ func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (Redacted, error)
 // It can be stopped and called again at any point; called again it finds nothing.
 //
 // What is written meanwhile may hold it again. Trees that were imported still hold it, and verify names the difference.
-func Redact(ctx context.Context, d *db.DB, r Redaction) (Redacted, error) {
-	var done Redacted
-	err := r.each(ctx, d, "erase", func(t *redactedTable, found RedactedTable, keys [][]any) error {
+func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
+	defer func() { err = db.Heard(ctx, err) }()
+	err = r.each(ctx, d, "erase", func(t *redactedTable, found RedactedTable, keys [][]any) error {
 		for group := range slices.Chunk(keys, redactGroup) {
 			err := d.Write(ctx, "redact", func(tx *db.Tx) error {
 				for _, key := range group {

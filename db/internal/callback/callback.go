@@ -110,6 +110,13 @@ func (c *Callbacks) TakeNumber() (give func()) {
 	})
 }
 
+// Outside are the functions that run with no transaction of a file: observers, and those that are told of something.
+var Outside = func() *Callbacks {
+	c := &Callbacks{}
+	c.TakeNumber()
+	return c
+}()
+
 // Invoke runs a callback and reports how it ended, also when it takes the goroutine with it.
 func (c *Callbacks) Invoke(fn func() error, report func(Outcome)) {
 	out := Outcome{Goexit: true}

@@ -1,0 +1,89 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"selvedge/db/internal/callback"
+)
+
+// guarded runs a function of the caller's that gets no transaction: an observer, or one that is told of progress or waits. Its panic
+// is an error, and what it calls of any handle fails at once.
+func guarded(what string, fn func()) (err error) {
+	callback.Outside.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
+		if out.Panicked {
+			err = fmt.Errorf("the function given to %s panicked: %w", what, &Panic{Value: out.Value, Stack: out.Stack})
+		}
+	})
+	return err
+}
+
+// A listener is a function that is told of something, by whatever goroutine, while a call is under way. Once it has failed it is told
+// nothing more, and the call gives its error.
+type listener struct {
+	what  string
+	outer *listener // of the context that this one's was made of
+	mu    sync.Mutex
+	err   error
+}
+
+type listenerKey struct{}
+
+// listening is set once there has been a listener: until then no call looks for one.
+var listening atomic.Bool
+
+func withListener(ctx context.Context, what string) (context.Context, *listener) {
+	listening.Store(true)
+	outer, _ := ctx.Value(listenerKey{}).(*listener)
+	l := &listener{what: what, outer: outer}
+	return context.WithValue(ctx, listenerKey{}, l), l
+}
+
+// tell runs fn, on a goroutine of its own where that may end with it.
+func (l *listener) tell(fn func()) {
+	l.mu.Lock()
+	failed := l.err != nil
+	l.mu.Unlock()
+	if failed {
+		return
+	}
+	err := fmt.Errorf("the function given to %s left by runtime.Goexit", l.what)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = guarded(l.what, fn)
+	}()
+	<-done
+	if err != nil {
+		l.mu.Lock()
+		l.err = errors.Join(l.err, err)
+		l.mu.Unlock()
+	}
+}
+
+// Heard gives the error of a call with that of a function that was told of it: see WithProgress.
+func Heard(ctx context.Context, err error) error { return heard(ctx, err, toldOfProgress, toldOfWaits) }
+
+const (
+	toldOfProgress = "WithProgress"
+	toldOfWaits    = "WithWaits"
+)
+
+func heard(ctx context.Context, err error, of ...string) error {
+	if !listening.Load() {
+		return err
+	}
+	l, _ := ctx.Value(listenerKey{}).(*listener)
+	for ; l != nil; l = l.outer {
+		l.mu.Lock()
+		if l.err != nil && slices.Contains(of, l.what) && !errors.Is(err, l.err) {
+			err = errors.Join(err, l.err)
+		}
+		l.mu.Unlock()
+	}
+	return err
+}
