@@ -141,7 +141,7 @@ func (c *call) tell(err error) error {
 	} else {
 		o.seen.Wait = time.Since(c.queued)
 	}
-	return guarded("Options.Observe", func() { c.db.options.Observe(o.seen) })
+	return guarded(&c.db.callbacks, "Options.Observe", func() { c.db.options.Observe(o.seen) })
 }
 
 // batches numbers the write transactions of this process, from a random number on, so that no other process's are the same.

@@ -12,9 +12,9 @@ import (
 )
 
 // guarded runs a function of the caller's that gets no transaction: an observer, or one that is told of progress or waits. Its panic
-// is an error, and what it calls of any handle fails at once.
-func guarded(what string, fn func()) (err error) {
-	callback.Outside.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
+// is an error, and what it calls of the handle that the callbacks belong to fails at once.
+func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) {
+	callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 		if out.Panicked {
 			err = fmt.Errorf("the function given to %s panicked: %w", what, &Panic{Value: out.Value, Stack: out.Stack})
 		}
@@ -55,7 +55,7 @@ func (l *listener) tell(fn func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = guarded(l.what, fn)
+		err = guarded(callback.Outside, l.what, fn)
 	}()
 	<-done
 	if err != nil {

@@ -47,7 +47,7 @@ func TestObserve_PanicIsItsCallersError(t *testing.T) {
 	select {
 	case <-kept.Done():
 		wantsPanic(t, "a renewal by Keep", context.Cause(kept), "observer")
-	case <-time.After(2*time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Error("Keep goes on")
 	}
 }
@@ -70,7 +70,7 @@ func TestClock_PanicEndsKeep(t *testing.T) {
 	select {
 	case <-kept.Done():
 		wantsPanic(t, "Keep", context.Cause(kept), "clock")
-	case <-time.After(2*time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Error("Keep goes on")
 	}
 }

@@ -57,8 +57,8 @@ type Options struct {
 	BootTime func() BootTime
 	// Observe, when set, is told about every transaction after it ended, on the goroutine of its caller: also of one that
 	// never began, because the wait for it ended, and of one whose function panicked (Err is the *Panic) or left by
-	// runtime.Goexit. It may not use the database: a call of a handle is ErrInvalid at once. When Observe panics, the call that it is told
-	// of returns a *Panic; what that call did stays done.
+	// runtime.Goexit. A call of the same handle from inside it is ErrInvalid at once. When Observe panics, the call
+	// that it is told of returns a *Panic; what that call did stays done.
 	Observe func(Observation)
 
 	readersUnsaid bool // Readers is the default

@@ -110,7 +110,7 @@ func (c *Callbacks) TakeNumber() (give func()) {
 	})
 }
 
-// Outside are the functions that run with no transaction of a file: observers, and those that are told of something.
+// Outside are the functions that belong to no handle: those that are told of progress and of waits.
 var Outside = func() *Callbacks {
 	c := &Callbacks{}
 	c.TakeNumber()
