@@ -476,36 +476,43 @@ func (rx *Rx) reservations(scope, query string, args ...any) iter.Seq2[Reservati
 	return Each(rx, func(r *reservationRow) (Reservation, error) { return r.judged(rx, scope) }, query, args...)
 }
 
-const sqlHeldFrom = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`
+const (
+	sqlHeldFrom       = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`
+	sqlHeldFromOfKind = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? AND l.kind = ? ORDER BY l.epoch LIMIT ?`
+)
 
 // recoverBatch is how many reservations one transaction looks at, so that no other writer waits long.
 const recoverBatch = 200
 
-// RecoverReservations removes the reservations of a scope that are over, and tells how many there were. They were in nobody's
-// way: this only tidies up. Anybody may call it at any time.
-func (d *DB) RecoverReservations(ctx context.Context, scope string) (removed int, err error) {
+// RecoverReservations removes the reservations that pass the filter and are over, and tells how many there were. They were in
+// nobody's way: this only tidies up. Anybody may call it at any time.
+func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (removed int, err error) {
 	from := int64(0)
 	for more := true; more && err == nil; {
-		n := 0
+		n, last := 0, from
 		err = d.Reclaim(ctx, "recover reservations", func(tx *Tx) (err error) {
-			n, from, more, err = tx.recoverReservations(scope, from)
+			n, last, more, err = tx.recoverReservations(f, from)
 			return err
 		})
-		if err == nil {
+		if from = last; err == nil {
 			removed += n
 		}
 	}
 	return removed, err
 }
 
-func (tx *Tx) recoverReservations(name string, from int64) (removed int, last int64, more bool, err error) {
+func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int, last int64, more bool, err error) {
 	tx.BootTime() // before the statements
-	scope, ok, err := tx.Rx.Scope(name)
+	scope, ok, err := tx.Rx.Scope(f.Scope)
 	if err != nil || !ok {
 		return 0, from, false, err
 	}
+	query, args := sqlHeldFrom, []any{scope, from, recoverBatch}
+	if f.Kind != "" {
+		query, args = sqlHeldFromOfKind, []any{scope, from, f.Kind, recoverBatch}
+	}
 	var rows []reservationRow
-	if err := tx.Select(&rows, sqlHeldFrom, scope, from, recoverBatch); err != nil {
+	if err := tx.Select(&rows, query, args...); err != nil {
 		return 0, from, false, err
 	}
 	for i := range rows {

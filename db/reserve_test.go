@@ -505,9 +505,11 @@ func TestReservationsAreListedAndReleasedByAPerson(t *testing.T) {
 	if err := d.ReleaseReservation(t.Context(), "", "port", "a", a.Epoch); err != nil {
 		t.Error(err)
 	}
-	if n, err := d.RecoverReservations(t.Context(), ""); n != 1 || err != nil {
-		t.Errorf("recovered %d, %v", n, err)
-	}
+	dbtest.Again(t, d, func() {
+		if n, err := d.RecoverReservations(t.Context(), db.ReservationFilter{}); n != 1 || err != nil {
+			t.Errorf("run a second time it recovered %d, %v", n, err)
+		}
+	})
 	left := page(db.ReservationFilter{}, db.At{})
 	if len(left.Items) != 2 {
 		t.Errorf("%+v are left", left.Items)

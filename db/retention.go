@@ -9,7 +9,7 @@ import (
 )
 
 // A Policy says what Prune keeps, of what has ended: the rest goes, the oldest first. The zero value keeps everything. What
-// has not ended always stays, and so does what is pinned (see [DB.Pin]).
+// has not ended always stays, and so does what is pinned (see [DB.Pin]) or held.
 type Policy struct {
 	// Age is how long a thing is kept behind its end; 0 is no limit.
 	Age time.Duration
@@ -32,6 +32,7 @@ const KeepNone = -1
 type Pruned struct {
 	Removed   int   // things that went
 	Bytes     int64 // that they held, about
+	Ended     int   // runs that were open, and that nobody would have ended: they are incomplete now, and stay
 	Remaining int   // things that have ended and stay
 }
 

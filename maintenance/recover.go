@@ -12,16 +12,16 @@ import (
 type Recovery struct {
 	Scope        string
 	Checkpoints  int // claims of the dead: their runs wait again
-	Runs         int // traces that were open and are incomplete now
-	Live         int // live runs that failed now
-	Agents       int // agents that were active and are abandoned now
-	Reservations int // those that were over and are gone now; that of a trace goes with it, and is not counted
+	Runs         int // traces that were held
+	Live         int // live runs that were held
+	Agents       int // agents that were active and are abandoned now: an agent is its process
+	Reservations int // those that were over; that of a run goes with it, and is not counted
 }
 
-// Recover takes, in every store and every scope, what only the dead held: it is Recover of checkpoints, runs, live runs and
-// agents, and RecoverReservations. It is safe at any time, from anywhere: what a process that lives or is stopped holds stays,
-// this one's too, whichever handle took it, and so does a run that waits at a checkpoint or is being resumed. Workers hold
-// nothing that dies with a process. A program calls it when it starts, and where it finds that something is held.
+// Recover gives back, in every store and every scope, what only the dead held: it is Recover of checkpoints, runs, live runs and
+// agents, and RecoverReservations. It ends no run: whoever goes on resumes it. It is safe at any time, from anywhere: what a
+// process that lives or is stopped holds stays, this one's too, whichever handle took it. Workers hold nothing that dies with a
+// process. A program calls it when it starts, and where it finds that something is held.
 //
 // It gives the scopes in which there was something to do. What can't be recovered keeps nobody from what can: the error then
 // joins all that were met. It works in short transactions, and what it did before an error stays done.

@@ -117,14 +117,12 @@ func TestRecoveryTakesWhatTheDeadHeldAndSparesTheLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 2, Live: 1, Agents: 1, Reservations: 3}}; !slices.Equal(done, want) {
+	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 1, Live: 2, Agents: 1, Reservations: 1}}; !slices.Equal(done, want) {
 		t.Errorf("it did %+v", done)
 	}
 	var want []string
 	became := map[string]string{
-		"dead-trace in_progress": "dead-trace incomplete", "dead-held in_progress": "dead-held incomplete",
-		"dead-claimed claimed": "dead-claimed paused", "dead active": "dead abandoned", "dead-trace created": "dead-trace failed",
-		"port dead": "",
+		"dead-claimed claimed": "dead-claimed paused", "dead active": "dead abandoned", "port dead": "",
 	}
 	for _, was := range before {
 		is, changes := became[strings.TrimSuffix(was, "<nil>")]
@@ -149,24 +147,6 @@ func TestRecoveryTakesWhatTheDeadHeldAndSparesTheLiving(t *testing.T) {
 	processes["stopped"].Signal(syscall.SIGCONT)
 	processes["lives"].Wait()
 	processes["stopped"].Wait()
-}
-
-func TestWhatWaitedIsRecoveredOnceItWaitsNoMore(t *testing.T) {
-	path := dbtest.Path(t)
-	d := dbtest.OpenAt(t, path, db.Options{})
-	dead := dbtest.Start(t, "holder", path, "dead")
-	dead.Expect("holds")
-	dead.Kill()
-	if _, err := maintenance.Recover(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkpoints.NewStore(d, checkpoints.Options{}).Remove(t.Context(), "dead-waits"); err != nil {
-		t.Fatal(err)
-	}
-	done, err := maintenance.Recover(t.Context(), d)
-	if want := []maintenance.Recovery{{Runs: 1, Live: 1}}; err != nil || !slices.Equal(done, want) {
-		t.Errorf("it did %+v (%v)", done, err)
-	}
 }
 
 func TestARecoveryThatIsInterruptedEndsWithTheCause(t *testing.T) {

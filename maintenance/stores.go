@@ -16,14 +16,14 @@ type store struct {
 	name   string   // see db.Stores
 	tables []string // how the names of its tables begin
 	prune  func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error)
-	// recover takes what only the dead held, and recovered is where it is counted; nil: nothing there dies with a process.
+	// recover gives back what only the dead held, and recovered is where it is counted; nil: nothing there dies with a process.
 	recover   func(ctx context.Context, d *db.DB, scope string) (int, error)
 	recovered func(*Recovery) *int
 	// read reads all that it keeps.
 	read func(c *deep, scope string)
 }
 
-// stores are all that there are, in the order in which they are recovered: what waits at a checkpoint is not taken from.
+// stores are all that there are, in the order in which they are recovered.
 var stores = []store{
 	{
 		name: db.StoreCheckpoints, tables: []string{"checkpoint"}, read: (*deep).checkpoints,
@@ -79,7 +79,7 @@ var others = []store{
 	{
 		name: "reservations", tables: []string{"leases"}, recovered: func(r *Recovery) *int { return &r.Reservations },
 		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
-			return d.RecoverReservations(ctx, scope)
+			return d.RecoverReservations(ctx, db.ReservationFilter{Scope: scope})
 		},
 	},
 	{name: "file", tables: []string{"retention", "scopes", "owners", "moves"}},

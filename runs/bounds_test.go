@@ -9,6 +9,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/dbtest"
+	traces "selvedge/internal/runs"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -114,7 +115,7 @@ func TestATransactionOfRetentionEndsByItsRunsAndByItsTime(t *testing.T) {
 func TestARunThatEndedMeanwhileIsNotEndedAgain(t *testing.T) {
 	s := NewStore(dbtest.Open(t, db.Options{}), Options{})
 	begun(t, s, 1, true)
-	nobody := func(*db.Tx, int64, RunRef, *int64) (bool, error) { return false, nil }
+	nobody := func(*db.Rx, int64, RunRef, *traces.RunRow) (bool, error) { return false, nil }
 	e := ending{store: s, op: "end", spares: nobody}
 	if refused, err := e.end(t.Context(), []RunRef{{AgentID: "a", RunID: "run-0"}}); refused != nil || err != nil || e.ended != 0 {
 		t.Errorf("it ended %d runs: %v, %v", e.ended, refused, err)

@@ -94,7 +94,7 @@ func named(run RunRef, err error) error {
 
 const (
 	sqlRemoveRun = `DELETE FROM runs WHERE key = ?`
-	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns + ` AND ` + unpinned
+	sqlStillOver = `SELECT 1 FROM runs WHERE key = ? AND ` + endedRuns + ` AND ` + loose
 	sqlLeave     = `INSERT INTO run_leavings (run) VALUES (?)`
 	sqlLeft      = `SELECT run FROM run_leavings ORDER BY run LIMIT 1`
 	sqlLeftLine  = `SELECT id, bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT 1`
@@ -182,7 +182,7 @@ func (r *removal) removeSome(tx *db.Tx) (done int, next detachment, gone []remov
 		done = i + 1
 		if over, err := tx.Find(new(int64), sqlStillOver, run.Key); err != nil {
 			return done, next, gone, err
-		} else if !over { // somebody else removed it, wrote to it, or pinned it
+		} else if !over { // somebody else removed it, took it up, or pinned it
 			continue
 		}
 		var more bool

@@ -196,7 +196,7 @@ func ExampleStore_Unpin() {
 	// Output: 1 0 <nil>
 }
 
-// A program died in the middle of a run. Whoever comes next ends what it left open, and nothing of those that live.
+// A program died in the middle of a run. Whoever comes next gives back what it held, nothing of those that live, and goes on.
 func ExampleStore_Recover() {
 	dir, err := os.MkdirTemp("", "runs")
 	if err != nil {
@@ -211,20 +211,20 @@ func ExampleStore_Recover() {
 	}
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
-	ended, err := traces.Recover(ctx)
+	freed, err := traces.Recover(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := traces.Get(ctx, runs.RunRef{AgentID: "agent-a", RunID: "run-1"})
-	fmt.Println(ended, run.Status, err)
-	// Output: 1 incomplete <nil>
+	run, err := traces.Resume(ctx, runs.RunRef{AgentID: "agent-a", RunID: "run-1"})
+	fmt.Println(freed, run.Ref().RunID, err)
+	// Output: 1 run-1 <nil>
 }
 
-// leave writes to a run, and closes the file before the run has ended: to others that is as if the process were gone.
+// leave holds a run, and closes the file before the run has ended: to others that is as if the process were gone.
 func leave(path string) {
 	d, err := db.Open(ctx, path, db.Options{})
 	if err == nil {
-		err = runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight})
+		_, err = runs.NewStore(d, runs.Options{}).Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight})
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		log.Fatal(err)

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -57,8 +58,9 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	return s.hold(tx, opBegin, ref)
 }
 
-// Resume holds an open run that nobody holds and whose process, where it has one, is this one or dead. ErrNotFound: there is
-// no such run. ErrConflict: it has ended, or somebody else has it.
+// Resume holds a run that nobody holds and whose process, where it has one, is this one or dead. The run is open, or it was
+// ended as incomplete: then it is incomplete until it is ended anew, and its trace goes on behind that end. ErrNotFound: there
+// is no such run. ErrConflict: it was completed or cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, run)
@@ -80,8 +82,11 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	if err == nil && !ok {
 		err = db.ErrNotFound
 	}
-	if err == nil && row.EndedAt != nil {
-		err = fmt.Errorf("%w: it has ended", db.ErrConflict)
+	if err == nil && row.EndedAt != nil && row.Status != string(StatusIncomplete) {
+		return nil, &db.Error{
+			Op: opResume, Entity: "run", ID: run.RunID, Hint: "begin a new run: only what is open or incomplete can be taken up",
+			Err: fmt.Errorf("%w: it is %s", db.ErrConflict, row.Status),
+		}
 	}
 	if err == nil && row.OwnerID != nil {
 		own, failed := tx.Owns(*row.OwnerID)
@@ -96,15 +101,17 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	if err != nil {
 		return nil, run.failed(opResume, err)
 	}
-	owner, err := tx.Owner()
-	if err == nil {
-		var n int64
-		if n, err = tx.Exec(sqlTakeOver, owner, row.Key, row.OwnerID); err == nil && n == 0 {
-			err = fmt.Errorf("%w: somebody else took it meanwhile", db.ErrConflict)
+	if row.EndedAt == nil {
+		owner, err := tx.Owner()
+		if err == nil {
+			var n int64
+			if n, err = tx.Exec(sqlTakeOver, owner, row.Key, row.OwnerID); err == nil && n == 0 {
+				err = fmt.Errorf("%w: somebody else took it meanwhile", db.ErrConflict)
+			}
 		}
-	}
-	if err != nil {
-		return nil, run.failed(opResume, err)
+		if err != nil {
+			return nil, run.failed(opResume, err)
+		}
 	}
 	return s.hold(tx, opResume, run)
 }
@@ -117,11 +124,21 @@ func (s *Store) hold(tx *db.Tx, op string, run RunRef) (*Run, error) {
 	lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(key), db.ReserveOptions{
 		LeaseTerms: s.lease, Scope: s.scope, Note: run.AgentID + " / " + run.RunID,
 	})
+	if err == nil {
+		_, err = tx.Exec(sqlHeld, key, heldDigest[:], db.Checksum(heldKey, heldDigest[:]))
+	}
 	if err != nil {
 		return nil, run.failed(op, err)
 	}
 	return &Run{store: s, ref: run, lease: lease}, nil
 }
+
+// heldKey marks a run that was held, among the keys of its appends, of which none is empty.
+const heldKey = ""
+
+var heldDigest = sha256.Sum256(nil) // of no line
+
+const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, '` + heldKey + `', ?, ?) ON CONFLICT DO NOTHING`
 
 // Reattach gives the handle of a run that is held already: by this process, when it could not be told whether Begin did it, or
 // detached, by whichever. ErrLeaseLost: it is not held under that epoch.

@@ -11,6 +11,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/runs/live"
 )
 
 func TestARunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
@@ -137,7 +138,7 @@ func TestAnAppendOfAHolderIsRepeatedOnce(t *testing.T) {
 }
 
 // Of one process that lives, one that is dead, and nobody at all.
-func TestRecoverTakesOnlyWhatTheDeadHeld(t *testing.T) {
+func TestRecover_FreesWhatTheDeadHeldEndsNothing(t *testing.T) {
 	path := dbtest.Path(t)
 	s, second := storeAt(t, path), storeAt(t, path)
 	must(t, s.WriteStarted(t.Context(), started("ours", "a", start)))
@@ -145,13 +146,13 @@ func TestRecoverTakesOnlyWhatTheDeadHeld(t *testing.T) {
 	imported := `{"record":"started","run_id":"imported","agent_id":"a","intent":"i","started_at":"2026-01-01T00:00:00Z"}` + "\n"
 	importTrace(t, handle(s), s, runs.RunRef{AgentID: "a", RunID: "imported"}, imported)
 	other := dbtest.Start(t, "writer", path)
-	for _, run := range []string{"theirs", "paused", "resumed"} {
+	for _, run := range []string{"held-theirs", "held-paused", "held-resumed", "open"} {
 		other.Send(run)
 		other.Expect("started " + run)
 	}
 	paused := checkpoints.NewStore(handle(s), checkpoints.Options{})
 	must(t, paused.Save(t.Context(), &checkpoints.PausedWorkflow{
-		RunID: "paused", PausedStageID: "s", CreatedAt: start,
+		RunID: "held-paused", PausedStageID: "s", CreatedAt: start,
 		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1}, WFState: map[string]json.RawMessage{},
 	}))
 	recovered := func(want int) {
@@ -165,12 +166,13 @@ func TestRecoverTakesOnlyWhatTheDeadHeld(t *testing.T) {
 	}
 	recovered(0)
 	other.Kill()
-	resumed, err := s.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "resumed"})
+	resumed, err := s.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "held-resumed"})
 	must(t, err)
-	recovered(1)
+	recovered(2)
+	adopt(t, s, 4) // but what was held: ours, the one that is paused here, the imported one, and open
 	for run, want := range map[string]runs.RunStatus{
-		"ours": runs.StatusInProgress, "imported": runs.StatusInProgress, "paused": runs.StatusInProgress,
-		"resumed": runs.StatusInProgress, "theirs": runs.StatusIncomplete,
+		"ours": runs.StatusIncomplete, "imported": runs.StatusIncomplete, "open": runs.StatusIncomplete,
+		"held-paused": runs.StatusInProgress, "held-resumed": runs.StatusInProgress, "held-theirs": runs.StatusInProgress,
 	} {
 		got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run})
 		if err != nil || got.Status != want {
@@ -178,8 +180,120 @@ func TestRecoverTakesOnlyWhatTheDeadHeld(t *testing.T) {
 		}
 	}
 	must(t, resumed.End(t.Context(), runs.Termination{}))
-	if _, ok, err := paused.Claim(t.Context(), "paused"); err != nil || !ok {
-		t.Error(err)
+	taken, err := second.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "held-theirs"})
+	must(t, err)
+	must(t, taken.End(t.Context(), runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}))
+	if got := kinds(t, s, "a", "held-theirs"); !slices.Equal(got, []string{"started", "ended"}) {
+		t.Errorf("the trace is %v", got)
 	}
-	recovered(0) // it is being resumed
+}
+
+func TestResume_TakesUpAnIncompleteRun(t *testing.T) {
+	s, _ := openStore(t, runs.Options{})
+	ref := runs.RunRef{AgentID: "a", RunID: "r"}
+	must(t, s.WriteStarted(t.Context(), started("r", "a", start)))
+	adopt(t, s, 1)
+	r, err := s.Resume(t.Context(), ref)
+	must(t, err)
+	must(t, r.Append(t.Context(), turn(0, "p")))
+	if got := kinds(t, s, "a", "r"); !slices.Equal(got, []string{"started", "ended", "turn"}) {
+		t.Errorf("the trace is %v", got)
+	}
+	everything := db.Policy{Age: db.KeepNone}
+	if done, err := s.Prune(t.Context(), everything); err != nil || done.Removed != 0 || done.Remaining != 1 {
+		t.Errorf("while it was held it went: %+v, %v", done, err)
+	}
+	adopt(t, s, 0)
+	must(t, r.End(t.Context(), runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}))
+	if got, err := s.Get(t.Context(), ref); err != nil || got.Status != runs.StatusCompleted || got.TurnCount != 1 {
+		t.Errorf("it is %+v, %v", got, err)
+	}
+	if _, err := s.Resume(t.Context(), ref); !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
+		t.Errorf("a completed run was taken up: %v", err)
+	}
+	if done, err := s.Prune(t.Context(), everything); err != nil || done.Removed != 1 {
+		t.Errorf("once it is over it does not go: %+v, %v", done, err)
+	}
+}
+
+func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
+	s, d := openStore(t, runs.Options{})
+	r, err := s.Begin(t.Context(), started("released", "a", start))
+	must(t, err)
+	must(t, r.Release(t.Context()))
+	_, err = s.Begin(t.Context(), started("from before", "a", start)) // held by a program that kept no mark
+	must(t, err)
+	must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM run_append_keys WHERE run = (SELECT key FROM runs WHERE run_id = 'from before')`)
+		return err
+	}))
+	shown := live.NewStore(d, live.Options{})
+	asks, err := live.NewEvent([]byte(`{"type":"confirmation_required","tool_id":"t","tool_name":"rm","args":{},"timeout_ms":1000}`))
+	must(t, err)
+	for run, events := range map[string][]live.Event{
+		"asks": {live.AgentStart("p"), asks}, "works": {live.AgentStart("p")},
+	} {
+		must(t, s.WriteStarted(t.Context(), started(run, "a", start)))
+		_, err := shown.CreateRunWithID(t.Context(), run, "s", "p")
+		must(t, err)
+		_, _, err = shown.RecordEvents(t.Context(), run, events)
+		must(t, err)
+	}
+	adopt(t, s, 1)
+	for run, want := range map[string]runs.RunStatus{"released": runs.StatusInProgress, "from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete} {
+		if got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run}); err != nil || got.Status != want {
+			t.Errorf("%s is %s, %v", run, got.Status, err)
+		}
+	}
+}
+
+func TestPrune_EndsSilentRunsThatNobodyHolds(t *testing.T) {
+	path, clock := dbtest.Path(t), dbtest.NewClock(start)
+	gone, err := db.Open(t.Context(), path, db.Options{Now: clock.Now})
+	must(t, err)
+	left := runs.NewStore(gone, runs.Options{})
+	for _, run := range []string{"seeds", "paused", "pinned", "kept"} {
+		must(t, left.WriteStarted(t.Context(), started(run, "a", start)))
+	}
+	_, err = left.Begin(t.Context(), started("held", "a", start))
+	must(t, err)
+	must(t, gone.Close())
+	d := dbtest.OpenAt(t, path, db.Options{Now: clock.Now})
+	s := runs.NewStore(d, runs.Options{})
+	must(t, checkpoints.NewStore(d, checkpoints.Options{}).Save(t.Context(), &checkpoints.PausedWorkflow{
+		RunID: "paused", PausedStageID: "s", CreatedAt: start,
+		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1}, WFState: map[string]json.RawMessage{},
+	}))
+	must(t, s.Pin(t.Context(), runs.RunRef{AgentID: "a", RunID: "pinned"}))
+	must(t, s.WriteStarted(t.Context(), started("alive", "a", start)))
+	_, err = s.Begin(t.Context(), started("working", "a", start))
+	must(t, err)
+	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "imported"}, `{"record":"started","run_id":"imported","agent_id":"a","intent":"i","started_at":"2020-01-01T00:00:00Z"}`+"\n")
+	policy := db.Policy{Age: 24 * time.Hour, Pinned: []string{"kept"}}
+	prune := func(want int) {
+		t.Helper()
+		would := policy
+		would.DryRun = true
+		for _, p := range []db.Policy{would, policy} {
+			if done, err := s.Prune(t.Context(), p); err != nil || done != (db.Pruned{Ended: want, Remaining: want}) {
+				t.Errorf("it did %+v, %v; %d should end", done, err, want)
+			}
+		}
+	}
+	clock.Advance(24 * time.Hour)
+	prune(0)
+	clock.Advance(1)
+	prune(2)
+	var ended []string
+	for run, err := range s.All(t.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusIncomplete}}) {
+		must(t, err)
+		ended = append(ended, run.Ref.RunID)
+	}
+	if slices.Sort(ended); !slices.Equal(ended, []string{"held", "seeds"}) {
+		t.Errorf("it ended %q", ended)
+	}
+	clock.Advance(25 * time.Hour)
+	if done, err := s.Prune(t.Context(), policy); err != nil || done.Removed != 2 || done.Ended != 0 {
+		t.Errorf("what it ended has its age from then on: %+v, %v", done, err)
+	}
 }

@@ -26,7 +26,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestTheStoreDoesWhatTheModelDoes,
 		TestAdoptionSparesRunsOfAnotherLivingProcess, TestAnAdoptionThatIsRunAgainCountsEachOnce,
 		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill, TestARunIsHeldByOneAndWrittenByItsHolder,
-		TestRecoverTakesOnlyWhatTheDeadHeld, TestARepeatDoesNothingWhereTheFirstTryWasKept,
+		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun, TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds, TestARepeatDoesNothingWhereTheFirstTryWasKept,
 		TestTranscripts,
 	)
 }

@@ -7,11 +7,16 @@ import (
 	"time"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by agents. Runs that are
-// pinned stay. It works in short transactions, and what it removed before an error stays removed; run again, it goes on. A run
-// to which a row of a table of the user's refers stays, and then it is ErrConflict.
+// pinned or held stay. It works in short transactions, and what it removed before an error stays removed; run again, it goes on.
+// A run to which a row of a table of the user's refers stays, and then it is ErrConflict.
+//
+// Under a policy with an Age it also ends, as incomplete, the open runs that nobody holds, whose process is not known to live, that
+// wait for nobody and to which nobody has written for longer than that. They count as ended from then on. What was imported and not
+// written to since is [Store.AdoptOrphans]'s to end.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
@@ -61,15 +66,55 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 	} else {
 		err = r.run(ctx)
 	}
-	done.Remaining = ended - done.Removed
+	if err == nil && policy.Age > 0 {
+		done.Ended, err = s.endSilent(ctx, policy)
+	}
+	done.Remaining = ended - done.Removed + done.Ended
 	return done, err
+}
+
+// endSilent ends the open runs that are older than the policy's age and that nobody will end.
+func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err error) {
+	e := ending{store: s, op: opGC, dry: policy.DryRun, spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+		before := rx.Now().Add(-policy.Age)
+		if slices.Contains(policy.Pinned, ref.RunID) {
+			return true, nil
+		}
+		if pinned, err := rx.IsPinned(scope, db.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
+			return pinned, err
+		}
+		var last *int64
+		if _, err := rx.Find(&last, sqlLastWritten, run.Key<<24, (run.Key+1)<<24); err != nil {
+			return true, err
+		}
+		if last == nil { // written before such times were kept; or imported, and the old program may go on with it
+			last = run.StartedAt
+			if run.OwnerID == nil {
+				return true, nil
+			}
+		}
+		if *last >= db.Nanos(before) {
+			return true, nil
+		}
+		if held, err := rx.IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
+			return held, err
+		}
+		if run.OwnerID != nil {
+			if alive, err := rx.OwnerAlive(*run.OwnerID); alive || err != nil {
+				return alive, err
+			}
+		}
+		return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
+	}}
+	return e.run(ctx)
 }
 
 const (
 	sqlCountEnded  = `SELECT coalesce(sum(ended), 0) FROM run_agents WHERE scope = ?`
 	sqlNewestEnded = removableColumns + `runs WHERE scope = ? AND (ended_at, key) < (?, ?) AND ` + endedRuns + `
 ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
-	sqlUnpinned = `SELECT 1 FROM runs WHERE key = ? AND ` + unpinned
+	sqlLastWritten = `SELECT recorded_at FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
+	sqlLoose       = `SELECT 1 FROM runs WHERE key = ? AND ` + loose
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
@@ -104,7 +149,7 @@ func (r *removal) planBytes(ctx context.Context, keep int64) error {
 				if left >= 0 {
 					continue
 				}
-				if free, err := rx.Find(new(int64), sqlUnpinned, run.Key); err != nil {
+				if free, err := rx.Find(new(int64), sqlLoose, run.Key); err != nil {
 					return err
 				} else if free {
 					page = append(page, run)

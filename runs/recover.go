@@ -9,33 +9,32 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// Recover ends, as incomplete, the open runs whose process is dead, and gives their number. It may be called at any time, by
-// any process and handle: runs of a process that lives are spared, this one's too, and so are runs that wait at a checkpoint,
-// ones that are held by a lease, imported and released ones, ones without a started record, and ones that were cancelled or are about to be. All get the same time.
-//
-// It works in short transactions; what it ended before an error stays ended.
+// Recover gives back the runs whose lease is over, because its process is dead or its time has passed, and gives their
+// number. It ends none: [Store.Resume] takes them up. It may be called at any time, by any process and handle, and works in short
+// transactions; what it gave back before an error stays so.
 func (s *Store) Recover(ctx context.Context) (int, error) {
-	e := ending{store: s, op: "recover runs", spares: func(tx *db.Tx, scope int64, ref RunRef, owner *int64) (bool, error) {
-		if owner == nil {
-			return true, nil
-		}
-		if alive, err := tx.OwnerAlive(*owner); alive || err != nil {
-			return true, err
-		}
-		return tx.Find(new(int64), sqlWaits, scope, ref.RunID)
-	}}
-	return e.run(ctx)
+	return s.db.RecoverReservations(ctx, db.ReservationFilter{Scope: s.scope, Kind: leaseKind})
 }
 
-// sqlWaits looks at another store's table: a workflow that is paused, or being resumed, is a run that goes on.
-const sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ? AND run_id = ? LIMIT 1`
+const (
+	// sqlWaits looks at the tables of other stores: a workflow that is paused, or being resumed, is a run that goes on, and so is
+	// one whose live run waits for a confirmation.
+	sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ?1 AND run_id = ?2
+UNION ALL SELECT 1 FROM live_runs AS r WHERE scope = ?1 AND run_id = ?2 AND status NOT IN ('completed', 'failed', 'cancelled')
+    AND (SELECT type FROM live_events WHERE id >= r.key << 32 AND id < (r.key + 1) << 32 ORDER BY id DESC LIMIT 1) = 'confirmation_required'
+LIMIT 1`
+	// A run keeps the key heldKey once it was held. A program from before that was kept left a lease at the most.
+	sqlEverHeld = `SELECT 1 FROM run_append_keys WHERE run = ? AND append_key = '` + heldKey + `'
+UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
+)
 
 // An ending ends open runs that nobody will.
 type ending struct {
 	store *Store
 	op    string
-	// spares says whose runs are left alone.
-	spares func(tx *db.Tx, scope int64, ref RunRef, owner *int64) (bool, error)
+	// spares says which runs are left alone. It is asked again in the transaction that ends them.
+	spares func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error)
+	dry    bool // count them only
 
 	at    time.Time // of every end
 	ended int
@@ -70,6 +69,22 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
+	if e.dry {
+		ended := 0
+		err := e.store.db.Read(ctx, e.op, func(rx *db.Rx) error {
+			ended = 0
+			scope, _, err := rx.Scope(e.store.scope)
+			for i := 0; i < len(batch) && err == nil; i++ {
+				var ends bool
+				if _, ends, err = e.judge(rx, scope, batch[i]); ends {
+					ended++
+				}
+			}
+			return err
+		})
+		e.ended += ended
+		return nil, err
+	}
 	var at time.Time
 	var ended int
 	err = e.store.db.Write(ctx, e.op, func(tx *db.Tx) error {
@@ -82,23 +97,14 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 			return err
 		}
 		for _, ref := range batch {
-			var run traces.RunRow
-			found, err := tx.Find(&run, traces.SQLFindRun, scope, ref.RunID, ref.AgentID)
-			if err != nil {
-				return err
-			}
-			if !found || run.Status != string(StatusInProgress) || run.StartedAt == nil {
-				continue
-			}
-			free, err := free(tx, scope, run.Key)
-			spared := !free
-			if err == nil && free {
-				spared, err = e.spares(tx, scope, ref, run.OwnerID)
+			run, ends, err := e.judge(&tx.Rx, scope, ref)
+			if err == nil && ends {
+				ends, err = free(tx, scope, run.Key)
 			}
 			if err != nil {
 				return err
 			}
-			if spared {
+			if !ends {
 				continue
 			}
 			switch err := endOrphan(tx, scope, ref, run.State, at); {
@@ -117,6 +123,16 @@ func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 		e.ended += ended
 	}
 	return refused, err
+}
+
+// judge reports whether a run is open and not spared.
+func (e *ending) judge(rx *db.Rx, scope int64, ref RunRef) (run traces.RunRow, ends bool, err error) {
+	found, err := rx.Find(&run, traces.SQLFindRun, scope, ref.RunID, ref.AgentID)
+	if err != nil || !found || run.Status != string(StatusInProgress) || run.StartedAt == nil {
+		return run, false, err
+	}
+	spared, err := e.spares(rx, scope, ref, &run)
+	return run, err == nil && !spared, err
 }
 
 // endOrphan writes the end under the ids that the run's started record names, into the run itself.

@@ -101,20 +101,29 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 }
 
 // AdoptOrphans ends, as incomplete, the open runs that nobody writes to any more, and gives their number: those whose
-// process is dead, those of this process (which is expected to call it when it starts), and imported ones. Runs of another
-// process that lives are left alone, as are cancelled ones, ones with a cancellation pending and ones without a started
-// record. All get the same time. A second call finds nothing. [Store.Recover] can be called at any time.
+// process is dead, those of this process (which is expected to call it when it starts), and imported ones. Left alone are
+// runs of another process that lives, runs that were ever held by a lease ([Store.Resume] takes them up) or that wait at a
+// checkpoint, cancelled ones, ones with a cancellation pending and ones without a started record. All get the same time. A
+// second call finds nothing. [Store.Recover] can be called at any time.
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
-	e := ending{store: s, op: "adopt orphans", spares: func(tx *db.Tx, _ int64, _ RunRef, owner *int64) (bool, error) {
-		if owner == nil {
-			return false, nil
+	e := ending{store: s, op: "adopt orphans", spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+		if run.OwnerID != nil {
+			own, err := rx.Owns(*run.OwnerID)
+			if err == nil && !own {
+				own, err = rx.OwnerAlive(*run.OwnerID)
+			} else {
+				own = false
+			}
+			if own || err != nil {
+				return own, err
+			}
 		}
-		if own, err := tx.Owns(*owner); own || err != nil {
-			return false, err
+		if held, err := rx.Find(new(int64), sqlEverHeld, run.Key, scope, leaseName(run.Key)); held || err != nil {
+			return held, err
 		}
-		return tx.OwnerAlive(*owner)
+		return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
 	}}
 	return e.run(ctx)
 }

@@ -23,8 +23,6 @@ type holds struct {
 	reattach func(ctx context.Context, name string, epoch int64) (holding, error)
 	remove   func(ctx context.Context, name string) error
 	recover  func(ctx context.Context) (int, error)
-	// ends: what a dead holder had has ended with Recover. Else it can be taken again.
-	ends bool
 	// guarded: what is held can't be removed, which is an ErrConflict. Else its holder has lost it then.
 	guarded bool
 }
@@ -264,7 +262,7 @@ func (l holders) dead(t *testing.T, at place) {
 			t.Errorf("what the dead held was recovered %d times", recovered)
 		}
 		h, won, err := s.take(t.Context(), "a")
-		if err != nil || won == s.ends || won && h.epoch <= epoch {
+		if err != nil || !won || h.epoch <= epoch {
 			t.Errorf("behind the epoch %d of the dead, %d was won: %v, %v", epoch, h.epoch, won, err)
 		}
 	}
@@ -283,7 +281,7 @@ func (l holders) closed(t *testing.T, at place) {
 	if n, err := s.recover(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d were recovered, not 1: %v", n, err)
 	}
-	if next, won, err := s.take(t.Context(), "a"); err != nil || won == s.ends || won && next.epoch <= h.epoch {
+	if next, won, err := s.take(t.Context(), "a"); err != nil || !won || next.epoch <= h.epoch {
 		t.Errorf("behind epoch %d, %d was won: %v, %v", h.epoch, next.epoch, won, err)
 	}
 }

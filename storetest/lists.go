@@ -521,8 +521,8 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		{"a long time, many and much", db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40}, db.Pruned{Remaining: 3}, 4},
 		{"one, only counted", db.Policy{Count: 1, DryRun: true}, db.Pruned{Removed: 2, Remaining: 1}, 4},
 		{"two", db.Policy{Count: 2, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 2}, 3},
-		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
-		{"no time", db.Policy{Age: time.Nanosecond}, db.Pruned{Removed: 1}, 1},
+		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1]), runs}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
+		{"no time", db.Policy{Age: time.Nanosecond, Pinned: []string{runs}}, db.Pruned{Removed: 1}, 1},
 	} {
 		counted := at.d.Work().PrunedBytes
 		done, err := s.prune(t.Context(), step.policy)

@@ -125,7 +125,7 @@ func heldRuns(d *db.DB, scope string) holds {
 			return h, err
 		},
 		remove:  func(ctx context.Context, name string) error { return s.Delete(ctx, ref(name)) },
-		recover: s.Recover, ends: true, guarded: true,
+		recover: s.Recover, guarded: true,
 	}
 }
 

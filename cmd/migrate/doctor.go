@@ -135,7 +135,7 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 		for _, part := range []struct {
 			n    int
 			what string
-		}{{r.Checkpoints, "claim"}, {r.Runs, "open run"}, {r.Live, "live run"}, {r.Agents, "agent"}, {r.Reservations, "reservation"}} {
+		}{{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"}, {r.Reservations, "reservation"}} {
 			if part.n > 0 {
 				list = append(list, fmt.Sprintf("recovered in scope %q: %s that only the dead held", r.Scope, count(part.n, part.what)))
 			}

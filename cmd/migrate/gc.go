@@ -32,6 +32,7 @@ type gcStore struct {
 	storeLimits
 	Removed   int       `json:"removed" doc:"things that went, or would go"`
 	Bytes     int64     `json:"bytes" doc:"that they hold, about"`
+	Ended     int       `json:"ended" doc:"open runs that nobody holds, that wait for nobody and that were silent for longer than the age limit: they are ended as incomplete, or would be"`
 	Remaining *int      `json:"remaining" doc:"things that have ended and stay; null where nothing limits the store, which is not looked at then"`
 	Owners    []gcOwner `json:"owners" doc:"whose they are, those with the most bytes first"`
 }
@@ -128,7 +129,8 @@ func (a *app) gcCommand() *cobra.Command {
 		Short: "Show what has ended and is not to be kept any longer, and with --apply remove it",
 		Long: `gc shows what of the scope would go: ended runs and live runs, ended workers, agents that left the registry a week after
 their end, and claims that are over. What waits, lives, is held or is pinned never goes. It shows rows and bytes, by store
-and by whose they are, and removes nothing until --apply, which is a yes.
+and by whose they are, and removes nothing until --apply, which is a yes. An open run that nobody holds, that waits for
+nobody and to which nobody has written for longer than the age limit is ended as incomplete; from then on it counts as ended.
 
 The limits are those of the flags, for each store that is named (runs, live, agents, checkpoints, workers; none means all). Without
 such a flag they are those of migrate retention: where nobody has set any, 50 runs of each agent and 30 days, and nothing else goes.
@@ -228,7 +230,7 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 }
 
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
-	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Owners: []gcOwner{}}
+	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Ended: one.Ended, Owners: []gcOwner{}}
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil
 	}
@@ -255,8 +257,10 @@ func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
 		what = "went"
 	}
 	stores := &grid{header: []string{"store", what, "bytes", "stay", "limits"}, right: []int{1, 2, 3}}
+	ended := 0
 	owners := &grid{header: []string{"store", "of", what, "bytes"}, right: []int{2, 3}, texts: []int{}}
 	for _, s := range answer.Stores {
+		ended += s.Ended
 		stay := "all"
 		if s.Remaining != nil {
 			stay = humanize.Comma(int64(*s.Remaining))
@@ -276,13 +280,20 @@ func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
 			err = a.printGrid(owners)
 		}
 	}
+	if err == nil && ended > 0 {
+		were := "would be ended"
+		if answer.Applied {
+			were = "were ended"
+		}
+		err = a.print("\n%s that nobody has gone on with for longer than the age limit %s as incomplete\n", count(ended, "open run"), were)
+	}
 	switch {
 	case err != nil:
 		return err
 	case answer.Applied:
 		return a.print("\nthe file takes %s; before it was %s\n", answer.After, answer.Before)
-	case answer.Removed > 0:
-		a.note("nothing was removed; do it with: %s", a.commandLine(f.words(named)...))
+	case answer.Removed+ended > 0:
+		a.note("nothing was changed; do it with: %s", a.commandLine(f.words(named)...))
 	}
 	return nil
 }

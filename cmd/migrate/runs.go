@@ -386,8 +386,9 @@ func (a *app) runsAdoptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "adopt",
 		Short: "End the open runs that nobody writes to any more",
-		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of processes that still
-run, stopped ones too, stay with them.`,
+		Long: `adopt ends, as incomplete, the open runs whose process is gone, and those that an import brought. Runs of processes that
+still run, stopped ones too, stay with them. Runs that were ever held by a lease, or that wait for somebody, are left alone: they
+can be resumed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), toWrite, func(d *db.DB) error {

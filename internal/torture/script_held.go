@@ -63,7 +63,7 @@ func liveHeldScript() script {
 			{
 				name: "recover", gradual: true,
 				do:   func(ctx context.Context, s *session) error { _, err := liveRuns(s).Recover(ctx); return err },
-				look: status("orphan", live.Failed),
+				look: freed("live run", "orphan"),
 			},
 			{
 				name: "prune", gradual: true,

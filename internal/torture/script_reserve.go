@@ -41,7 +41,7 @@ func reserveScript() script {
 			{
 				name: "recover",
 				do: func(ctx context.Context, s *session) error {
-					_, err := s.db.RecoverReservations(ctx, "others")
+					_, err := s.db.RecoverReservations(ctx, db.ReservationFilter{Scope: "others"})
 					return err
 				},
 			},

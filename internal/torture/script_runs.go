@@ -99,14 +99,12 @@ func heldScript() script {
 	append1.repeat = nil // the process that held the run has given it up by then
 	end := endOp("run-3")
 	end.do = func(ctx context.Context, s *session) error { return held(s, "run-3").End(ctx, success) }
-	recovered := endOp("orphan")
-	recovered.do = func(ctx context.Context, s *session) error { _, err := traces(s).Recover(ctx); return err }
 	return script{
 		name: "held",
 		prepare: func(ctx context.Context, s *session) error {
 			long := theClock().Add(-24 * time.Hour)
 			gone := runs.Ended{RunID: "old", AgentID: agent, EndedAt: long, Termination: success}
-			return errors.Join(start(ctx, s, "orphan"), start(ctx, s, "old"), traces(s).WriteEnded(ctx, gone))
+			return errors.Join(begin(ctx, s, "orphan"), start(ctx, s, "old"), traces(s).WriteEnded(ctx, gone))
 		},
 		setup: func(ctx context.Context, s *session) error {
 			if err := errors.Join(begin(ctx, s, "run-2"), begin(ctx, s, "run-3"), begin(ctx, s, "run-4"), begin(ctx, s, "run-5")); err != nil {
@@ -126,7 +124,11 @@ func heldScript() script {
 					return err
 				},
 			},
-			recovered,
+			{
+				name: "recover",
+				do:   func(ctx context.Context, s *session) error { _, err := traces(s).Recover(ctx); return err },
+				look: freed("run", agent+" / orphan"),
+			},
 			{
 				name: "prune", gradual: true,
 				do: func(ctx context.Context, s *session) error {
@@ -175,6 +177,22 @@ func endOp(run string) op {
 		look: func(ctx context.Context, s *session) (trace, error) {
 			return count(records(ctx, s, run, func(r runs.Record) bool { _, ok := r.(runs.Ended); return ok }))(1)
 		},
+	}
+}
+
+// freed looks whether the lease of a kind with a note is gone.
+func freed(kind, note string) func(ctx context.Context, s *session) (trace, error) {
+	return func(ctx context.Context, s *session) (trace, error) {
+		there := 0
+		for r, err := range s.db.AllReservations(ctx, db.ReservationFilter{Kind: kind}) {
+			if err != nil {
+				return "", err
+			}
+			if r.Note == note {
+				there++
+			}
+		}
+		return parts(1-there, 1), nil
 	}
 }
 

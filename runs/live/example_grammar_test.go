@@ -224,7 +224,7 @@ func ExampleStore_Unpin() {
 	// Output: 1 0 <nil>
 }
 
-// A program died while it held a run. Whoever comes next fails what it left, and nothing of those that live.
+// A program died while it held a run. Whoever comes next gives that back, and nothing of those that live.
 func ExampleStore_Recover() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "live")
@@ -240,13 +240,13 @@ func ExampleStore_Recover() {
 	}
 	defer d.Close() //nolint:errcheck // an example
 	store := live.NewStore(d, live.Options{})
-	failed, err := store.Recover(ctx)
+	freed, err := store.Recover(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := store.Get(ctx, "run-1")
-	fmt.Println(failed, run.Status, err)
-	// Output: 1 failed <nil>
+	run, err := store.Resume(ctx, "run-1")
+	fmt.Println(freed, run.ID(), err)
+	// Output: 1 run-1 <nil>
 }
 
 // leave holds a run, and closes the file before the run has ended: to others that is as if the process were gone.

@@ -19,7 +19,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestCancelTellsItsHookWhateverBecomesOfTheMark, TestCancelNeverFiresAnotherRunsToken,
 		TestTheStoreEqualsTheModel,
 		TestSeveralProcessesWriteOneRun, TestAKilledProcessLosesNothingThatItAcknowledged, TestALiveRunIsHeldByOneAndWrittenByItsHolder,
-		TestRecoverFailsOnlyWhatTheDeadHeld, TestRecoverJudgesAnewWhatChangedSinceItLooked,
+		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestRecoverJudgesAnewWhatChangedSinceItLooked,
 		TestARepeatDoesNothingWhereTheFirstTryWasKept,
 		TestTranscripts,
 	)

@@ -9,14 +9,11 @@ import (
 
 const opRecover = "recover live runs"
 
-// holderGone is what a run that Recover fails says of it.
-const holderGone = "the process that held the run is gone"
-
-// Recover fails the runs whose holder is dead, with an error that says so, and gives their number. It may be called at any time,
-// by any process and handle: what somebody holds, this process too, is spared, and so are runs that wait at a checkpoint or have
-// ended, and those that nobody ever held: only Begin and Resume make a run somebody's.
+// Recover gives back the runs whose holder is dead, and gives their number. It ends none: [Store.Resume] takes them up. It may be
+// called at any time, by any process and handle: what somebody holds, this process too, is spared, and so is what nobody ever held:
+// only Begin and Resume make a run somebody's.
 //
-// It works in short transactions; what it failed before an error stays failed. What a dead process left half removed, or half
+// It works in short transactions; what it gave back before an error stays so. What a dead process left half removed, or half
 // written, which nobody sees, goes too.
 func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 	for behind, more := int64(0), true; more; {
@@ -52,42 +49,29 @@ func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 // recovering is how many runs one transaction judges.
 const recovering = 100
 
-// sqlWaits looks at another store's table: a workflow that is paused, or being resumed, is a run that goes on.
-const sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ? AND run_id = ? LIMIT 1`
-
-func (s *Store) recover(tx *db.Tx, keys []int64) (failed int, err error) {
+func (s *Store) recover(tx *db.Tx, keys []int64) (recovered int, err error) {
 	for _, key := range keys {
 		row, found, err := live.RowByKey(&tx.Rx, key)
 		if err != nil {
-			return failed, err
+			return recovered, err
 		}
 		if !found || row.Owner == nil {
 			continue
 		}
-		spared, err := tx.OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
-		if err == nil && !spared {
-			spared, err = tx.Find(new(int64), sqlWaits, row.Scope, row.RunID)
+		taken := false
+		alive, err := tx.OwnerAlive(*row.Owner) // a hold that outlives its process leaves the run without an owner
+		if err == nil && !alive {
+			taken, err = row.TakeAway(tx)
+		}
+		if err == nil && taken {
+			_, err = tx.Unreserve(row.Scope, leaseKind, leaseName(key))
 		}
 		if err != nil {
-			return failed, err
+			return recovered, err
 		}
-		if spared {
-			continue
+		if taken {
+			recovered++
 		}
-		taken, err := row.TakeAway(tx)
-		if err != nil {
-			return failed, err
-		}
-		if !taken {
-			continue
-		}
-		if RunStatus(row.Status).Ended() {
-			continue
-		}
-		if _, _, err := s.MarkFailedTx(tx, row.RunID, holderGone); err != nil {
-			return failed, err
-		}
-		failed++
 	}
-	return failed, nil
+	return recovered, nil
 }
