@@ -83,13 +83,29 @@ type Remark = tree.Remark
 
 // Import brings the tree under dir into the scope of the options. It may be stopped, by ctx or by force, and run again at any
 // point; run twice it adds nothing. The report says how far it came even when there is an error. db.ErrNotFound says that dir
-// neither is nor holds such a tree, db.ErrInvalid that there is no such kind.
+// neither is nor holds such a tree, db.ErrInvalid that there is no such kind, and [ErrOtherFolder] that dir is not the folder that
+// was imported before: see [CheckFollowed].
 func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {
 		return Report{}, err
 	}
 	return tree.Import(ctx, d, l, dir, o)
+}
+
+// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches [db.ErrConflict].
+var ErrOtherFolder = tree.ErrOtherFolder
+
+// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before: another one lies there (it has another
+// device or inode), it is gone, or it can't be read, as where a volume is not mounted. An import would take its emptiness for the
+// work of the old program, and removes nothing then unless Options.OtherFolder says so. It is nil where nothing was imported
+// from dir, or by a program from before this was kept.
+func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) error {
+	l, err := kind.layout()
+	if err != nil {
+		return err
+	}
+	return tree.CheckFollowed(ctx, d, l, dir, o)
 }
 
 // Verify imports the tree under dir once more, into a file of its own in memory or beside d's, which is removed again, and

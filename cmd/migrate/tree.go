@@ -181,7 +181,12 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 		return err
 	}
 	f := answer.Files
-	if err := a.print("%s: %s of %s, in %s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source)); err != nil || answer.Proof == nil {
+	gone := ""
+	if f.Gone > 0 {
+		gone = fmt.Sprintf("; gone from there: %s", count(f.Gone, "file"))
+	}
+	err := a.print("%s: %s of %s, in %s%s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source), gone)
+	if err != nil || answer.Proof == nil {
 		return err
 	}
 	return a.print("%s\n", printable(answer.Proof.Line))

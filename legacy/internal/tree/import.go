@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,16 @@ import (
 )
 
 // Import brings the tree under dir in. It may be stopped, by ctx or by force, and run again at any point; run twice it adds
-// nothing. The report says how far it came even when there is an error.
+// nothing. The report says how far it came even when there is an error. ErrOtherFolder: nothing was done, because dir is not the
+// folder that was imported before.
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
+	switch {
+	case err != nil && !o.OtherFolder:
+		err = cmp.Or(checkLost(ctx, d, l, dir, o, err), err)
+	case err == nil && !o.OtherFolder:
+		err = t.checkFollowed(ctx)
+	}
 	if err == nil {
 		err = t.importAll(ctx)
 	}

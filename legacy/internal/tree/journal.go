@@ -95,7 +95,12 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	if err != nil {
 		return err
 	}
-	files, err := json.Marshal(t.Report.Files)
+	kept := journalled{Files: t.Report.Files}
+	if t.folder != nil {
+		id := folderIDOf(t.folder)
+		kept.Folder = &id
+	}
+	files, err := json.Marshal(kept)
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,9 @@ type Options struct {
 	Program string
 	// FollowLinks has links followed that lead out of the tree. Else they are reported, and what they lead to is left alone.
 	FollowLinks bool
+	// OtherFolder imports a folder also where another one was imported under its name before; from then on it is the one that
+	// is followed. Without it that is ErrOtherFolder.
+	OtherFolder bool
 	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
 	BatchBytes int
 }
