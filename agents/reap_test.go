@@ -62,24 +62,25 @@ func TestAReapingThatIsRunAgainCountsEachOnce(t *testing.T) {
 
 // What was ended, or taken under its id by one who lives, since the look stays as it is.
 func TestReapingJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
-	var r *agents.Registry
+	path := dbtest.Path(t)
+	other := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
 	looking := false
-	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
 		if o.Write || !looking {
 			return
 		}
 		looking = false
 		alive := entry("agent-00", agents.Active)
 		alive.PID = p(uint32(os.Getpid()))
-		save(t, r, alive)
-		if err := r.Delete(ctx, "agent-02"); err != nil {
+		save(t, other, alive)
+		if err := other.Delete(ctx, "agent-02"); err != nil {
 			t.Error(err)
 		}
-		if err := r.UpdateStatus(ctx, "agent-04", agents.Complete); err != nil {
+		if err := other.UpdateStatus(ctx, "agent-04", agents.Complete); err != nil {
 			t.Error(err)
 		}
 	}})
-	r = agents.NewRegistry(d, agents.Options{})
+	r := agents.NewRegistry(d, agents.Options{})
 	mixed(t, r, 7)
 	looking = true
 	if n, err := r.ReapDead(ctx); n != 1 || err != nil {

@@ -214,20 +214,21 @@ func TestRecoverTakesWhatTheDeadHeldAndNothingElse(t *testing.T) {
 }
 
 func TestAClaimThatWasMadeSinceRecoveryLookedStays(t *testing.T) {
-	var store *checkpoints.Store
 	var next *checkpoints.Claim
 	boot := db.BootTime{Boot: "first", Since: time.Hour}
-	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot }, Observe: func(o db.Observation) {
+	now := func() db.BootTime { return boot }
+	path := dbtest.Path(t)
+	other := checkpoints.NewStore(dbtest.OpenAt(t, path, db.Options{BootTime: now}), minute)
+	d := dbtest.OpenAt(t, path, db.Options{BootTime: now, Observe: func(o db.Observation) {
 		if o.Write || o.Why != "recover checkpoints" || next != nil {
 			return
 		}
-		next = &checkpoints.Claim{} // the recovery here looks too
-		if n, err := store.Recover(ctx); n != 1 || err != nil {
+		if n, err := other.Recover(ctx); n != 1 || err != nil {
 			t.Errorf("recovered %d, %v", n, err)
 		}
-		next = mustClaim(t, store, "r")
+		next = mustClaim(t, other, "r")
 	}})
-	store = checkpoints.NewStore(d, minute)
+	store := checkpoints.NewStore(d, minute)
 	save(t, store, "r")
 	mustClaim(t, store, "r")
 	boot.Since += time.Minute

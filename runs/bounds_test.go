@@ -85,14 +85,15 @@ func TestATransactionOfRetentionEndsByItsRunsAndByItsTime(t *testing.T) {
 			wasRuns, wasHeld := runsAtATime, writerHeld
 			runsAtATime, writerHeld = c.runs, c.held
 			t.Cleanup(func() { runsAtATime, writerHeld = wasRuns, wasHeld })
-			var s *Store
+			path := dbtest.Path(t)
+			other := dbtest.OpenAt(t, path, db.Options{})
 			left, turns := count, 0
-			d := dbtest.Open(t, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
+			d := dbtest.OpenAt(t, path, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
 				if !o.Write || o.Why != opGC {
 					return
 				}
 				n := 0
-				err := s.db.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, `SELECT count(*) FROM runs`) })
+				err := other.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, `SELECT count(*) FROM runs`) })
 				if err != nil {
 					t.Error(err)
 				}
@@ -100,7 +101,7 @@ func TestATransactionOfRetentionEndsByItsRunsAndByItsTime(t *testing.T) {
 					left, turns = n, turns+1
 				}
 			}})
-			s = NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
+			s := NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
 			begun(t, s, count, true)
 			if removed, err := s.GC(t.Context()); removed != count || err != nil {
 				t.Errorf("it removed %d of %d: %v", removed, count, err)

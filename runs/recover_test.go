@@ -135,21 +135,22 @@ func TestAnAdoptionThatIsRunAgainCountsEachOnce(t *testing.T) {
 }
 
 func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
-	var s *runs.Store
+	path := dbtest.Path(t)
+	other := runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{})
 	looking := false
-	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
 		if o.Write || !looking {
 			return
 		}
 		looking = false
 		for _, run := range []string{"removed", "without a start"} { // and made anew
-			must(t, s.AppendRecords(t.Context(), "a", run, []runs.Record{ended(run, "a", runs.OutcomeDone, start)}))
-			must(t, s.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: run}))
+			must(t, other.AppendRecords(t.Context(), "a", run, []runs.Record{ended(run, "a", runs.OutcomeDone, start)}))
+			must(t, other.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: run}))
 		}
-		must(t, s.AppendTurns(t.Context(), "a", "without a start", []runs.Turn{turn(0, "p")}))
-		must(t, s.AppendRecords(t.Context(), "a", "ended", []runs.Record{ended("ended", "a", runs.OutcomeDone, start)}))
+		must(t, other.AppendTurns(t.Context(), "a", "without a start", []runs.Turn{turn(0, "p")}))
+		must(t, other.AppendRecords(t.Context(), "a", "ended", []runs.Record{ended("ended", "a", runs.OutcomeDone, start)}))
 	}})
-	s = runs.NewStore(d, runs.Options{})
+	s := runs.NewStore(d, runs.Options{})
 	for _, run := range []string{"removed", "without a start", "ended", "open"} {
 		must(t, s.WriteStarted(t.Context(), started(run, "a", start)))
 	}

@@ -328,23 +328,23 @@ func TestRecoverJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var s *live.Store
+	other := live.NewStore(dbtest.OpenAt(t, path, db.Options{}), live.Options{})
 	looks := 0
 	d := dbtest.OpenAt(t, path, db.Options{Observe: func(o db.Observation) {
 		if looks++; looks > 1 || o.Write {
 			return
 		}
-		if _, err := s.Resume(ctx, "resumed"); err != nil {
+		if _, err := other.Resume(ctx, "resumed"); err != nil {
 			t.Error(err)
 		}
-		if err := s.Delete(ctx, "removed"); err != nil {
+		if err := other.Delete(ctx, "removed"); err != nil {
 			t.Error(err)
 		}
-		if n, err := s.Recover(ctx); n != 1 || err != nil {
+		if n, err := other.Recover(ctx); n != 1 || err != nil {
 			t.Errorf("recovered %d, %v", n, err)
 		}
 	}})
-	s = live.NewStore(d, live.Options{})
+	s := live.NewStore(d, live.Options{})
 	looks = 0
 	if n, err := s.Recover(ctx); n != 0 || err != nil {
 		t.Errorf("recovered %d, %v", n, err)
