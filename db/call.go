@@ -32,10 +32,10 @@ func (p *Panic) Unwrap() error {
 	return err
 }
 
-// panicked makes a *Panic of what a function panicked with, where it is recovered.
-func panicked(v any) error {
-	if p, ok := v.(*Panic); ok {
-		return p
+// Panicked makes an error of what was recovered from a function that panicked: one with a *Panic in it.
+func Panicked(v any) error {
+	if err, ok := v.(error); ok && isPanic(err) {
+		return err
 	}
 	return &Panic{Value: v, Stack: debug.Stack()}
 }

@@ -22,6 +22,18 @@ func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) 
 	return err
 }
 
+// apart is guarded on a goroutine of its own, where the function may leave by runtime.Goexit: that is an error too.
+func apart(callbacks *callback.Callbacks, what string, fn func()) error {
+	err := fmt.Errorf("the function given to %s left by runtime.Goexit", what)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = guarded(callbacks, what, fn)
+	}()
+	<-done
+	return err
+}
+
 // A listener is a function that is told of something, by whatever goroutine, while a call is under way. Once it has failed it is told
 // nothing more, and the call gives its error.
 type listener struct {
@@ -51,14 +63,7 @@ func (l *listener) tell(fn func()) {
 	if failed {
 		return
 	}
-	err := fmt.Errorf("the function given to %s left by runtime.Goexit", l.what)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = guarded(callback.Outside, l.what, fn)
-	}()
-	<-done
-	if err != nil {
+	if err := apart(callback.Outside, l.what, fn); err != nil {
 		l.mu.Lock()
 		l.err = errors.Join(l.err, err)
 		l.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,4 +115,80 @@ func TestObserve_CallBackIsRefused(t *testing.T) {
 	if err := d.Write(t.Context(), "outer", func(*db.Tx) error { return nil }); err != nil || !errors.Is(inner, db.ErrInvalid) {
 		t.Errorf("%v; a call inside gave %v", err, inner)
 	}
+}
+
+// A look that panics ends those who wait for it, and nobody who comes later, though somebody uses what it looked for still.
+func TestFollow_ObserverPanicEndsIt(t *testing.T) {
+	var panics atomic.Bool
+	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
+		if panics.Load() && o.Why == "look for what followers wait for" {
+			panic("observer")
+		}
+	}})
+	write(t, d, bells)
+	write(t, d, `INSERT INTO bells (name, rings) VALUES ('b', 1)`)
+	first := func(*db.Rx) (db.Place, error) { return db.Place{Key: 1}, nil }
+	follow := func(told func() bool) error {
+		for _, err := range db.Follow(t.Context(), d, ringing, first) {
+			if err != nil || !told() {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := follow(func() bool {
+		panics.Store(true)
+		ended := make(chan error)
+		go func() { ended <- follow(func() bool { return true }) }()
+		for waits := true; waits; {
+			write(t, d, `UPDATE bells SET rings = rings + 1`)
+			select {
+			case err := <-ended:
+				wantsPanic(t, "who waits", err, "observer")
+				waits = false
+			default:
+			}
+		}
+		panics.Store(false)
+		items := 0
+		if err := follow(func() bool {
+			items++
+			write(t, d, `UPDATE bells SET rings = rings + 1`)
+			return items < 1000
+		}); err != nil {
+			t.Errorf("who came later: %v", err)
+		}
+		return false
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeep_FailingNameIsItsEnd(t *testing.T) {
+	d := dbtest.Open(t, db.Options{})
+	for name, fails := range map[string]func(){"panic": func() { panic("named") }, "Goexit": runtime.Goexit} {
+		ctx, stop := d.KeepLease(t.Context(), db.Renewal{
+			TTL: time.Second, Until: db.ReadBootTime(), Named: func(err error) error { fails(); return err },
+		})
+		<-ctx.Done()
+		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), "Renewal.Named") {
+			t.Errorf("%s: %v", name, err)
+		}
+		stop()
+	}
+}
+
+func TestMove_PanicOfTheClockIsRaised(t *testing.T) {
+	from := dbtest.Path(t)
+	write(t, dbtest.OpenAt(t, from, db.Options{}), numbers)
+	to := filepath.Join(t.TempDir(), "to.db")
+	func() {
+		defer func() {
+			if v := recover(); v != "clock" {
+				t.Errorf("it panicked with %v", v)
+			}
+		}()
+		_, err := db.Move(t.Context(), from, to, db.Options{Now: func() time.Time { panic("clock") }})
+		t.Errorf("it returned %v", err)
+	}()
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"selvedge/db/internal/callback"
 )
 
 // keepLook is how often Keep looks after a lease that has no TTL, or a long one: whether somebody released it.
@@ -45,9 +47,9 @@ func (d *DB) KeepLease(ctx context.Context, r Renewal) (kept context.Context, st
 		returned := false
 		defer func() { // a clock or an observer did not return
 			if v := recover(); v != nil {
-				k.cancel(k.lease.Named(panicked(v)))
+				k.end(Panicked(v))
 			} else if !returned {
-				k.cancel(k.lease.Named(errGoexit))
+				k.end(errGoexit)
 			}
 		}()
 		k.run()
@@ -109,19 +111,38 @@ func (k *keeper) renew(until BootTime) error {
 	return k.lease.Renew(ctx)
 }
 
-func (k *keeper) lost() { k.cancel(k.lease.Named(errKeptTooLate)) }
+func (k *keeper) lost() { k.end(errKeptTooLate) }
+
+// end ends the context, with an error that says what the lease is of.
+func (k *keeper) end(why error) {
+	named := why
+	if err := apart(&k.db.callbacks, "Renewal.Named", func() { named = k.lease.Named(why) }); err != nil {
+		named = errors.Join(why, err)
+	}
+	k.cancel(named)
+}
+
+// now reads the clock, which may not call the handle.
+func (k *keeper) now() (now BootTime) {
+	k.db.callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil }, func(out callback.Outcome) {
+		if out.Panicked {
+			panic(&Panic{Value: out.Value, Stack: out.Stack})
+		}
+	})
+	return now
+}
 
 // deadline is the end of a lease that is renewed now.
 func (k *keeper) deadline() BootTime {
 	if k.lease.TTL == 0 {
 		return BootTime{Since: math.MaxInt64}
 	}
-	return k.db.options.BootTime().Add(k.lease.TTL)
+	return k.now().Add(k.lease.TTL)
 }
 
 // left is the time to an end.
 func (k *keeper) left(until BootTime) time.Duration {
-	return until.Since - k.db.options.BootTime().Since
+	return until.Since - k.now().Since
 }
 
 // sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come: a program's timers stand

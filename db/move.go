@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/moving"
@@ -48,6 +49,7 @@ type MoveDifference struct {
 // There is no moment at which both take work.
 func Move(ctx context.Context, from, to string, o Options) (moved Moved, err error) {
 	defer func() { err = Heard(ctx, err) }()
+	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return moved, err
@@ -69,7 +71,7 @@ func Move(ctx context.Context, from, to string, o Options) (moved Moved, err err
 		return moved, err
 	}
 	defer func() { err = errors.Join(err, wrap("move", target.Close())) }()
-	report, err := moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.withDefaults().Now})
+	report, err := moving.Move(ctx, source.Movable, target.Movable, moving.Options{Now: o.Now})
 	return movedOf(report), wrap("move", ended(ctx, err))
 }
 
@@ -97,6 +99,7 @@ type Abandoned struct {
 // from does not say so it may be: a server that failed over, or a copy that was laid in its place, has lost the end of the move. One that can't be
 // asked is an error; AbandonMoveToLost does not ask. Once from is marked as moved, only with to it is given back.
 func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
+	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return a, err
@@ -131,6 +134,7 @@ func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, 
 
 // AbandonMoveToLost is AbandonMove for a target that is lost for good: it is not asked. Whoever says so of one that takes the work has two that do.
 func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned, err error) {
+	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
 	if err != nil {
 		return a, err
@@ -139,8 +143,16 @@ func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned
 	return abandon(ctx, source, nil, moving.LookThere, o)
 }
 
+// withClockRead reads the user's clock once, before anything is open; from there the time goes on by the machine's. What a clock does
+// wrong inside an engine's own transactions nobody would hear.
+func (o Options) withClockRead() Options {
+	now, at := o.withDefaults().Now(), time.Now()
+	o.Now = func() time.Time { return now.Add(time.Since(at)) }
+	return o
+}
+
 func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o Options) (Abandoned, error) {
-	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.withDefaults().Now})
+	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.Now})
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
 }
 

@@ -21,7 +21,8 @@ type Policy struct {
 	Pinned []string
 	// DryRun counts and removes nothing.
 	DryRun bool
-	// Each is called for each thing that went, after the commit, or that would go; nil is nobody.
+	// Each is called for each thing that went, after the commit, or that would go; nil is nobody. It runs on the caller's goroutine: when
+	// it panics or leaves by runtime.Goexit, so does the call, and what went stays gone.
 	Each func(Gone)
 }
 

@@ -172,7 +172,7 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.why = panicked(v)
+			l.why = Panicked(v)
 		} else if !ended {
 			l.why = errGoexit
 		}
@@ -193,6 +193,9 @@ func (l *lookout) read(ctx context.Context, by func(context.Context, string, fun
 	if errors.Is(err, ErrIO) {
 		l.worked = before
 	}
+	if isPanic(err) { // of an observer, which would panic at the next look, too
+		panic(err)
+	}
 	return err
 }
 
@@ -200,6 +203,16 @@ func (l *lookout) ask() {
 	select {
 	case l.asked <- struct{}{}:
 	default:
+	}
+}
+
+// useful reports whether looks come still. One that panicked may be used by those whose loops have not met that yet.
+func (l *lookout) useful() bool {
+	select {
+	case <-l.ended:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -230,10 +243,11 @@ type waiter struct {
 // joinTail gives the tail of the handle, which the caller leaves in the end.
 func joinTail(ctx context.Context, d *DB) (t *tail, err error) {
 	use := func() bool {
-		if t = d.lookouts.tail; t != nil {
-			t.users++
+		if t = d.lookouts.tail; t == nil || !t.useful() {
+			return false
 		}
-		return t != nil
+		t.users++
+		return true
 	}
 	var fresh *tail
 	start := func() error {
@@ -248,8 +262,9 @@ func (t *tail) leave() {
 	t.d.lookouts.mu.Lock()
 	defer t.d.lookouts.mu.Unlock()
 	if t.users--; t.users == 0 {
-		t.d.lookouts.tail = nil
-		t.stop()
+		if t.stop(); t.d.lookouts.tail == t {
+			t.d.lookouts.tail = nil
+		}
 	}
 }
 
@@ -377,10 +392,11 @@ func joinOverview[R comparable](
 
 func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey, heads someHeads[R]) (o *overview[R], err error) {
 	use := func() (found bool) {
-		if o, found = d.lookouts.overviews[key].(*overview[R]); found {
-			o.users++
+		if o, found = d.lookouts.overviews[key].(*overview[R]); !found || !o.useful() {
+			return false
 		}
-		return found
+		o.users++
+		return true
 	}
 	var fresh *overview[R]
 	start := func() error {
@@ -400,8 +416,9 @@ func (o *overview[R]) leave() {
 	o.d.lookouts.mu.Lock()
 	defer o.d.lookouts.mu.Unlock()
 	if o.users--; o.users == 0 {
-		delete(o.d.lookouts.overviews, o.key)
-		o.stop()
+		if o.stop(); o.d.lookouts.overviews[o.key] == any(o) {
+			delete(o.d.lookouts.overviews, o.key)
+		}
 	}
 }
 

@@ -70,9 +70,16 @@ func (rx *Rx) Now() time.Time { return rx.now }
 // BootTime is the time of this transaction on the clock that leases run on, the same at every call.
 func (rx *Rx) BootTime() BootTime {
 	rx.mu.Lock()
+	now := rx.boot
+	rx.mu.Unlock()
+	if now != (BootTime{}) {
+		return now
+	}
+	now = rx.db.options.BootTime() // without the lock: the clock is the user's
+	rx.mu.Lock()
 	defer rx.mu.Unlock()
 	if rx.boot == (BootTime{}) {
-		rx.boot = rx.db.options.BootTime()
+		rx.boot = now
 	}
 	return rx.boot
 }

@@ -70,6 +70,7 @@ type StorePruned struct {
 // not looked at. It works in short transactions, and what it removed before an error stays removed; run again, it goes on. What
 // keeps one store from being pruned keeps no other.
 func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
+	defer func() { err = db.Heard(ctx, err) }()
 	inForce, err := Retention(ctx, d, o.Scope)
 	if err != nil {
 		return nil, err

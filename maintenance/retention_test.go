@@ -312,6 +312,18 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	}
 }
 
+func TestPrune_FailingProgressIsItsError(t *testing.T) {
+	h := newHouse(t)
+	told := db.WithProgress(t.Context(), func(db.Progress) { panic("progress") })
+	done, err := maintenance.Prune(told, h.d, maintenance.PruneOptions{Policy: &db.Policy{Age: db.KeepNone}})
+	if p, is := errors.AsType[*db.Panic](err); !is || p.Value != "progress" {
+		t.Errorf("it ends with %v", err)
+	}
+	if len(removed(t, done)) != len(db.Stores()) {
+		t.Errorf("it removed of %v only", removed(t, done))
+	}
+}
+
 func TestWhatKeepsOneStoreFromBeingPrunedKeepsNoOther(t *testing.T) {
 	told := db.WithProgress(t.Context(), func(db.Progress) {})
 	for name, ctx := range map[string]context.Context{"alone": t.Context(), "with progress": told} {

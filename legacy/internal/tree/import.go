@@ -40,16 +40,24 @@ func interrupted(ctx context.Context, op string, err error) error {
 	return &db.Error{Op: op, Err: context.Cause(ctx)}
 }
 
-func (t *Tree) importAll(ctx context.Context) error {
-	err := t.begin(ctx)
-	if err == nil {
+func (t *Tree) importAll(ctx context.Context) (err error) {
+	returned := false
+	defer func() { // Options.Progress may panic, or leave by runtime.Goexit
+		if !returned {
+			err = errNotReturned
+		}
+		if err != nil && t.lease != nil {
+			t.giveUp(ctx, err)
+		}
+	}()
+	if err = t.begin(ctx); err == nil {
 		err = t.bringIn(ctx)
 	}
-	if err != nil && t.lease != nil {
-		t.giveUp(ctx, err)
-	}
+	returned = true
 	return err
 }
+
+var errNotReturned = errors.New("a function that the caller gave panicked, or left by runtime.Goexit")
 
 // bringIn takes the files and all that belongs to the tree as a whole.
 func (t *Tree) bringIn(ctx context.Context) error {
@@ -204,7 +212,16 @@ func (t *Tree) takeAll(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	r := &reader{tree: t, batches: make(chan []Piece), done: make(chan error, 1)}
-	go func() { r.done <- r.run(reading) }()
+	go func() {
+		err := errNotReturned
+		defer func() { // a clock, or an observer
+			if v := recover(); v != nil {
+				err = db.Panicked(v)
+			}
+			r.done <- err
+		}()
+		err = r.run(reading)
+	}()
 	var writing error
 	for batch := range r.batches {
 		if writing = t.commit(ctx, batch); writing != nil {

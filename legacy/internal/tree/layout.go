@@ -79,7 +79,8 @@ type Piece interface {
 type Options struct {
 	// Scope is where records go to or come from; "" is the default scope.
 	Scope string
-	// Progress, when set, is called now and then on the caller's goroutine. It must not use the database.
+	// Progress, when set, is called now and then on the caller's goroutine, with no transaction open. When it panics or leaves by
+	// runtime.Goexit, so does the call: what was acknowledged is kept, and the folder is free for the next import.
 	Progress func(Progress)
 	// Program is what the journal calls the program that imports; "" is its name and the version that its build says.
 	Program string

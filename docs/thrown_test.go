@@ -1,0 +1,578 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selvedge/agents"
+	"selvedge/checkpoints"
+	"selvedge/db"
+	"selvedge/internal/dbtest"
+	"selvedge/legacy"
+	"selvedge/maintenance"
+	"selvedge/runs"
+	"selvedge/runs/live"
+)
+
+// A thrower is a function that panics, leaves by Goexit or calls the handle: once, the first time that it is called.
+type thrower struct {
+	t     *testing.T
+	d     *db.DB
+	path  string
+	armed atomic.Pointer[string] // the option that throws
+	does  func()
+	threw atomic.Bool
+}
+
+func (x *thrower) hit() {
+	if x.threw.CompareAndSwap(false, true) {
+		x.does()
+	}
+}
+
+// option throws where the option of that name is to.
+func (x *thrower) option(name string) {
+	if armed := x.armed.Load(); armed != nil && *armed == name {
+		x.hit()
+	}
+}
+
+// through calls with an option that throws.
+func (x *thrower) through(name string, call func(ctx context.Context) error) error {
+	x.armed.Store(&name)
+	defer x.armed.Store(nil)
+	return call(x.t.Context())
+}
+
+// in calls from inside a transaction.
+func (x *thrower) in(fn func(tx *db.Tx) error) error { return x.d.Write(x.t.Context(), "throw", fn) }
+
+func (x *thrower) build(id string) (agents.Entry, error) {
+	x.hit()
+	return agents.Entry{SessionID: id, Thread: "u", Status: agents.Active}, nil
+}
+
+func (x *thrower) update(*agents.Entry) { x.hit() }
+
+func (x *thrower) matches(agents.Entry) bool { x.hit(); return false }
+
+func noUpdate(*agents.Entry)       {}
+func matchesAll(agents.Entry) bool { return true }
+
+func noBuild(id string) (agents.Entry, error) {
+	return agents.Entry{SessionID: id, Status: agents.Active}, nil
+}
+
+// registry has an active agent "a".
+func (x *thrower) registry() *agents.Registry {
+	r := agents.NewRegistry(x.d, agents.Options{})
+	must0(x.t, r.Save(x.t.Context(), agents.Entry{SessionID: "a", Thread: "t", StartedAt: time.Now(), Status: agents.Active}))
+	return r
+}
+
+func (x *thrower) lease() *agents.Lease {
+	l, _, err := agents.NewRegistry(x.d, agents.Options{}).TryLeaseThread(x.t.Context(), "leased", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
+		return agents.Entry{SessionID: id, Thread: "leased", Status: agents.Active}, nil
+	})
+	must0(x.t, err)
+	return l
+}
+
+// over is a run that has ended.
+func (x *thrower) over() *runs.Store {
+	s := runs.NewStore(x.d, runs.Options{})
+	must0(x.t, s.Append(x.t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+		runs.Started{AgentID: "a", RunID: "r"}, runs.Ended{AgentID: "a", RunID: "r"},
+	}}))
+	return s
+}
+
+func must0(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follow reads to the first error of a stream, while others write.
+func (x *thrower) follow(s db.Stream[int64, int64], heads *db.Heads[int64], begin func(*db.Rx) (db.Place, error)) error {
+	ctx, stop := context.WithCancel(x.t.Context())
+	defer stop()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for n := 0; ctx.Err() == nil; n++ {
+			_ = x.d.Write(ctx, "tick", func(tx *db.Tx) error { _, err := tx.Exec(`UPDATE ticks SET n = ?`, n); return err })
+			if x.threw.Load() && n > 1000 { // it called the handle, and the stream goes on
+				stop()
+			}
+		}
+	}()
+	defer func() { stop(); <-written }()
+	if heads != nil {
+		for _, err := range db.FollowAll(ctx, x.d, s, x.path, *heads) {
+			if err != nil {
+				return unlessStopped(ctx, err)
+			}
+		}
+		return nil
+	}
+	for _, err := range db.Follow(ctx, x.d, s, begin) {
+		if err != nil {
+			return unlessStopped(ctx, err)
+		}
+	}
+	return nil
+}
+
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (x *thrower) stream() (s db.Stream[int64, int64], heads db.Heads[int64], begin func(*db.Rx) (db.Place, error)) {
+	s = db.Stream[int64, int64]{
+		Op: "follow ticks", Name: "tick", Table: "ticks", Key: "id",
+		End: func(*db.Rx, int64) (db.Place, bool, error) { return db.Place{Key: 1}, true, nil },
+		Read: func(*db.Rx, db.Place, db.Room) (db.Stretch[int64, int64], error) {
+			return db.Stretch[int64, int64]{Of: 1}, nil
+		},
+	}
+	heads.Between = func(*db.Rx, int64, int64) ([]db.Head[int64], error) {
+		return []db.Head[int64]{{Of: 1, Place: db.Place{Key: 1}}}, nil
+	}
+	return s, heads, func(*db.Rx) (db.Place, error) { return db.Place{Key: 1}, nil }
+}
+
+func (x *thrower) keep(r db.Renewal) error {
+	kept, stop := x.d.KeepLease(x.t.Context(), r)
+	defer stop()
+	<-kept.Done()
+	return context.Cause(kept)
+}
+
+func (x *thrower) prune(change func(*db.Pruning)) error {
+	p := db.Pruning{
+		Op: "prune ticks", Store: db.StoreRuns, Share: 10,
+		Ended: func(*db.Rx, int64, db.Ended, int) ([]db.Ended, error) {
+			return []db.Ended{{Key: 1, ID: "x", At: 1}}, nil
+		},
+		Remove: func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { return db.Went, 1, nil },
+	}
+	change(&p)
+	_, err := db.Prune(x.t.Context(), x.d, p, db.Policy{Count: db.KeepNone})
+	return err
+}
+
+func (x *thrower) page() db.Room {
+	room, err := db.At{Limit: 1}.Room()
+	must0(x.t, err)
+	return room
+}
+
+func (x *thrower) items(yield func(int, error) bool) { _ = yield(1, nil) && yield(2, nil) }
+
+type hook struct{ hit func() }
+
+func (h hook) RecordRunCancelled(context.Context, string, string, string) { h.hit() }
+
+// throws are calls in which each function throws. Some of a server have none on a file.
+var throws = map[string]func(x *thrower) error{
+	"db.Options.Now": func(x *thrower) error {
+		return x.through("Now", func(ctx context.Context) error { return x.d.Write(ctx, "throw", func(*db.Tx) error { return nil }) })
+	},
+	"db.Options.BootTime": func(x *thrower) error {
+		return x.through("BootTime", func(ctx context.Context) error {
+			_, err := x.d.Reserve(ctx, "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
+			return err
+		})
+	},
+	"db.Options.Observe": func(x *thrower) error {
+		return x.through("Observe", func(ctx context.Context) error { return x.d.Write(ctx, "throw", func(*db.Tx) error { return nil }) })
+	},
+	"db.WithProgress(tell)": func(x *thrower) error {
+		_, err := x.d.Check(db.WithProgress(x.t.Context(), func(db.Progress) { x.hit() }))
+		return err
+	},
+	"db.DB.Read(fn)": func(x *thrower) error {
+		return x.d.Read(x.t.Context(), "throw", func(*db.Rx) error { x.hit(); return nil })
+	},
+	"db.DB.ReadSingle(fn)": func(x *thrower) error {
+		return x.d.ReadSingle(x.t.Context(), "throw", func(*db.Rx) error { x.hit(); return nil })
+	},
+	"db.DB.Write(fn)": func(x *thrower) error { return x.in(func(*db.Tx) error { x.hit(); return nil }) },
+	"db.DB.WriteLocked(fn)": func(x *thrower) error {
+		return x.d.WriteLocked(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"db.DB.WriteEnd(fn)": func(x *thrower) error {
+		return x.d.WriteEnd(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"db.DB.Reclaim(fn)": func(x *thrower) error {
+		return x.d.Reclaim(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"db.Lease.Hold(fn)": func(x *thrower) error {
+		l, err := x.d.Reserve(x.t.Context(), "port", "1", db.ReserveOptions{})
+		must0(x.t, err)
+		return l.Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"agents.Lease.Hold(fn)": func(x *thrower) error {
+		return x.lease().Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"checkpoints.Claim.Hold(fn)": func(x *thrower) error {
+		s := checkpoints.NewStore(x.d, checkpoints.Options{})
+		must0(x.t, s.Save(x.t.Context(), &checkpoints.PausedWorkflow{RunID: "r", Workflow: checkpoints.Workflow{ID: "w", Start: "s"}}))
+		c, ok, err := s.Claim(x.t.Context(), "r")
+		if err != nil || !ok {
+			x.t.Fatal(ok, err)
+		}
+		return c.Hold(x.t.Context(), "throw", func(*db.Tx) error { x.hit(); return nil })
+	},
+	"db.Tx.Savepoint(fn)": func(x *thrower) error {
+		return x.in(func(tx *db.Tx) error { return tx.Savepoint(func() error { x.hit(); return nil }) })
+	},
+	"db.Each(one)": func(x *thrower) error {
+		return x.in(func(tx *db.Tx) error {
+			type row struct {
+				N int64 `db:"n"`
+			}
+			for _, err := range db.Each(&tx.Rx, func(r *row) (int64, error) { x.hit(); return r.N, nil }, `SELECT n FROM ticks`) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	},
+	"db.Tx.AfterCommit(fn)": func(x *thrower) error {
+		return x.in(func(tx *db.Tx) error { tx.AfterCommit(x.hit); return nil })
+	},
+	"agents.Registry.UpdateEntry(update)": func(x *thrower) error {
+		_, _, err := x.registry().UpdateEntry(x.t.Context(), "a", x.update)
+		return err
+	},
+	"agents.Registry.UpdateEntryTx(update)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error { _, _, err := r.UpdateEntryTx(tx, "a", x.update); return err })
+	},
+	"agents.Lease.Update(update)": func(x *thrower) error { _, err := x.lease().Update(x.t.Context(), x.update); return err },
+	"agents.Lease.UpdateTx(update)": func(x *thrower) error {
+		l := x.lease()
+		return x.in(func(tx *db.Tx) error { _, err := l.UpdateTx(tx, x.update); return err })
+	},
+	"agents.Registry.TryReserveThread(build)": func(x *thrower) error {
+		_, err := x.registry().TryReserveThread(x.t.Context(), "u", x.build)
+		return err
+	},
+	"agents.Registry.TryReserveThreadTx(build)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error { _, err := r.TryReserveThreadTx(tx, "u", x.build); return err })
+	},
+	"agents.Registry.TryLeaseThread(build)": func(x *thrower) error {
+		_, _, err := x.registry().TryLeaseThread(x.t.Context(), "u", db.LeaseTerms{TTL: time.Minute}, x.build)
+		return err
+	},
+	"agents.Registry.TryLeaseThreadTx(build)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error {
+			_, _, err := r.TryLeaseThreadTx(tx, "u", db.LeaseTerms{TTL: time.Minute}, x.build)
+			return err
+		})
+	},
+	"agents.Registry.CreateGeneratedEntry(build)": func(x *thrower) error {
+		_, err := x.registry().CreateGeneratedEntry(x.t.Context(), x.build)
+		return err
+	},
+	"agents.Registry.CreateGeneratedEntryTx(build)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error { _, err := r.CreateGeneratedEntryTx(tx, x.build); return err })
+	},
+	"agents.Registry.CreateGeneratedEntryForThread(build)": func(x *thrower) error {
+		_, err := x.registry().CreateGeneratedEntryForThread(x.t.Context(), "u", x.build)
+		return err
+	},
+	"agents.Registry.CreateGeneratedEntryForThreadTx(build)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error { _, err := r.CreateGeneratedEntryForThreadTx(tx, "u", x.build); return err })
+	},
+	"agents.Registry.FindOrCreateActiveEntry(matches)": func(x *thrower) error {
+		_, _, err := x.registry().FindOrCreateActiveEntry(x.t.Context(), x.matches, noUpdate, noBuild)
+		return err
+	},
+	"agents.Registry.FindOrCreateActiveEntry(update)": func(x *thrower) error {
+		_, _, err := x.registry().FindOrCreateActiveEntry(x.t.Context(), matchesAll, x.update, noBuild)
+		return err
+	},
+	"agents.Registry.FindOrCreateActiveEntry(build)": func(x *thrower) error {
+		none := func(agents.Entry) bool { return false }
+		_, _, err := x.registry().FindOrCreateActiveEntry(x.t.Context(), none, noUpdate, x.build)
+		return err
+	},
+	"agents.Registry.FindOrCreateActiveEntryTx(matches)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error {
+			_, _, err := r.FindOrCreateActiveEntryTx(tx, x.matches, noUpdate, noBuild)
+			return err
+		})
+	},
+	"agents.Registry.FindOrCreateActiveEntryTx(update)": func(x *thrower) error {
+		r := x.registry()
+		return x.in(func(tx *db.Tx) error {
+			_, _, err := r.FindOrCreateActiveEntryTx(tx, matchesAll, x.update, noBuild)
+			return err
+		})
+	},
+	"agents.Registry.FindOrCreateActiveEntryTx(build)": func(x *thrower) error {
+		r, none := x.registry(), func(agents.Entry) bool { return false }
+		return x.in(func(tx *db.Tx) error {
+			_, _, err := r.FindOrCreateActiveEntryTx(tx, none, noUpdate, x.build)
+			return err
+		})
+	},
+	"db.Policy.Each": func(x *thrower) error {
+		_, err := x.over().Prune(x.t.Context(), db.Policy{Count: db.KeepNone, Each: func(db.Gone) { x.hit() }})
+		return err
+	},
+	"maintenance.PruneOptions.Each": func(x *thrower) error {
+		x.over()
+		_, err := maintenance.Prune(x.t.Context(), x.d, maintenance.PruneOptions{
+			Policy: &db.Policy{Count: db.KeepNone}, Each: func(string, db.Gone) { x.hit() },
+		})
+		return err
+	},
+	"legacy.Options.Progress": func(x *thrower) error {
+		dir := filepath.Join(filepath.Dir(x.path), "tree")
+		if db.IsAddress(x.path) {
+			dir = filepath.Join(x.t.TempDir(), "tree")
+		}
+		must0(x.t, os.MkdirAll(filepath.Join(dir, "runs", "a"), 0o700))
+		must0(x.t, os.WriteFile(filepath.Join(dir, "runs", "a", "r.jsonl"), nil, 0o600))
+		_, err := legacy.Import(x.t.Context(), x.d, legacy.Runs, dir, legacy.Options{Progress: func(legacy.Progress) { x.hit() }})
+		if err != nil || x.threw.Load() {
+			return err
+		}
+		return errors.New("it was not told")
+	},
+	"live.CancelHook.RecordRunCancelled": func(x *thrower) error {
+		var session live.Session
+		session.SetCurrent("r")
+		session.SetToken(live.NewCancellationToken())
+		_, err := live.NewRunHandle("r", "s", live.NewStore(x.d, live.Options{}), &session, hook{x.hit}).Cancel(x.t.Context())
+		return err
+	},
+	"db.Follow(begin)": func(x *thrower) error {
+		s, _, begin := x.stream()
+		return x.follow(s, nil, func(rx *db.Rx) (db.Place, error) { x.hit(); return begin(rx) })
+	},
+	"db.Stream.Read": func(x *thrower) error {
+		s, _, begin := x.stream()
+		read := s.Read
+		s.Read = func(rx *db.Rx, at db.Place, room db.Room) (db.Stretch[int64, int64], error) {
+			x.hit()
+			return read(rx, at, room)
+		}
+		return x.follow(s, nil, begin)
+	},
+	"db.Stream.End": func(x *thrower) error {
+		s, _, begin := x.stream()
+		end := s.End
+		s.End = func(rx *db.Rx, key int64) (db.Place, bool, error) { x.hit(); return end(rx, key) }
+		return x.follow(s, nil, begin)
+	},
+	"db.Heads.Between": func(x *thrower) error {
+		s, heads, _ := x.stream()
+		between := heads.Between
+		heads.Between = func(rx *db.Rx, from, to int64) ([]db.Head[int64], error) { x.hit(); return between(rx, from, to) }
+		return x.follow(s, &heads, nil)
+	},
+	"db.Heads.Open": func(x *thrower) error {
+		s, heads, _ := x.stream()
+		heads.Open = func(*db.Rx, int) ([]int64, error) { x.hit(); return nil, nil }
+		return x.follow(s, &heads, nil)
+	},
+	"db.Pruning.Ended": func(x *thrower) error {
+		return x.prune(func(p *db.Pruning) {
+			ended := p.Ended
+			p.Ended = func(rx *db.Rx, scope int64, after db.Ended, limit int) ([]db.Ended, error) {
+				x.hit()
+				return ended(rx, scope, after, limit)
+			}
+		})
+	},
+	"db.Pruning.Weigh": func(x *thrower) error {
+		return x.prune(func(p *db.Pruning) { p.Weigh = func(*db.Rx, db.Ended) (int64, error) { x.hit(); return 1, nil } })
+	},
+	"db.Pruning.Remove": func(x *thrower) error {
+		return x.prune(func(p *db.Pruning) {
+			p.Remove = func(*db.Tx, db.Ended, int64) (db.Removal, int64, error) { x.hit(); return db.Went, 1, nil }
+		})
+	},
+	"db.Renewal.Renew": func(x *thrower) error {
+		err := x.keep(db.Renewal{
+			Until: db.BootTime{Since: 1 << 62}, Named: func(err error) error { return err },
+			Renew: func(context.Context) error { x.hit(); return db.ErrLeaseLost },
+		})
+		return unlessLost(err)
+	},
+	"db.Renewal.Named": func(x *thrower) error {
+		err := x.keep(db.Renewal{TTL: time.Second, Named: func(err error) error { x.hit(); return err }})
+		return unlessLost(err)
+	},
+	"db.About(hint)": func(x *thrower) error {
+		_ = db.About(errors.New("no"), "throw", "thing", "1", func(error) string { x.hit(); return "" })
+		return nil
+	},
+	"db.AllPages(page)": func(x *thrower) error {
+		for range db.AllPages(func(db.At) (db.Page[int], error) { x.hit(); return db.Page[int]{}, nil }) {
+			continue
+		}
+		return nil
+	},
+	"db.FillPage(items)": func(x *thrower) error {
+		items := func(yield func(int, error) bool) { x.hit(); x.items(yield) }
+		_, err := db.FillPage(x.page(), items, func(*int) int { return 1 }, func(*int) string { return "" })
+		return err
+	},
+	"db.FillPage(weigh)": func(x *thrower) error {
+		_, err := db.FillPage(x.page(), x.items, func(*int) int { x.hit(); return 1 }, func(*int) string { return "" })
+		return err
+	},
+	"db.FillPage(next)": func(x *thrower) error {
+		_, err := db.FillPage(x.page(), x.items, func(*int) int { return 1 }, func(*int) string { x.hit(); return "" })
+		return err
+	},
+}
+
+// unlessLost drops the end that a lease comes to where nothing was thrown.
+func unlessLost(err error) error {
+	if _, thrown := errors.AsType[*db.Panic](err); errors.Is(err, db.ErrLeaseLost) && !thrown && !strings.Contains(err.Error(), "Goexit") {
+		return nil
+	}
+	return err
+}
+
+var rowOfFunctions = regexp.MustCompile(`^\| (\x60.*) \| .* \| (raised|error|own) \| (ends|error) \| (refused|works) \|$`)
+
+func TestFunctions_ThrowAsTheTableSays(t *testing.T) {
+	page, err := os.ReadFile("functions.md")
+	must0(t, err)
+	tried := 0
+	for line := range strings.Lines(string(page)) {
+		row := rowOfFunctions.FindStringSubmatch(strings.TrimSpace(line))
+		if row == nil {
+			continue
+		}
+		for name := range strings.SplitSeq(row[1], ", ") {
+			name = strings.Trim(name, "`")
+			call := throws[name]
+			if call == nil {
+				if name != "db.WithWaits(tell)" { // a file has none; db/internal/postgres tries it
+					t.Errorf("nothing throws in %s", name)
+				}
+				continue
+			}
+			tried++
+			for does, want := range map[string]string{"panic": row[2], "Goexit": row[3], "call": row[4]} {
+				t.Run(name+"/"+does, func(t *testing.T) { thrown(t, does, want, call) })
+			}
+		}
+	}
+	if tried != len(throws) {
+		t.Errorf("%d functions threw, of %d", tried, len(throws))
+	}
+}
+
+func thrown(t *testing.T, does, want string, call func(*thrower) error) {
+	x := &thrower{t: t, path: dbtest.Path(t)}
+	x.d = dbtest.OpenAt(t, x.path, db.Options{
+		Now:      func() time.Time { x.option("Now"); return time.Now() },
+		BootTime: func() db.BootTime { x.option("BootTime"); return db.ReadBootTime() },
+		Observe:  func(db.Observation) { x.option("Observe") },
+	})
+	must0(t, x.in(func(tx *db.Tx) error {
+		_, err := tx.Exec(`CREATE TABLE ticks (id INTEGER PRIMARY KEY, n INTEGER)`)
+		if err == nil {
+			_, err = tx.Exec(`INSERT INTO ticks (id, n) VALUES (1, 0)`)
+		}
+		return err
+	}))
+	goroutines := runtime.NumGoroutine()
+	var inner error
+	x.does = map[string]func(){
+		"panic": func() { panic("thrown") }, "Goexit": runtime.Goexit,
+		"call": func() {
+			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+			defer stop()
+			inner = x.d.Write(ctx, "inside", func(*db.Tx) error { return nil })
+		},
+	}[does]
+	got := outcome(func() error { return call(x) })
+	if !x.threw.Load() {
+		t.Fatalf("it was not called: %s", got)
+	}
+	if does == "call" {
+		if refused := errors.Is(inner, db.ErrInvalid); got != "nothing" || refused != (want == "refused") || !refused && inner != nil {
+			t.Errorf("%s; the call inside gave %v", got, inner)
+		}
+	} else if got != want {
+		t.Errorf("it was %s, and the table says %s", got, want)
+	}
+	dbtest.Await(t, "its goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines+1 })
+	if does != "call" {
+		if got := outcome(func() error { return x.again() }); got != "nothing" {
+			t.Errorf("then the handle: %s", got)
+		}
+	}
+}
+
+// again reads and writes with the handle; the test closes it, and checks the file.
+func (x *thrower) again() error {
+	ctx, stop := context.WithTimeout(x.t.Context(), time.Minute)
+	defer stop()
+	write := x.d.Write(ctx, "after", func(tx *db.Tx) error { _, err := tx.Exec(`UPDATE ticks SET n = -1`); return err })
+	var n int
+	read := x.d.Read(ctx, "after", func(rx *db.Rx) error { return rx.Get(&n, `SELECT n FROM ticks`) })
+	return errors.Join(write, read)
+}
+
+// outcome says how a call ended, in the words of the table.
+func outcome(call func() error) (how string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		how = "ends"
+		defer func() {
+			switch v := recover().(type) {
+			case nil:
+			case *db.Panic:
+				how = "raised"
+			default:
+				how = "own"
+				if v != "thrown" {
+					panic(v)
+				}
+			}
+		}()
+		err := call()
+		p, panicked := errors.AsType[*db.Panic](err)
+		switch {
+		case err == nil:
+			how = "nothing"
+		case panicked && p.Value == "thrown", strings.Contains(err.Error(), "runtime.Goexit"):
+			how = "error"
+		default:
+			how = "another error: " + err.Error()
+		}
+	}()
+	<-done
+	return how
+}
