@@ -14,6 +14,9 @@ type SalvageOptions struct {
 	// KeepSuspect also takes rows whose checksum says that something in them is another than it was. They come without a
 	// checksum.
 	KeepSuspect bool
+	// Finish is called with the new file, open, before that gets its name; the new file is given up if it fails. It says what is wrong
+	// with the file still. nil is DB.Check. maintenance.Salvage has one that knows the stores.
+	Finish func(context.Context, *DB) ([]Problem, error)
 }
 
 // Salvaged is what Salvage brought.
@@ -23,16 +26,16 @@ type Salvaged struct {
 	Damaged  int   // of them pages that lead to others, or hold rows, and can't be read
 	Tables   []SalvagedTable
 	Notes    []string  // what else is lost, for people
-	Problems []Problem // what Check says of the new file
+	Problems []Problem // what SalvageOptions.Finish says of the new file
 }
 
-// SalvagedTable is what became of the rows of a table. Rows on damaged pages are counted by nobody.
+// SalvagedTable is what became of the rows of a table.
 type SalvagedTable struct {
 	Table   string
-	Taken   int64 // rows in the new file
-	Suspect int64 // rows with another checksum, or with values of other types, than they should have
-	Aside   int64 // rows that were read and have no place in the new file: they are in its table salvage_leftovers, with the reason
-	Lost    int64 // rows that could not be read, on pages that could
+	Taken   int64  // rows in the new file
+	Suspect int64  // rows with another checksum, or with values of other types, than they should have
+	Aside   int64  // rows that were read and have no place in the new file: they are in its table salvage_leftovers, with the reason
+	Lost    *int64 // rows that could not be read; nil: nobody can count them, since a page that may have held some is damaged
 }
 
 // Salvage reads the damaged file at from page by page, with the commits in its WAL, and brings every row that is whole into a
@@ -41,6 +44,9 @@ type SalvagedTable struct {
 // salvage_leftovers of the new file as SQL text, each with its reason. Where a run is lost and its trace, or its events, are
 // not, it is made anew from them. Counts are made to fit, and places that may have no gaps are closed up. The new file has a
 // generation of its own, so that cursors have expired.
+//
+// The new file passes Check. What runs say of their traces only the stores can tell: maintenance.Salvage makes that fit too, and
+// is the one to call unless the stores are your own.
 //
 // It changes nothing in the damaged file, which nobody may have open (ErrBusy). A file at to is ErrConflict.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged Salvaged, err error) {
@@ -52,13 +58,14 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged S
 	}
 	options := Options{}.withDefaults()
 	var callbacks callback.Callbacks
-	got, err := sqlite.Salvage(ctx, from, to, options.sqlite(&callbacks), o.KeepSuspect)
-	s := Salvaged{Schema: got.Schema, Pages: got.Pages, Damaged: got.Damaged, Notes: got.Notes}
+	var problems []Problem
+	got, err := sqlite.Salvage(ctx, from, to, options.sqlite(&callbacks), o.KeepSuspect, func(path string) (err error) {
+		problems, err = o.finish(ctx, path)
+		return err
+	})
+	s := Salvaged{Schema: got.Schema, Pages: got.Pages, Damaged: got.Damaged, Notes: got.Notes, Problems: problems}
 	for _, t := range got.Tables {
 		s.Tables = append(s.Tables, SalvagedTable(t))
-	}
-	for _, p := range got.Checked.Problems {
-		s.Problems = append(s.Problems, Problem(p))
 	}
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
@@ -67,6 +74,18 @@ func Salvage(ctx context.Context, from, to string, o SalvageOptions) (salvaged S
 		return s, &Error{Op: "salvage", Entity: "file", ID: from, Code: code(err), Hint: hintOf(err), Err: err}
 	}
 	return s, nil
+}
+
+func (o SalvageOptions) finish(ctx context.Context, path string) (problems []Problem, err error) {
+	d, err := Open(ctx, path, Options{MustExist: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if o.Finish == nil {
+		return d.Check(ctx)
+	}
+	return o.Finish(ctx, d)
 }
 
 // A Problem is one thing that Check found.

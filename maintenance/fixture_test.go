@@ -100,7 +100,7 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 		if i == 0 {
 			continue
 		}
-		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}
+		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: words(r, 30), Timestamp: theTime}}
 		if err := s.WriteEnded(ctx, runs.Ended{RunID: run, AgentID: agent, EndedAt: theTime, Termination: done}); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"selvedge/db"
 )
@@ -104,14 +103,8 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const pageSize = 4096
 	free := freePages(t, content, pageSize)
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SELVEDGE_SEED"); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := seedOf(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	verdicts := map[string]int{}
 	damaged := filepath.Join(dir, "damaged.db")

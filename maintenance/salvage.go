@@ -1,11 +1,14 @@
 package maintenance
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"selvedge/db"
+	traces "selvedge/internal/runs"
 )
 
 // A Report says store by store what Salvage brought and what is lost.
@@ -17,27 +20,98 @@ type Report struct {
 // A StoreReport sums up the tables of one store.
 type StoreReport struct {
 	Store  string
-	Taken  int64 // rows in the new file
-	Aside  int64 // rows that were read and have no place there: see salvage_leftovers
-	Lost   int64 // rows that could not be read, on pages that could; those on damaged pages are counted by nobody
+	Taken  int64  // rows in the new file
+	Aside  int64  // rows that were read and have no place there: see salvage_leftovers
+	Lost   *int64 // rows that could not be read; nil: nobody can count them
 	Tables []db.SalvagedTable
 }
 
-// Salvage is db.Salvage, and says store by store what became of it.
-func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (Report, error) {
+// Salvage is db.Salvage, and says store by store what became of it. It has every run say what is left of its trace, so that Check
+// finds nothing in the new file, and a salvage of that changes nothing. o.Finish must be nil.
+func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report Report, err error) {
+	if o.Finish != nil {
+		return report, db.Invalid("leave Finish nil", "maintenance.Salvage finishes the file itself")
+	}
+	var notes []string
+	o.Finish = func(ctx context.Context, d *db.DB) ([]db.Problem, error) {
+		var err error
+		if notes, err = restate(ctx, d); err != nil {
+			return nil, err
+		}
+		x, err := Check(ctx, d)
+		return x.Problems, err
+	}
 	got, err := db.Salvage(ctx, from, to, o)
-	report := Report{Salvaged: got}
+	report = Report{Salvaged: got}
+	report.Notes = append(report.Notes, notes...)
 	for _, t := range got.Tables {
 		name := storeOf(t.Table)
 		i := slices.IndexFunc(report.Stores, func(s StoreReport) bool { return s.Store == name })
 		if i < 0 {
 			i = len(report.Stores)
-			report.Stores = append(report.Stores, StoreReport{Store: name})
+			report.Stores = append(report.Stores, StoreReport{Store: name, Lost: new(int64)})
 		}
 		s := &report.Stores[i]
-		s.Taken, s.Aside, s.Lost = s.Taken+t.Taken, s.Aside+t.Aside, s.Lost+t.Lost
+		s.Taken, s.Aside, s.Lost = s.Taken+t.Taken, s.Aside+t.Aside, sum(s.Lost, t.Lost)
 		s.Tables = append(s.Tables, t)
 	}
 	slices.SortFunc(report.Stores, func(a, b StoreReport) int { return strings.Compare(a.Store, b.Store) })
 	return report, err
+}
+
+// sum adds two counts, of which nil is one that nobody knows.
+func sum(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	n := *a + *b
+	return &n
+}
+
+// restate has every run say what is left of its trace, and tells which runs lost their end.
+func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
+	const group = 100 // runs of one transaction
+	scopes, err := scopesOf(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, scope := range scopes {
+		table := traces.Table{Scope: scope}
+		var refs []traces.Ref
+		for ref, err := range table.Refs(ctx, d) {
+			if err != nil {
+				return nil, err
+			}
+			refs = append(refs, ref)
+		}
+		for some := range slices.Chunk(refs, group) {
+			var lost []string
+			err := d.Write(ctx, "restate runs", func(tx *db.Tx) error {
+				lost = nil
+				for _, ref := range some {
+					was, is, err := table.Restate(tx, ref)
+					if err != nil {
+						return err
+					}
+					if was.EndedAt != nil && is.EndedAt == nil {
+						lost = append(lost, fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is open",
+							ref.RunID, ref.AgentID, cmp.Or(deref(was.Outcome), was.Status)))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			notes = append(notes, lost...)
+		}
+	}
+	return notes, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

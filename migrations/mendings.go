@@ -45,13 +45,12 @@ func Mendings() []Mending {
 SELECT DISTINCT scope, 'salvaged-' || scope FROM (` + scopesOfAll() + `)
 WHERE scope > 0`},
 
-		// A trace whose run is lost says itself whose it is.
-		{Statement: `INSERT OR IGNORE INTO runs (key, scope, agent_id, run_id, intent, started_at, status, ended_at, turn_count, others)
+		// A trace whose run is lost says itself whose it is. What else it says of the run the stores know.
+		{Statement: `INSERT OR IGNORE INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others)
 SELECT run, 1, coalesce(json_extract(started, '$.agent_id'), 'salvaged'), coalesce(json_extract(started, '$.run_id'), 'salvaged-' || run),
-    coalesce(json_extract(started, '$.intent'), 'salvaged'), began, 'incomplete', ended, turns, others
+    coalesce(json_extract(started, '$.intent'), 'salvaged'), began, 'in_progress', others
 FROM (
-    SELECT id >> 24 AS run, coalesce(min(recorded_at), 0) AS began, CAST(strftime('%s', 'now') AS INTEGER) * 1000000000 AS ended,
-        sum(kind = 'turn') AS turns, sum(kind <> 'turn') AS others,
+    SELECT id >> 24 AS run, coalesce(min(recorded_at), 0) AS began, sum(kind <> 'turn') AS others,
         max(CASE WHEN kind = 'started' AND json_valid(CAST(raw AS TEXT)) THEN CAST(raw AS TEXT) END) AS started
     FROM run_records GROUP BY id >> 24)
 WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leavings) AND run BETWEEN 1 AND 549755813887`},

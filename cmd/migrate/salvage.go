@@ -29,7 +29,7 @@ type salvageStore struct {
 	Store string `json:"store" doc:"runs, live, agents, checkpoints, workers, imports, reservations, file, or user for tables of the user's own"`
 	Taken int64  `json:"taken" doc:"rows in the new file"`
 	Aside int64  `json:"aside" doc:"rows that were read and have no place there; they are in its table salvage_leftovers, with the reason"`
-	Lost  int64  `json:"lost" doc:"rows that could not be read, on pages that could; those on pages that could not are counted by nobody"`
+	Lost  *int64 `json:"lost" doc:"rows that could not be read; null: nobody can count them, since a page that may have held some is damaged"`
 }
 
 func (a *app) salvageCommand() *cobra.Command {
@@ -100,7 +100,11 @@ func (a *app) printSalvage(answer salvageAnswer) error {
 	}
 	g := &grid{header: []string{"store", "taken", "aside", "lost"}, right: []int{1, 2, 3}}
 	for _, s := range answer.Stores {
-		g.add(s.Store, humanize.Comma(s.Taken), humanize.Comma(s.Aside), humanize.Comma(s.Lost))
+		lost := "unknown"
+		if s.Lost != nil {
+			lost = humanize.Comma(*s.Lost)
+		}
+		g.add(s.Store, humanize.Comma(s.Taken), humanize.Comma(s.Aside), lost)
 	}
 	if err := a.printGrid(g); err != nil {
 		return err

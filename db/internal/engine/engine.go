@@ -212,16 +212,15 @@ type Salvaged struct {
 	Damaged int // pages that lead to others, or hold rows, and can't be read
 	Tables  []SalvagedTable
 	Notes   []string
-	Checked Checked // of the new one
 }
 
 // SalvagedTable is what became of the rows of a table.
 type SalvagedTable struct {
 	Table   string
 	Taken   int64
-	Suspect int64 // whose checksum or types are wrong
-	Aside   int64 // that were read and have no place in the new file
-	Lost    int64 // that could not be read, of pages that could
+	Suspect int64  // whose checksum or types are wrong
+	Aside   int64  // that were read and have no place in the new file
+	Lost    *int64 // that could not be read; nil: nobody can count them
 }
 
 // Checksums counts the rows of a table that has checksums.

@@ -167,21 +167,35 @@ func (f *File) Free() map[int]bool {
 
 // The kinds of entries of a pointer map.
 const (
-	pointsRoot  = 1
-	pointsFree  = 2
-	pointsBTree = 5
+	pointsRoot      = 1
+	pointsFree      = 2
+	pointsOverflow  = 3 // the first overflow page of a row; its parent is the row's page
+	pointsOverflow2 = 4 // another one; its parent is the one before it
+	pointsBTree     = 5
 )
+
+// mapOf is the page of the pointer map that tells of a page.
+func (f *File) mapOf(n int) int {
+	group := f.usable/5 + 1
+	at := (n-2)/group*group + 2
+	if at == f.pending() {
+		at++
+	}
+	return at
+}
+
+// pending is the page of which SQLite locks bytes and on which it keeps nothing.
+func (f *File) pending() int { return pendingByte/f.PageSize + 1 }
+
+// Reserved reports whether a page holds nothing of any tree: it is of the pointer map, or never used.
+func (f *File) Reserved(n int) bool { return n == f.pending() || f.vacuums && n > 1 && f.mapOf(n) == n }
 
 // pointer is what the pointer map says of a page; its parent where it is a page of a tree.
 func (f *File) pointer(n int) (kind, parent int) {
 	if !f.vacuums || n < 3 {
 		return 0, 0
 	}
-	group := f.usable/5 + 1
-	at := (n-2)/group*group + 2
-	if at == pendingByte/f.PageSize+1 {
-		at++
-	}
+	at := f.mapOf(n)
 	if n <= at {
 		return 0, 0
 	}
@@ -206,6 +220,18 @@ func (f *File) Root(n int) int {
 		}
 	}
 	return 0
+}
+
+// Owner is Root, of an overflow page too.
+func (f *File) Owner(n int) int {
+	for range f.Count {
+		kind, parent := f.pointer(n)
+		if kind != pointsOverflow && kind != pointsOverflow2 {
+			break
+		}
+		n = parent
+	}
+	return f.Root(n)
 }
 
 // IsRoot reports whether the pointer map says that a page is the root of a tree.

@@ -3,6 +3,7 @@ package pages
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // The kinds of pages of trees.
@@ -25,8 +26,12 @@ type Page struct {
 	Table    bool // of a table, and not of an index or a table without rowid
 	Leaf     bool
 	Children []int
+	Keys     []int64 // of a table's inner page: the largest rowid below each child but the last
 	Rows     []Row
-	Lost     int // cells that could not be read
+	Overflow []int // pages on which the content of rows goes on
+	Lost     int   // cells that could not be read
+	// Sound: cells, free blocks and fragments fill the page as SQLite leaves it, so that it holds no cell that was not read.
+	Sound bool
 }
 
 // Read reads a page of a tree; false where it is none, or not whole enough to be one.
@@ -54,65 +59,105 @@ func (f *File) Read(n int) (Page, bool) {
 	if pointers+2*cells > f.usable {
 		return p, false
 	}
+	var used []extent
 	for i := range cells {
 		at := int(binary.BigEndian.Uint16(content[pointers+2*i:]))
 		if at < pointers+2*cells || at+4 > f.usable {
 			p.Lost++
 			continue
 		}
-		cell := content[at:f.usable]
-		if !p.Leaf {
-			p.Children = append(p.Children, int(binary.BigEndian.Uint32(cell)))
-			cell = cell[4:]
-			if p.Table {
-				continue
-			}
-		}
-		row, ok := f.row(cell, p.Table)
+		length, ok := f.cell(&p, content[at:f.usable])
 		if !ok {
 			p.Lost++
-			continue
 		}
-		p.Rows = append(p.Rows, row)
+		used = append(used, extent{at, at + length})
 	}
 	if !p.Leaf {
 		p.Children = append(p.Children, int(binary.BigEndian.Uint32(content[h+8:])))
 	}
+	p.Sound = f.filled(content, h, pointers+2*cells, used)
 	return p, true
 }
 
-// row reads a cell from its payload's length on.
-func (f *File) row(cell []byte, table bool) (r Row, ok bool) {
+// An extent is a part of a page.
+type extent struct{ from, to int }
+
+// filled does the sum of SQLite's integrity check: what is neither of a cell nor of a free block are the fragments.
+func (f *File) filled(content []byte, header, pointersEnd int, used []extent) bool {
+	const freeBlockSize = 4
+	start := int(binary.BigEndian.Uint16(content[header+5:]))
+	if start == 0 {
+		start = 65536
+	}
+	for at := int(binary.BigEndian.Uint16(content[header+1:])); at != 0; {
+		if at+freeBlockSize > f.usable || len(used) > f.usable {
+			return false
+		}
+		used = append(used, extent{at, at + int(binary.BigEndian.Uint16(content[at+2:]))})
+		at = int(binary.BigEndian.Uint16(content[at:]))
+	}
+	slices.SortFunc(used, func(a, b extent) int { return a.from - b.from })
+	fragments, end := 0, start
+	for _, e := range used {
+		if e.from < end || e.to > f.usable {
+			return false
+		}
+		fragments, end = fragments+e.from-end, e.to
+	}
+	return start >= pointersEnd && end <= f.usable && fragments+f.usable-end == int(content[header+7])
+}
+
+// cell reads one into the page, and gives the bytes that it takes there.
+func (f *File) cell(p *Page, cell []byte) (length int, ok bool) {
+	const least = 4 // what a cell takes, so that it can become a free block
+	if !p.Leaf {
+		p.Children = append(p.Children, int(binary.BigEndian.Uint32(cell)))
+		length = 4
+		if p.Table {
+			key, n := varint(cell[length:])
+			p.Keys = append(p.Keys, int64(key)) //nolint:gosec // its two's complement, as SQLite keeps it
+			return length + n, n > 0
+		}
+	}
+	row, n, overflow, ok := f.row(cell[length:], p.Table)
+	if ok {
+		p.Rows, p.Overflow = append(p.Rows, row), append(p.Overflow, overflow...)
+	}
+	return max(length+n, least), ok
+}
+
+// row reads a cell from its payload's length on. It takes length bytes of its page.
+func (f *File) row(cell []byte, table bool) (r Row, length int, overflow []int, ok bool) {
 	size, n := varint(cell)
 	if n == 0 || size > uint64(f.Count)*uint64(f.PageSize) {
-		return r, false
+		return r, 0, nil, false
 	}
-	cell = cell[n:]
+	length = n
 	most := f.usable - 35
 	if table {
-		rowid, n := varint(cell)
+		rowid, n := varint(cell[length:])
 		if n == 0 {
-			return r, false
+			return r, 0, nil, false
 		}
-		r.Rowid, cell = int64(rowid), cell[n:] //nolint:gosec // its two's complement, as SQLite keeps it
+		r.Rowid = int64(rowid) //nolint:gosec // its two's complement, as SQLite keeps it
+		length += n
 	} else {
 		most = (f.usable-12)*64/255 - 23
 	}
-	payload, ok := f.payload(cell, int(size), most) //nolint:gosec // bounded above
-	if !ok {
-		return r, false
+	payload, local, overflow, ok := f.payload(cell[length:], int(size), most) //nolint:gosec // bounded above
+	if ok {
+		r.Values, ok = record(payload)
 	}
-	r.Values, ok = record(payload)
-	return r, ok
+	return r, length + local, overflow, ok
 }
 
-// payload puts together what of a cell's content lies in it and what on overflow pages.
-func (f *File) payload(cell []byte, size, most int) ([]byte, bool) {
+// payload puts together what of a cell's content lies in it, which is length bytes long, and what on overflow pages.
+func (f *File) payload(cell []byte, size, most int) (content []byte, length int, overflow []int, ok bool) {
 	if size <= most {
 		if size > len(cell) {
-			return nil, false
+			return nil, 0, nil, false
 		}
-		return cell[:size], true
+		return cell[:size], size, nil, true
 	}
 	least := (f.usable-12)*32/255 - 23
 	local := least + (size-least)%(f.usable-4)
@@ -120,19 +165,20 @@ func (f *File) payload(cell []byte, size, most int) ([]byte, bool) {
 		local = least
 	}
 	if local+4 > len(cell) {
-		return nil, false
+		return nil, 0, nil, false
 	}
-	content := append([]byte{}, cell[:local]...)
+	content = append(content, cell[:local]...)
 	next := int(binary.BigEndian.Uint32(cell[local:]))
 	for len(content) < size {
 		page, err := f.page(next)
 		if err != nil {
-			return nil, false
+			return nil, local + 4, nil, false
 		}
+		overflow = append(overflow, next)
 		content = append(content, page[4:4+min(f.usable-4, size-len(content))]...)
 		next = int(binary.BigEndian.Uint32(page))
 	}
-	return content, next == 0
+	return content, local + 4, overflow, next == 0
 }
 
 // varint is SQLite's: up to nine bytes, big end first.

@@ -21,8 +21,11 @@ const sqlMakeLeftovers = `CREATE TABLE IF NOT EXISTS ` + Leftovers + ` (
     statement TEXT    NOT NULL              -- what would put it there
 ) STRICT`
 
+// sequences is SQLite's table of the last id of each AUTOINCREMENT table.
+const sequences = "sqlite_sequence"
+
 // ours are the tables of which the new file has its own rows.
-var ours = []string{"selvedge_file", "goose_db_version", Leftovers}
+var ours = []string{"selvedge_file", "goose_db_version"}
 
 // A Bringing takes rows from a damaged file to a new one, in the caller's transaction.
 type Bringing struct {
@@ -54,6 +57,23 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 		return err
 	}
 	byRoot := b.From.assign(b.all)
+	for _, t := range b.all {
+		t.unknown = t.found == 0 || b.From.broken[t.found]
+	}
+	if slices.ContainsFunc(b.all, func(t *table) bool { return t.name == Leftovers }) { // of an earlier salvage, whose rows come first
+		if err := b.pages(ctx, byRoot, func(t *table) bool { return t.name == Leftovers }); err != nil {
+			return err
+		}
+	}
+	err = b.pages(ctx, byRoot, func(t *table) bool { return t.name != Leftovers && !slices.Contains(ours, t.name) })
+	if err != nil {
+		return err
+	}
+	return b.sequences(ctx)
+}
+
+// pages brings the rows of the tables that are wanted.
+func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func(*table) bool) error {
 	f := b.From.file
 	tell := engine.Telling(ctx)
 	for n := 2; n <= f.Count; n++ {
@@ -67,7 +87,11 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 			continue
 		}
 		p, ok := f.Read(n)
+		stray := b.From.roots[n] == 0 && b.From.spills[n] == 0 && !f.Reserved(n)
 		if !ok || p.Table && !p.Leaf {
+			if stray {
+				b.missed(byRoot, n)
+			}
 			continue
 		}
 		t := b.From.of(p, byRoot, b.all)
@@ -75,12 +99,16 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 			if p.Table && len(p.Rows) > 0 && b.From.roots[n] == 0 && b.From.file.Root(n) == 0 {
 				b.notes = append(b.notes, fmt.Sprintf("page %d has %d rows of which nobody can say whose they are", n, len(p.Rows)))
 			}
+			if stray {
+				b.missed(byRoot, n)
+			}
 			continue
 		}
-		if t.rowless == p.Table || slices.Contains(ours, t.name) {
+		if t.rowless == p.Table || !wanted(t) {
 			continue
 		}
-		t.count.Lost += int64(p.Lost)
+		t.lost += int64(p.Lost)
+		t.unknown = t.unknown || stray || !p.Sound || t.foreign(p.Rows)
 		spoiled := p.Lost > 0 || t.spoiled(p.Rows)
 		for _, r := range p.Rows {
 			if err := b.put(ctx, t, r, spoiled); err != nil {
@@ -88,7 +116,29 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return b.sequences(ctx)
+	return nil
+}
+
+// missed notes that a page which no tree leads to may have held rows: of the table that the pointer map names, or of any. A tree
+// that is as SQLite leaves it lacks none.
+func (b *Bringing) missed(byRoot map[int]*table, n int) {
+	root := b.From.file.Owner(n)
+	if b.From.roots[root] == root && root > 0 && !b.From.broken[root] {
+		return
+	}
+	if t := byRoot[root]; t != nil {
+		t.unknown = true
+		return
+	}
+	for _, t := range b.all {
+		t.unknown = true
+	}
+}
+
+// foreign reports whether the rows may be those of another table.
+func (t *table) foreign(rows []pages.Row) bool {
+	fitting, sure := t.fitting(rows)
+	return !sure && (fitting < len(rows) || t.spoiled(rows))
 }
 
 // spoiled reports whether any of the rows shows that their page is damaged.
@@ -190,14 +240,17 @@ func (b *Bringing) count(name string) *engine.SalvagedTable {
 			return &t.count
 		}
 	}
-	t := &table{name: name, count: engine.SalvagedTable{Table: name}}
+	t := &table{name: name, counts: counts{count: engine.SalvagedTable{Table: name}}}
 	b.all = append(b.all, t)
 	return &t.count
 }
 
 // sequences sees to it that no number is given twice.
 func (b *Bringing) sequences(ctx context.Context) error {
-	for _, row := range b.From.Rows("sqlite_sequence") {
+	if !slices.ContainsFunc(b.From.Schema, func(e Entry) bool { return e.Name == sequences && !b.From.broken[e.Root] }) {
+		b.notes = append(b.notes, "of the counters of ids some are lost: an id of what was removed may be given again")
+	}
+	for _, row := range b.From.Rows(sequences) {
 		if len(row) != 3 {
 			continue
 		}
@@ -221,7 +274,10 @@ WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?) AND EXISTS (SELE
 // Report is what became of the rows.
 func (b *Bringing) Report() (list []engine.SalvagedTable, notes []string) {
 	for _, t := range b.all {
-		if t.count.Taken+t.count.Aside+t.count.Lost > 0 {
+		if !t.unknown {
+			t.count.Lost = &t.lost
+		}
+		if t.unknown || t.count.Taken+t.count.Aside+t.lost > 0 {
 			list = append(list, t.count)
 		}
 	}

@@ -86,16 +86,16 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason string) (in
 
 // Mend makes the invariants hold of what was brought, and gives the rows that it changes their checksums.
 func (b *Bringing) Mend(ctx context.Context) (err error) {
-	counts := map[string]engine.SalvagedTable{}
+	before := map[string]counts{}
 	for _, t := range b.all {
-		counts[t.name] = t.count
+		before[t.name] = t.counts
 	}
 	if b.all, err = tables(ctx, b.To); err != nil { // a migration may have changed them
 		return err
 	}
 	for _, t := range b.all {
-		if c, ok := counts[t.name]; ok {
-			t.count = c
+		if c, ok := before[t.name]; ok {
+			t.counts = c
 		}
 	}
 	for _, m := range migrations.Mendings() {

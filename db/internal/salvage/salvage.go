@@ -3,6 +3,7 @@ package salvage
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,11 +15,13 @@ import (
 
 // A Source is a damaged file.
 type Source struct {
-	file  *pages.File
-	free  map[int]bool
-	roots map[int]int // root of each page that a walk reached
-	trees map[int][]int
-	bad   map[int]bool
+	file   *pages.File
+	free   map[int]bool
+	roots  map[int]int // root of each page that a walk reached
+	trees  map[int][]int
+	bad    map[int]bool
+	broken map[int]bool // roots of trees that are not as SQLite leaves them: of their rows some may be gone unseen
+	spills map[int]int  // root of the tree that each overflow page is of
 	// Schema are the entries of its schema that could be read.
 	Schema []Entry
 }
@@ -35,7 +38,7 @@ func Open(path string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{}}
+	s := &Source{file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{}, broken: map[int]bool{}, spills: map[int]int{}}
 	s.walk(1, 1)
 	for n := 1; n <= f.Count; n++ {
 		if s.free[n] || s.roots[n] != 0 && s.roots[n] != 1 {
@@ -48,7 +51,9 @@ func Open(path string) (*Source, error) {
 		for _, row := range p.Rows {
 			if e, ok := entryOf(row.Values); ok {
 				s.Schema = append(s.Schema, e)
-				s.roots[n] = 1
+				if s.roots[n] == 0 {
+					s.roots[n], s.broken[1] = 1, true
+				}
 			}
 		}
 	}
@@ -58,7 +63,7 @@ func Open(path string) (*Source, error) {
 		}
 	}
 	for n := 2; n <= f.Count; n++ {
-		if f.IsRoot(n) && !s.free[n] {
+		if f.IsRoot(n) && !s.free[n] && s.roots[n] == 0 {
 			s.walk(n, n) // of a tree that the schema says nothing of any more
 		}
 	}
@@ -94,32 +99,83 @@ func entryOf(values []any) (e Entry, ok bool) {
 
 // walk goes down a tree. A page that is two trees' stays the first one's.
 func (s *Source) walk(n, root int) {
-	if s.roots[n] != 0 {
+	w := walking{s, root, math.MinInt64, false}
+	w.down(n)
+}
+
+// A walking is one down the tree of a root.
+type walking struct {
+	*Source
+	root  int
+	last  int64 // rowid that it has come to
+	table bool
+}
+
+func (w *walking) down(n int) {
+	if other := w.roots[n] + w.spills[n]; other != 0 {
+		w.broken[w.root], w.broken[other] = true, true
 		return
 	}
-	p, ok := s.file.Read(n)
+	p, ok := w.file.Read(n)
 	if !ok {
-		s.bad[n] = true
+		w.bad[n], w.broken[w.root] = true, true
 		return
 	}
-	s.roots[n] = root
-	for _, child := range p.Children {
-		s.walk(child, root)
+	if n == w.root {
+		w.table = p.Table
 	}
+	w.roots[n] = w.root
+	whole := p.Sound && p.Table == w.table && !w.free[n] && !w.file.Reserved(n)
+	for _, spill := range p.Overflow {
+		if other := w.roots[spill] + w.spills[spill]; other != 0 {
+			w.broken[other], whole = true, false
+		}
+		whole = whole && !w.free[spill] && !w.file.Reserved(spill)
+		w.spills[spill] = w.root
+	}
+	for i, child := range p.Children {
+		w.down(child)
+		if i < len(p.Keys) {
+			whole = whole && w.reached(p.Keys[i], true)
+		}
+	}
+	for _, r := range p.Rows {
+		whole = whole && (!p.Table || w.reached(r.Rowid, w.last == math.MinInt64))
+	}
+	if !whole {
+		w.broken[w.root] = true
+	}
+}
+
+// reached reports whether a rowid lies behind the last one; orSame: or is it.
+func (w *walking) reached(rowid int64, orSame bool) bool {
+	if rowid < w.last || rowid == w.last && !orSame {
+		return false
+	}
+	w.last = rowid
+	return true
 }
 
 // A table is one of the new file.
 type table struct {
-	name     string
-	root     int // in the new file
-	columns  []damage.Column
-	stored   []int // columns in the order in which a row has them
-	rowless  bool  // WITHOUT ROWID
-	strict   bool
-	alias    int // the column that is the rowid; -1: none
-	sum      *migrations.Checksum
-	count    engine.SalvagedTable
+	name    string
+	root    int // in the new file
+	columns []damage.Column
+	stored  []int // columns in the order in which a row has them
+	rowless bool  // WITHOUT ROWID
+	strict  bool
+	alias   int // the column that is the rowid; -1: none
+	sum     *migrations.Checksum
+	counts
+	found    int            // root of its tree in the damaged file, by the schema; 0: the schema does not say any more
 	inserted map[int]string // statements by number of columns
+}
+
+// counts say what became of a table's rows.
+type counts struct {
+	count   engine.SalvagedTable
+	lost    int64 // cells that could not be read, on pages that could
+	unknown bool  // rows may be gone that nobody counts
 }
 
 func tables(ctx context.Context, c damage.Conn) (list []*table, err error) {
@@ -338,7 +394,7 @@ func (s *Source) assign(all []*table) map[int]*table {
 			}
 			rows, can := s.sample(e.Root, t)
 			if n, _ := t.fitting(rows); can && 2*n >= len(rows) {
-				byRoot[e.Root], has[t] = t, true
+				byRoot[e.Root], has[t], t.found = t, true, e.Root
 			}
 		}
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // Salvage brings what can be read of the damaged file at from into a new one at to, which is made beside its place, checked,
-// and given its name then.
-func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool) (out engine.Salvaged, err error) {
+// and given its name then. finish is given the new file before that.
+func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool, finish func(path string) error) (out engine.Salvaged, err error) {
 	defer func() { err = failure(err) }()
 	if from, err = resolve(from); err != nil {
 		return out, err
@@ -57,6 +57,12 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 	}()
 	if out, err = bring(ctx, source, p.path, config, keepSuspect); err != nil {
 		return out, err
+	}
+	if err := finish(p.path); err != nil {
+		return out, err
+	}
+	if left, err := os.Stat(p.path + "-wal"); err == nil && left.Size() > 0 {
+		return out, fmt.Errorf("the commits of %s are still in its WAL", p.path)
 	}
 	if err := p.complete(); err != nil {
 		return out, err
@@ -141,14 +147,7 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 		return out, err
 	}
 	out.Tables, out.Notes = b.Report()
-	config.ReadOnly, config.AnySchema, config.Readers, config.SchemaVersion = true, true, 1, l.Last().Version
-	c, err := Open(ctx, path, config)
-	if err != nil {
-		return out, err
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	out.Checked, err = c.Check(ctx)
-	return out, err
+	return out, nil
 }
 
 func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *salvage.Source, config Config, schema int64) (err error) {
