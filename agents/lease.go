@@ -32,7 +32,8 @@ func (l *Lease) SessionID() string { return l.id }
 // Thread is what is held.
 func (l *Lease) Thread() string { return l.thread }
 
-// Epoch is the number of this reservation. Later reservations have greater ones, of whatever thread.
+// Epoch is the number of this reservation. Later reservations have greater ones, of whatever thread. The number of one that was undone is
+// not given again, and its handle is lost.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
 const opLease = "lease thread"

@@ -213,20 +213,12 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 		}
 	}
 	args := append([]any{scope, thread, agent, db.Nanos(tx.Now()), born}, columns.Values()...)
-	query := sqlReserve
-	if epoch, again := tx.NextEpoch(epochOfReservations, 0); again {
-		next, err := tx.Number(epochOfReservations.Table)
-		if err != nil {
-			return nil, err
-		}
-		query, args = sqlReserveAs, append(args, max(epoch, next))
-	}
-	ok, err := tx.Find(&l.epoch, query, args...)
+	ok, err := tx.Find(&l.epoch, sqlReserve, args...)
 	if err == nil && !ok {
 		err = errTaken
 	}
 	if err == nil {
-		l.grant, err = tx.Grant(epochOfReservations, l.epoch)
+		l.grant, err = tx.Grant("agent_reservations", l.epoch)
 	}
 	if err != nil || o == nil {
 		return nil, err
@@ -295,10 +287,4 @@ var (
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
-	// sqlReserveAs is sqlReserve under an epoch that is given.
-	sqlReserveAs = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `, epoch)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 )
-
-// epochOfReservations: all reservations of threads are counted together.
-var epochOfReservations = db.EpochOf{Table: "agent_reservations"}

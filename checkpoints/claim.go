@@ -80,7 +80,7 @@ const (
 	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
 	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
-	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, c.changes, c.checksum, c.problem, d.document,
+	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes, c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
@@ -96,10 +96,23 @@ WHERE id = ? AND state = 'paused' AND changes = ?`
 // paused is a waiting run as Claim needs it.
 type paused struct {
 	documents.Stored
-	Epoch     int64   `db:"next_epoch"` // of the claim
+	Next      int64   `db:"next_epoch"` // the epoch behind that of the last claim on the row
+	Drawn     int64   `db:"drawn"`
 	Changes   int64   `db:"changes"`
 	Older     *int64  `db:"older"`     // row of the claim that ends with this one
 	Contested *string `db:"contested"` // what the old program did to the run since it was imported
+}
+
+// findPaused draws what tells a claim from one that was undone.
+func findPaused(tx *db.Tx) string { return fmt.Sprintf(sqlFindPaused, tx.Drawing("checkpoints", "id")) }
+
+// claimsOfRow are the bits of an epoch that number the claims on a row; those above are the row's number.
+const claimsOfRow = 1<<24 - 1
+
+// epoch is that of the next claim on the row. It is no less than the number that was drawn, counted from the row's own on, so that one that
+// was undone is not given again. What is drawn later than eight million numbers behind the row's begins anew.
+func (p *paused) epoch() int64 {
+	return max(p.Next, p.ID<<24+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
 }
 
 // ClaimTx is Claim inside a transaction. The claim holds once that is committed.
@@ -126,7 +139,7 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		return nil, false, err
 	}
 	var found paused
-	if ok, err = tx.Find(&found, sqlFindPaused, scope, runID); err != nil || !ok {
+	if ok, err = tx.Find(&found, findPaused(tx), scope, runID); err != nil || !ok {
 		return nil, false, err
 	}
 	if err := found.Refusal(); err != nil {
@@ -148,12 +161,10 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 			return nil, true, err
 		}
 	}
-	row := db.EpochOf{Table: "checkpoints", Row: found.ID}
-	epoch, _ := tx.NextEpoch(row, found.Epoch)
-	c = &Claim{store: s, runID: runID, epoch: epoch, claimedAt: tx.Now(), document: found.Document}
+	c = &Claim{store: s, runID: runID, epoch: found.epoch(), claimedAt: tx.Now(), document: found.Document}
 	c.remember(&tx.Rx, lease)
 	args := append([]any{c.epoch, db.Nanos(c.claimedAt)}, lease.Values()...)
-	if c.grant, err = tx.Grant(row, epoch); err != nil {
+	if c.grant, err = tx.Grant("checkpoints", found.ID+c.epoch&claimsOfRow+1); err != nil {
 		return nil, true, err
 	}
 	if n, err := only(sqlClaim, append(args, found.ID, found.Changes)...); err != nil || n == 0 {

@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 	const byRun = "sqlite_autoindex_checkpoints_1"
 	d := dbtest.Open(t, db.Options{})
 	for name, c := range map[string]struct{ query, index string }{
-		"sqlFindPaused": {sqlFindPaused, byRun},
+		"sqlFindPaused": {fmt.Sprintf(sqlFindPaused, "0"), byRun},
 		"sqlClaimOf":    {sqlClaimOf, byRun},
 		"sqlFindClaim":  {sqlFindClaim, byRun},
 		"sqlRemove":     {sqlRemove, byRun},

@@ -61,7 +61,7 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		for range 10 {
 			page, err := p.store.HistoryPage(ctx, of, past)
 			for _, one := range page.Items {
-				say("past", fmt.Sprint(one.RunID, one.Ending, one.Decision, one.PausedStageID, one.Prompt, one.PausedAt, one.Epoch), nil)
+				say("past", fmt.Sprint(one.RunID, one.Ending, one.Decision, one.PausedStageID, one.Prompt, one.PausedAt, one.Epoch > 0), nil) // each engine draws its own
 			}
 			say("history", nil, err)
 			if past.After = page.Next; past.After == "" {

@@ -28,7 +28,6 @@ type DB struct {
 	lookouts lookouts
 	work     work
 	keepers  keepers
-	undone   undoneEpochs
 
 	closing sync.Once
 	closed  chan struct{}

@@ -40,7 +40,8 @@ func (l *Lease) Kind() string { return l.kind }
 // Name says which one of its kind.
 func (l *Lease) Name() string { return l.name }
 
-// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever kind and name.
+// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever kind and name. The number of one that
+// was undone, with its transaction or with a savepoint, is not given again, and its handle is lost.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
 // A ReservedError says that something is somebody else's. It is an ErrConflict.
@@ -84,9 +85,6 @@ FROM leases AS l LEFT JOIN owners AS o ON o.id = l.owner_id `
 	sqlReservationOf = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name = ?`
 	sqlReserve       = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
-	// sqlReserveAs is sqlReserve under an epoch that is given.
-	sqlReserveAs = `INSERT INTO leases (scope, kind, name, note, reserved_at, renewed_at, ` + LeaseColumnNames + `, checksum, epoch)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`
 	sqlLockReservation = `SELECT epoch FROM leases WHERE scope = ? AND kind = ? AND name = ?`
 	// It takes away nothing but what was judged: neither a later reservation nor one that was renewed since.
 	sqlTakeAway = `DELETE FROM leases WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
@@ -153,24 +151,12 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	now := Nanos(tx.Now())
 	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now, LeaseColumns: lease}
 	columns := row.columns(scope)
-	columns = append(columns, Checksum(columns...))
-	query := sqlReserve
-	if epoch, again := tx.NextEpoch(epochOfLeases, 0); again {
-		next, err := tx.Number(epochOfLeases.Table)
-		if err != nil {
-			return false, err
-		}
-		query, columns = sqlReserveAs, append(columns, max(epoch, next))
-	}
-	ok, err := tx.Find(&l.epoch, query, columns...)
+	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
 	if err == nil && ok {
-		l.grant, err = tx.Grant(epochOfLeases, l.epoch)
+		l.grant, err = tx.Grant("leases", l.epoch)
 	}
 	return ok, err
 }
-
-// epochOfLeases: all reservations of a file are counted together.
-var epochOfLeases = EpochOf{Table: "leases"}
 
 // makeWay removes a reservation that is over, and reports one that is not. free is false where it was renewed, or taken away, since it was
 // judged.

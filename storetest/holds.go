@@ -182,10 +182,13 @@ func (l holders) undone(t *testing.T, at place) {
 		wants(t, "to take it in a transaction of another file", err, db.ErrInvalid)
 		return nil
 	}))
-	// Another handle knows nothing of it, and may give the same epoch.
+	// Another handle knows nothing of it, and draws a greater epoch all the same.
 	last := at.both()[len(at.both())-1]
 	other := l.open(last, at.scope)
 	next := other.mustTake(t, "a")
+	if next.epoch <= undone.epoch {
+		t.Errorf("behind epoch %d, which was undone, another handle gives %d", undone.epoch, next.epoch)
+	}
 	wants(t, "a write under what was undone, beside a holder", holdsOn(t, at.d, undone), db.ErrLeaseLost)
 	wants(t, "a release of what was undone, beside a holder", undone.release(t.Context()), db.ErrLeaseLost)
 	must(t, holdsOn(t, last, next))
@@ -213,6 +216,24 @@ func (l holders) undoneInPart(t *testing.T, at place) {
 	wants(t, "a write under a savepoint that was undone", holdsOn(t, at.d, undone), db.ErrLeaseLost)
 	wants(t, "a release of a savepoint that was undone", undone.release(t.Context()), db.ErrLeaseLost)
 	must(t, holdsOn(t, at.d, kept))
+	l.added(t, at.d, at.scope, "c")
+	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error {
+		failure := errors.New("the savepoint fails")
+		wants(t, "the savepoint", tx.Savepoint(func() (err error) {
+			undone, _, err = s.takeTx(tx, "c")
+			return errors.Join(err, failure)
+		}), failure)
+		return nil
+	}))
+	for _, p := range at.processes {
+		epoch, won, err := p.take(l.store, at.scope, "c")
+		if err != nil || !won {
+			t.Fatalf("the process won %v: %v", won, err)
+		}
+		if epoch <= undone.epoch {
+			t.Errorf("behind epoch %d of a savepoint that was undone a process gets %d", undone.epoch, epoch)
+		}
+	}
 }
 
 func (l holders) spares(t *testing.T, at place) {

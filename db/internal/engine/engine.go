@@ -109,6 +109,11 @@ type Tx interface {
 	// Number gives the number of a new row of a table, which its key counts. Expect says how many are about to be asked for.
 	Number(table string) (int64, error)
 	Expect(table string, rows int)
+	// Drawn says that n was drawn as the number of a row of a table, or higher than any is: it is drawn for good, also where the
+	// transaction is undone. Drawing gives an expression in SQL for a number of a table that is not less than its rows' and than any
+	// that was Drawn in a transaction that was undone; where several draw at once each gets another one. key is the table's.
+	Drawn(table string, n int64)
+	Drawing(table, key string) string
 	// Analyze has the engine look at what the tables hold that have grown much since it did, where its plans depend on that.
 	Analyze() error
 	// Finish is Exec for the only change of a transaction, which may be committed with it: where it changed something the function

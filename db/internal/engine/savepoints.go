@@ -19,9 +19,11 @@ func (s *Savepoints) OnCommit(fn func()) { s.Committed = append(s.Committed, fn)
 // OnRollback has fn run when the transaction is undone, or the savepoint that it was asked for in.
 func (s *Savepoints) OnRollback(fn func()) { s.undone = append(s.undone, fn) }
 
-// RolledBack runs what was to run when the transaction is undone.
+// RolledBack runs what was to run when the transaction is undone, once.
 func (s *Savepoints) RolledBack() {
-	for _, f := range s.undone {
+	undone := s.undone
+	s.undone = nil
+	for _, f := range undone {
 		f()
 	}
 }

@@ -138,6 +138,12 @@ func (t *tx) Expect(table string, rows int) {
 	n.expect += rows
 }
 
+// Drawn has nothing to do: no sequence goes back.
+func (*tx) Drawn(string, int64) {}
+
+// Drawing takes the next of the sequence behind the key.
+func (*tx) Drawing(table, key string) string { return "nextval('" + table + "_" + key + "_seq')" }
+
 // Number numbers a row, and all that are expected with it.
 func (t *tx) Number(table string) (int64, error) {
 	t.Expect(table, 0)

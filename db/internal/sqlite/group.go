@@ -13,6 +13,12 @@ import (
 func (w *writer) step(r *request) {
 	shared := len(w.group) > 1
 	if !r.called {
+		if w.at == 0 && len(w.drawn) > 0 {
+			if err := w.raiseCounters(); err != nil {
+				w.breakUp(err)
+				return
+			}
+		}
 		r.called = true
 		w.prepare(r)
 		if shared {
@@ -78,6 +84,9 @@ func (w *writer) endSavepoint(r *request) error {
 		}
 	}
 	_, err := w.session.exec(sqlRelease)
+	if err == nil && r.result.Failed() {
+		err = w.raiseCounters()
+	}
 	return err
 }
 
@@ -86,10 +95,14 @@ func (w *writer) endSavepoint(r *request) error {
 func (w *writer) breakUp(err error) {
 	group := w.group
 	w.group = nil
+	for _, r := range group {
+		if r.called {
+			r.tx.RolledBack()
+		}
+	}
 	w.abandon()
 	if len(group) == 1 {
 		r := group[0]
-		r.tx.RolledBack()
 		if !r.result.Failed() || r.tx.dead != nil {
 			r.result.Err = failure(err)
 		}
@@ -97,11 +110,7 @@ func (w *writer) breakUp(err error) {
 		return
 	}
 	for i, r := range group {
-		ran := i <= w.at && r.called
-		if ran && !r.result.Failed() {
-			r.tx.RolledBack()
-		}
-		if ran && r.result.Gone() {
+		if i <= w.at && r.called && r.result.Gone() {
 			r.answer()
 			continue
 		}
@@ -135,6 +144,7 @@ func (w *writer) finish() {
 		w.uncommitted(err)
 		return
 	}
+	w.drawn = nil // each was raised where it was undone
 	w.count(group, began)
 	w.group = nil
 	w.boundWAL()
@@ -178,7 +188,6 @@ func (w *writer) uncommitted(commit error) {
 	}
 	group := w.group
 	w.group = nil
-	w.abandon()
 	if undone {
 		err = notCommitted(err)
 	} else {
@@ -191,6 +200,7 @@ func (w *writer) uncommitted(commit error) {
 			r.result.Err = err
 		}
 	}
+	w.abandon()
 	w.answers = group
 }
 

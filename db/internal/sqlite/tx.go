@@ -195,6 +195,9 @@ func (s *savepoint) RollBack() error {
 	if err == nil {
 		err = t.control("RELEASE " + s.Name())
 	}
+	if err == nil {
+		err = t.after(t.engine.writer.raiseCounters())
+	}
 	if err != nil && t.dead == nil {
 		t.dead = fmt.Errorf("undo a savepoint: %w", err) // what failed would stay
 	}

@@ -60,10 +60,11 @@ type writer struct {
 	group     []*request
 	alone     [1]*request // the group of a caller who serves itself
 	at        int
-	solos     []*request // to be run again, each in a transaction of its own
-	answers   []*request // whose transaction has ended, and who wait to be told
-	committed bool       // and it was committed
-	caring    bool       // nothing was written but by the care of the file
+	solos     []*request   // to be run again, each in a transaction of its own
+	answers   []*request   // whose transaction has ended, and who wait to be told
+	committed bool         // and it was committed
+	caring    bool         // nothing was written but by the care of the file
+	drawn     drawnNumbers // what was drawn in transactions that were undone
 
 	wal     walCare
 	onWAL   walHook // SQLite has only a number that leads to it
@@ -377,6 +378,7 @@ func (w *writer) unlock() {
 // nothing new.
 func (w *writer) abandon() {
 	_, _ = w.session.exec(sqlRollback)
+	w.keepDrawn()
 	w.unlock()
 }
 

@@ -1,0 +1,59 @@
+package sqlite
+
+// Callers may pass an epoch on before the transaction that drew it is committed, and SQLite undoes the
+// counter of a table with the transaction. So the counter is raised all the same, before anybody else has a
+// turn: behind the savepoint that was undone, or, where nothing of the transaction stays, in one of its own.
+
+// drawnNumbers are those, by table, up to which the counters are still to be raised.
+type drawnNumbers map[string]int64
+
+const sqlRaiseCounter = `UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2`
+
+// Drawn has the counter of a table be n at least, also where the transaction is undone.
+func (t *tx) Drawn(table string, n int64) {
+	w := t.engine.writer
+	t.OnRollback(func() {
+		if w.drawn == nil {
+			w.drawn = drawnNumbers{}
+		}
+		w.drawn[table] = max(w.drawn[table], n)
+	})
+}
+
+// Drawing is the last number. It stays the same until a row is added: see engine.Tx.
+func (*tx) Drawing(table, _ string) string {
+	return "coalesce((SELECT seq FROM sqlite_sequence WHERE name = '" + table + "'), 0)"
+}
+
+// raiseCounters does, in the transaction that is open, what is still to be done of those that were undone.
+// That it is done is known after the commit.
+func (w *writer) raiseCounters() error {
+	for table, n := range w.drawn {
+		if _, err := w.session.exec(sqlNewCounter, table); err != nil {
+			return err
+		}
+		if _, err := w.session.exec(sqlRaiseCounter, table, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepDrawn is raiseCounters in a transaction of its own. Where that fails, the next group begins with it.
+func (w *writer) keepDrawn() {
+	if len(w.drawn) == 0 || w.engine.usable() != nil {
+		return
+	}
+	if _, err := w.session.exec(sqlBeginImmediate); err != nil {
+		return
+	}
+	err := w.raiseCounters()
+	if err == nil {
+		_, err = w.session.exec(sqlCommit)
+	}
+	if err != nil {
+		_, _ = w.session.exec(sqlRollback)
+		return
+	}
+	w.drawn = nil
+}
