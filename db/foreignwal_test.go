@@ -256,7 +256,7 @@ func TestOpen_WALOfAnotherProgramIsRecovered(t *testing.T) {
 			must(t, err)
 			defer pool.Close() //nolint:errcheck // of a test
 			pool.SetMaxOpenConns(1)
-			for _, s := range strings.Split(script, "; ") {
+			for s := range strings.SplitSeq(script, "; ") {
 				_, err := pool.Exec(s)
 				must(t, err)
 			}

@@ -299,6 +299,7 @@ func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 
 // A long append leaves the writer with the pace of small ones, at which it looks at the WAL seldom.
 func TestGiveBack_NeverFillsTheDisk(t *testing.T) {
+	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
 		t.Run(size, func(t *testing.T) {
 			t.Parallel()

@@ -135,10 +135,10 @@ func (x *thrower) follow(s db.Stream[int64, int64], heads *db.Heads[int64], begi
 }
 
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // tick changes a row to what it was, and commits that.
@@ -356,6 +356,20 @@ var throws = map[string]func(x *thrower) error{
 		})
 		return err
 	},
+	"db.SalvageOptions.Finish": func(x *thrower) error {
+		dir := x.t.TempDir()
+		from, err := db.Open(x.t.Context(), filepath.Join(dir, "from.db"), db.Options{})
+		if err == nil {
+			err = from.Close()
+		}
+		if err != nil {
+			return err
+		}
+		_, err = db.Salvage(x.t.Context(), filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db"), db.SalvageOptions{
+			Finish: func(context.Context, *db.DB) ([]db.Problem, error) { x.hit(); return nil, nil },
+		})
+		return err
+	},
 	"legacy.Options.Progress": func(x *thrower) error {
 		dir := filepath.Join(filepath.Dir(x.path), "tree")
 		if db.IsAddress(x.path) {
@@ -439,8 +453,10 @@ var throws = map[string]func(x *thrower) error{
 		return nil
 	},
 	"db.AllPages(page)": func(x *thrower) error {
-		for range db.AllPages(func(db.At) (db.Page[int], error) { x.hit(); return db.Page[int]{}, nil }) {
-			continue
+		for _, err := range db.AllPages(func(db.At) (db.Page[int], error) { x.hit(); return db.Page[int]{}, nil }) {
+			if err != nil {
+				return err
+			}
 		}
 		return nil
 	},

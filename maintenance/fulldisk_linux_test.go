@@ -193,6 +193,7 @@ func filledElsewhere(t *testing.T, path string) *fullDisk {
 }
 
 func TestFullDisk_HasAWayOut(t *testing.T) {
+	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
 		for name, filled := range map[string]func(*testing.T, string) *fullDisk{"own": filledHere, "other": filledElsewhere} {
 			t.Run(size+" "+name, func(t *testing.T) {

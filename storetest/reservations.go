@@ -34,6 +34,8 @@ func reservations(d *db.DB, scope string) holds {
 			}
 			return d.ReleaseReservation(ctx, scope, kind, name, r.Epoch)
 		},
-		recover: func(ctx context.Context) (int, error) { return d.RecoverReservations(ctx, db.ReservationFilter{Scope: scope}) },
+		recover: func(ctx context.Context) (int, error) {
+			return d.RecoverReservations(ctx, db.ReservationFilter{Scope: scope})
+		},
 	}
 }

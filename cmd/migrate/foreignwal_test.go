@@ -37,8 +37,19 @@ func TestForeignWAL_EveryCommandSaysWhatToDo(t *testing.T) {
 	}
 	var hint string
 	for _, args := range [][]string{
-		{"status"}, {"doctor"}, {"doctor", "--fix"}, {"check"}, {"backup", dir + "/copy.db"}, {"salvage", dir + "/saved.db"}, {"stats"},
-		{"up"}, {"down", "--to", "20", "--yes"}, {"compact"}, {"runs", "list"}, {"query", "SELECT 1"}, {"gc", "--apply"},
+		{"status"},
+		{"doctor"},
+		{"doctor", "--fix"},
+		{"check"},
+		{"backup", dir + "/copy.db"},
+		{"salvage", dir + "/saved.db"},
+		{"stats"},
+		{"up"},
+		{"down", "--to", "20", "--yes"},
+		{"compact"},
+		{"runs", "list"},
+		{"query", "SELECT 1"},
+		{"gc", "--apply"},
 	} {
 		var out, notes bytes.Buffer
 		exit := run(append([]string{"--db", path}, args...), strings.NewReader(""), &out, &notes)
