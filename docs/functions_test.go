@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Every function that a program gives to a public package has a row in functions.md, and every name there is of one.
+// Every function that a program gives to a public package has a row in functions.md, and every name there is one's.
 func TestFunctions_EachHasARow(t *testing.T) {
 	page, err := os.ReadFile("functions.md")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestFunctions_EachHasARow(t *testing.T) {
 	}
 }
 
-// functionsOf names the parameters, fields and interfaces of the public packages that are functions of the user's.
+// functionsOf names the parameters, fields and interfaces of the public packages that are the user's functions.
 func functionsOf(t *testing.T) (names []string) {
 	t.Helper()
 	exports, paths := map[string]string{}, []string{}
@@ -56,7 +56,8 @@ func functionsOf(t *testing.T) (names []string) {
 			paths = append(paths, module+folder)
 		}
 	}
-	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, paths...)...)
+	args := append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, paths...)
+	list := exec.Command("go", args...)
 	list.Dir, list.Stderr = "..", os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -71,7 +72,8 @@ func functionsOf(t *testing.T) (names []string) {
 		}
 		exports[p.ImportPath] = p.Export
 	}
-	read := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+	read := importer.ForCompiler(token.NewFileSet(), "gc", open)
 	for _, path := range paths {
 		p, err := read.Import(path)
 		if err != nil {

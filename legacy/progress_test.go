@@ -32,7 +32,8 @@ func TestImport_FailingProgressFreesTheFolder(t *testing.T) {
 		go func() {
 			defer close(ended)
 			defer func() { _ = recover() }()
-			_, err := legacy.Import(t.Context(), d, legacy.Runs, dir, legacy.Options{Progress: func(legacy.Progress) { fails() }})
+			o := legacy.Options{Progress: func(legacy.Progress) { fails() }}
+			_, err := legacy.Import(t.Context(), d, legacy.Runs, dir, o)
 			t.Errorf("%s: it returned %v", name, err)
 		}()
 		<-ended
