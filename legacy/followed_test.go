@@ -90,6 +90,17 @@ func TestImport_TakesTheFolderWhereNoneIsKnown(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// One that was killed has an entry without an end, which says it, too.
+	err = d.Write(ctx, "kill", func(tx *db.Tx) error {
+		_, err := tx.Exec(`DELETE FROM imports WHERE id < (SELECT max(id) FROM imports)`)
+		if err == nil {
+			_, err = tx.Exec(`UPDATE imports SET ended_at = NULL, outcome = NULL, counts = NULL, checksum = NULL`)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(os.Rename(dir, dir+"-second"), os.CopyFS(dir, os.DirFS(dir+"-away"))); err != nil {
 		t.Fatal(err)
 	}

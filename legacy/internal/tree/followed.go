@@ -3,7 +3,9 @@ package tree
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,54 +37,55 @@ type journalled struct {
 }
 
 const (
-	sqlLastFiles = `SELECT files FROM imports WHERE source = ? AND files IS NOT NULL ORDER BY id DESC LIMIT 1`
-	sqlRoots     = `SELECT root FROM import_sources WHERE scope = ? AND kind = ?`
+	// One that was killed, or of a program from before, may say nothing of the folder.
+	sqlLastFolder = `SELECT files FROM imports WHERE source = ? AND files LIKE '%"folder":{%' ORDER BY id DESC LIMIT 1`
+	sqlRoots      = `SELECT id, root FROM import_sources WHERE scope = ? AND kind = ?`
 )
 
-// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before: another one lies there, or it can't be
-// read. It is nil where nothing was imported from there.
-func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Options) error {
-	t, err := openTree(d, l, dir, o)
+// look finds the folder itself, and that it can be read.
+func look(root string) (os.FileInfo, error) {
+	info, err := os.Stat(root)
 	if err == nil {
-		return t.checkFollowed(ctx)
+		var f *os.File
+		if f, err = os.Open(root); err == nil {
+			_, err = f.Readdirnames(1)
+			err = errors.Join(f.Close(), unless(err, io.EOF))
+		}
 	}
-	return checkLost(ctx, d, l, dir, o, err)
+	return info, err
 }
 
-func (t *Tree) checkFollowed(ctx context.Context) error {
-	var was, is journalled
-	err := t.DB.Read(ctx, "look for the folder", func(rx *db.Rx) error {
-		was = journalled{}
-		s, ok, err := findSource(rx, t.Scope, t.layout.Name(), t.Root)
-		var text string
-		if err == nil && ok {
-			ok, err = rx.Find(&text, sqlLastFiles, s.ID)
-		}
-		if err != nil || !ok {
-			return err
-		}
-		return json.Unmarshal([]byte(text), &was)
-	})
-	if err != nil || was.Folder == nil {
+func unless(err, harmless error) error {
+	if errors.Is(err, harmless) {
+		return nil
+	}
+	return err
+}
+
+// checkFolder reports, as ErrOtherFolder, that what look has found is not the folder that was imported before.
+func checkFolder(rx *db.Rx, source int64, root string, info os.FileInfo, looked error) error {
+	var text string
+	known, err := rx.Find(&text, sqlLastFolder, source)
+	if err != nil || !known {
 		return err
 	}
-	info, err := os.Stat(t.Root)
-	if err == nil {
-		id := folderIDOf(info)
-		is.Folder = &id
-		_, err = os.ReadDir(t.Root)
+	var was journalled
+	if err := json.Unmarshal([]byte(text), &was); err != nil {
+		return fmt.Errorf("%w: the journal: %w", db.ErrCorrupt, err)
 	}
-	switch {
-	case err != nil:
-		return otherFolder(t.Root, "it can't be read now: %w", err)
-	case *is.Folder != *was.Folder:
-		return otherFolder(t.Root, "then it was %s, and now it is %s", was.Folder, is.Folder)
+	if looked != nil {
+		return otherFolder(root, "it is gone, or can't be read: %w", looked)
+	}
+	if is := folderIDOf(info); is != *was.Folder {
+		return otherFolder(root, "then it was %s, and now it is %s", was.Folder, is)
 	}
 	return nil
 }
 
-// checkLost judges that no tree could be opened in dir: one that was imported from there, or below it, has gone.
-func checkLost(ctx context.Context, d *db.DB, l Layout, dir string, o Options, failure error) error {
+// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before: another one lies there, or it can't
+// be read. It is nil where nothing was imported from there, nor from below.
+func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Options) error {
+	t, none := openTree(d, l, dir, o)
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -90,26 +93,37 @@ func checkLost(ctx context.Context, d *db.DB, l Layout, dir string, o Options, f
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	}
-	var lost []byte
-	err = d.Read(ctx, "look for the folder", func(rx *db.Rx) error {
-		lost = nil
+	return d.Read(ctx, "look for the folder", func(rx *db.Rx) error {
 		scope, ok, err := rx.Scope(o.Scope)
 		if err != nil || !ok {
 			return err
 		}
-		var roots [][]byte
-		err = rx.Select(&roots, sqlRoots, scope, l.Name())
-		for _, root := range roots {
-			if string(root) == abs || strings.HasPrefix(string(root), strings.TrimSuffix(abs, "/")+"/") {
-				lost = root
+		var sources []struct {
+			ID   int64  `db:"id"`
+			Root []byte `db:"root"`
+		}
+		if err := rx.Select(&sources, sqlRoots, scope, l.Name()); err != nil {
+			return err
+		}
+		for _, s := range sources {
+			root := string(s.Root)
+			if root == t.Root && none == nil {
+				info, err := look(root)
+				return checkFolder(rx, s.ID, root, info, err)
 			}
 		}
-		return err
+		for _, s := range sources {
+			root := string(s.Root)
+			if root != abs && !strings.HasPrefix(root, strings.TrimSuffix(abs, "/")+"/") {
+				continue
+			}
+			info, err := look(root)
+			if err := checkFolder(rx, s.ID, root, info, err); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	if err == nil && lost != nil {
-		err = otherFolder(string(lost), "it is gone, or can't be read: %w", failure)
-	}
-	return err
 }
 
 func otherFolder(root, format string, args ...any) error {

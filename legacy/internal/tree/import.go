@@ -17,14 +17,10 @@ import (
 // folder that was imported before.
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
-	switch {
-	case err != nil && !o.OtherFolder:
-		err = cmp.Or(checkLost(ctx, d, l, dir, o, err), err)
-	case err == nil && !o.OtherFolder:
-		err = t.checkFollowed(ctx)
-	}
 	if err == nil {
 		err = t.importAll(ctx)
+	} else if !o.OtherFolder {
+		err = cmp.Or(CheckFollowed(ctx, d, l, dir, o), err)
 	}
 	return t.Report.Report, interrupted(ctx, "import", err)
 }
@@ -61,10 +57,7 @@ var errNotReturned = errors.New("a function that the caller gave panicked, or le
 
 // bringIn takes the files and all that belongs to the tree as a whole.
 func (t *Tree) bringIn(ctx context.Context) error {
-	var err error
-	if t.folder, err = os.Stat(t.Root); err == nil {
-		err = t.measure()
-	}
+	err := t.measure()
 	if err == nil {
 		err = t.takeAll(ctx)
 	}
@@ -113,10 +106,19 @@ func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) erro
 // leaseKind is what the reservation of a source is called; its name is the source's number.
 const leaseKind = "import"
 
-// begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once.
+// begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once. What it has found
+// of the folder is what the import goes by from then on.
 func (t *Tree) begin(ctx context.Context) error {
+	var looked error
+	t.folder, looked = look(t.Root)
 	return t.DB.Write(ctx, "begin import", func(tx *db.Tx) (err error) {
 		if t.Source, err = addSource(tx, t.Scope, t.layout.Name(), t.Root); err != nil {
+			return err
+		}
+		if !t.Options.OtherFolder {
+			err = checkFolder(&tx.Rx, t.Source.ID, t.Root, t.folder, looked)
+		}
+		if err = cmp.Or(err, looked); err != nil {
 			return err
 		}
 		if err = t.reserve(tx); err != nil {

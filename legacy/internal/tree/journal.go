@@ -49,7 +49,7 @@ const (
 )
 
 const (
-	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, "user", program, checksum) VALUES (?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, "user", program, files, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
 	sqlEndEntry   = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?, checksum = ? WHERE id = ?`
 	sqlEntries    = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid, i."user", i.program,
     coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files, coalesce(i.error, '') AS error
@@ -62,8 +62,12 @@ FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc 
 // beginEntry writes that an import has begun.
 func (t *Tree) beginEntry(tx *db.Tx) error {
 	t.entry = entry{began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(), program: cmp.Or(t.Options.Program, programName())}
-	sum := t.entry.sum(t.Source.ID, nil, nil, nil, nil, nil)
-	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user, t.entry.program, sum)
+	files, err := t.journalled()
+	if err != nil {
+		return err
+	}
+	sum := t.entry.sum(t.Source.ID, nil, nil, nil, files, nil)
+	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user, t.entry.program, files, sum)
 }
 
 // An entry is what the journal's row of this import had from the beginning.
@@ -95,19 +99,25 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	if err != nil {
 		return err
 	}
-	kept := journalled{Files: t.Report.Files}
-	if t.folder != nil {
-		id := folderIDOf(t.folder)
-		kept.Folder = &id
-	}
-	files, err := json.Marshal(kept)
+	files, err := t.journalled()
 	if err != nil {
 		return err
 	}
 	ended := db.Nanos(tx.Now())
-	sum := t.entry.sum(t.Source.ID, ended, string(outcome), string(counts), string(files), said)
-	_, err = tx.Exec(sqlEndEntry, ended, string(outcome), string(counts), string(files), said, sum, t.entry.id)
+	sum := t.entry.sum(t.Source.ID, ended, string(outcome), string(counts), files, said)
+	_, err = tx.Exec(sqlEndEntry, ended, string(outcome), string(counts), files, said, sum, t.entry.id)
 	return err
+}
+
+// journalled is what the journal keeps of the files, and the folder, so far: who comes after an import that was killed needs that, too.
+func (t *Tree) journalled() (string, error) {
+	kept := journalled{Files: t.Report.Files}
+	if t.folder != nil { // nil where what is in quarantine is tried again
+		id := folderIDOf(t.folder)
+		kept.Folder = &id
+	}
+	text, err := json.Marshal(kept)
+	return string(text), err
 }
 
 func userName() string {
