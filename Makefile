@@ -75,8 +75,9 @@ unseen: ## change recorded trees and transcripts at random, and compare what a f
 		./cmd/migrate ./runs ./runs/live ./agents ./checkpoints ./workers
 
 .PHONY: damage
-damage: ## flip 2,000 bits of a file with data of all stores, and count which of them are noticed
+damage: ## flip 2,000 bits of a file with data of all stores, and count which are noticed; damage it in all ways, and salvage it
 	SELVEDGE_FLIPS=2000 go test -count=1 -timeout 60m -v -run TestAFlippedBitIsNoticed $(TESTFLAGS) ./maintenance
+	SELVEDGE_SALVAGES=all go test -count=1 -timeout 60m -run TestSalvage_ResultIsWhole $(TESTFLAGS) ./maintenance
 
 # More flags for `make mutants`; `make mutants MUTANTSFLAGS=-help` lists them.
 MUTANTSFLAGS ?=

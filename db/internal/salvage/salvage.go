@@ -321,10 +321,18 @@ func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 		}
 		said = t
 	}
-	if said != nil && said.rowless != p.Table && !p.Table {
-		return said
+	if !p.Table { // it may lie where a page of an index should
+		for _, t := range all {
+			if _, sure := t.fitting(p.Rows); t.rowless && sure {
+				return t
+			}
+		}
+		if said != nil && said.rowless {
+			return said
+		}
+		return nil
 	}
-	if !p.Table || len(p.Rows) == 0 {
+	if len(p.Rows) == 0 {
 		return nil
 	}
 	var found *table
