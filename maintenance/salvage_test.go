@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/maintenance"
 )
@@ -182,5 +183,46 @@ func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
 	}
 	if _, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{}); !errors.Is(err, db.ErrConflict) {
 		t.Errorf("a second time: %v", err)
+	}
+}
+
+func TestSalvage_CheckpointOfAnotherDocumentIsAside(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "damaged.db"), filepath.Join(dir, "salvaged.db")
+	d, err := db.Open(t.Context(), from, db.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := checkpoints.NewStore(d, checkpoints.Options{})
+	for _, name := range []string{"one", "two"} {
+		err := s.Save(t.Context(), &checkpoints.PausedWorkflow{
+			RunID: name, Workflow: checkpoints.Workflow{ID: "flow", Name: name, Start: "gate", MaxIterations: 1},
+			PausedStageID: "gate", Prompt: name + "?", OutputKey: "approval", CreatedAt: theTime,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := sql.Open("sqlite", "file:"+from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ExecContext(t.Context(), `UPDATE checkpoints SET id = 3 - id + 100; UPDATE checkpoints SET id = id - 100`); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{})
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatal(report.Problems, err)
+	}
+	for _, table := range report.Tables {
+		if table.Table == "checkpoints" && (table.Taken != 0 || table.Aside != 2) {
+			t.Errorf("%d taken and %d aside", table.Taken, table.Aside)
+		}
 	}
 }

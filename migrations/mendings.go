@@ -3,12 +3,15 @@ package migrations
 import "strings"
 
 // A Mending is what is done, in this order, to a file into which the rows of a damaged one were brought, so that its invariants
-// hold again: first the rows of Table that Where names are put aside, then Statement is run, then the places of Dense rows are
+// hold again: the rows of Table that Where names, or Sums, are put aside, or Statement is run, or the places of Dense rows are
 // closed up. A mending has one of them.
 type Mending struct {
 	Table  string
 	Where  string
 	Reason string // why a row can't stand, for people
+
+	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it should be of. A row of which it is not goes aside.
+	Sums string
 
 	Statement string
 
@@ -110,6 +113,12 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 
 			Table:  "checkpoints",
 			Where:  `size IS NOT (SELECT length(d.document) FROM checkpoint_documents AS d WHERE d.checkpoint = checkpoints.id)`,
 			Reason: "its document is lost",
+		},
+		// A key is in no checksum. A row whose key is another has another's document, which may be as long as its own.
+		{
+			Table: "checkpoints", Reason: "its document is another's",
+			Sums: `SELECT c.id, c.checksum, d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
+WHERE c.row_checksum IS NOT NULL AND d.checksum IS NOT NULL`,
 		},
 
 		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost"},

@@ -3,6 +3,7 @@ package salvage
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"strings"
 
 	"selvedge/db/internal/damage"
@@ -105,9 +106,13 @@ func (b *Bringing) Mend(ctx context.Context) (err error) {
 		case m.Dense != nil:
 			err = b.closeUp(ctx, *m.Dense)
 		default:
+			where := m.Where
+			if m.Sums != "" {
+				where, err = b.otherwise(ctx, m.Sums)
+			}
 			for _, t := range b.all {
 				if t.name == m.Table && err == nil {
-					_, err = b.move(ctx, t, m.Where, m.Reason)
+					_, err = b.move(ctx, t, where, m.Reason)
 				}
 			}
 			if err == nil {
@@ -126,6 +131,27 @@ func (b *Bringing) Mend(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// otherwise is the condition for the rows of a query of keys, sums and bytes whose bytes have another sum.
+func (b *Bringing) otherwise(ctx context.Context, query string) (where string, err error) {
+	rows, err := b.To.QueryContext(ctx, query)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close() //nolint:errcheck // what went wrong is in Err
+	var keys []string
+	for rows.Next() {
+		var key, sum int64
+		var content []byte
+		if err := rows.Scan(&key, &sum, &content); err != nil {
+			return "", err
+		}
+		if int64(crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli))) != sum {
+			keys = append(keys, fmt.Sprint(key))
+		}
+	}
+	return "rowid IN (" + strings.Join(keys, ", ") + ")", rows.Err()
 }
 
 // closeUp moves rows down to where they leave no gap, lowest first, so that none meets another.
