@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"selvedge/db"
+	documents "selvedge/internal/checkpoints"
 	traces "selvedge/internal/runs"
 )
 
@@ -68,7 +69,7 @@ func sum(a, b *int64) *int64 {
 	return &n
 }
 
-// restate has every run say what is left of its trace, and tells which runs lost their end.
+// restate has every run say what is left of its trace, and every checkpoint what its document says, and tells which runs lost their end.
 func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 	const group = 100 // runs of one transaction
 	scopes, err := scopesOf(ctx, d)
@@ -106,7 +107,7 @@ func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 			notes = append(notes, lost...)
 		}
 	}
-	return notes, nil
+	return notes, documents.Restate(ctx, d)
 }
 
 func deref(s *string) string {

@@ -9,6 +9,7 @@ type Mending struct {
 	Table  string
 	Where  string
 	Reason string // why a row can't stand, for people
+	Lacks  string // table that has lost a row where one goes aside
 
 	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it should be of. A row of which it is not goes aside.
 	Sums string
@@ -59,7 +60,7 @@ FROM (
 WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leavings) AND run BETWEEN 1 AND 549755813887`},
 		{
 			Table: "run_records", Where: `id >> 24 NOT IN (SELECT key FROM runs) AND id >> 24 NOT IN (SELECT run FROM run_leavings)`,
-			Reason: "its run is lost",
+			Reason: "its run is lost", Lacks: "runs",
 		},
 		{Dense: &Dense{Table: "run_records", Place: "id", Shift: 24, First: 1}},
 		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`}, // of a trace with gaps, every total is another
@@ -80,7 +81,7 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 
     AND id >> 32 BETWEEN 1 AND 2147483646 GROUP BY id >> 32`},
 		{
 			Table: "live_events", Where: `id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 NOT IN (SELECT run FROM live_leavings)`,
-			Reason: "its run is lost",
+			Reason: "its run is lost", Lacks: "live_runs",
 		},
 		{
 			Table: "live_events", Where: `(sequence IS NULL) <> (SELECT places IS NULL FROM live_runs WHERE key = id >> 32)`,
@@ -112,7 +113,7 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 
 		{
 			Table:  "checkpoints",
 			Where:  `size IS NOT (SELECT length(d.document) FROM checkpoint_documents AS d WHERE d.checkpoint = checkpoints.id)`,
-			Reason: "its document is lost",
+			Reason: "its document is lost", Lacks: "checkpoint_documents",
 		},
 		// A key is in no checksum. A row whose key is another has another's document, which may be as long as its own.
 		{
@@ -121,10 +122,10 @@ FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 
 WHERE c.row_checksum IS NOT NULL AND d.checksum IS NOT NULL`,
 		},
 
-		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost"},
-		{Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost"},
-		{Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost"},
-		{Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost"},
+		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost", Lacks: "worker_requests"},
+		{Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost", Lacks: "worker_runtimes"},
+		{Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost", Lacks: "worker_runtimes"},
+		{Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost", Lacks: "workers"},
 		{Dense: &Dense{Table: "worker_entries", Place: "id", Shift: 24, First: 1, Kept: "sequence"}},
 		{Dense: &Dense{Table: "worker_diagnostics", Place: "id", Shift: 40, First: 1, Kept: "diagnostic_id"}},
 		{Statement: `UPDATE workers SET transcript_len = (SELECT count(*) FROM worker_entries WHERE id >= key << 24 AND id < (key + 1) << 24)`},
@@ -144,7 +145,7 @@ WHERE events_in_order = 1 AND (next_event_id <> next_event_position
 		{
 			Table:  "quarantine",
 			Where:  `bytes <> coalesce((SELECT sum(length(p.raw)) FROM quarantine_parts AS p WHERE p.quarantine = quarantine.id), 0)`,
-			Reason: "of its bytes some are lost",
+			Reason: "of its bytes some are lost", Lacks: "quarantine_parts",
 		},
 		{
 			Table: "import_files",

@@ -303,7 +303,7 @@ func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
 			}
 		}
 	}
-	if numbers < 5 {
+	if numbers < 2 { // the first one, and that after the close; who reads meanwhile keeps a WAL from beginning anew
 		t.Errorf("only %d WALs got a number", numbers)
 	}
 }

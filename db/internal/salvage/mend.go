@@ -22,7 +22,7 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 			}
 			for _, k := range keys {
 				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", quoted(k.from), quoted(k.from), quoted(k.to), quoted(k.parent))
-				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost")
+				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost", k.parent)
 				if err != nil {
 					return err
 				}
@@ -53,8 +53,8 @@ func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreig
 	return list, rows.Err()
 }
 
-// move puts rows aside that stand in the new file already.
-func (b *Bringing) move(ctx context.Context, t *table, where, reason string) (int64, error) {
+// move puts rows aside that stand in the new file already. Of the table that lacks what they need, more is gone than was seen.
+func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks string) (int64, error) {
 	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+quoted(t.name)+" WHERE "+where)
 	if err != nil || counted[0] == 0 {
 		return 0, err
@@ -82,6 +82,9 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason string) (in
 	count := b.count(t.name)
 	count.Taken -= counted[0]
 	count.Aside += counted[0]
+	for _, other := range b.all {
+		other.unknown = other.unknown || other.name == lacks && other.lost+other.count.Aside == 0
+	}
 	return counted[0], nil
 }
 
@@ -112,7 +115,7 @@ func (b *Bringing) Mend(ctx context.Context) (err error) {
 			}
 			for _, t := range b.all {
 				if t.name == m.Table && err == nil {
-					_, err = b.move(ctx, t, where, m.Reason)
+					_, err = b.move(ctx, t, where, m.Reason, m.Lacks)
 				}
 			}
 			if err == nil {

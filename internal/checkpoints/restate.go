@@ -1,0 +1,66 @@
+package checkpoints
+
+import (
+	"context"
+	"slices"
+
+	"selvedge/db"
+)
+
+const (
+	sqlIDs     = `SELECT id FROM checkpoints ORDER BY id`
+	sqlRestate = `SELECT c.scope, c.state, c.run_id, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.checksum, c.problem,
+    d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ?`
+	sqlSay = `UPDATE checkpoints SET paused_stage_id = ?, prompt = ?, created_at = ?, created_at_text = ?, size = ?, checksum = ?, problem = ?, row_checksum = ?
+WHERE id = ?`
+)
+
+// Restate makes every row of the file say what its document says.
+func Restate(ctx context.Context, d *db.DB) error {
+	const op, group = "restate checkpoints", 100
+	var ids []int64
+	err := d.Read(ctx, op, func(rx *db.Rx) error {
+		ids = nil
+		return rx.Select(&ids, sqlIDs)
+	})
+	for some := range slices.Chunk(ids, group) {
+		if err == nil {
+			err = d.Write(ctx, op, func(tx *db.Tx) error {
+				for _, id := range some {
+					if err := restate(tx, id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return err
+}
+
+func restate(tx *db.Tx, id int64) error {
+	var was struct {
+		Scope    int64  `db:"scope"`
+		Document []byte `db:"document"`
+		Row
+	}
+	if found, err := tx.Find(&was, sqlRestate, id); err != nil || !found {
+		return err
+	}
+	is := RowOf(was.RunID, was.Document)
+	is.State, is.SavedAt = was.State, was.SavedAt
+	if is.says(&was.Row) {
+		return nil
+	}
+	columns := is.columns(was.Scope) // scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
+	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:11], []any{id})...)
+	return err
+}
+
+// says reports whether two rows of a run say the same of its document.
+func (r *Row) says(other *Row) bool {
+	return same(r.PausedStageID, other.PausedStageID) && same(r.Prompt, other.Prompt) && same(r.CreatedAt, other.CreatedAt) &&
+		same(r.CreatedAtText, other.CreatedAtText) && same(r.Problem, other.Problem) && r.Size == other.Size && r.Checksum == other.Checksum
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
