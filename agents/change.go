@@ -1,10 +1,10 @@
 package agents
 
 import (
+	"slices"
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 const opSave = "save agent"
@@ -14,13 +14,12 @@ func (r *Registry) SaveTx(tx *db.Tx, e Entry) error {
 	return r.writeTx(tx, opSave, e.SessionID, func(scope int64) error { return save(tx, scope, e.started(tx)) })
 }
 
-// started is the record of an entry; one that nobody gave a start begins now.
-func (e *Entry) started(tx *db.Tx) *registry.Record {
-	r := e.record()
-	if r.StartedAt.IsZero() && !e.kept.yearOne {
-		r.StartedAt = tx.Now()
+// started is the entry with a start: one that nobody gave a start begins now.
+func (e Entry) started(tx *db.Tx) *Entry {
+	if e.StartedAt.IsZero() && !e.kept.yearOne {
+		e.StartedAt = tx.Now()
 	}
-	return r
+	return &e
 }
 
 const opDelete = "delete agent"
@@ -28,7 +27,7 @@ const opDelete = "delete agent"
 // DeleteTx is Delete inside a transaction.
 func (r *Registry) DeleteTx(tx *db.Tx, id string) error {
 	return r.writeTx(tx, opDelete, id, func(scope int64) error {
-		if err := registry.CheckID(id); err != nil {
+		if err := checkID(id); err != nil {
 			return err
 		}
 		_, err := tx.Exec(sqlDelete, scope, id)
@@ -41,10 +40,10 @@ const opStatus = "update agent status"
 // UpdateStatusTx is UpdateStatus inside a transaction.
 func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
 	return r.writeTx(tx, opStatus, id, func(scope int64) error {
-		if err := registry.CheckID(id); err != nil {
+		if err := checkID(id); err != nil {
 			return err
 		}
-		if err := registry.Status(status).Check(id); err != nil {
+		if err := status.check(id); err != nil {
 			return err
 		}
 		s, err := lockedEntry(tx, scope, id)
@@ -56,13 +55,13 @@ func (r *Registry) UpdateStatusTx(tx *db.Tx, id string, status Status) error {
 }
 
 // end sets the status, and the time of the end as UpdateStatus says.
-func end(tx *db.Tx, s *registry.Stored, status Status) error {
-	e := s.Record
-	e.Status, e.CompletedAt = registry.Status(status), nil
+func end(tx *db.Tx, s *stored, status Status) error {
+	e := s.Entry
+	e.Status, e.CompletedAt = status, nil
 	if status != Active {
 		e.CompletedAt = now(tx)
 	}
-	if err := e.Check(); err != nil {
+	if err := e.check(); err != nil {
 		return err
 	}
 	return replace(tx, s, &e)
@@ -75,14 +74,14 @@ func now(tx *db.Tx) *time.Time {
 }
 
 // abandon is what reaping does to a dead agent.
-func abandon(tx *db.Tx, s *registry.Stored) error { return end(tx, s, Abandoned) }
+func abandon(tx *db.Tx, s *stored) error { return end(tx, s, Abandoned) }
 
 const opUpdate = "update agent"
 
 // UpdateEntryTx is UpdateEntry inside a transaction.
 func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e Entry, ok bool, err error) {
 	err = r.writeTx(tx, opUpdate, id, func(scope int64) error {
-		if err := registry.CheckID(id); err != nil {
+		if err := checkID(id); err != nil {
 			return err
 		}
 		s, err := lockedEntry(tx, scope, id)
@@ -97,11 +96,11 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 }
 
 // change stores what update makes of the entry, under the id that it has then; under a lease, where that is not over by then.
-func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry), under *Lease) (Entry, error) {
-	e := entryOf(&s.Record)
+func change(tx *db.Tx, scope int64, s *stored, update func(*Entry), under *Lease) (Entry, error) {
+	e := s.Entry
+	e.ContextQueries = slices.Clone(e.ContextQueries) // s keeps what the rows hold
 	update(&e)
-	changed := e.record()
-	if err := changed.Check(); err != nil {
+	if err := e.check(); err != nil {
 		return e, err
 	}
 	over, err := isOver(tx, s)
@@ -111,10 +110,10 @@ func change(tx *db.Tx, scope int64, s *registry.Stored, update func(*Entry), und
 	if err != nil {
 		return e, err
 	}
-	if e.SessionID != s.Row.SessionID {
-		return e, save(tx, scope, changed)
+	if e.SessionID != s.entryRow.SessionID {
+		return e, save(tx, scope, &e)
 	}
-	return e, rewrite(tx, s, changed, over)
+	return e, rewrite(tx, s, &e, over)
 }
 
 const opLogQuery = "log context query"
@@ -127,8 +126,8 @@ func (r *Registry) LogContextQueryTx(tx *db.Tx, id string, q ContextQuery) error
 // logQuery adds a query if that may be, which is asked once the entry is locked.
 func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() error) error {
 	return r.writeTx(tx, opLogQuery, id, func(scope int64) error {
-		err := registry.CheckID(id)
-		var w registry.Row
+		err := checkID(id)
+		var w entryRow
 		there := false
 		if err == nil {
 			there, err = tx.FindLocked(&w, sqlForQuery, scope, id)
@@ -136,7 +135,7 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 		if err == nil {
 			err = may()
 		}
-		if err != nil || !there || w.Status != registry.Active {
+		if err != nil || !there || w.Status != Active {
 			return err
 		}
 		return addQuery(tx, scope, id, &w, q)
@@ -151,20 +150,20 @@ const (
 
 // addQuery reads neither the entry nor its queries, however many there are; only where a document is kept must it be
 // brought up to date.
-func addQuery(tx *db.Tx, scope int64, id string, w *registry.Row, q ContextQuery) error {
+func addQuery(tx *db.Tx, scope int64, id string, w *entryRow, q ContextQuery) error {
 	if q.QueriedAt.IsZero() && q.exact == "" {
 		q.QueriedAt = tx.Now()
 	}
 	if w.Document != nil {
-		s, err := registry.Find(&tx.Rx, sqlBySession, scope, id)
+		s, err := findEntry(&tx.Rx, sqlBySession, scope, id)
 		if err != nil {
 			return err
 		}
 		_, err = change(tx, scope, s, func(e *Entry) { e.ContextQueries = append(e.ContextQueries, q) }, nil)
 		return err
 	}
-	probe := registry.Record{SessionID: id, Status: registry.Active, ContextQueries: []registry.Query{q.query()}}
-	if err := probe.Check(); err != nil {
+	probe := Entry{SessionID: id, Status: Active, ContextQueries: []ContextQuery{q}}
+	if err := probe.check(); err != nil {
 		return err
 	}
 	if !tx.Alone() {
@@ -172,5 +171,5 @@ func addQuery(tx *db.Tx, scope int64, id string, w *registry.Row, q ContextQuery
 			return err
 		}
 	}
-	return registry.AppendQuery(tx, w.ID, probe.ContextQueries[0])
+	return appendQuery(tx, w.ID, probe.ContextQueries[0])
 }

@@ -1,12 +1,9 @@
 package agents
 
 import (
-	"slices"
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
-	"selvedge/internal/chrono"
 	"selvedge/internal/usage"
 )
 
@@ -65,13 +62,14 @@ type Entry struct {
 	kept kept
 }
 
-// kept is what an entry remembers beside its fields; see registry.Record.
+// kept is what an entry remembers beside its fields.
 type kept struct {
-	exact      map[string]string
-	document   []byte
-	documentOf string
-	yearOne    bool   // the start was read, and is the zero time
-	pid, pidNS *int64 // the process that was read, and the namespace that its pid belongs to
+	exact      map[string]string // text of each time whose second is 60, by the field's name; see chrono.Parse
+	document   []byte            // TOML document that the entry came from, where encoding the fields gives another
+	documentOf string            // SessionID that the document belongs to; the document may say another, see under
+	yearOne    bool              // the start was read, and is the zero time
+	pid        *uint32           // process that was read
+	pidNS      *int64            // namespace of that pid; nil: not known
 }
 
 // A UsageSummary counts what an agent used; nil where nobody counted.
@@ -110,56 +108,20 @@ type ActorChainNode struct {
 	Harness              *string `json:"harness,omitempty"`
 }
 
-func nodeOf(e *registry.Record) ActorChainNode {
+func nodeOf(e *Entry) ActorChainNode {
 	return ActorChainNode{
 		SessionID: e.SessionID, NativeActorKey: e.NativeActorKey, NativeParentActorKey: e.NativeParentActorKey,
-		Thread: e.Thread, Status: Status(e.Status), Provider: e.Provider, Model: e.Model, Harness: e.Harness,
+		Thread: e.Thread, Status: e.Status, Provider: e.Provider, Model: e.Model, Harness: e.Harness,
 	}
 }
 
-// record is the entry as the file keeps it.
-func (e *Entry) record() *registry.Record {
-	r := &registry.Record{
-		SessionID: e.SessionID, ClientInstanceID: e.ClientInstanceID, NativeActorKey: e.NativeActorKey,
-		NativeParentActorKey: e.NativeParentActorKey, NativeInstanceKey: e.NativeInstanceKey,
-		HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID, Thread: e.Thread, PID: e.PID, BootID: e.BootID,
-		LivenessPath: e.LivenessPath, HeartbeatAt: e.HeartbeatAt, AnchorState: e.AnchorState, AnchorRoot: e.AnchorRoot,
-		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, StartedAt: e.StartedAt,
-		Provider: e.Provider, Model: e.Model, Harness: e.Harness, ThinkingLevel: e.ThinkingLevel,
-		Usage: registry.Usage(e.UsageSummary), LastProgressAt: e.LastProgressAt, ReportFlushState: e.ReportFlushState,
-		AttachReason: e.AttachReason, AttachPrecedence: e.AttachPrecedence, WinningAttachRule: e.WinningAttachRule,
-		ProbeSource: e.ProbeSource, ProbeConfidence: e.ProbeConfidence, Status: registry.Status(e.Status),
-		CompletedAt: e.CompletedAt, Exact: e.kept.exact, Document: e.kept.document, DocumentOf: e.kept.documentOf,
+// wasRead makes the entry one that was read: its pid belongs to the namespace ns, and a zero start is meant.
+func (e *Entry) wasRead(ns *int64) {
+	e.kept.pid, e.kept.pidNS, e.kept.yearOne = nil, nil, e.StartedAt.IsZero()
+	if e.PID != nil {
+		pid := *e.PID
+		e.kept.pid, e.kept.pidNS = &pid, ns
 	}
-	r.PIDNS = e.pidNS()
-	for _, q := range e.ContextQueries {
-		r.ContextQueries = append(r.ContextQueries, q.query())
-	}
-	return r
-}
-
-// entryOf is a record as callers have it.
-func entryOf(r *registry.Record) Entry {
-	e := Entry{
-		SessionID: r.SessionID, ClientInstanceID: r.ClientInstanceID, NativeActorKey: r.NativeActorKey,
-		NativeParentActorKey: r.NativeParentActorKey, NativeInstanceKey: r.NativeInstanceKey,
-		HeddleSessionID: r.HeddleSessionID, ThreadID: r.ThreadID, Thread: r.Thread, PID: r.PID, BootID: r.BootID,
-		LivenessPath: r.LivenessPath, HeartbeatAt: r.HeartbeatAt, AnchorState: r.AnchorState, AnchorRoot: r.AnchorRoot,
-		ReservationToken: r.ReservationToken, Path: r.Path, BaseState: r.BaseState, StartedAt: r.StartedAt,
-		Provider: r.Provider, Model: r.Model, Harness: r.Harness, ThinkingLevel: r.ThinkingLevel,
-		UsageSummary: UsageSummary(r.Usage), LastProgressAt: r.LastProgressAt, ReportFlushState: r.ReportFlushState,
-		AttachReason: r.AttachReason, AttachPrecedence: slices.Clone(r.AttachPrecedence), WinningAttachRule: r.WinningAttachRule,
-		ProbeSource: r.ProbeSource, ProbeConfidence: r.ProbeConfidence, Status: Status(r.Status),
-		CompletedAt: r.CompletedAt, kept: kept{exact: r.Exact, document: r.Document, documentOf: r.DocumentOf, yearOne: r.StartedAt.IsZero()},
-	}
-	if r.PID != nil {
-		pid := int64(*r.PID)
-		e.kept.pid, e.kept.pidNS = &pid, r.PIDNS
-	}
-	for _, q := range r.ContextQueries {
-		e.ContextQueries = append(e.ContextQueries, ContextQuery{q.Path, q.Scope, q.QueriedAt, q.Exact})
-	}
-	return e
 }
 
 // pidNS is the namespace of the entry's pid: that of the program that gave it.
@@ -167,49 +129,8 @@ func (e *Entry) pidNS() *int64 {
 	switch {
 	case e.PID == nil:
 		return nil
-	case e.kept.pid != nil && *e.kept.pid == int64(*e.PID):
+	case e.kept.pid != nil && *e.kept.pid == *e.PID:
 		return e.kept.pidNS
 	}
 	return db.PIDNamespace()
-}
-
-func (q ContextQuery) query() registry.Query {
-	return registry.Query{Path: q.Path, Scope: q.Scope, QueriedAt: q.QueriedAt, Exact: q.exact}
-}
-
-// Equal reports whether two entries say the same: all fields, times as instants, and second 60.
-func (e Entry) Equal(other Entry) bool { return e.record().Equal(other.record()) }
-
-// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
-func (e Entry) MarshalJSON() ([]byte, error) { return e.record().MarshalJSON() }
-
-// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
-func (u UsageSummary) MarshalJSON() ([]byte, error) { return registry.Usage(u).MarshalJSON() }
-
-// MarshalJSON gives the members in the order of the fields; those that nobody gave are left out.
-func (q ContextQuery) MarshalJSON() ([]byte, error) { return q.query().MarshalJSON() }
-
-// UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, unknown members are passed over, and
-// session_id, thread, base_state, started_at and status must be there.
-func (e *Entry) UnmarshalJSON(data []byte) error {
-	var r registry.Record
-	err := r.UnmarshalJSON(data)
-	*e = entryOf(&r)
-	return err
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (u *UsageSummary) UnmarshalJSON(data []byte) error {
-	return (*registry.Usage)(u).UnmarshalJSON(data)
-}
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (q *ContextQuery) UnmarshalJSON(data []byte) error {
-	var read registry.Query
-	err := read.UnmarshalJSON(data)
-	*q = ContextQuery{read.Path, read.Scope, read.QueriedAt, read.Exact}
-	if err == nil && q.QueriedAt.IsZero() {
-		q.exact = chrono.Format(q.QueriedAt) // was given, and so is not now
-	}
-	return err
 }

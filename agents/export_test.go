@@ -5,26 +5,16 @@ import (
 	"encoding/json"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A DecodeError says why a file is none of the registry's.
-type DecodeError = registry.DecodeError
-
-// DecodeTOML reads a file of the registry's.
-func DecodeTOML(text []byte) (Entry, error) {
-	r, err := registry.DecodeTOML(text)
-	return entryOf(&r), err
-}
-
-// TOML is the entry as a file of the registry's.
-func (e Entry) TOML() []byte { return e.record().TOML() }
+type DecodeError = decodeError
 
 // SetMember sets one field by its name in documents, null clearing it, as the harness that recorded the original did.
 func SetMember(e *Entry, name string, raw json.RawMessage) error {
-	r := e.record()
-	err := r.Set(name, raw)
-	*e = entryOf(r)
+	ns := e.pidNS()
+	err := e.set(name, raw)
+	e.wasRead(ns)
 	return err
 }
 

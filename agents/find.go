@@ -9,22 +9,21 @@ import (
 	"strings"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 var (
 	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id LIMIT 1`
 
-	sqlByHeddleSession = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.heddle_session_id", "?2") + sqlNewest
-	sqlByClient        = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.client_instance_id", "?2") + sqlNewest
-	sqlByActor         = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + sqlNewest
+	sqlByHeddleSession = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.heddle_session_id", "?2") + sqlNewest
+	sqlByClient        = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.client_instance_id", "?2") + sqlNewest
+	sqlByActor         = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + sqlNewest
 
 	sqlPaths = `SELECT session_id, started_at, path, native_instance_key FROM agents
 WHERE scope = ? AND put_aside_at IS NULL AND status = 'active' AND path IS NOT NULL
 	AND started_at <= ? AND (started_at < ? OR session_id > ?)
 ORDER BY started_at DESC, session_id LIMIT ?`
 	sqlIsFresh  = sqlBySession + ` AND ` + sqlFresh
-	sqlParentOf = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + ` AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlParentOf = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.native_actor_key", "?2") + ` AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
@@ -77,9 +76,9 @@ func (r *Registry) newest(ctx context.Context, why, query, key string) (e Entry,
 
 func (r *Registry) newestTx(rx *db.Rx, why, query, key string) (e Entry, ok bool, err error) {
 	err = r.readTx(rx, why, "", func(scope int64) error {
-		s, err := registry.Find(rx, query, scope, key)
+		s, err := findEntry(rx, query, scope, key)
 		if err == nil && s != nil {
-			e, ok = entryOf(&s.Record), true
+			e, ok = s.Entry, true
 		}
 		return err
 	})
@@ -140,9 +139,9 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 // active gives the entry with the id if it is active.
 func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool, err error) {
 	err = r.read(ctx, why, id, func(rx *db.Rx, scope int64) error {
-		s, err := registry.Find(rx, sqlBySession, scope, id)
-		if err == nil && s != nil && s.Row.Status == registry.Active {
-			e, ok = entryOf(&s.Record), true
+		s, err := findEntry(rx, sqlBySession, scope, id)
+		if err == nil && s != nil && s.entryRow.Status == Active {
+			e, ok = s.Entry, true
 		}
 		return err
 	})
@@ -246,15 +245,15 @@ func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain [
 func (r *Registry) ActorChainForSessionTx(rx *db.Rx, id string) (chain []ActorChainNode, err error) {
 	err = r.readTx(rx, opChain, id, func(scope int64) error {
 		fresh := staleBefore(rx.Now())
-		s, err := registry.Find(rx, sqlIsFresh, scope, id, fresh)
+		s, err := findEntry(rx, sqlIsFresh, scope, id, fresh)
 		seen := map[string]bool{}
-		for err == nil && s != nil && !seen[s.Row.SessionID] {
-			seen[s.Row.SessionID] = true
-			chain = append(chain, nodeOf(&s.Record))
-			if s.Row.NativeParentActorKey == nil {
+		for err == nil && s != nil && !seen[s.entryRow.SessionID] {
+			seen[s.entryRow.SessionID] = true
+			chain = append(chain, nodeOf(&s.Entry))
+			if s.entryRow.NativeParentActorKey == nil {
 				break
 			}
-			s, err = registry.Find(rx, sqlParentOf, scope, *s.Row.NativeParentActorKey, fresh)
+			s, err = findEntry(rx, sqlParentOf, scope, *s.entryRow.NativeParentActorKey, fresh)
 		}
 		return err
 	})

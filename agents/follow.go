@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A Change is an agent as it stands after its entry was written.
@@ -95,7 +94,7 @@ func (r *Registry) CursorBeforeTx(rx *db.Rx, id string, writes int64) (string, e
 
 // placeOf is the place in an agent's stream that a cursor points at; "" is the beginning.
 func (r *Registry) placeOf(rx *db.Rx, id, cursor string) (at db.Place, err error) {
-	if err := registry.CheckID(id); err != nil {
+	if err := checkID(id); err != nil {
 		return at, err
 	}
 	if err := rx.Of(r.db); err != nil {
@@ -138,7 +137,7 @@ func errLeftRegistry() error { return db.CursorExpired("the agent left the regis
 const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
-	sqlByKey    = registry.SQLRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
+	sqlByKey    = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
 	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
 )
@@ -150,16 +149,16 @@ func entryEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {
 
 // readChange reads how an agent stands, where that was written behind the place.
 func readChange(rx *db.Rx, at db.Place, _ db.Room) (got db.Stretch[string, Change], err error) {
-	s, err := registry.Find(rx, sqlByKey, at.Key)
+	s, err := findEntry(rx, sqlByKey, at.Key)
 	if err == nil && s == nil {
 		err = errLeftRegistry()
 	}
 	if err != nil {
 		return got, err
 	}
-	got.Of, got.Status, got.Seen = s.Row.SessionID, string(s.Row.Status), s.Changes
+	got.Of, got.Status, got.Seen = s.entryRow.SessionID, string(s.entryRow.Status), s.Changes
 	if s.Changes > at.Seen {
-		change := Change{Entry: entryOf(&s.Record), Leased: s.TTL != nil}
+		change := Change{Entry: s.Entry, Leased: s.TTL != nil}
 		if s.Epoch != nil {
 			change.Epoch = *s.Epoch
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A Lease is a reservation with an end. It holds until TTL has passed since the last heartbeat, on a clock that runs
@@ -62,7 +61,7 @@ func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, b
 
 func checkTerms(o db.LeaseTerms) error {
 	if o.TTL <= 0 {
-		return registry.Invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
+		return invalid("set LeaseTerms.TTL", "a lease needs a time to live, not %v", o.TTL)
 	}
 	return nil
 }
@@ -103,7 +102,7 @@ func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease
 }
 
 var (
-	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + registry.SQLLease + `
+	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + sqlLease + `
 FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
 	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + db.Same("thread", "?2")
 	sqlHeartbeat       = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
@@ -111,7 +110,7 @@ WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
 // held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't. The clock is asked behind the row.
-func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w registry.Row, err error) {
+func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w entryRow, err error) {
 	holds := false
 	err = l.registry.readTx(rx, why, l.id, func(scope int64) error {
 		ok, err := rx.Find(&w, sqlHeld, scope, l.thread)
@@ -127,7 +126,7 @@ func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w registr
 }
 
 // heldBy reports whether the lease holds by what a row says.
-func (l *Lease) heldBy(rx *db.Rx, w *registry.Row) (bool, error) {
+func (l *Lease) heldBy(rx *db.Rx, w *entryRow) (bool, error) {
 	if w.Epoch == nil || *w.Epoch != l.epoch || w.SessionID != l.id || w.TTL == nil || l.grant.Undone() {
 		return false, nil
 	}
@@ -258,7 +257,7 @@ func (l *Lease) Release(ctx context.Context, status Status) error {
 func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	return l.registry.writeTx(tx, opRelease, l.id, func(scope int64) error {
 		if status == Active {
-			return registry.Invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
+			return invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
 		}
 		s, err := l.own(tx, scope)
 		if err != nil {
@@ -269,13 +268,13 @@ func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 }
 
 // entry gives the entry under the lease, locked: whoever takes the thread away changes its row.
-func (l *Lease) entry(tx *db.Tx, scope int64) (*registry.Stored, error) {
+func (l *Lease) entry(tx *db.Tx, scope int64) (*stored, error) {
 	s, err := lockedEntry(tx, scope, l.id)
 	return l.under(tx, s, err)
 }
 
 // own is entry for who ends the lease: that is locked too, and judged as in renew.
-func (l *Lease) own(tx *db.Tx, scope int64) (*registry.Stored, error) {
+func (l *Lease) own(tx *db.Tx, scope int64) (*stored, error) {
 	_, err := tx.FindLocked(new(int64), sqlKeyOf, scope, l.id)
 	if err == nil {
 		err = l.registry.lockReservation(tx, l.thread, tx.Lock)
@@ -283,16 +282,16 @@ func (l *Lease) own(tx *db.Tx, scope int64) (*registry.Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := registry.Find(&tx.Rx, sqlBySession, scope, l.id)
+	s, err := findEntry(&tx.Rx, sqlBySession, scope, l.id)
 	tx.ReadBootTime()
 	return l.under(tx, s, err)
 }
 
 // under gives an entry that was found where the lease holds it.
-func (l *Lease) under(tx *db.Tx, s *registry.Stored, err error) (*registry.Stored, error) {
+func (l *Lease) under(tx *db.Tx, s *stored, err error) (*stored, error) {
 	holds := false
-	if err == nil && s != nil && s.Row.Thread == l.thread {
-		holds, err = l.heldBy(&tx.Rx, &s.Row)
+	if err == nil && s != nil && s.entryRow.Thread == l.thread {
+		holds, err = l.heldBy(&tx.Rx, &s.entryRow)
 	}
 	if err == nil && !holds {
 		err = l.lost()

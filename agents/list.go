@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A Filter says which entries a list shows. The zero value is all of them; set fields must all agree.
@@ -63,14 +62,14 @@ func (r *Registry) Get(ctx context.Context, id string) (e Entry, err error) {
 
 // GetTx is Get inside a transaction.
 func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
-	if err := registry.CheckID(id); err != nil {
+	if err := checkID(id); err != nil {
 		return Entry{}, named(opGet, id, err)
 	}
 	found := false
 	err = r.readTx(rx, opGet, id, func(scope int64) error {
-		s, err := registry.Find(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
+		s, err := findEntry(rx, sqlIsFresh, scope, id, staleBefore(rx.Now()))
 		if err == nil && s != nil {
-			e, found = entryOf(&s.Record), true
+			e, found = s.Entry, true
 		}
 		return err
 	})
@@ -110,7 +109,7 @@ const (
 	sqlFindIDs = `SELECT a.session_id FROM agents a WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.session_id >= ? AND a.session_id < ? ORDER BY a.session_id LIMIT ?`
 
-	sqlPage = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
+	sqlPage = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + `
 	AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)`
 	sqlPageSince  = ` AND a.started_at >= ?`
 	sqlPageUntil  = ` AND a.started_at < ?`
@@ -144,12 +143,12 @@ func (r *Registry) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Entry], err
 	}
 	args := append([]any{scope, staleBefore(rx.Now()), after.startedAt, after.startedAt, after.id}, passing...)
 	items := func(yield func(Entry, error) bool) {
-		for s, err := range registry.Each(rx, sqlPage+where+sqlPageOrder, append(args, room.Items+1)...) {
+		for s, err := range eachEntry(rx, sqlPage+where+sqlPageOrder, append(args, room.Items+1)...) {
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			if !yield(entryOf(&s.Record), nil) {
+			if !yield(s.Entry, nil) {
 				return
 			}
 		}
@@ -187,7 +186,7 @@ func (f Filter) where() (text string, args []any, err error) {
 		for i := range 4 { // one statement for any number of them, of which there are four
 			status := f.Statuses[min(i, len(f.Statuses)-1)]
 			if !slices.Contains(statuses, status) {
-				return "", nil, registry.Invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent", status)
+				return "", nil, invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent", status)
 			}
 			args = append(args, string(status))
 		}

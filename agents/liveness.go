@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // Liveness is what can be said about the process behind an entry.
@@ -64,12 +63,12 @@ func CurrentBootID() *string {
 // counts only where the entry says that it is of this machine's present start. What is dead is so for ever. Under a lease that
 // is tied to a process its time and that process's lock decide alone; the entry's pid is a hint, and ends no more than a
 // detached lease.
-func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
-	judged := judgePID(Status(w.Status), w.PID, w.PIDNS, w.BootID)
-	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == registry.Active && (boot == nil || w.BootID == nil || *boot != *w.BootID) {
+func liveness(rx *db.Rx, w *entryRow) (Liveness, error) {
+	judged := judgePID(w.Status, w.PID, w.PIDNS, w.BootID)
+	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == Active && (boot == nil || w.BootID == nil || *boot != *w.BootID) {
 		judged = Unknown // its pid may be another machine's
 	}
-	if w.TTL == nil || w.Status != registry.Active {
+	if w.TTL == nil || w.Status != Active {
 		return judged, nil
 	}
 	state, err := rx.LeaseState(w.LeaseColumns)
@@ -88,7 +87,7 @@ func liveness(rx *db.Rx, w *registry.Row) (Liveness, error) {
 
 // reused reports whether the pid of a detached lease's entry, which has one, belongs to another process than when the lease was
 // made.
-func reused(w *registry.Row) bool {
+func reused(w *entryRow) bool {
 	if w.LeasePIDBorn == nil {
 		return false
 	}

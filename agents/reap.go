@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // Reaping looks in reads, where it is in nobody's way, and writes only about those it found dead: judged again under the
@@ -17,7 +16,7 @@ var longestTurn = 5 * time.Millisecond // a variable for tests
 
 var (
 	sqlJudged = `SELECT a.id, a.session_id, a.started_at, a.status, a.pid, a.boot_id,
-	a.pid_ns, r.epoch, r.pid_born_at, ` + registry.SQLLease + `
+	a.pid_ns, r.epoch, r.pid_born_at, ` + sqlLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
 WHERE a.scope = ?1 AND a.status = 'active'`
 	// By start: what began together lies together.
@@ -62,27 +61,27 @@ func (r *Registry) RecoverTx(tx *db.Tx) (int, error) {
 // A reaping is which agents are judged, and how.
 type reaping struct {
 	why  string
-	page func(rx *db.Rx, scope int64, after place) ([]registry.Row, error)
+	page func(rx *db.Rx, scope int64, after place) ([]entryRow, error)
 	by   judge
 }
 
 // byStart pages through all active entries.
-func byStart(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
+func byStart(rx *db.Rx, scope int64, after place) (rows []entryRow, err error) {
 	return rows, rx.Select(&rows, sqlJudgeAll, scope, after.startedAt, after.startedAt, after.id, judgedAtOnce)
 }
 
 // onThread pages through the active entries of one thread.
-func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]registry.Row, error) {
-	return func(rx *db.Rx, scope int64, after place) (rows []registry.Row, err error) {
+func onThread(thread string) func(rx *db.Rx, scope int64, after place) ([]entryRow, error) {
+	return func(rx *db.Rx, scope int64, after place) (rows []entryRow, err error) {
 		return rows, rx.Select(&rows, sqlJudgeThread, scope, thread, after.id, judgedAtOnce)
 	}
 }
 
 // A judge says whether an agent lives.
-type judge func(*db.Rx, *registry.Row) (Liveness, error)
+type judge func(*db.Rx, *entryRow) (Liveness, error)
 
 // certainly is liveness that knows nothing of a pid whose namespace was not kept.
-func certainly(rx *db.Rx, w *registry.Row) (Liveness, error) {
+func certainly(rx *db.Rx, w *entryRow) (Liveness, error) {
 	if own := db.PIDNamespace(); w.TTL == nil && own != nil && w.PIDNS == nil {
 		return Unknown, nil
 	}
@@ -179,10 +178,10 @@ func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by
 // abandonIfDead judges again: since the look somebody may have ended the agent, or taken the id.
 func (r *Registry) abandonIfDead(tx *db.Tx, scope int64, id string, by judge) (abandoned bool, err error) {
 	s, err := lockedEntry(tx, scope, id)
-	if err != nil || s == nil || s.Row.Status != registry.Active {
+	if err != nil || s == nil || s.entryRow.Status != Active {
 		return false, err
 	}
-	judged, err := by(&tx.Rx, &s.Row)
+	judged, err := by(&tx.Rx, &s.entryRow)
 	if err != nil || judged != Dead {
 		return false, err
 	}

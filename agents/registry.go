@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // Options are the choices of NewRegistry. The zero value is the default.
@@ -38,8 +37,8 @@ const staleAfter = 7 * 24 * time.Hour
 func staleBefore(now time.Time) int64 { return db.Nanos(now.Add(-staleAfter)) }
 
 const (
-	sqlBySession   = registry.SQLRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
-	sqlList        = registry.SQLRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` ORDER BY a.started_at DESC, a.session_id`
+	sqlBySession   = sqlRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
+	sqlList        = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` ORDER BY a.started_at DESC, a.session_id`
 	sqlFresh       = `(a.status = 'active' OR coalesce(a.completed_at, a.started_at) > ?)`
 	sqlStaleThere  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
 	sqlPutAside    = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
@@ -142,7 +141,7 @@ func named(why, id string, err error) error {
 
 // hintFor says what a person can do about an error that comes without a hint.
 func hintFor(err error) string {
-	if wrong, ok := errors.AsType[*registry.ConfigError](err); ok {
+	if wrong, ok := errors.AsType[*configError](err); ok {
 		return wrong.Hint
 	}
 	switch {
@@ -154,29 +153,29 @@ func hintFor(err error) string {
 	return ""
 }
 
-func stale(s *registry.Stored, now time.Time) bool {
-	if s.Row.Status == registry.Active {
+func stale(s *stored, now time.Time) bool {
+	if s.entryRow.Status == Active {
 		return false
 	}
-	end := s.Row.StartedAt
-	if s.Row.CompletedAt != nil {
-		end = *s.Row.CompletedAt
+	end := s.entryRow.StartedAt
+	if s.entryRow.CompletedAt != nil {
+		end = *s.entryRow.CompletedAt
 	}
 	return end <= staleBefore(now)
 }
 
 func entries(rx *db.Rx, query string, args ...any) ([]Entry, error) {
-	all, err := registry.FindAll(rx, query, args...)
+	all, err := findEntries(rx, query, args...)
 	list := make([]Entry, len(all))
 	for i := range all {
-		list[i] = entryOf(&all[i].Record)
+		list[i] = all[i].Entry
 	}
 	return list, err
 }
 
 // save inserts the record or replaces the one with its id.
-func save(tx *db.Tx, scope int64, e *registry.Record) error {
-	if err := e.Check(); err != nil {
+func save(tx *db.Tx, scope int64, e *Entry) error {
+	if err := e.check(); err != nil {
 		return err
 	}
 	for range mostTaken {
@@ -187,7 +186,7 @@ func save(tx *db.Tx, scope int64, e *registry.Record) error {
 		if was != nil {
 			return replace(tx, was, e)
 		}
-		if _, ok, err := registry.Insert(tx, scope, e); ok || err != nil {
+		if _, ok, err := insertEntry(tx, scope, e); ok || err != nil {
 			return err
 		}
 	}
@@ -198,15 +197,15 @@ func save(tx *db.Tx, scope int64, e *registry.Record) error {
 const mostTaken = 100
 
 // lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it, locks or changes that first.
-func lockedEntry(tx *db.Tx, scope int64, id string) (*registry.Stored, error) {
+func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 	if tx.Alone() {
-		return registry.Find(&tx.Rx, sqlBySession, scope, id)
+		return findEntry(&tx.Rx, sqlBySession, scope, id)
 	}
 	var key int64
 	if there, err := tx.FindLocked(&key, sqlKeyOf, scope, id); err != nil || !there {
 		return nil, err
 	}
-	return registry.Find(&tx.Rx, sqlByKey, key)
+	return findEntry(&tx.Rx, sqlByKey, key)
 }
 
 const (
@@ -217,7 +216,7 @@ const (
 )
 
 // replace gives the stored record new contents, which must have been checked; its id stays.
-func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
+func replace(tx *db.Tx, s *stored, e *Entry) error {
 	over, err := isOver(tx, s)
 	if err != nil {
 		return err
@@ -227,24 +226,24 @@ func replace(tx *db.Tx, s *registry.Stored, e *registry.Record) error {
 
 // isOver reports whether the entry's lease is over, which nobody else changes any more. It comes behind the caller's function, so that
 // renewals don't wait for that.
-func isOver(tx *db.Tx, s *registry.Stored) (bool, error) {
+func isOver(tx *db.Tx, s *stored) (bool, error) {
 	if s.TTL == nil {
 		return false, nil
 	}
 	if err := relock(tx, s); err != nil {
 		return false, err
 	}
-	judged, err := liveness(&tx.Rx, &s.Row)
+	judged, err := liveness(&tx.Rx, &s.entryRow)
 	return judged == Dead, err
 }
 
 // rewrite is replace for a lease that was judged. A reservation lives as long as its agent is active on the thread. A lease that is over
 // ends with the change, whatever that is: no new pid brings it back.
-func rewrite(tx *db.Tx, s *registry.Stored, e *registry.Record, over bool) error {
-	if err := s.Rewrite(tx, e); err != nil || s.Epoch == nil {
+func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
+	if err := s.rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
 	}
-	if over || e.Status != registry.Active || e.Thread != s.Row.Thread {
+	if over || e.Status != Active || e.Thread != s.entryRow.Thread {
 		_, err := tx.Exec(sqlEndReservation, *s.Epoch)
 		return err
 	}
@@ -253,7 +252,7 @@ func rewrite(tx *db.Tx, s *registry.Stored, e *registry.Record, over bool) error
 			return err
 		}
 	}
-	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.Row.PID != nil && *s.Row.PID == *e.PID {
+	if s.TTL == nil || s.Owner != nil || e.PID == nil || s.entryRow.PID != nil && *s.entryRow.PID == *e.PID {
 		return nil
 	}
 	_, err := tx.Exec(sqlOtherPID, processBorn(*e.PID), *s.Epoch) // another process than the lease was made for
@@ -261,7 +260,7 @@ func rewrite(tx *db.Tx, s *registry.Stored, e *registry.Record, over bool) error
 }
 
 // relock locks the lease that an entry has, which may have been renewed since it was read, and reads the clock behind that.
-func relock(tx *db.Tx, s *registry.Stored) error {
+func relock(tx *db.Tx, s *stored) error {
 	if tx.Alone() {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A Reservation says who has a thread.
@@ -45,14 +44,14 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 // ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive again in a later one.
 func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok bool, err error) {
 	err = r.readTx(rx, opReservation, "", func(scope int64) error {
-		s, err := registry.Find(rx, sqlHolder, scope, thread)
+		s, err := findEntry(rx, sqlHolder, scope, thread)
 		if err != nil || s == nil {
 			return err
 		}
 		held, ok = Reservation{
-			Thread: thread, Holder: entryOf(&s.Record), Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.TTL != nil,
+			Thread: thread, Holder: s.Entry, Since: db.Time(*s.ReservedSince), Epoch: *s.Epoch, Leased: s.TTL != nil,
 		}, true
-		held.Live, err = liveness(rx, &s.Row)
+		held.Live, err = liveness(rx, &s.entryRow)
 		return err
 	})
 	return held, ok, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // A Builder makes the entry for an id that the registry generated. It may choose another id, thread or status. It runs
@@ -127,18 +126,18 @@ func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 
 // liveOwner abandons dead agents of the thread until it meets one that is not.
 func (r *Registry) liveOwner(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	active, err := registry.FindAll(&tx.Rx, sqlOnThread, scope, thread)
+	active, err := findEntries(&tx.Rx, sqlOnThread, scope, thread)
 	if err != nil {
 		return nil, err
 	}
 	for i := range active {
 		one := &active[i]
-		judged, err := liveness(&tx.Rx, &one.Row)
+		judged, err := liveness(&tx.Rx, &one.entryRow)
 		if err != nil {
 			return nil, err
 		}
 		if judged != Dead {
-			owner := entryOf(&one.Record)
+			owner := one.Entry
 			return &owner, nil
 		}
 		if err := abandon(tx, one); err != nil {
@@ -171,12 +170,12 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	}
 	made := e.started(tx)
 	e.StartedAt = made.StartedAt
-	if err := made.Check(); err != nil {
+	if err := made.check(); err != nil {
 		return Entry{}, 0, err
 	}
-	key, ok, err := registry.Insert(tx, scope, made)
+	key, ok, err := insertEntry(tx, scope, made)
 	if err == nil && !ok {
-		err = &registry.ConfigError{Hint: "keep the id that was generated, or choose another", Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
+		err = &configError{Hint: "keep the id that was generated, or choose another", Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
 	}
 	return e, key, err
 }
@@ -195,7 +194,7 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *db.LeaseTerms) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
-			return nil, registry.Invalid("build an active entry on the thread that the lease is for", "a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
+			return nil, invalid("build an active entry on the thread that the lease is for", "a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
 		}
 		return nil, nil
 	}
@@ -226,15 +225,15 @@ func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent 
 	return l, nil
 }
 
-var sqlHolder = registry.SQLRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
+var sqlHolder = sqlRow + `WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
 
 // holder gives the agent that has reserved the thread.
 func (r *Registry) holder(tx *db.Tx, scope int64, thread string) (*Entry, error) {
-	s, err := registry.Find(&tx.Rx, sqlHolder, scope, thread)
+	s, err := findEntry(&tx.Rx, sqlHolder, scope, thread)
 	if err != nil || s == nil {
 		return nil, err
 	}
-	owner := entryOf(&s.Record)
+	owner := s.Entry
 	return &owner, nil
 }
 
@@ -261,12 +260,12 @@ func (r *Registry) findOrCreate(
 			return err
 		}
 		failed, err = inSavepoint(tx, func() error {
-			active, err := registry.FindAll(&tx.Rx, sqlActive, scope)
+			active, err := findEntries(&tx.Rx, sqlActive, scope)
 			if err != nil {
 				return err
 			}
 			for i := range active {
-				if matches(entryOf(&active[i].Record)) {
+				if matches(active[i].Entry) {
 					e, err = change(tx, scope, &active[i], update, nil)
 					return err
 				}
@@ -281,8 +280,8 @@ func (r *Registry) findOrCreate(
 }
 
 var (
-	sqlActive   = registry.SQLRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = registry.SQLRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") + ` AND a.status = 'active' ORDER BY a.session_id`
+	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
+	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") + ` AND a.status = 'active' ORDER BY a.session_id`
 	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)

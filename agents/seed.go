@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"selvedge/db"
-	registry "selvedge/internal/agents"
 )
 
 // The calls of the registry that this package took over, under their names and with their behaviour: docs/parity.md lists
@@ -52,14 +51,14 @@ func (r *Registry) LoadTx(rx *db.Rx, id string) (e Entry, ok bool, err error) {
 
 func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error) {
 	err = r.readTx(rx, opLoad, id, func(scope int64) error {
-		found, err := registry.Find(rx, sqlBySession, scope, id)
+		found, err := findEntry(rx, sqlBySession, scope, id)
 		if err == nil && found != nil {
-			e, ok, old = entryOf(&found.Record), true, stale(found, rx.Now())
+			e, ok, old = found.Entry, true, stale(found, rx.Now())
 		}
 		return err
 	})
 	if err == nil {
-		err = named(opLoad, id, registry.CheckID(id))
+		err = named(opLoad, id, checkID(id))
 	}
 	return e, ok, old, err
 }

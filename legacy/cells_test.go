@@ -14,7 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/internal/replay"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // unseen are the columns that may be changed, with the checksum of their row set to NULL, without verify or check knowing. The

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Conflict is an agent or a paused run that the old program and this one both went on with since it was imported. Until somebody

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Entry is one import in the journal.

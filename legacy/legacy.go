@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/legacy/internal/agents"
+	"selvedge/internal/tree"
 	"selvedge/legacy/internal/checkpoints"
 	"selvedge/legacy/internal/live"
 	"selvedge/legacy/internal/runs"
-	"selvedge/legacy/internal/tree"
 	"selvedge/legacy/internal/workers"
 )
 

@@ -14,7 +14,7 @@ import (
 	"selvedge/db"
 	files "selvedge/internal/live"
 	"selvedge/internal/replay"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 	"selvedge/runs/live"
 )
 

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Quarantined is a row of the quarantine: bytes of a source that could not be taken as they are, and why.

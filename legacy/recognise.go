@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // A Found is a tree that Recognise saw.

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Retried is what came of a row of the quarantine that was tried again.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 	"selvedge/runs/live"
 	"selvedge/workers"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // hooked is a layout with something that happens in the middle of a retry.

@@ -15,7 +15,7 @@ import (
 	"selvedge/db"
 	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Lines of a run, as the original writes them.

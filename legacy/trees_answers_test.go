@@ -15,7 +15,7 @@ import (
 	"selvedge/internal/dbtest"
 	"selvedge/internal/replay"
 	door "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 	"selvedge/runs"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // checkExport exports, and sees that every file is there byte for byte, that the original's reader gives the recorded

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"selvedge/internal/agents"
+	"selvedge/agents"
 )
 
 // entries are the documents that the original wrote into a recorded tree.

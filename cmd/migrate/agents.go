@@ -12,7 +12,6 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	stored "selvedge/internal/agents"
 	"selvedge/legacy"
 )
 
@@ -206,20 +205,7 @@ func findAgent(ctx context.Context, registry *agents.Registry, id string) (agent
 }
 
 func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {
-	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e)}
-	err := d.Read(ctx, "show agent", func(rx *db.Rx) error {
-		table := stored.Table{Scope: registry.Scope()}
-		row, ok, err := table.Row(rx, e.SessionID)
-		if err != nil || !ok {
-			return err
-		}
-		text, _, err := table.TOML(rx, row)
-		answer.Document = string(text)
-		return err
-	})
-	if err != nil {
-		return answer, err
-	}
+	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
 	if err != nil {
 		return answer, err

@@ -16,8 +16,8 @@ import (
 
 	"selvedge/db"
 	paused "selvedge/internal/checkpoints"
-	"selvedge/legacy/internal/documents"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
+	"selvedge/internal/tree/documents"
 )
 
 // Layout is the checkpoint store's.

@@ -1,6 +1,6 @@
 package checkpoints
 
-import "selvedge/legacy/internal/tree"
+import "selvedge/internal/tree"
 
 // Tables are those of a checkpoint. Its number says its state, too, in the lowest bit.
 func (kind) Tables() []tree.Table {

@@ -10,7 +10,7 @@ import (
 
 	"selvedge/db"
 	records "selvedge/internal/live"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that session, any other into that

@@ -25,7 +25,7 @@ import (
 
 	"selvedge/db"
 	records "selvedge/internal/live"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Layout is that of live runs.

@@ -8,7 +8,7 @@ import (
 
 	"selvedge/db"
 	records "selvedge/internal/live"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Retry takes a record out of quarantine, or a file of which nothing could be read.

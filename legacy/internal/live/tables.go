@@ -5,7 +5,7 @@ import (
 
 	"selvedge/db"
 	records "selvedge/internal/live"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Title names a run to people. Its group is the scope that it is in.

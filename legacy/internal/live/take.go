@@ -7,7 +7,7 @@ import (
 
 	"selvedge/db"
 	records "selvedge/internal/live"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // A sourceFile is a file on its way through an import.

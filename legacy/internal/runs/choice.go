@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // verdict is what stands in the store under an id that a file may take.

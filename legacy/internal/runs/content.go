@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // content is a thing as the bytes of a file of the old layout.

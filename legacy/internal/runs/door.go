@@ -6,7 +6,7 @@ import (
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // stored is where a thing stands in its store: its row, and the sequence of its last line. They tell whether it was

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // An exporter writes the runs of a scope.

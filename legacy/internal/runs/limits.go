@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 	"selvedge/runs"
 )
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 const (

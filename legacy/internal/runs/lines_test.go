@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 func openLines(t *testing.T, text []byte, step int) *lineReader {

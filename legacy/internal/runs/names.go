@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // seedName is the file name that the seed version gives to an id: '/', '\' and NUL become '_', outer dots go, and nothing

@@ -8,7 +8,7 @@ import (
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // A room is the tree and the store that a call works with.

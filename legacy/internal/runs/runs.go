@@ -21,7 +21,7 @@ import (
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Layout is that of run traces.

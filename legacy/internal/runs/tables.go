@@ -6,7 +6,7 @@ import (
 
 	"selvedge/db"
 	traces "selvedge/internal/runs"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Title names a run to people.

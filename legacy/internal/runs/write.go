@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Forms is the one file of a run.

@@ -3,8 +3,8 @@ package workers
 import (
 	"bytes"
 
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // difference is what a runtime's folder and ours have in common, by kind of record, and of which files.

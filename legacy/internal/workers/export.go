@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 	runtimes "selvedge/workers"
 )
 

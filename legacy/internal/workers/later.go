@@ -16,8 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // Later versions of the worker runtime keep the folder runtimes/ for a while, then the folder itself is the one runtime and

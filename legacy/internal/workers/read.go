@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // The names of the original's files.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Retry takes a runtime again as it lies in its folder, where that could bring in what the row says: what is kept of it is a piece

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // Title names a runtime to people.

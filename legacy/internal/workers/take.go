@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // A runtime is a runtime's folder on its way in.

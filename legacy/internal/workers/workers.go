@@ -17,8 +17,8 @@ import (
 	"io/fs"
 
 	"selvedge/db"
+	"selvedge/internal/tree"
 	pool "selvedge/internal/workers"
-	"selvedge/legacy/internal/tree"
 )
 
 // Layout is that of worker runtimes.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // The old program goes on while a move takes its weeks. What it did to a thing since it was imported is done here, too, as long as

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // WriteThing writes a thing as its file.

@@ -1,13 +1,6 @@
 package agents
 
-import (
-	"time"
-
-	"selvedge/legacy/internal/tree"
-)
-
-// staleAfter is how long after its end an agent leaves the registry, by whatever call meets it then.
-const staleAfter = int64(7 * 24 * time.Hour)
+import "selvedge/internal/tree"
 
 // Beside gives the lock of the registry.
 func (kind) Beside(t *tree.Tree) ([]tree.Kept, error) {
@@ -29,7 +22,7 @@ func (kind) Tables() []tree.Table {
 				if !ended {
 					end, _ = ours["started_at"].(int64)
 				}
-				return column == "put_aside_at" && isAside && aside-staleAfter >= end
+				return column == "put_aside_at" && isAside && aside-int64(staleAfter) >= end
 			},
 			Kind: func(map[string]any) string { return kind{}.Noun() },
 		},

@@ -14,19 +14,20 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// DecodeTOML reads an entry as the original's files hold it. What the original can't read is a *DecodeError. Keys that it
-// does not know are kept; see Record.
-func DecodeTOML(data []byte) (Record, error) {
+// DecodeTOML reads an entry from a file of the old registry. Unknown keys are kept, and TOML writes them again. The error says
+// in which line the text is no entry, and why.
+func DecodeTOML(data []byte) (Entry, error) {
 	root, err := parseDocument(data)
 	if err != nil {
-		return Record{}, err
+		return Entry{}, err
 	}
-	var e Record
+	var e Entry
 	if err := fill(root, e.fields(), requiredOfEntry, e.keepExact); err != nil {
-		return Record{}, err
+		return Entry{}, err
 	}
+	e.wasRead(nil)
 	if !bytes.Equal(e.encode(), data) {
-		e.Document, e.DocumentOf = bytes.Clone(data), e.SessionID
+		e.kept.document, e.kept.documentOf = bytes.Clone(data), e.SessionID
 	}
 	return e, nil
 }
@@ -37,7 +38,7 @@ func fill(t *tomlTable, fields []field, required []string, keep func(name, text 
 		v := t.values[f.name]
 		if v == nil {
 			if slices.Contains(required, f.name) {
-				return &DecodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
+				return &decodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
 			}
 			continue
 		}
@@ -71,9 +72,9 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 		*into, err = v.asStrings()
 	case *Status:
 		*into, err = v.asStatus()
-	case *Usage:
+	case *UsageSummary:
 		err = v.asUsage(into)
-	case *[]Query:
+	case *[]ContextQuery:
 		*into, err = v.asQueries()
 	}
 	return err
@@ -82,7 +83,7 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 func optional[T any](v T, err error) (*T, error) { return &v, err }
 
 func (v *tomlValue) wrongType(expected string) error {
-	return &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(), expected)}
+	return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(), expected)}
 }
 
 // describe names the value as the original's errors do.
@@ -116,7 +117,7 @@ func (v *tomlValue) asUint(bits int) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), 0, bits)
 	if err != nil && v.text != "-0" {
-		return 0, &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
+		return 0, &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
 	}
 	return n, nil
 }
@@ -138,7 +139,7 @@ func (v *tomlValue) asFloat32() (float32, error) {
 	}
 	f, err := parseFloat32(text)
 	if err != nil {
-		return 0, &DecodeError{Line: v.line, Reason: "floating-point number overflowed"}
+		return 0, &decodeError{Line: v.line, Reason: "floating-point number overflowed"}
 	}
 	return f, nil
 }
@@ -160,7 +161,7 @@ func (v *tomlValue) asTime(name string, keep func(name, text string)) (time.Time
 	}
 	t, exact, err := chrono.Parse(v.text)
 	if err != nil {
-		return time.Time{}, &DecodeError{Line: v.line, Reason: err.Error()}
+		return time.Time{}, &decodeError{Line: v.line, Reason: err.Error()}
 	}
 	keep(name, exact)
 	return t, nil
@@ -190,7 +191,7 @@ func (v *tomlValue) asStatus() (Status, error) {
 		inner := v.table.values[word]
 		empty := inner.kind == unstable.Array && len(inner.items) == 0 || inner.kind == unstable.Table && len(inner.table.keys) == 0
 		if !empty {
-			return "", &DecodeError{Line: v.line, Reason: "expected empty table"}
+			return "", &decodeError{Line: v.line, Reason: "expected empty table"}
 		}
 	case v.kind != unstable.String:
 		return "", v.wrongType("string or table")
@@ -202,11 +203,11 @@ func checkStatus(word string, line int) (Status, error) {
 	if s := Status(word); s.known() {
 		return s, nil
 	}
-	return "", &DecodeError{Line: line, Reason: fmt.Sprintf(
+	return "", &decodeError{Line: line, Reason: fmt.Sprintf(
 		"unknown variant `%s`, expected one of `active`, `abandoned`, `complete`, `merged`", word)}
 }
 
-func (v *tomlValue) asUsage(into *Usage) error {
+func (v *tomlValue) asUsage(into *UsageSummary) error {
 	switch v.kind {
 	case unstable.Table:
 		return fill(v.table, into.fields(), nil, nil)
@@ -229,13 +230,13 @@ func (v *tomlValue) inOrder(fields []field, keep func(name, text string)) error 
 	return nil
 }
 
-func (v *tomlValue) asQueries() ([]Query, error) {
+func (v *tomlValue) asQueries() ([]ContextQuery, error) {
 	if v.kind != unstable.Array {
 		return nil, v.wrongType("a sequence")
 	}
-	var list []Query
+	var list []ContextQuery
 	for _, item := range v.items {
-		var q Query
+		var q ContextQuery
 		if err := item.asQuery(&q); err != nil {
 			return nil, err
 		}
@@ -244,8 +245,8 @@ func (v *tomlValue) asQueries() ([]Query, error) {
 	return list, nil
 }
 
-func (v *tomlValue) asQuery(into *Query) error {
-	keep := func(_, text string) { into.Exact = text }
+func (v *tomlValue) asQuery(into *ContextQuery) error {
+	keep := func(_, text string) { into.exact = text }
 	fields := into.fields()
 	switch {
 	case v.kind == unstable.Table:
@@ -253,7 +254,7 @@ func (v *tomlValue) asQuery(into *Query) error {
 	case v.kind != unstable.Array:
 		return v.wrongType("struct ContextQueryEntry")
 	case len(v.items) < len(fields):
-		return &DecodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct ContextQueryEntry with %d elements", len(v.items), len(fields))}
+		return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct ContextQueryEntry with %d elements", len(v.items), len(fields))}
 	}
 	return v.inOrder(fields, keep)
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// TOML is the entry as a file of the original's: the document that it came from while the fields say the same, else the
-// original's own layout, in which keys that the original does not know stand behind the others of their table.
-func (e Record) TOML() []byte {
-	if e.Document == nil {
+// TOML returns the entry as a file of the old registry: the document that it came from while the fields say the same, and else
+// a new one, with unknown keys behind the others of their table.
+func (e Entry) TOML() []byte {
+	if e.kept.document == nil {
 		return e.encode()
 	}
-	was, err := DecodeTOML(e.Document)
-	if err == nil && e.SessionID == e.DocumentOf {
+	was, err := DecodeTOML(e.kept.document)
+	if err == nil && e.SessionID == e.kept.documentOf {
 		was.SessionID = e.SessionID
 		if bytes.Equal(was.encode(), e.encode()) {
-			return e.Document
+			return e.kept.document
 		}
 	}
-	root, err := parseDocument(e.Document)
+	root, err := parseDocument(e.kept.document)
 	if err != nil {
 		return e.encode() // no document of ours can be unreadable; what the fields say is right
 	}
 	return e.encodeWith(root)
 }
 
-func (e Record) encode() []byte { return e.encodeWith(nil) }
+func (e Entry) encode() []byte { return e.encodeWith(nil) }
 
 // A timeWriter spells a time as it was read.
 type timeWriter func(name string, t time.Time) string
 
 // encodeWith follows the original's layout: keys in the order of the struct, empty lists among them, then the tables.
 // from, which may be nil, is the document whose unknown keys are to be kept.
-func (e Record) encodeWith(from *tomlTable) []byte {
+func (e Entry) encodeWith(from *tomlTable) []byte {
 	var dst []byte
 	fields := e.fields()
 	for _, f := range fields {
@@ -51,7 +51,7 @@ func (e Record) encodeWith(from *tomlTable) []byte {
 	dst = appendUnknown(dst, from, fields)
 
 	dst = append(dst, "\n[usage_summary]\n"...)
-	usage := e.Usage.fields()
+	usage := e.UsageSummary.fields()
 	for _, f := range usage {
 		dst = appendField(dst, f, nil)
 	}
@@ -120,7 +120,7 @@ func appendField(dst []byte, f field, text timeWriter) []byte {
 		dst = appendStrings(dst, *v)
 	case *Status:
 		dst = appendString(dst, string(*v))
-	case *[]Query:
+	case *[]ContextQuery:
 		dst = append(dst, "[]"...)
 	}
 	return append(dst, '\n')

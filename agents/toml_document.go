@@ -11,13 +11,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A DecodeError says why a document is no agent entry, in the original's words where it has some.
-type DecodeError struct {
+// A decodeError says why a document is no agent entry, in the words of the old registry where it has some.
+type decodeError struct {
 	Line   int    // from 1; 0 where the reason is about the whole document
 	Reason string // such as "missing field `status`"
 }
 
-func (e *DecodeError) Error() string {
+func (e *decodeError) Error() string {
 	if e.Line == 0 {
 		return e.Reason
 	}
@@ -49,7 +49,7 @@ type tomlValue struct {
 	line  int
 	text  string // of a string: its contents; of other scalars: as written
 	items []*tomlValue
-	table *tomlTable // of the kinds Table and InlineTable
+	table *tomlTable // of the kinds table and InlineTable
 	open  bool       // an array made by [[a]], to which more may be added
 }
 
@@ -67,7 +67,7 @@ var byteOrderMark = []byte("\ufeff")
 // parseDocument reads a whole document.
 func parseDocument(data []byte) (*tomlTable, error) {
 	if !utf8.Valid(data) {
-		return nil, &DecodeError{Reason: "stream did not contain valid UTF-8"}
+		return nil, &decodeError{Reason: "stream did not contain valid UTF-8"}
 	}
 	b := documentBuilder{data: bytes.TrimPrefix(data, byteOrderMark), root: newTable(byHeader)}
 	b.current = b.root
@@ -79,9 +79,9 @@ func parseDocument(data []byte) (*tomlTable, error) {
 	}
 	if err := b.parser.Error(); err != nil {
 		if syntax, ok := errors.AsType[*unstable.ParserError](err); ok {
-			return nil, &DecodeError{Line: b.lineOf(syntax.Highlight), Reason: syntax.Message}
+			return nil, &decodeError{Line: b.lineOf(syntax.Highlight), Reason: syntax.Message}
 		}
-		return nil, &DecodeError{Reason: err.Error()}
+		return nil, &decodeError{Reason: err.Error()}
 	}
 	return b.root, nil
 }
@@ -99,7 +99,7 @@ func (b *documentBuilder) lineOf(part []byte) int {
 }
 
 func (b *documentBuilder) fail(reason string) error {
-	return &DecodeError{Line: b.line, Reason: reason}
+	return &decodeError{Line: b.line, Reason: reason}
 }
 
 func (b *documentBuilder) expression(n *unstable.Node) error {

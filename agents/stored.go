@@ -8,30 +8,30 @@ import (
 	"selvedge/db"
 )
 
-// A Stored record is one that was read, with its row.
-type Stored struct {
-	Row
-	Record
+// A stored entry is one that was read, with its row.
+type stored struct {
+	entryRow
+	Entry
 }
 
-// Find gives the one record of a query that begins with SQLRow; nil if there is none.
-func Find(rx *db.Rx, query string, args ...any) (*Stored, error) {
-	var s Stored
-	if ok, err := rx.Find(&s.Row, query, args...); err != nil || !ok {
+// findEntry gives the one record of a query that begins with sqlRow; nil if there is none.
+func findEntry(rx *db.Rx, query string, args ...any) (*stored, error) {
+	var s stored
+	if ok, err := rx.Find(&s.entryRow, query, args...); err != nil || !ok {
 		return nil, err
 	}
 	return &s, s.complete(rx)
 }
 
-// FindAll gives all records of a query that begins with SQLRow.
-func FindAll(rx *db.Rx, query string, args ...any) ([]Stored, error) {
-	var rows []Row
+// findEntries gives all records of a query that begins with sqlRow.
+func findEntries(rx *db.Rx, query string, args ...any) ([]stored, error) {
+	var rows []entryRow
 	if err := rx.Select(&rows, query, args...); err != nil {
 		return nil, err
 	}
-	all := make([]Stored, len(rows))
+	all := make([]stored, len(rows))
 	for i := range rows {
-		all[i].Row = rows[i]
+		all[i].entryRow = rows[i]
 		if err := all[i].complete(rx); err != nil {
 			return nil, err
 		}
@@ -39,31 +39,31 @@ func FindAll(rx *db.Rx, query string, args ...any) ([]Stored, error) {
 	return all, nil
 }
 
-// Each gives the records of a query that begins with SQLRow one by one.
-func Each(rx *db.Rx, query string, args ...any) iter.Seq2[*Stored, error] {
-	return db.Each(rx, func(r *Row) (*Stored, error) {
-		s := &Stored{Row: *r}
+// eachEntry gives the records of a query that begins with sqlRow one by one.
+func eachEntry(rx *db.Rx, query string, args ...any) iter.Seq2[*stored, error] {
+	return db.Each(rx, func(r *entryRow) (*stored, error) {
+		s := &stored{entryRow: *r}
 		return s, s.complete(rx)
 	}, query, args...)
 }
 
 // complete makes the record of the row, context queries included.
-func (s *Stored) complete(rx *db.Rx) (err error) {
-	if s.Record, err = s.record(); err != nil || !s.Queried {
+func (s *stored) complete(rx *db.Rx) (err error) {
+	if s.Entry, err = s.entry(); err != nil || !s.Queried {
 		return err
 	}
 	s.ContextQueries, err = readQueries(rx, s.ID)
 	return err
 }
 
-// Insert adds a new record, which must have been checked, and gives the number of its row; ok is false when its id is
+// insertEntry adds a new record, which must have been checked, and gives the number of its row; ok is false when its id is
 // taken.
-func Insert(tx *db.Tx, scope int64, e *Record) (id int64, ok bool, err error) {
+func insertEntry(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error) {
 	now := db.Nanos(tx.Now())
 	return insert(tx, scope, e, &now)
 }
 
-func insert(tx *db.Tx, scope int64, e *Record, recordedAt *int64) (id int64, ok bool, err error) {
+func insert(tx *db.Tx, scope int64, e *Entry, recordedAt *int64) (id int64, ok bool, err error) {
 	w, err := rowOf(e)
 	if err != nil {
 		return 0, false, err
@@ -76,8 +76,8 @@ func insert(tx *db.Tx, scope int64, e *Record, recordedAt *int64) (id int64, ok 
 	return id, true, appendQueries(tx, id, 0, e.ContextQueries)
 }
 
-// Rewrite gives the stored record new contents, which must have been checked; its id stays.
-func (s *Stored) Rewrite(tx *db.Tx, e *Record) error {
+// rewrite gives the stored record new contents, which must have been checked; its id stays.
+func (s *stored) rewrite(tx *db.Tx, e *Entry) error {
 	w, err := rowOf(e)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ const (
 	sqlCountQueries = `SELECT coalesce(max(position), -1) + 1 FROM agent_context_queries WHERE agent_id = ?`
 )
 
-func readQueries(rx *db.Rx, agent int64) ([]Query, error) {
+func readQueries(rx *db.Rx, agent int64) ([]ContextQuery, error) {
 	var rows []struct {
 		Path      string  `db:"path"`
 		Part      *string `db:"part"`
@@ -106,13 +106,13 @@ func readQueries(rx *db.Rx, agent int64) ([]Query, error) {
 	if err := rx.Select(&rows, sqlQueries, agent); err != nil {
 		return nil, err
 	}
-	list := make([]Query, len(rows))
+	list := make([]ContextQuery, len(rows))
 	for i, w := range rows {
-		list[i] = Query{Path: w.Path, Scope: w.Part, QueriedAt: db.Time(w.QueriedAt)}
+		list[i] = ContextQuery{Path: w.Path, Scope: w.Part, QueriedAt: db.Time(w.QueriedAt)}
 		if w.Exact == nil {
 			continue
 		}
-		keep := func(_, text string) { list[i].Exact = text }
+		keep := func(_, text string) { list[i].exact = text }
 		if err := restoreField(field{"queried_at", &list[i].QueriedAt}, *w.Exact, keep); err != nil {
 			return nil, fmt.Errorf("%w: a context query's time: %w", db.ErrCorrupt, err)
 		}
@@ -120,19 +120,19 @@ func readQueries(rx *db.Rx, agent int64) ([]Query, error) {
 	return list, nil
 }
 
-// AppendQuery adds a query behind those that the record in the row has.
-func AppendQuery(tx *db.Tx, row int64, q Query) error {
+// appendQuery adds a query behind those that the record in the row has.
+func appendQuery(tx *db.Tx, row int64, q ContextQuery) error {
 	var count int
 	if err := tx.Get(&count, sqlCountQueries, row); err != nil {
 		return err
 	}
-	return appendQueries(tx, row, count, []Query{q})
+	return appendQueries(tx, row, count, []ContextQuery{q})
 }
 
 // appendQueries adds queries from the given position on.
-func appendQueries(tx *db.Tx, agent int64, from int, list []Query) error {
+func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
-		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.Exact)}
+		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.exact)}
 		if err := tx.Queue(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
 			return err
 		}
@@ -141,8 +141,8 @@ func appendQueries(tx *db.Tx, agent int64, from int, list []Query) error {
 }
 
 // replaceQueries writes only what was added, where the old ones are still in front.
-func replaceQueries(tx *db.Tx, agent int64, old, now []Query) error {
-	if len(old) <= len(now) && slices.EqualFunc(old, now[:len(old)], Query.equal) {
+func replaceQueries(tx *db.Tx, agent int64, old, now []ContextQuery) error {
+	if len(old) <= len(now) && slices.EqualFunc(old, now[:len(old)], ContextQuery.equal) {
 		return appendQueries(tx, agent, len(old), now[len(old):])
 	}
 	if _, err := tx.Exec(sqlDropQueries, agent); err != nil {
@@ -151,7 +151,7 @@ func replaceQueries(tx *db.Tx, agent int64, old, now []Query) error {
 	return appendQueries(tx, agent, 0, now)
 }
 
-func (q Query) equal(other Query) bool {
+func (q ContextQuery) equal(other ContextQuery) bool {
 	scopes := q.Scope == nil && other.Scope == nil || q.Scope != nil && other.Scope != nil && *q.Scope == *other.Scope
 	return scopes && q.Path == other.Path && q.timeText("", q.QueriedAt) == other.timeText("", other.QueriedAt)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // A thing is what the folder says of one thing of the store: a document, or a file for each state in which the old program

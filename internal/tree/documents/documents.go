@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Kind is what is special to a kind of tree whose files are documents.

@@ -7,17 +7,17 @@ import (
 	"selvedge/db"
 )
 
-// A Table is the records of one scope as an import and an export need them: by the numbers of their rows, and as files.
-type Table struct {
-	Scope string
+// A table is the records of one scope as an import and an export need them: by the numbers of their rows, and as files.
+type table struct {
+	scope string
 }
 
-// Put adds a record whose id Row did not find as it is, its times included, and gives the number of its row.
-func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
-	if err := e.Check(); err != nil {
+// put adds a record whose id entryRow did not find as it is, its times included, and gives the number of its row.
+func (t table) put(tx *db.Tx, e Entry) (row int64, err error) {
+	if err := e.check(); err != nil {
 		return 0, err
 	}
-	scope, err := tx.Scope(t.Scope)
+	scope, err := tx.Scope(t.scope)
 	if err != nil {
 		return 0, err
 	}
@@ -34,9 +34,9 @@ func (t Table) Put(tx *db.Tx, e Record) (row int64, err error) {
 	return row, appendQueries(tx, row, 0, e.ContextQueries)
 }
 
-// Foresee names what Row is about to ask.
-func (t Table) Foresee(rx *db.Rx, id string, ask func(query string, args ...any)) error {
-	scope, ok, err := rx.Scope(t.Scope)
+// foresee names what entryRow is about to ask.
+func (t table) foresee(rx *db.Rx, id string, ask func(query string, args ...any)) error {
+	scope, ok, err := rx.Scope(t.scope)
 	if err == nil && ok {
 		ask(sqlRowOf, scope, id)
 	}
@@ -45,15 +45,15 @@ func (t Table) Foresee(rx *db.Rx, id string, ask func(query string, args ...any)
 
 const (
 	sqlRowOf     = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
-	sqlByRow     = SQLRow + `WHERE a.scope = ? AND a.id = ?`
+	sqlByRow     = sqlRow + `WHERE a.scope = ? AND a.id = ?`
 	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.scope = ? AND a.id = ?`
 	sqlRemoveRow = `DELETE FROM agents WHERE scope = ? AND id = ?`
 	sqlIDsAfter  = `SELECT session_id FROM agents WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
 )
 
-// Row gives the number of the row of the record with the id.
-func (t Table) Row(rx *db.Rx, id string) (row int64, ok bool, err error) {
-	scope, ok, err := rx.Scope(t.Scope)
+// entryRow gives the number of the row of the record with the id.
+func (t table) row(rx *db.Rx, id string) (row int64, ok bool, err error) {
+	scope, ok, err := rx.Scope(t.scope)
 	if err != nil || !ok {
 		return 0, false, err
 	}
@@ -61,32 +61,32 @@ func (t Table) Row(rx *db.Rx, id string) (row int64, ok bool, err error) {
 	return row, ok, err
 }
 
-// TOML gives the record in a row as a file, also when it was put aside.
-func (t Table) TOML(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
-	scope, ok, err := rx.Scope(t.Scope)
+// toml gives the record in a row as a file, also when it was put aside.
+func (t table) toml(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
+	scope, ok, err := rx.Scope(t.scope)
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	s, err := Find(rx, sqlByRow, scope, row)
+	s, err := findEntry(rx, sqlByRow, scope, row)
 	if err != nil || s == nil {
 		return nil, false, err
 	}
 	return s.TOML(), true, nil
 }
 
-// Untouched reports whether a record is there, put aside or not, and was never written since it was added, nor made the holder
+// untouched reports whether a record is there, put aside or not, and was never written since it was added, nor made the holder
 // of a thread.
-func (t Table) Untouched(rx *db.Rx, row int64) (untouched bool, err error) {
-	scope, ok, err := rx.Scope(t.Scope)
+func (t table) untouched(rx *db.Rx, row int64) (untouched bool, err error) {
+	scope, ok, err := rx.Scope(t.scope)
 	if err == nil && ok {
 		_, err = rx.Find(&untouched, sqlUntouched, scope, row)
 	}
 	return untouched, err
 }
 
-// Remove takes a record out with all that belongs to it.
-func (t Table) Remove(tx *db.Tx, row int64) error {
-	scope, err := tx.Scope(t.Scope)
+// remove takes a record out with all that belongs to it.
+func (t table) remove(tx *db.Tx, row int64) error {
+	scope, err := tx.Scope(t.scope)
 	if err != nil {
 		return err
 	}
@@ -96,14 +96,14 @@ func (t Table) Remove(tx *db.Tx, row int64) error {
 
 const idsAtOnce = 1000
 
-// IDs gives the ids of all records that were not put aside, in byte order, a page at a time.
-func (t Table) IDs(ctx context.Context, d *db.DB) iter.Seq2[string, error] {
+// ids gives the ids of all records that were not put aside, in byte order, a page at a time.
+func (t table) ids(ctx context.Context, d *db.DB) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after := ""; ; {
 			var ids []string
 			err := d.Read(ctx, "list agents", func(rx *db.Rx) error {
 				ids = nil
-				scope, ok, err := rx.Scope(t.Scope)
+				scope, ok, err := rx.Scope(t.scope)
 				if err != nil || !ok {
 					return err
 				}

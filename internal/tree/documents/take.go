@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // whole marks a thing that is one document in the ledger, where a trace has the sequence of its last line.

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Export writes every thing of the scope to where it came from, or to where the old program would put it.

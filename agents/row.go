@@ -11,8 +11,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// A Row is a record as the file holds it, with what agent_reservations says of it.
-type Row struct {
+// A entryRow is a record as the file holds it, with what agent_reservations says of it.
+type entryRow struct {
 	ID                   int64    `db:"id"`
 	Scope                int64    `db:"scope"`
 	SessionID            string   `db:"session_id"`
@@ -65,16 +65,16 @@ type Row struct {
 	db.LeaseColumns
 }
 
-// SQLRow reads rows, of agents a and their reservations r; what follows it selects and orders them. PostgreSQL may answer EXISTS for
+// sqlRow reads rows, of agents a and their reservations r; what follows it selects and orders them. PostgreSQL may answer EXISTS for
 // all agents at once, from all queries that there are; the LIMIT has it look for each.
-const SQLRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
+const sqlRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
 	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key, a.native_instance_key,
 	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
 	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
 	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
 	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at, a.changes,
 	coalesce((SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id LIMIT 1), 0) AS queried,
-	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + SQLLease + `
+	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + sqlLease + `
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id `
 
 const (
@@ -98,12 +98,12 @@ ON CONFLICT DO NOTHING RETURNING id`
 WHERE id = ?`
 )
 
-// SQLLease are the columns of a reservation's lease.
-const SQLLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns, r.lease_wall_until`
+// sqlLease are the columns of a reservation's lease.
+const sqlLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns, r.lease_wall_until`
 
 // columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. The last is the checksum of the
 // others, with scope and session_id before them: see migrations.Checksums.
-func (w *Row) columns(scope int64) []any {
+func (w *entryRow) columns(scope int64) []any {
 	var document any // NULL, and not an empty one, where there is none
 	if w.Document != nil {
 		document = w.Document
@@ -120,9 +120,9 @@ func (w *Row) columns(scope int64) []any {
 }
 
 // rowOf gives the columns of a record. What they can't hold goes into exact as text.
-func rowOf(e *Record) (Row, error) {
+func rowOf(e *Entry) (entryRow, error) {
 	x := exactValues{}
-	w := Row{
+	w := entryRow{
 		SessionID: e.SessionID, Thread: e.Thread, Status: e.Status, PID: e.PID, BootID: e.BootID,
 		StartedAt: *x.time(e, "started_at", &e.StartedAt), CompletedAt: x.time(e, "completed_at", e.CompletedAt),
 		HeartbeatAt: x.time(e, "heartbeat_at", e.HeartbeatAt), LastProgressAt: x.time(e, "last_progress_at", e.LastProgressAt),
@@ -130,18 +130,18 @@ func rowOf(e *Record) (Row, error) {
 		NativeInstanceKey: e.NativeInstanceKey, HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID,
 		LivenessPath: e.LivenessPath, AnchorState: e.AnchorState, AnchorRoot: e.AnchorRoot,
 		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, Provider: e.Provider, Model: e.Model,
-		Harness: e.Harness, ThinkingLevel: e.ThinkingLevel, ToolCalls: e.Usage.ToolCalls,
-		InputTokens:      x.count("input_tokens", e.Usage.InputTokens),
-		OutputTokens:     x.count("output_tokens", e.Usage.OutputTokens),
-		ReasoningTokens:  x.count("reasoning_tokens", e.Usage.ReasoningTokens),
-		CostMicrosUSD:    x.count("cost_micros_usd", e.Usage.CostMicrosUSD),
+		Harness: e.Harness, ThinkingLevel: e.ThinkingLevel, ToolCalls: e.UsageSummary.ToolCalls,
+		InputTokens:      x.count("input_tokens", e.UsageSummary.InputTokens),
+		OutputTokens:     x.count("output_tokens", e.UsageSummary.OutputTokens),
+		ReasoningTokens:  x.count("reasoning_tokens", e.UsageSummary.ReasoningTokens),
+		CostMicrosUSD:    x.count("cost_micros_usd", e.UsageSummary.CostMicrosUSD),
 		ReportFlushState: e.ReportFlushState, WinningAttachRule: e.WinningAttachRule, ProbeSource: e.ProbeSource,
 		ProbeConfidence: x.float("probe_confidence", e.ProbeConfidence), AttachReason: e.AttachReason,
 	}
 	if e.PID != nil {
-		w.PIDNS = e.PIDNS
+		w.PIDNS = e.pidNS()
 	}
-	if e.Document != nil {
+	if e.kept.document != nil {
 		w.Document = e.TOML()
 	}
 	var err error
@@ -160,9 +160,9 @@ func jsonText(v any) (*string, error) {
 	return &s, err
 }
 
-// record gives the record of a row, without its context queries.
-func (w *Row) record() (Record, error) {
-	e := Record{
+// entry gives the entry of a row, without its context queries.
+func (w *entryRow) entry() (Entry, error) {
+	e := Entry{
 		SessionID: w.SessionID, Thread: w.Thread, Status: w.Status, PID: w.PID, BootID: w.BootID,
 		StartedAt: db.Time(w.StartedAt), CompletedAt: timeOf(w.CompletedAt), HeartbeatAt: timeOf(w.HeartbeatAt),
 		LastProgressAt: timeOf(w.LastProgressAt), ClientInstanceID: w.ClientInstanceID, NativeActorKey: w.NativeActorKey,
@@ -170,12 +170,12 @@ func (w *Row) record() (Record, error) {
 		HeddleSessionID: w.HeddleSessionID, ThreadID: w.ThreadID, LivenessPath: w.LivenessPath, AnchorState: w.AnchorState,
 		AnchorRoot: w.AnchorRoot, ReservationToken: w.ReservationToken, Path: w.Path, BaseState: w.BaseState,
 		Provider: w.Provider, Model: w.Model, Harness: w.Harness, ThinkingLevel: w.ThinkingLevel,
-		Usage: Usage{
+		UsageSummary: UsageSummary{
 			InputTokens: countOf(w.InputTokens), OutputTokens: countOf(w.OutputTokens),
 			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls, CostMicrosUSD: countOf(w.CostMicrosUSD),
 		},
 		ReportFlushState: w.ReportFlushState, WinningAttachRule: w.WinningAttachRule, ProbeSource: w.ProbeSource,
-		AttachReason: w.AttachReason, PIDNS: w.PIDNS, Document: w.Document, DocumentOf: w.SessionID,
+		AttachReason: w.AttachReason, kept: kept{document: w.Document, documentOf: w.SessionID},
 	}
 	if w.ProbeConfidence != nil {
 		f := float32(*w.ProbeConfidence)
@@ -191,6 +191,7 @@ func (w *Row) record() (Record, error) {
 			return e, fmt.Errorf("%w: exact of agent %s: %w", db.ErrCorrupt, w.SessionID, err)
 		}
 	}
+	e.wasRead(w.PIDNS)
 	if w.LeaseBeatAt != nil {
 		beat := db.Time(*w.LeaseBeatAt)
 		e.HeartbeatAt, e.LastProgressAt = &beat, &beat
@@ -217,11 +218,11 @@ func countOf(n *int64) *uint64 {
 // exactValues are the values that their columns can't hold, as text, by column.
 type exactValues map[string]string
 
-func (x exactValues) time(e *Record, name string, t *time.Time) *int64 {
+func (x exactValues) time(e *Entry, name string, t *time.Time) *int64 {
 	if t == nil {
 		return nil
 	}
-	if text := exactTime(*t, e.Exact[name]); text != nil {
+	if text := exactTime(*t, e.kept.exact[name]); text != nil {
 		x[name] = *text
 	}
 	nanos := db.Nanos(*t)
@@ -268,12 +269,12 @@ func (x exactValues) float(name string, f *float32) *float64 {
 }
 
 // restore puts the values of the column exact into their fields.
-func (e *Record) restore(text string) error {
+func (e *Entry) restore(text string) error {
 	var x exactValues
 	if err := json.Unmarshal([]byte(text), &x); err != nil {
 		return err
 	}
-	for _, f := range append(e.fields(), e.Usage.fields()...) {
+	for _, f := range append(e.fields(), e.UsageSummary.fields()...) {
 		if value, ok := x[f.name]; ok {
 			if err := restoreField(f, value, e.keepExact); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)

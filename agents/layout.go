@@ -1,9 +1,10 @@
-// Package agents is how trees of the agent registry are laid out: agents/SESSION.toml, one entry a file.
+// The layout of the old registry: agents/SESSION.toml, one entry a file.
 //
 // A file becomes the entry that it says it is, where that one's file is this; else the entry that its name says; else,
 // where the name can't be an id, the entry that it says it is, if the tree has no other file for that. Such files leave,
 // in an export, under the names and with the bytes that they came with. What the original can't read goes into quarantine
 // and stands in nobody's way. Entries that were put aside are not exported: the original had deleted them.
+
 package agents
 
 import (
@@ -15,12 +16,11 @@ import (
 	"strings"
 
 	"selvedge/db"
-	entries "selvedge/internal/agents"
-	"selvedge/legacy/internal/documents"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
+	"selvedge/internal/tree/documents"
 )
 
-// Layout is the registry's.
+// Layout is that of the old registry's trees, for package legacy.
 func Layout() tree.Layout { return documents.Layout{Kind: kind{}} }
 
 type kind struct{}
@@ -87,7 +87,7 @@ func (kind) Walk(root tree.Folder, file func(path string) error, ignored func(pa
 }
 
 func (kind) Decode(text []byte) (value any, reason, flaw string) {
-	e, err := entries.DecodeTOML(text)
+	e, err := DecodeTOML(text)
 	if err != nil {
 		return nil, err.Error(), ""
 	}
@@ -95,7 +95,7 @@ func (kind) Decode(text []byte) (value any, reason, flaw string) {
 }
 
 func (kind) Own(_ string, value any) tree.Entity {
-	return tree.Entity{ID: tree.Shown(value.(entries.Record).SessionID)}
+	return tree.Entity{ID: tree.Shown(value.(Entry).SessionID)}
 }
 
 func (k kind) Identities(path string, value any, claimed func(path string) bool) []tree.Entity {
@@ -137,38 +137,38 @@ func (kind) Unlisted(string) string { return "" }
 func (kind) Folder() string { return "agents" }
 
 func (kind) Store(d *db.DB, scope string) documents.Store {
-	return store{d, entries.Table{Scope: scope}}
+	return store{d, table{scope: scope}}
 }
 
 // A store is the registry as an import knows it.
 type store struct {
 	db    *db.DB
-	table entries.Table
+	table table
 }
 
-func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.Row(rx, e.ID) }
+func (s store) Row(rx *db.Rx, e tree.Entity) (int64, bool, error) { return s.table.row(rx, e.ID) }
 
 func (s store) Foresee(rx *db.Rx, e tree.Entity, ask func(query string, args ...any)) error {
-	return s.table.Foresee(rx, e.ID, ask)
+	return s.table.foresee(rx, e.ID, ask)
 }
 
 func (store) Rows() string { return "agents" }
 
-func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.TOML(rx, row) }
+func (s store) Text(rx *db.Rx, row int64) ([]byte, bool, error) { return s.table.toml(rx, row) }
 
 func (s store) Put(tx *db.Tx, e tree.Entity, value any, _ []byte) (int64, error) {
-	record := value.(entries.Record)
+	record := value.(Entry)
 	if record.SessionID != e.ID {
-		record = record.Under(e.ID)
+		record = record.under(e.ID)
 	}
-	return s.table.Put(tx, record)
+	return s.table.put(tx, record)
 }
 
-func (s store) Remove(tx *db.Tx, row int64) error { return s.table.Remove(tx, row) }
+func (s store) Remove(tx *db.Tx, row int64) error { return s.table.remove(tx, row) }
 
 func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
 	return func(yield func(tree.Entity, error) bool) {
-		for id, err := range s.table.IDs(ctx, s.db) {
+		for id, err := range s.table.ids(ctx, s.db) {
 			if !yield(tree.Entity{ID: id}, err) {
 				return
 			}
@@ -176,4 +176,4 @@ func (s store) All(ctx context.Context) iter.Seq2[tree.Entity, error] {
 	}
 }
 
-func (s store) Untouched(rx *db.Rx, row int64) (bool, error) { return s.table.Untouched(rx, row) }
+func (s store) Untouched(rx *db.Rx, row int64) (bool, error) { return s.table.untouched(rx, row) }

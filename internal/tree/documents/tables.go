@@ -2,7 +2,7 @@ package documents
 
 import (
 	"selvedge/db"
-	"selvedge/legacy/internal/tree"
+	"selvedge/internal/tree"
 )
 
 // Things is the document that a file became.

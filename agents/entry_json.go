@@ -13,15 +13,15 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// MarshalJSON gives the members in the original's order; those that nobody gave are left out. Keys that the original does
-// not know are not in it; see TOML.
-func (e Record) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
+// MarshalJSON writes the members in the order of the fields, without those that are nil. Keys that a later program added are
+// only in TOML.
+func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
 
-// MarshalJSON gives the members in the original's order; those that nobody gave are left out.
-func (u Usage) MarshalJSON() ([]byte, error) { return marshalFields(u.fields(), nil) }
+// MarshalJSON writes the members in the order of the fields, without those that are nil.
+func (u UsageSummary) MarshalJSON() ([]byte, error) { return marshalFields(u.fields(), nil) }
 
-// MarshalJSON gives the members in the original's order; those that nobody gave are left out.
-func (q Query) MarshalJSON() ([]byte, error) { return marshalFields(q.fields(), q.timeText) }
+// MarshalJSON writes the members in the order of the fields, without those that are nil.
+func (q ContextQuery) MarshalJSON() ([]byte, error) { return marshalFields(q.fields(), q.timeText) }
 
 func marshalFields(fields []field, text timeWriter) ([]byte, error) {
 	dst := []byte{'{'}
@@ -90,34 +90,40 @@ func jsonValue(f field, text timeWriter) any {
 		return *v
 	case *Status:
 		return string(*v)
-	case *Usage:
+	case *UsageSummary:
 		return *v
-	case *[]Query:
+	case *[]ContextQuery:
 		if *v == nil {
-			return []Query{}
+			return []ContextQuery{}
 		}
 		return *v
 	}
 	return nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, members that the original does not know
-// are passed over, and its five required members must be there.
-func (e *Record) UnmarshalJSON(data []byte) error {
-	*e = Record{}
-	return unmarshalFields(data, e.fields(), requiredOfEntry, e.keepExact)
+// UnmarshalJSON reads what MarshalJSON writes. Missing and null are the same, unknown members
+// are ignored, and session_id, thread, base_state, started_at and status must be there.
+func (e *Entry) UnmarshalJSON(data []byte) error {
+	*e = Entry{}
+	err := unmarshalFields(data, e.fields(), requiredOfEntry, e.keepExact)
+	e.wasRead(nil)
+	return err
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (u *Usage) UnmarshalJSON(data []byte) error {
-	*u = Usage{}
+func (u *UsageSummary) UnmarshalJSON(data []byte) error {
+	*u = UsageSummary{}
 	return unmarshalFields(data, u.fields(), nil, nil)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (q *Query) UnmarshalJSON(data []byte) error {
-	*q = Query{}
-	return unmarshalFields(data, q.fields(), requiredOfQuery, func(_, text string) { q.Exact = text })
+func (q *ContextQuery) UnmarshalJSON(data []byte) error {
+	*q = ContextQuery{}
+	err := unmarshalFields(data, q.fields(), requiredOfQuery, func(_, text string) { q.exact = text })
+	if err == nil && q.QueriedAt.IsZero() {
+		q.exact = chrono.Format(q.QueriedAt) // was given, and so is not now
+	}
+	return err
 }
 
 func unmarshalFields(data []byte, fields []field, required []string, keep func(name, text string)) error {
@@ -129,7 +135,7 @@ func unmarshalFields(data []byte, fields []field, required []string, keep func(n
 		raw, ok := members[f.name]
 		if !ok || string(raw) == "null" {
 			if slices.Contains(required, f.name) {
-				return &DecodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
+				return &decodeError{Reason: fmt.Sprintf("missing field `%s`", f.name)}
 			}
 			continue
 		}
@@ -140,8 +146,8 @@ func unmarshalFields(data []byte, fields []field, required []string, keep func(n
 	return nil
 }
 
-// Set sets one field by its name in documents; null clears it.
-func (e *Record) Set(name string, value json.RawMessage) error {
+// set sets one field by its name in documents; null clears it.
+func (e *Entry) set(name string, value json.RawMessage) error {
 	for _, f := range e.fields() {
 		if f.name == name {
 			return setFromJSON(f, value, e.keepExact)
@@ -182,7 +188,7 @@ func setFromJSON(f field, raw json.RawMessage, keep func(name, text string)) err
 			return err
 		}
 		if slices.Contains(elements, nil) {
-			return &DecodeError{Reason: "invalid type: null, expected a string"}
+			return &decodeError{Reason: "invalid type: null, expected a string"}
 		}
 		*into = nil
 		for _, element := range elements {
