@@ -62,7 +62,7 @@ func TestStringsAreWrittenAsTheOriginalWritesThem(t *testing.T) {
 	}
 }
 
-func TestAListOfOneStringIsWrittenOnOneLine(t *testing.T) {
+func TestExport_OneStringListIsOneLine(t *testing.T) {
 	for _, test := range []struct {
 		list []string
 		want string
@@ -80,7 +80,7 @@ func TestAListOfOneStringIsWrittenOnOneLine(t *testing.T) {
 	}
 }
 
-func TestFloatsAreWrittenInTheShortestDigitsOfAFloat32(t *testing.T) {
+func TestEncode_FloatsUseShortestFloat32(t *testing.T) {
 	for in, want := range map[string]string{
 		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0", "-0.0": "-0.0",
 		"nan": "nan", "-nan": "nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
@@ -122,7 +122,7 @@ func TestSpellingsOfTOMLThatTheOriginalReads(t *testing.T) {
 	}
 }
 
-func TestAnArrayIsTakenForATableAsSerdeDoes(t *testing.T) {
+func TestDecode_ArrayAsTableLikeSerde(t *testing.T) {
 	e := decode(t, head+"status = \"active\"\nusage_summary = [1, 2]\ncontext_queries = [[\"p\", \"s\", \"2026-05-20T11:00:00Z\"]]\n")
 	if u := e.UsageSummary; *u.InputTokens != 1 || *u.OutputTokens != 2 || u.ToolCalls != nil {
 		t.Errorf("the usage is %+v", u)
@@ -136,7 +136,7 @@ func TestAnArrayIsTakenForATableAsSerdeDoes(t *testing.T) {
 	decode(t, head+"status = \"active\"\nlater = [-170141183460469231731687303715884105728, 0xffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]\n")
 }
 
-func TestWhatIsNoEntryIsRefusedWithLineAndReason(t *testing.T) {
+func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 	whole := head + "status = \"active\"\n"
 	for text, want := range map[string]string{
 		"":                                    "missing field `session_id`",
@@ -315,7 +315,7 @@ func anEntry(t *rapid.T) agents.Entry {
 	return e
 }
 
-func TestEveryEntryComesBackFromTOMLFromJSONAndFromTheFile(t *testing.T) {
+func TestEntry_RoundTripsTOMLJSONAndFile(t *testing.T) {
 	r := newRegistry(t)
 	rapid.Check(t, func(t *rapid.T) {
 		e := anEntry(t)

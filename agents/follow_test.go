@@ -34,7 +34,7 @@ func listen(t *testing.T, items iter.Seq2[agents.Followed, error]) *dbtest.Liste
 	return dbtest.Listen(t, items, spelled)
 }
 
-func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
+func TestFollow_AgentStatusUntilRemoved(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		ctx := t.Context()
 		r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
@@ -76,7 +76,7 @@ func TestAFollowerHearsHowAnAgentStandsUntilItIsGone(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatIsPutAsideIsGoneForItsFollowers(t *testing.T) {
+func TestFollow_AgentPutAsideIsGone(t *testing.T) {
 	clock := dbtest.NewClock(time.Now())
 	r := agents.NewRegistry(dbtest.Open(t, db.Options{Now: clock.Now}), agents.Options{})
 	save(t, r, entry("old", agents.Active))
@@ -114,7 +114,7 @@ func TestANewAgentIsNeverTakenForARemovedOne(t *testing.T) {
 	}
 }
 
-func TestCursorsOfAnotherAgentScopeOrListAreInvalid(t *testing.T) {
+func TestCursor_OtherAgentScopeOrListIsInvalid(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	r, other := agents.NewRegistry(d, agents.Options{}), agents.NewRegistry(d, agents.Options{Scope: "other"})
 	save(t, r, entry("a", agents.Active), entry("b", agents.Active))
@@ -149,7 +149,7 @@ func TestCursorsOfAnotherAgentScopeOrListAreInvalid(t *testing.T) {
 	}
 }
 
-func TestAFilterTakesAnAgentFromWhenItPassesOn(t *testing.T) {
+func TestFollowAll_FilterTakesAgentOnceItPasses(t *testing.T) {
 	r := newRegistry(t)
 	save(t, r, entry("a", agents.Active), entry("b", agents.Active))
 	l := listen(t, r.FollowAll(t.Context(), agents.Filter{Statuses: []agents.Status{agents.Abandoned, agents.Merged}}))
@@ -196,7 +196,7 @@ func TestAFollowerHearsOfAnotherProcessesAgents(t *testing.T) {
 	l.Hears("agent-one abandoned", "agent-one is abandoned")
 }
 
-func TestTheLastStateIsToldHoweverManyWritersThereAre(t *testing.T) {
+func TestFollow_LastStateArrivesUnderManyWriters(t *testing.T) {
 	r := newRegistry(t)
 	const each = 100
 	save(t, r, entry("a", agents.Active))

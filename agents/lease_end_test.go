@@ -73,7 +73,7 @@ func TestNoNewProcessBringsADeadLeaseBack(t *testing.T) {
 	}
 }
 
-func TestUnderTheLeaseOfAProcessTheEntrysPIDIsAHint(t *testing.T) {
+func TestLease_WithOwnerEntryPIDIsHint(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	for _, pid := range []*uint32{p(gone), nil, p(uint32(os.Getpid()))} {
@@ -106,7 +106,7 @@ func TestALeaseIsItsOwnAgentsAlone(t *testing.T) {
 	}
 }
 
-func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
+func TestLease_LongestTTLDoesNotWrap(t *testing.T) {
 	for _, o := range []db.LeaseTerms{{TTL: math.MaxInt64}, {TTL: math.MaxInt64 - time.Hour, Detached: true}} {
 		f := newFixture(t)
 		lease := f.lease(t, "main", o)
@@ -259,7 +259,7 @@ func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestHoldGivesTheCallersErrorBackAsItWas(t *testing.T) {
+func TestHold_ReturnsCallersErrorUnchanged(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	mine := &db.Error{Op: "mine", Err: errors.New("no")}

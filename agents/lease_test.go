@@ -53,7 +53,7 @@ func (f *fixture) owner(t *testing.T, thread string) string {
 
 var minute = db.LeaseTerms{TTL: time.Minute}
 
-func TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt(t *testing.T) {
+func TestLease_ExpiresAndHeartbeatExtendsIt(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	for range 3 {
@@ -187,7 +187,7 @@ func TestEveryWriteUnderALostLeaseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHolderUpdatesItsEntryAndGivesTheThreadBack(t *testing.T) {
+func TestLease_HolderUpdatesEntryAndReleases(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	f.wall.Advance(time.Second)
@@ -287,7 +287,7 @@ func TestADetachedLeaseMayGetItsProcessLater(t *testing.T) {
 	}
 }
 
-func TestALeaseNeedsATimeAndAnActiveEntryOnItsThread(t *testing.T) {
+func TestLease_NeedsTTLAndActiveEntry(t *testing.T) {
 	f := newFixture(t)
 	if _, _, err := f.TryLeaseThread(ctx, "main", db.LeaseTerms{}, onThread("main", 1)); !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("without a time: %v", err)
@@ -300,7 +300,7 @@ func TestALeaseNeedsATimeAndAnActiveEntryOnItsThread(t *testing.T) {
 	}
 }
 
-func TestAReservationAndTheWorkUnderItAreOneTransaction(t *testing.T) {
+func TestReserve_SharesTransactionWithWork(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", minute)
 	failed := errors.New("the work failed")

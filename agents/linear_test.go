@@ -121,7 +121,7 @@ func (h *history) do(client int, c leaseCall, fn func() string) string {
 	return answer
 }
 
-func TestLeasesAreLinearizableWhileProcessesAreKilledAndStopped(t *testing.T) {
+func TestLeases_LinearizableUnderKillsAndStops(t *testing.T) {
 	const processes, calls = 4, 40
 	const threads = 3
 	r := startRacers(t, processes)

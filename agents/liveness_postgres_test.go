@@ -13,7 +13,7 @@ import (
 )
 
 // The pid is one that no process has here.
-func TestPostgresAnAgentOfAnotherMachineIsNotTakenForDead(t *testing.T) {
+func TestPostgres_OtherMachinesAgentIsNotDead(t *testing.T) {
 	d, err := db.Open(t.Context(), dbtest.Postgres(t), db.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -19,24 +19,24 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestListPrunesStaleCompletedEntries, TestLoadReturnsNoneForStaleCompletedEntry, TestLogContextQueryAppendsToActiveSession,
 		TestLogContextQueryNoOpForCompleteSession, TestFindActiveByPathReturnsMatchingSession, TestCreateGeneratedEntryRetriesCollisions,
-		TestAbandoningActiveEntryUnblocksSubsequentReserveOnSameThread, TestUpdateEntryPersistsHarnessMetadata,
-		TestFindActiveByClientInstanceIDReturnsMatchingSession, TestFindActiveByNativeActorKeyReturnsMatchingSession,
-		TestActorChainFollowsNativeParentKeysRootToLeaf, TestTryReserveThreadReapsDeadActiveEntryAndSucceeds,
-		TestTryReserveThreadReportsLiveOwnerWhenPIDIsAlive, TestReapDeadForThreadOnlyTouchesNamedThread,
-		TestActorChainBreaksCyclesWithoutLooping, TestTryReserveThreadUnderConcurrentLoadIsRaceFree,
-		TestAnOwnerIsAnErrorWhereTheCallerWantsAnEntry,
-		TestEightProcessesHaveOneWinnerEachRoundAndTheLosersKnowIt, TestAProcessKilledWhileItReservesLeavesNothing,
-		TestAKilledWinnersThreadIsFreeAtOnce, TestAStoppedHolderKeepsItsLeaseForItsTimeAndNoLonger,
-		TestALeaseLastsForItsTimeAndAHeartbeatProlongsIt, TestEveryWriteUnderALostLeaseIsRefused, TestNoNewProcessBringsADeadLeaseBack,
+		TestReserve_AbandonedEntryUnblocksThread, TestUpdateEntryPersistsHarnessMetadata,
+		TestFindActiveByClientInstanceIDReturnsMatchingSession, TestFindActive_ByNativeActorKey,
+		TestActorChain_RootToLeaf, TestTryReserveThread_ReapsDeadEntry,
+		TestTryReserveThread_ReportsLiveOwner, TestReapDeadForThreadOnlyTouchesNamedThread,
+		TestActorChainBreaksCyclesWithoutLooping, TestTryReserveThread_ConcurrentIsRaceFree,
+		TestReserve_OwnerIsErrorIfEntryWanted,
+		TestClaim_EightProcessesHaveOneWinner, TestAProcessKilledWhileItReservesLeavesNothing,
+		TestAKilledWinnersThreadIsFreeAtOnce, TestLease_StoppedHolderKeepsItOnlyUntilExpiry,
+		TestLease_ExpiresAndHeartbeatExtendsIt, TestEveryWriteUnderALostLeaseIsRefused, TestNoNewProcessBringsADeadLeaseBack,
 		TestWhatWasCalledDeadIsNotAliveAgain, TestKeepRenewsALeaseUntilItIsLost, TestAReapingThatIsRunAgainCountsEachOnce,
 		TestReapingJudgesAnewWhatChangedSinceItLooked, TestABuildersErrorUndoesItsInsertAndNothingBefore,
-		TestLeasesAreLinearizableWhileProcessesAreKilledAndStopped,
+		TestLeases_LinearizableUnderKillsAndStops,
 		TestPruningSeesEachEndedAgentOnce, TestTranscripts, TestTrees,
 	)
 }
 
 // The holder's call waits for the entry until the lease is over, and somebody has been told so.
-func TestPostgresAHolderThatWaitedPastTheEndFindsTheLeaseLost(t *testing.T) {
+func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 	for name, call := range map[string]func(*agents.Lease) error{
 		"release":   func(l *agents.Lease) error { return l.Release(ctx, agents.Complete) },
 		"log query": func(l *agents.Lease) error { return l.LogContextQuery(ctx, agents.ContextQuery{Path: "late"}) },

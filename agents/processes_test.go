@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEightProcessesHaveOneWinnerEachRoundAndTheLosersKnowIt(t *testing.T) {
+func TestClaim_EightProcessesHaveOneWinner(t *testing.T) {
 	const processes, rounds = 8, 200
 	r := startRacers(t, processes)
 	for round := range rounds {
@@ -69,7 +69,7 @@ func TestAKilledWinnersThreadIsFreeAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStoppedHolderKeepsItsLeaseForItsTimeAndNoLonger(t *testing.T) {
+func TestLease_StoppedHolderKeepsItOnlyUntilExpiry(t *testing.T) {
 	r := startRacers(t, 2)
 	if got := r.tell(0, "lease agent-stopped main"); got != "won agent-stopped" {
 		t.Fatal(got)

@@ -97,7 +97,7 @@ func TestReapingAThreadGoesThroughAllItsPages(t *testing.T) {
 	}
 }
 
-func TestWhatWasReapedBeforeTheContextEndedStaysReaped(t *testing.T) {
+func TestReap_StaysAfterContextEnds(t *testing.T) {
 	agents.InSmallTurns(t)
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(ctx)

@@ -67,7 +67,7 @@ func TestACursorOrLimitThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestPagesOnlyLookAndPruneRemovesWhatWasPutAside(t *testing.T) {
+func TestPages_ReadOnlyAndPruneRemoves(t *testing.T) {
 	f := newFixture(t)
 	old := entry("agent-old", agents.Complete)
 	old.CompletedAt = p(f.wall.Now())
@@ -158,7 +158,7 @@ func TestAnEmptyPathIsNotTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-func TestManyAgentsDoNotMakeReservingLookAtMore(t *testing.T) {
+func TestReserve_CostIndependentOfAgents(t *testing.T) {
 	f := newFixture(t)
 	for _, query := range []string{
 		`SELECT id FROM agents WHERE scope = 1 AND thread = 't' AND status = 'active' ORDER BY session_id`,
@@ -213,7 +213,7 @@ func TestFindGivesWhatBeginsSo(t *testing.T) {
 	}
 }
 
-func TestGetOnlyLooksAndMissesWhatIsNotThere(t *testing.T) {
+func TestGet_MissingChangesNothing(t *testing.T) {
 	f := newFixture(t)
 	old := entry("agent-old", agents.Complete)
 	old.CompletedAt = p(f.wall.Now().Add(-8 * 24 * time.Hour))

@@ -107,7 +107,7 @@ func onThread(thread string, pid int) agents.Builder {
 	}
 }
 
-func TestAbandoningActiveEntryUnblocksSubsequentReserveOnSameThread(t *testing.T) {
+func TestReserve_AbandonedEntryUnblocksThread(t *testing.T) {
 	r := newRegistry(t)
 	const thread = "feature/leak-repro"
 	first, err := r.TryReserveThread(ctx, thread, onThread(thread, 1))
@@ -168,7 +168,7 @@ func TestFindActiveByClientInstanceIDReturnsMatchingSession(t *testing.T) {
 	}
 }
 
-func TestFindActiveByNativeActorKeyReturnsMatchingSession(t *testing.T) {
+func TestFindActive_ByNativeActorKey(t *testing.T) {
 	r := newRegistry(t)
 	a := entry("agent-native", agents.Active)
 	a.NativeActorKey = p("codex:thread:thr_123")
@@ -191,7 +191,7 @@ func chainOf(t *testing.T, r *agents.Registry, id string) []string {
 	return ids
 }
 
-func TestActorChainFollowsNativeParentKeysRootToLeaf(t *testing.T) {
+func TestActorChain_RootToLeaf(t *testing.T) {
 	r := newRegistry(t)
 	root, parent, child := entry("agent-root", agents.Active), entry("agent-parent", agents.Active), entry("agent-child", agents.Active)
 	root.NativeActorKey = p("human:foo")
@@ -203,7 +203,7 @@ func TestActorChainFollowsNativeParentKeysRootToLeaf(t *testing.T) {
 	}
 }
 
-func TestTryReserveThreadReapsDeadActiveEntryAndSucceeds(t *testing.T) {
+func TestTryReserveThread_ReapsDeadEntry(t *testing.T) {
 	r := newRegistry(t)
 	dead := entry("agent-dead", agents.Active)
 	dead.Thread, dead.PID, dead.BootID = "feature/race", p(uint32(0x7fff_ffff)), p("not-the-current-boot")
@@ -217,7 +217,7 @@ func TestTryReserveThreadReapsDeadActiveEntryAndSucceeds(t *testing.T) {
 	}
 }
 
-func TestTryReserveThreadReportsLiveOwnerWhenPIDIsAlive(t *testing.T) {
+func TestTryReserveThread_ReportsLiveOwner(t *testing.T) {
 	r := newRegistry(t)
 	alive := entry("agent-alive", agents.Active)
 	alive.Thread, alive.PID, alive.BootID = "feature/busy", p(uint32(os.Getpid())), agents.CurrentBootID()
@@ -265,7 +265,7 @@ func TestActorChainBreaksCyclesWithoutLooping(t *testing.T) {
 	}
 }
 
-func TestTryReserveThreadUnderConcurrentLoadIsRaceFree(t *testing.T) {
+func TestTryReserveThread_ConcurrentIsRaceFree(t *testing.T) {
 	const rounds, racers = 100, 8
 	r := newRegistry(t)
 	for round := range rounds {
@@ -302,7 +302,7 @@ func TestTryReserveThreadUnderConcurrentLoadIsRaceFree(t *testing.T) {
 	}
 }
 
-func TestAnOwnerIsAnErrorWhereTheCallerWantsAnEntry(t *testing.T) {
+func TestReserve_OwnerIsErrorIfEntryWanted(t *testing.T) {
 	r := newRegistry(t)
 	owner, err := r.CreateGeneratedEntryForThread(ctx, "feature/x", onThread("feature/x", os.Getpid()))
 	if err != nil {

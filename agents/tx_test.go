@@ -11,7 +11,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestCallsInOneTransactionSeeEachOtherAndHappenTogether(t *testing.T) {
+func TestTx_CallsSeeEachOther(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	r := agents.NewRegistry(d, agents.Options{})
 	gone := entry("gone", agents.Active)
@@ -133,7 +133,7 @@ func TestATransactionPutsNothingAside(t *testing.T) {
 	}
 }
 
-func TestWhoIsFoundOrCreatedIsSoInATransaction(t *testing.T) {
+func TestFindOrCreate_InTransaction(t *testing.T) {
 	r := newRegistry(t)
 	build := func(id string) (agents.Entry, error) { e := entry(id, agents.Active); return e, nil }
 	any := func(agents.Entry) bool { return true }

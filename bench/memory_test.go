@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestMemoryIsAllOfItAndTheProcessesOwn(t *testing.T) {
+func TestMemory_CountsAllOfProcess(t *testing.T) {
 	const status = "Name:\tbench\nVmPeak:\t  90000 kB\nVmRSS:\t   12500 kB\nRssAnon:\t    3100 kB\nRssFile:\t    9400 kB\n"
 	all, own, err := residentOf([]byte(status))
 	if err != nil || all != 12500<<10 || own != 3100<<10 {

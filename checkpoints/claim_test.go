@@ -43,7 +43,7 @@ func wantClaimLost(t *testing.T, c *checkpoints.Claim) {
 	}
 }
 
-func TestAClaimLastsForItsTimeAndARenewalProlongsIt(t *testing.T) {
+func TestClaim_ExpiresAndRenewalExtendsIt(t *testing.T) {
 	store, _, boot := claimsUnder(t, minute)
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")
@@ -172,7 +172,7 @@ func TestKeepRenewsAClaimUntilItIsLost(t *testing.T) {
 	}
 }
 
-func TestRecoverTakesWhatTheDeadHeldAndNothingElse(t *testing.T) {
+func TestRecover_TakesOnlyWhatDeadHeld(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{})
 	store := checkpoints.NewStore(d, checkpoints.Options{})
@@ -296,7 +296,7 @@ func TestAnImportedClaimIsNobodysToTakeUp(t *testing.T) {
 	}
 }
 
-func TestOnlyAnOpenConflictOfTheSameRunKeepsItFromBeingClaimed(t *testing.T) {
+func TestClaim_OnlyOpenConflictOfRunBlocks(t *testing.T) {
 	store, d, _ := claimsUnder(t, minute)
 	elsewhere := checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	for _, id := range []string{"decided", "of the other scope", "an agent", "open", "beside it"} {
@@ -357,7 +357,7 @@ func TestRecoveryPassesByWhatLivesOnEveryPage(t *testing.T) {
 	}
 }
 
-func TestARecoveredClaimThatNobodyCanMakeAgainIsNotCounted(t *testing.T) {
+func TestRecover_UnclaimableClaimIsNotCounted(t *testing.T) {
 	store, d, _ := claimsUnder(t, checkpoints.Options{})
 	check(t, d.Write(ctx, "import", func(tx *db.Tx) error {
 		_, err := documents.Table{}.Put(tx, documents.Claimed, "r", []byte("torn"))

@@ -49,7 +49,7 @@ const sampleDocument = `{
   "created_at": "2026-05-02T10:00:00.500Z"
 }`
 
-func TestANewWorkflowIsWrittenAsTheOriginalWritesIt(t *testing.T) {
+func TestEncode_NewWorkflowMatchesOriginal(t *testing.T) {
 	document, err := sample("run-1").Document()
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func with(t *testing.T, old, new string) []byte {
 	return []byte(strings.Replace(sampleDocument, old, new, 1))
 }
 
-func TestDocumentsTheOriginalCantReadAreRefusedInItsWords(t *testing.T) {
+func TestDecode_RefusesDocumentsInOriginalWords(t *testing.T) {
 	step := func(step string) []byte {
 		return with(t, `"stages": []`, `"stages": [{"id":"s","name":"S","step":`+step+`}]`)
 	}
@@ -178,7 +178,7 @@ func TestDocumentsTheOriginalCantReadAreRefusedInItsWords(t *testing.T) {
 	}
 }
 
-func TestOddSpellingsAreReadAsTheOriginalReadsThem(t *testing.T) {
+func TestDecode_OddSpellingsLikeOriginal(t *testing.T) {
 	plain := canonical(t, []byte(sampleDocument))
 	list := `["run-1",{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[]},"gate","approve?",[],"approval",{},[],[],1,0,"2026-05-02T12:00:00.5+02:00"]`
 	for name, document := range map[string]string{
@@ -200,7 +200,7 @@ func TestOddSpellingsAreReadAsTheOriginalReadsThem(t *testing.T) {
 	}
 }
 
-func TestADocumentThatWasNotChangedIsWrittenByteForByte(t *testing.T) {
+func TestExport_UnchangedDocumentIsByteForByte(t *testing.T) {
 	document := with(t, `"wf_state": {}`, "\"wf_state\" :\t{ \"n\" : 1E5 , \"n\" : 2 } , \"later\": [1,  2]")
 	p, err := checkpoints.Decode(document)
 	if err != nil {
@@ -239,7 +239,7 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 }
 
 // The original only looks for the end of a member that it doesn't know.
-func TestAChangeKeepsUnknownMembersThatNobodyCouldReadElsewhere(t *testing.T) {
+func TestChange_KeepsUnknownMembers(t *testing.T) {
 	for name, value := range map[string]string{
 		"deeper than is read":     strings.Repeat(`[{"a": `, 300) + "1" + strings.Repeat("}]", 300),
 		"very deep":               strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20),
@@ -268,7 +268,7 @@ func TestAChangeKeepsUnknownMembersThatNobodyCouldReadElsewhere(t *testing.T) {
 	}
 }
 
-func TestWhatTheOriginalCouldNotReadIsNotWritten(t *testing.T) {
+func TestEncode_RefusesUnreadableByOriginal(t *testing.T) {
 	for name, spoil := range map[string]func(*checkpoints.PausedWorkflow){
 		"a text that is no UTF-8": func(p *checkpoints.PausedWorkflow) { p.Prompt = "\xff" },
 		"a status it does not have": func(p *checkpoints.PausedWorkflow) {

@@ -40,7 +40,7 @@ func claimed(t *testing.T, s *checkpoints.Store, run string) *checkpoints.Claim 
 	return claim
 }
 
-func TestAFollowerHearsHowACheckpointStandsUntilItIsGone(t *testing.T) {
+func TestFollow_CheckpointStatusUntilRemoved(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		ctx := t.Context()
 		s := checkpoints.NewStore(dbtest.OpenAt(t, path, db.Options{}), checkpoints.Options{})
@@ -88,7 +88,7 @@ func TestAFilterTakesACheckpointFromWhenItPassesOn(t *testing.T) {
 	listen(t, s.FollowAll(t.Context(), checkpoints.Filter{State: "asleep"})).EndsWith(db.ErrInvalid)
 }
 
-func TestCursorsOfAnotherCheckpointScopeOrListAreInvalid(t *testing.T) {
+func TestCursor_OtherCheckpointScopeOrListIsInvalid(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s, other := checkpoints.NewStore(d, checkpoints.Options{}), checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	for _, one := range []*checkpoints.Store{s, other} {

@@ -366,7 +366,7 @@ func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
 }
 
 // A recovery takes turns where others wait: they may see that it has been at one run and not yet at the other.
-func TestTheHistoryCheckKnowsThatARecoveryGoesFromRunToRun(t *testing.T) {
+func TestHistory_RecoveryIsPerRun(t *testing.T) {
 	var log recorder
 	at := int64(0)
 	add := func(process int, o order, a answer) {

@@ -22,9 +22,9 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestSaveLoadRemoveRoundtrip, TestClaimIsExactlyOnce, TestRecoverRearmsOrphanedInflight,
 		TestTheStoreIsTwoMaps,
-		TestAClaimLastsForItsTimeAndARenewalProlongsIt, TestAClaimIsGivenBack, TestKeepRenewsAClaimUntilItIsLost,
-		TestRecoverTakesWhatTheDeadHeldAndNothingElse, TestAClaimThatWasMadeSinceRecoveryLookedStays,
-		TestARecoveryThatIsRunAgainCountsEachOnce, TestCallsInOneTransactionHappenTogetherOrNotAtAll,
+		TestClaim_ExpiresAndRenewalExtendsIt, TestAClaimIsGivenBack, TestKeepRenewsAClaimUntilItIsLost,
+		TestRecover_TakesOnlyWhatDeadHeld, TestAClaimThatWasMadeSinceRecoveryLookedStays,
+		TestARecoveryThatIsRunAgainCountsEachOnce, TestTx_CallsHappenTogetherOrNever,
 		TestPrune_KeepsDecisionsOfOpenRuns,
 		TestClaimingTheNextPauseEndsTheOlderClaim, TestAStaleHandleCompletesNothing, TestEpochsGrowThroughRemovalAndRecovery,
 		TestClaimsOfALivingProcessAreSafe, TestClaimsOfADeadProcessAreRecoveredOnce, TestAnExpiredClaimIsTakenFromALivingProcess,
@@ -35,7 +35,7 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 
 // Of two saves the one that comes later must not be numbered first: the epoch of a claim begins with the number of its row, and a run's
 // epochs grow.
-func TestPostgresWhoSavesTheSameRunIsNumberedOneAfterTheOther(t *testing.T) {
+func TestPostgres_SavesOfRunNumberedInOrder(t *testing.T) {
 	address := dbtest.Postgres(t)
 	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
 	save(t, store, "r")
@@ -66,7 +66,7 @@ func TestPostgresWhoSavesTheSameRunIsNumberedOneAfterTheOther(t *testing.T) {
 }
 
 // A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the older claim goes on.
-func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
+func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 	address := dbtest.Postgres(t)
 	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
 	save(t, store, "r")
@@ -125,7 +125,7 @@ func TestPostgresAPauseThatIsGoneAgainEndsNoOlderClaim(t *testing.T) {
 }
 
 // The holder's call waits for the row until the claim's time is over, and somebody has been told so.
-func TestPostgresAHolderThatWaitedPastTheEndFindsTheClaimLost(t *testing.T) {
+func TestPostgres_HolderWaitingPastEndLosesClaim(t *testing.T) {
 	address := dbtest.Postgres(t)
 	var now atomic.Int64
 	open := func(ttl time.Duration) (*db.DB, *checkpoints.Store) {

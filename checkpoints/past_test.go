@@ -29,7 +29,7 @@ func endings(list []checkpoints.Past) string {
 	return out.String()
 }
 
-func TestACompletedClaimStaysInTheHistoryAndNowhereElse(t *testing.T) {
+func TestClaim_CompletedIsOnlyInHistory(t *testing.T) {
 	now := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 	d := dbtest.Open(t, db.Options{Now: func() time.Time { now = now.Add(time.Second); return now }})
 	store := checkpoints.NewStore(d, checkpoints.Options{})
@@ -62,7 +62,7 @@ func TestACompletedClaimStaysInTheHistoryAndNowhereElse(t *testing.T) {
 	}
 }
 
-func TestTheHistoryHasHowAClaimEndedAndOnlyWhatWasResumed(t *testing.T) {
+func TestHistory_KeepsEndingsOfResumedClaims(t *testing.T) {
 	store := openStore(t)
 	save(t, store, "by id")
 	mustClaim(t, store, "by id")

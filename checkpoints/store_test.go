@@ -219,7 +219,7 @@ func TestSeveralChangesAreOneTransaction(t *testing.T) {
 	wantRecovered(t, store, 0)
 }
 
-func TestADocumentThatIsSpoiledInTheFileIsNotClaimed(t *testing.T) {
+func TestClaim_SpoiledDocumentIsRefused(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	store := checkpoints.NewStore(d, checkpoints.Options{})
 	save(t, store, "r")
@@ -290,7 +290,7 @@ func TestListsComeInPagesAndByPrefix(t *testing.T) {
 	}
 }
 
-func TestGetAndDeleteNameOneCheckpointOrMissIt(t *testing.T) {
+func TestGetDelete_NameOneCheckpointOrMiss(t *testing.T) {
 	store := openStore(t)
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")

@@ -10,7 +10,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestCallsInOneTransactionHappenTogetherOrNotAtAll(t *testing.T) {
+func TestTx_CallsHappenTogetherOrNever(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s := checkpoints.NewStore(d, checkpoints.Options{})
 	for _, id := range []string{"claimed", "removed"} {

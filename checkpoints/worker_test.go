@@ -211,7 +211,7 @@ func TestAnExpiredClaimIsTakenFromALivingProcess(t *testing.T) {
 	check(t, again.Complete(ctx))
 }
 
-func TestAProcessThatOpensTheFileAgainHoldsWhatItClaimedSince(t *testing.T) {
+func TestReopen_ProcessHoldsLaterClaims(t *testing.T) {
 	path := dbtest.Path(t)
 	d, err := db.Open(ctx, path, db.Options{})
 	check(t, err)

@@ -8,7 +8,7 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-func TestAnErrorIsToldWhatItIsAboutOnce(t *testing.T) {
+func TestError_NamesItsEntityOnce(t *testing.T) {
 	none := func(error) string { return "look again" }
 	own := &db.Error{Op: "look", Err: db.ErrNotFound}
 	about := db.About(own, "find", "bell", "a", none)

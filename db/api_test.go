@@ -12,7 +12,7 @@ import (
 
 // The database below is an engine's own matter: a signature, a field or a variable that named its driver's types would be
 // a promise to keep them.
-func TestNoTypeOfADriverCrossesTheAPI(t *testing.T) {
+func TestAPI_ExposesNoDriverType(t *testing.T) {
 	files := token.NewFileSet()
 	packages, err := parser.ParseDir(files, ".", func(info fs.FileInfo) bool { return !strings.HasSuffix(info.Name(), "_test.go") }, 0) //nolint:staticcheck // no build tags here
 	if err != nil {

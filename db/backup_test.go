@@ -81,7 +81,7 @@ func copier(args []string) error {
 	return d.Backup(context.Background(), filepath.Join(args[1], "killed.db"))
 }
 
-func TestWhatAKilledBackupLeftIsRemovedByTheNext(t *testing.T) {
+func TestBackup_RemovesLeftoversOfKilledOne(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, "CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000) SELECT x, hex(randomblob(50)) AS h FROM c")
 	dir := t.TempDir()

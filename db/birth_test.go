@@ -17,7 +17,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestAPathThatIsTooLongIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestOpen_PathTooLongCreatesNothing(t *testing.T) {
 	refused := 0
 	for _, length := range []int{200, 480, 496, 500, 503, 504, 505, 512, 600, 1200} {
 		dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestAPathThatIsTooLongIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestAFileThatNobodyMayWriteIsNotOpenedForWriting(t *testing.T) {
+func TestOpen_UnwritableFileIsRefusedForWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestABirthThatWasCutShortIsFinished(t *testing.T) {
 	}
 }
 
-func TestAFileWhoseFirstWriterWasKilledBeforeWALIsFinishedByTheNext(t *testing.T) {
+func TestOpen_FinishesBirthKilledBeforeWAL(t *testing.T) {
 	dir := t.TempDir()
 	from, path := filepath.Join(dir, "from.db"), filepath.Join(dir, "half.db")
 	d := dbtest.Open(t, db.Options{})
@@ -152,7 +152,7 @@ func TestAFileWhoseFirstWriterWasKilledBeforeWALIsFinishedByTheNext(t *testing.T
 	}
 }
 
-func TestALinkToWhatIsStillToBeMadeLeadsToTheNewFile(t *testing.T) {
+func TestOpen_DanglingLinkCreatesItsTarget(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "target.db"), filepath.Join(dir, "link.db")
 	if err := os.Symlink("target.db", link); err != nil {

@@ -68,7 +68,7 @@ func TestGiveBackReturnsWhatDeletionsFreedAtOnce(t *testing.T) {
 	}
 }
 
-func TestCompactLeavesNoRoomAndEveryRowWhereItWas(t *testing.T) {
+func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 	path, d := openTable(t, numbers)
 	half(t, d)
 	if err := d.GiveBack(t.Context()); err != nil {
@@ -149,7 +149,7 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 	}
 }
 
-func TestACutThatAReadPreventedComesAfterItAndKeepsNobodyWaiting(t *testing.T) {
+func TestReclaim_CutAfterReadKeepsNobodyWaiting(t *testing.T) {
 	path, d := openTable(t, numbers)
 	other := dbtest.OpenAt(t, path, db.Options{})
 	reading, enough := make(chan struct{}), make(chan struct{})

@@ -70,7 +70,7 @@ func finds(x db.Examination, check, detail string) bool {
 	return false
 }
 
-func TestCheckNoticesWhatIsMissingOfTheSchemaOrChanged(t *testing.T) {
+func TestCheck_NoticesMissingOrChangedSchema(t *testing.T) {
 	const edit = "PRAGMA writable_schema = ON"
 	for name, c := range map[string]struct {
 		statements []string
@@ -195,7 +195,7 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 }
 
 // A check of thousands of rows comes to the last one too.
-func TestCheckRecomputesMoreRowsThanItReadsAtOnce(t *testing.T) {
+func TestCheck_RecomputesMoreThanOneBatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "many.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
@@ -215,7 +215,7 @@ INSERT INTO run_records (id, kind, raw, exact) SELECT (1 << 24) + i, 'opaque', x
 	}
 }
 
-func TestCheckTakesNoReaderAndEndsWithItsContext(t *testing.T) {
+func TestCheck_UsesNoReaderEndsWithContext(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Readers: 1})
 	err := d.Read(t.Context(), "hold the only reader", func(*db.Rx) error {
 		ended := make(chan error)

@@ -269,7 +269,7 @@ func goOn(t *testing.T, p *dbtest.Process, lines ...string) {
 	}
 }
 
-func TestACommitThatTheDiskFailedIsSettledBeforeItsAnswer(t *testing.T) {
+func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 	long := "add " + strings.Repeat("b", 5000) + " -> input/output error" // changes four pages
 	for name, c := range map[string]struct {
 		synchronous string
@@ -298,7 +298,7 @@ func TestACommitThatTheDiskFailedIsSettledBeforeItsAnswer(t *testing.T) {
 	}
 }
 
-func TestAnUnknownOutcomeStopsTheHandleUntilItIsReopened(t *testing.T) {
+func TestUnknownOutcome_StopsHandleUntilReopened(t *testing.T) {
 	names := story(t, "FULL", "open -> nil", "add a -> nil", "fail fsync EIO 1 999 -> armed",
 		"add b -> outcome unknown", "names -> outcome unknown", "add c -> outcome unknown", "mend -> mended true",
 		"names -> outcome unknown", "close -> nil", "open -> nil", "names -> [a]", "add d -> nil", "names -> [a d]")
@@ -329,7 +329,7 @@ func TestReopeningSettlesWhatTheHandleBeforeCouldNot(t *testing.T) {
 
 // The connections of a process share a list of its locks. What could not be given back stays in it until the last of them is
 // closed, where nobody takes care: then nobody in the process writes any more, or nobody in another.
-func TestLocksThatCouldNotBeGivenBackKeepNobodyOut(t *testing.T) {
+func TestLock_UnreleasedKeepsNobodyOut(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "names -> [a]")
 	other := dbtest.Start(t, "stepper", path, "b")
@@ -348,7 +348,7 @@ func TestLocksThatCouldNotBeGivenBackKeepNobodyOut(t *testing.T) {
 	p.Wait()
 }
 
-func TestLockCallsThatFailAreSaidToFailAtOnce(t *testing.T) {
+func TestLock_FailingCallsFailAtOnce(t *testing.T) {
 	for _, errno := range []string{"EIO", "EINTR", "ENOLCK"} {
 		story(t, "FULL", "open -> nil", "add a -> nil", "fail lock "+errno+" 1 3 -> armed", "add b -> nil", "names -> [a b]",
 			"fail lock "+errno+" 1 999 -> armed", "add c -> input/output error", "names -> input/output error", "mend -> mended true",
@@ -357,7 +357,7 @@ func TestLockCallsThatFailAreSaidToFailAtOnce(t *testing.T) {
 }
 
 // SQLite calls a page corrupt that the disk could not read.
-func TestWhatCouldNotBeReadIsNotCalledCorrupt(t *testing.T) {
+func TestCheck_UnreadableIsNotCalledCorrupt(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "close -> nil")
 	for _, number := range []int{1, 2, 4} { // of the page of the schema that a new reader reads

@@ -13,7 +13,7 @@ import (
 
 // The server falls silent before the first one follows. Who waits for it ends with its own context, and so does who comes behind: not
 // with the patience that a call has with a server, by which the last try of three is judged.
-func TestPostgresWhoFollowsASilentServerEndsWithItsContext(t *testing.T) {
+func TestPostgres_FollowOfSilentServerEndsWithContext(t *testing.T) {
 	for range 3 {
 		if endsWithItsContext(t) {
 			return

@@ -288,7 +288,7 @@ func TestAFollowerOfManyHearsWhatComesToEach(t *testing.T) {
 	same(t, "of all that go", got, []string{"b gone"})
 }
 
-func TestFollowersEndWithTheirContextAndWithTheFile(t *testing.T) {
+func TestFollowAll_EndsWithContextAndFile(t *testing.T) {
 	d, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -457,7 +457,7 @@ func TestALookAtManyIsShortReads(t *testing.T) {
 }
 
 // Where a look at all takes long, what comes to closed streams, and what is removed, is told all the same.
-func TestWhoLooksAtOpenStreamsMissesNothingOfTheOthers(t *testing.T) {
+func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 	db.WithLongLooks(t)
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
@@ -492,7 +492,7 @@ func TestWhoLooksAtOpenStreamsMissesNothingOfTheOthers(t *testing.T) {
 }
 
 // One goes before it was read, while looks still show it: those that keep what they saw of a closed one do for long.
-func TestARemovalIsToldOnceWhereALaterLookStillShowsIt(t *testing.T) {
+func TestFollow_RemovalIsReportedOnce(t *testing.T) {
 	db.WithoutLooksAtAll(t)
 	d := dbtest.Open(t, db.Options{})
 	write(t, d, bells)

@@ -175,7 +175,7 @@ func TestEverythingThatMeetsAFullDiskSaysSo(t *testing.T) {
 }
 
 // A read keeps the WAL, and with it all that a deletion freed, for as long as it lasts. Nobody deletes again.
-func TestWritingGoesOnAfterAReadThatKeptWhatADeletionFreed(t *testing.T) {
+func TestWrite_GoesOnAfterBlockingRead(t *testing.T) {
 	db.WithGapPatience(t, time.Nanosecond) // the deletion does not wait for the read
 	d, err := db.Open(t.Context(), fullDisk(t, smallDisk(t, "size=24m")), db.Options{})
 	must(t, err)

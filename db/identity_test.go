@@ -83,7 +83,7 @@ func byHandles(t *testing.T, test func(t *testing.T, begin func(*db.DB))) {
 	}
 }
 
-func TestALinkThatIsMadeWhileTheFileIsOpenIsNoticedByTheNextWrite(t *testing.T) {
+func TestWrite_NoticesNewHardLink(t *testing.T) {
 	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
 		path, other := twoFolders(t)
 		d := dbtest.OpenAt(t, path, db.Options{})
@@ -99,7 +99,7 @@ func TestALinkThatIsMadeWhileTheFileIsOpenIsNoticedByTheNextWrite(t *testing.T) 
 	})
 }
 
-func TestAFileThatIsOpenUnderItsOldNameIsNotOpenedUnderItsNewOne(t *testing.T) {
+func TestOpen_RenamedFileInUseIsRefused(t *testing.T) {
 	path, other := twoFolders(t)
 	holder, refused := startCrew(t, nil, path)
 	if refused != "" {
@@ -117,7 +117,7 @@ func TestAFileThatIsOpenUnderItsOldNameIsNotOpenedUnderItsNewOne(t *testing.T) {
 	insertScope(t, dbtest.OpenAt(t, other, db.Options{}), "closed meanwhile")
 }
 
-func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
+func TestWrite_RemovedOrReplacedFileIsRefused(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string){
 		"removed": func(t *testing.T, path string) { must(t, os.Remove(path)) },
 		"renamed": func(t *testing.T, path string) { must(t, os.Rename(path, path+".old")) },
@@ -154,7 +154,7 @@ func TestAFileThatWasRemovedOrReplacedIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestWithoutTheWALThatItOpenedAHandleDoesNotWrite(t *testing.T) {
+func TestWrite_MissingWALIsRefused(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		t.Run(suffix, func(t *testing.T) {
 			byHandles(t, func(t *testing.T, begin func(*db.DB)) {

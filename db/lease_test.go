@@ -7,7 +7,7 @@ import (
 	"selvedge/db"
 )
 
-func TestTheLeaseClockRunsOnAndKnowsTheMachinesStart(t *testing.T) {
+func TestBootTime_RunsOnAndKnowsBoot(t *testing.T) {
 	before, after := db.ReadBootTime(), db.ReadBootTime()
 	if before.Since <= 0 || after.Since < before.Since || before.Boot != after.Boot {
 		t.Errorf("read %+v and then %+v", before, after)

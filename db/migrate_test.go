@@ -132,7 +132,7 @@ func TestAnOlderProgramLeavesANewerFileAlone(t *testing.T) {
 	dbtest.OpenAt(t, path, older) // it may still be read
 }
 
-func TestAnOlderProgramMayGoOnWhereItIsAllowed(t *testing.T) {
+func TestOpen_OlderProgramMayWriteIfAllowed(t *testing.T) {
 	path := t.TempDir() + "/family.db"
 	for _, version := range []int64{1, 2, 1} {
 		d, err := db.Open(t.Context(), path, ladderUpTo(t, version))

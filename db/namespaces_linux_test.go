@@ -161,7 +161,7 @@ func sharedFolder(t *testing.T, mode os.FileMode) string {
 	return path
 }
 
-func TestLockFilesHaveTheModeAndGroupOfTheFile(t *testing.T) {
+func TestLockFiles_HaveFilesModeAndGroup(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test gives files away: run it as root")
 	}

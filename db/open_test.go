@@ -17,7 +17,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestOpenCreatesAFileThatOnlyItsUserCanRead(t *testing.T) {
+func TestOpen_NewFileIsPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "here")
 	path := filepath.Join(dir, "selvedge.db")
 	d := dbtest.OpenAt(t, path, db.Options{})

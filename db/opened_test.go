@@ -60,7 +60,7 @@ func TestStatsAndSchemaAreRefusedInsideAFunction(t *testing.T) {
 	}))
 }
 
-func TestAPathIsNotOpenedWhileThisProcessHasTheFileThatLayThere(t *testing.T) {
+func TestOpen_RefusedWhileThisProcessHoldsOldFile(t *testing.T) {
 	other, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	must(t, err)
 	must(t, other.Close())
@@ -84,7 +84,7 @@ func TestAPathIsNotOpenedWhileThisProcessHasTheFileThatLayThere(t *testing.T) {
 	}
 }
 
-func TestAPathIsNotOpenedWhileAnotherProcessHasTheFileThatLayThere(t *testing.T) {
+func TestOpen_RefusedWhileOtherProcessHoldsOldFile(t *testing.T) {
 	other, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	must(t, err)
 	must(t, other.Close())
@@ -111,7 +111,7 @@ func TestAPathIsNotOpenedWhileAnotherProcessHasTheFileThatLayThere(t *testing.T)
 	}
 }
 
-func TestAFileThatIsCutOffWhileItIsOpenIsNotWritten(t *testing.T) {
+func TestWrite_TruncatedFileIsRefused(t *testing.T) {
 	byHandles(t, func(t *testing.T, begin func(*db.DB)) {
 		for name, left := range map[string]int64{"to nothing": 0, "to its first page": 4096} {
 			path := filepath.Join(t.TempDir(), "x.db") // nobody checks what is left of it
@@ -129,7 +129,7 @@ func TestAFileThatIsCutOffWhileItIsOpenIsNotWritten(t *testing.T) {
 	})
 }
 
-func TestAFileThatBecomesSmallerBySpaceGivenBackIsWritten(t *testing.T) {
+func TestWrite_FileShrunkByReclaimIsWritten(t *testing.T) {
 	path, d := openTable(t, numbers)
 	write(t, d, "INSERT INTO numbers (name, n) WITH RECURSIVE c (n) AS (VALUES (1) UNION ALL SELECT n+1 FROM c WHERE n < 2000) SELECT printf('%0500d', n), n FROM c")
 	must(t, d.Close()) // so that it is in the file
@@ -161,7 +161,7 @@ func putBack(t *testing.T, d *db.DB, backup string) *db.DB {
 	return d
 }
 
-func TestCursorsExpireWhereABackupIsCopiedOverTheFile(t *testing.T) {
+func TestCursor_ExpiresAfterBackupCopiedOver(t *testing.T) {
 	d, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	must(t, err)
 	cursor := func() (text string) {

@@ -34,7 +34,7 @@ func untilTaken(t *testing.T, d *db.DB, name string) (l *db.Lease) {
 }
 
 // It stops where it has asked whether it holds, and has yet to write.
-func TestPostgresAProcessThatWasStoppedWritesNothingAsTheOneItWas(t *testing.T) {
+func TestPostgres_StoppedProcessDoesNotWriteAgain(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address, db.Options{})
 	c, refused := startCrew(t, nil, address+soon)
@@ -82,7 +82,7 @@ func TestPostgresAProcessThatWasStoppedWritesNothingAsTheOneItWas(t *testing.T) 
 }
 
 // The other one lives on and does not renew: its machine's clock is of no use here, the server's is.
-func TestPostgresALeaseOfAnotherHostEndsWithItsTime(t *testing.T) {
+func TestPostgres_OtherHostsLeaseExpires(t *testing.T) {
 	for name, under := range elsewhere(t) {
 		t.Run(name, func(t *testing.T) {
 			address := dbtest.Postgres(t)
@@ -108,7 +108,7 @@ func TestPostgresALeaseOfAnotherHostEndsWithItsTime(t *testing.T) {
 
 // One host's clock is an hour ahead, and another's an hour behind. Their processes hold things, as one whose time is right, and each judges the
 // others.
-func TestPostgresAHostWhoseClockIsWrongNeitherKillsNorIsKilled(t *testing.T) {
+func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 	address := dbtest.Postgres(t)
 	off := []time.Duration{-time.Hour, 0, time.Hour}
 	names := []string{"of one behind", "of one in time", "of one ahead"}
@@ -150,7 +150,7 @@ func TestPostgresAHostWhoseClockIsWrongNeitherKillsNorIsKilled(t *testing.T) {
 
 // Two ask for what one held who is dead, and neither waits for the other: it would, with all that it has locked, until that one commits, which
 // may wait for what is locked.
-func TestPostgresWhatTheDeadHeldGoesToAllWhoAskAtOnce(t *testing.T) {
+func TestPostgres_DeadsHoldingsGoToAllAskers(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
 	if _, err := d.Reserve(t.Context(), "port", "its own, so that it has a number", db.ReserveOptions{}); err != nil {
@@ -188,7 +188,7 @@ func TestPostgresWhatTheDeadHeldGoesToAllWhoAskAtOnce(t *testing.T) {
 }
 
 // A thing is asked for while another reservation of it is being made: who comes second draws its epoch when that one is there, or undone.
-func TestPostgresEpochsGrowInTheOrderOfTheReservations(t *testing.T) {
+func TestPostgres_EpochsGrowInOrder(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
 	reserved := make(chan *db.Lease, 1)
@@ -219,7 +219,7 @@ func TestPostgresEpochsGrowInTheOrderOfTheReservations(t *testing.T) {
 }
 
 // As a policy of row security does that lets the user read more than it may change.
-func TestPostgresARowThatCanBeReadAndNeverLockedIsAnError(t *testing.T) {
+func TestPostgres_UnlockableRowIsAnError(t *testing.T) {
 	d := dbtest.OpenAt(t, dbtest.Postgres(t), db.Options{})
 	dbtest.PostgresExec(t, d.Path(), "CREATE SEQUENCE selvedge.looks")
 	err := d.WriteLocked(t.Context(), "lock", func(tx *db.Tx) error {
@@ -232,7 +232,7 @@ func TestPostgresARowThatCanBeReadAndNeverLockedIsAnError(t *testing.T) {
 }
 
 // Others were told meanwhile that the lease is over.
-func TestPostgresARenewalThatWaitedPastTheEndOfItsLeaseIsNone(t *testing.T) {
+func TestPostgres_RenewalWaitingPastEndFails(t *testing.T) {
 	address := dbtest.Postgres(t)
 	var since atomic.Int64
 	clock := func() db.BootTime { return db.BootTime{Boot: "here", Since: time.Duration(since.Load())} }
@@ -265,7 +265,7 @@ func TestPostgresARenewalThatWaitedPastTheEndOfItsLeaseIsNone(t *testing.T) {
 }
 
 // Its beats don't arrive, while all else does: somebody keeps the row locked.
-func TestPostgresWhoCannotRenewKnowsThatItHasLost(t *testing.T) {
+func TestPostgres_FailedRenewalMeansLost(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address+soon, db.Options{})
 	l, err := d.Reserve(t.Context(), "port", "a", db.ReserveOptions{})

@@ -113,7 +113,7 @@ func TestACallerBehindAnotherProcessMayLeave(t *testing.T) {
 	}
 }
 
-func TestCloseDoesNotWaitForAnotherProcessInVain(t *testing.T) {
+func TestClose_DoesNotWaitForOtherProcess(t *testing.T) {
 	path, d := openTable(t, numbers)
 	p := dbtest.Start(t, "waiting", path)
 	p.Expect("writing")
@@ -172,7 +172,7 @@ func TestAnOwnerIsAliveUntilItsProcessDies(t *testing.T) {
 	}
 }
 
-func TestAnOwnersRowGoesWhenNothingRefersToIt(t *testing.T) {
+func TestOwner_RowGoesWhenUnreferenced(t *testing.T) {
 	path, d := openTable(t, claims)
 	p, id := startOwner(t, path)
 	forget := func() int {
@@ -215,7 +215,7 @@ func TestOwnersAreForgottenAFewAtATime(t *testing.T) {
 }
 
 // A program that lives for one call must not look at the same owners as the one before it.
-func TestOwnersBehindThoseThatStayAreForgottenByShortLivedHandles(t *testing.T) {
+func TestOwners_ShortHandlesForgetAllDead(t *testing.T) {
 	path, d := openTable(t, claims)
 	before := sqlite.OwnersAtOnce
 	sqlite.OwnersAtOnce = 2

@@ -128,7 +128,7 @@ func TestALimitKeepsAsMuchAsItSays(t *testing.T) {
 	}
 }
 
-func TestPruneLooksAtAllThatHasEndedInShortReads(t *testing.T) {
+func TestPrune_UsesShortReads(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	p := newPast(4001)
 	done := prune(t, d, p.weighing(), db.Policy{Count: 3999, DryRun: true})
@@ -154,7 +154,7 @@ func TestALimitOfBytesWeighsEachThingOnce(t *testing.T) {
 	}
 }
 
-func TestInAScopeThatIsNotThereNothingHasEnded(t *testing.T) {
+func TestGC_UnknownScopeHasNothing(t *testing.T) {
 	p := newPast(5)
 	pruning := p.pruning()
 	pruning.Scope = "none"
@@ -163,7 +163,7 @@ func TestInAScopeThatIsNotThereNothingHasEnded(t *testing.T) {
 	}
 }
 
-func TestWhatIsPinnedStaysEvenWhereItWasPinnedMeanwhile(t *testing.T) {
+func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	pin := func(id string) {
 		if err := d.Write(t.Context(), "pin", func(tx *db.Tx) error { return tx.Pin("", db.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {

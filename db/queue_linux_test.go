@@ -32,7 +32,7 @@ func tryWrite(t *testing.T, d *db.DB) error {
 	return d.Write(ctx, "blocked", func(*db.Tx) error { return nil })
 }
 
-func TestCallersBehindAStoppedProcessLeaveNeitherThreadsNorDescriptors(t *testing.T) {
+func TestQueue_StoppedProcessLeaksNothing(t *testing.T) {
 	path, d := openTable(t, numbers)
 	holder := dbtest.Start(t, "waiting", path)
 	holder.Expect("writing")
@@ -66,7 +66,7 @@ func TestCallersBehindAStoppedProcessLeaveNeitherThreadsNorDescriptors(t *testin
 	holder.Kill()
 }
 
-func TestATurnThatNobodyWantsAnyMoreIsGivenOn(t *testing.T) {
+func TestTurns_UnwantedTurnIsPassedOn(t *testing.T) {
 	path, d := openTable(t, numbers)
 	holder := dbtest.Start(t, "waiting", path)
 	holder.Expect("writing")
@@ -125,7 +125,7 @@ func TestWhoWaitsForAForeignProgramIsToldWhich(t *testing.T) {
 	must(t, d.Write(t.Context(), "after", insert("own", 1)))
 }
 
-func TestWhoWaitsForACallOfItsOwnProcessIsToldSo(t *testing.T) {
+func TestBusy_OwnProcessIsNamed(t *testing.T) {
 	_, d := openTable(t, numbers)
 	done := make(chan error, 1)
 	must(t, d.Write(t.Context(), "long", func(*db.Tx) error {

@@ -232,7 +232,7 @@ func TestHistoriesOfReservationsAreLinearizable(t *testing.T) {
 	}
 }
 
-func TestTheHistoryCheckNoticesWhatReservationsCanNotDo(t *testing.T) {
+func TestHistory_NoticesImpossibleReservations(t *testing.T) {
 	reserve := func(process int, epoch int64) (asked, answered) {
 		return asked{order{Op: "reserve", Name: "a"}, process}, answered{reply: reply{Epoch: epoch, Taken: epoch == 0}}
 	}

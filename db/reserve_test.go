@@ -134,7 +134,7 @@ func TestARenewalWithoutATimeWritesNothing(t *testing.T) {
 	}
 }
 
-func TestTheLongestTimeToLiveDoesNotWrapAround(t *testing.T) {
+func TestLease_LongestTTLDoesNotWrap(t *testing.T) {
 	c := newClocks()
 	d := c.open(t)
 	for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 - time.Hour} {
@@ -171,7 +171,7 @@ func TestTermsThatCanNotHoldAreRefused(t *testing.T) {
 }
 
 // An owner's lock decides where the clocks can't be compared: it is one kernel.
-func TestWithAnOwnerAnotherClockDoesNotEndALease(t *testing.T) {
+func TestLease_WithOwnerClockDoesNotEndIt(t *testing.T) {
 	for name, other := range map[string]db.BootTime{
 		"another boot id":        {Boot: "second", Namespace: 7, Since: 1000 * time.Hour},
 		"another time namespace": {Boot: "first", Namespace: 8, Since: 1000 * time.Hour},
@@ -191,7 +191,7 @@ func TestWithAnOwnerAnotherClockDoesNotEndALease(t *testing.T) {
 	}
 }
 
-func TestWithoutAnOwnerTheWallClockAndItsSkewDecide(t *testing.T) {
+func TestLease_WithoutOwnerWallClockDecides(t *testing.T) {
 	path := dbtest.Path(t)
 	own, elsewhere := newClocks(), newClocks()
 	elsewhere.boot = db.BootTime{Boot: "second", Since: time.Second}
@@ -219,7 +219,7 @@ func TestTheWallClockNeitherEndsNorProlongsALease(t *testing.T) {
 	wantLost(t, l)
 }
 
-func TestAReservationIsTakenUpAgainByItsOwnProcess(t *testing.T) {
+func TestReserve_ReattachByOwnProcess(t *testing.T) {
 	path := dbtest.Path(t)
 	d := newClocks().openAt(t, path)
 	l := reserve(t, d, "80", minutes(1, false))
@@ -244,7 +244,7 @@ func TestAReservationIsTakenUpAgainByItsOwnProcess(t *testing.T) {
 	}
 }
 
-func TestAClosedFileGivesUpWhatItsProcessHeldForEver(t *testing.T) {
+func TestClose_ReleasesWhatProcessHeld(t *testing.T) {
 	path := dbtest.Path(t)
 	c := newClocks()
 	open := func() *db.DB {
@@ -295,7 +295,7 @@ func TestWhoTakesFromTheDeadForgetsThem(t *testing.T) {
 	}
 }
 
-func TestALeaseOfAnotherProcessIsNotOursUnlessItIsDetached(t *testing.T) {
+func TestLease_OtherProcessNeedsDetached(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
 	other, refused := startCrew(t, nil, path)
@@ -333,7 +333,7 @@ func TestALeaseOfNobodyIsUnknown(t *testing.T) {
 	}
 }
 
-func TestALeaseWithoutAllItsColumnsIsJudgedByThoseThatItHas(t *testing.T) {
+func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 	c := newClocks()
 	d := c.open(t)
 	second, start := int64(time.Second), "first"
@@ -595,7 +595,7 @@ func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestKeepGivesUpWhenItCanNotRenewInTime(t *testing.T) {
+func TestKeep_EndsIfNotRenewedInTime(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	l := reserve(t, d, "80", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: 100 * time.Millisecond}})
 	ctx, stop := l.Keep(t.Context())

@@ -11,7 +11,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestWhatOneLimitRemovesTakesNoBytesFromTheRest(t *testing.T) {
+func TestPrune_LimitsDoNotAddUp(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	ended := []db.Ended{
 		{Key: 5, ID: "kept", Of: "a", Bytes: 10},

@@ -127,7 +127,7 @@ func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 	}
 }
 
-func TestSalvageBringsSuspectRowsWhereItIsAskedTo(t *testing.T) {
+func TestSalvage_SuspectRowsOnlyIfAsked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "suspect.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {

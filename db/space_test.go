@@ -67,7 +67,7 @@ func TestTheWALIsBoundedUnderReadersThatOverlap(t *testing.T) {
 	}
 }
 
-func TestALongReadIsNamedAndTheWALShrinksAfterIt(t *testing.T) {
+func TestHealth_NamesLongReadAndWALShrinks(t *testing.T) {
 	db.WithGapPatience(t, 1500*time.Millisecond) // enough for the writer to wait for the gap before it gives up
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 3})
 	reading, enough := make(chan struct{}), make(chan struct{})
@@ -198,7 +198,7 @@ func fullDisk(t *testing.T, dir string) string {
 	return path
 }
 
-func TestAFileIsOpenedOnAFullDiskToDeleteFromIt(t *testing.T) {
+func TestOpen_FullDiskAllowsDeletes(t *testing.T) {
 	path := fullDisk(t, smallDisk(t, "size=24m"))
 	d, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
@@ -217,7 +217,7 @@ func TestAFileIsOpenedOnAFullDiskToDeleteFromIt(t *testing.T) {
 	}
 }
 
-func TestAFileOnAFullDiskThatIsNotOpenedKeepsItsReserve(t *testing.T) {
+func TestFullDisk_UnopenedFileKeepsReserve(t *testing.T) {
 	dir := smallDisk(t, "size=24m")
 	path := fullDisk(t, dir)
 	must(t, os.Remove(filepath.Join(dir, "filler")))

@@ -75,7 +75,7 @@ func upTo(n int) []int {
 	return all
 }
 
-func TestOneTextMayBeUsedInsideItsOwnLoop(t *testing.T) {
+func TestStatement_ReusableInsideOwnLoop(t *testing.T) {
 	d := openCounted(t, 10)
 	transactions(t, d, "nested", func(t *testing.T, rx *db.Rx) error {
 		var outer []int
@@ -134,7 +134,7 @@ func TestATreeIsWalkedWithOneText(t *testing.T) {
 	})
 }
 
-func TestMoreTextsThanAreKeptMayBeUsedWhileRowsAreOpen(t *testing.T) {
+func TestStatements_MoreThanCacheWithOpenRows(t *testing.T) {
 	d := openCounted(t, 10)
 	transactions(t, d, "many texts", func(t *testing.T, rx *db.Rx) error {
 		var all []int
@@ -611,7 +611,7 @@ func TestAMissingRowLeavesAStructZero(t *testing.T) {
 	}
 }
 
-func TestAViewThatCantBeReadHidesNoOtherRelation(t *testing.T) {
+func TestCheck_UnreadableViewHidesNoRelation(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	for _, s := range []string{`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`, `DROP TABLE gone`} {
 		write(t, d, s)

@@ -54,7 +54,7 @@ func upgraded() (db.Options, error) {
 	return db.Options{LockTimeout: 30 * time.Second}.WithLadder(files, steps, migrations.Views()), err
 }
 
-func TestTwentyInstancesThatStartOverAnUpgradeAllSucceed(t *testing.T) {
+func TestUpgrade_TwentyInstancesAllSucceed(t *testing.T) {
 	const instances = 20
 	path := filepath.Join(t.TempDir(), "a.db")
 	for round := range 3 {
@@ -83,7 +83,7 @@ func TestTwentyInstancesThatStartOverAnUpgradeAllSucceed(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatFailsLeavesTheFileToTheProgramBefore(t *testing.T) {
+func TestUpgrade_FailureLeavesOldSchema(t *testing.T) {
 	path := openFamily(t)
 	before, err := os.ReadFile(path)
 	if err != nil {
@@ -139,7 +139,7 @@ func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 	}
 }
 
-func TestACopyIsKeptBeforeRowsAreRemovedOrRewritten(t *testing.T) {
+func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 	path := openFamily(t)
 	rewrites := ladderWithThird(t, "-- +goose Up\nUPDATE parents SET name = upper(name);")
 	rewrites = ladderUpTo(t, 2).WithStep(migrations.Step{Version: 3, MinReader: 1, MinWriter: 1, Rewrites: []string{"parents"}}, thirdOf(t, rewrites))
@@ -238,7 +238,7 @@ func fromOutside(t *testing.T, path, script string) (all []string) {
 	return all
 }
 
-func TestWhatDoesNotFitTheNewSchemaIsNamed(t *testing.T) {
+func TestMigrate_NamesWhatNewSchemaRefuses(t *testing.T) {
 	drops := "-- +goose Up\nALTER TABLE parents DROP COLUMN name;\nCREATE TABLE taken (a INTEGER) STRICT;"
 	for own, name := range map[string]string{
 		"CREATE TABLE Taken (x)":                       `table "Taken"`,
@@ -421,7 +421,7 @@ CREATE TABLE large AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FR
 	return nil
 }
 
-func TestAnUpgradeWithoutRoomLeavesTheFileAsItWas(t *testing.T) {
+func TestUpgrade_NoSpaceLeavesFileUnchanged(t *testing.T) {
 	path := dbtest.Path(t)
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {

@@ -107,7 +107,7 @@ func TestAProgramThatIsNotOursIsToldToo(t *testing.T) {
 	awaitRows(t, d, changes, 3)
 }
 
-func TestAWatchEndsWithItsContextAndWithTheFile(t *testing.T) {
+func TestWatch_EndsWithContextAndFile(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		d, err := db.Open(t.Context(), path, db.Options{})
 		if err != nil {

@@ -34,11 +34,11 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 	t.Cleanup(func() { atNightsEnd = nil })
 
 	t.Run("use", TestNoUseIsCountedTwice)
-	t.Run("what an agent cost", TestWhatAnAgentCostStaysWhenItIsPutAside)
-	t.Run("times", TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre)
-	t.Run("starts and ends", TestAnEndIsThatOfTheLastStartBeforeIt)
-	t.Run("columns of records", TestTokensToolsAndErrorsAreColumnsOfTheRecordThatSaysThem)
-	t.Run("a night of work", TestTheSixteenQuestionsOfAnOperatorAreShortQueriesWithAnswers)
+	t.Run("what an agent cost", TestUsage_StaysWhenAgentPutAside)
+	t.Run("times", TestViews_TimesSortAndHaveOneWidth)
+	t.Run("starts and ends", TestRun_EndBelongsToLastStart)
+	t.Run("columns of records", TestUsage_TokensToolsAndErrorsAreColumns)
+	t.Run("a night of work", TestOperator_QuestionsAreShortQueriesWithAnswers)
 	t.Run("reservations", func(t *testing.T) {
 		n := newNight(t)
 		for kind, o := range map[string]db.ReserveOptions{"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"}, "lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}}} {

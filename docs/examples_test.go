@@ -76,7 +76,7 @@ func examplesOf(t *testing.T, folder string) map[string]*doc.Example {
 	return found
 }
 
-func TestEveryCallOfTheGrammarHasAnExampleInEachStore(t *testing.T) {
+func TestGrammar_EveryCallHasAnExample(t *testing.T) {
 	page, err := os.ReadFile("grammar.md")
 	if err != nil {
 		t.Fatal(err)

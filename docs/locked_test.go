@@ -31,7 +31,7 @@ func sqlOf(e ast.Expr) string {
 }
 
 // On a server a call that loses again and again waits for those that have locked a row first: it has to know of which tables.
-func TestRowsAreLockedFirstOnlyInTablesThatACallCanHaveAlone(t *testing.T) {
+func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 	used := map[string]bool{}
 	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal", "legacy", "maintenance", "db"} {
 		texts, locks := map[string]string{}, map[string]token.Position{} // by the folder and the name of a constant

@@ -190,7 +190,7 @@ var operatorAnswers = map[string]string{
 	"All there is of one piece o": "fix|fixer||web-1|completed|completed|completed",
 }
 
-func TestTheSixteenQuestionsOfAnOperatorAreShortQueriesWithAnswers(t *testing.T) {
+func TestOperator_QuestionsAreShortQueriesWithAnswers(t *testing.T) {
 	page, err := os.ReadFile("queries.md")
 	if err != nil {
 		t.Fatal(err)

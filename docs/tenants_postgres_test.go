@@ -33,7 +33,7 @@ func scriptsOfTenants(t *testing.T) (list []string) {
 	return list
 }
 
-func TestPostgresRowsOfAllTablesHaveAnIdentityAfterThePagesScript(t *testing.T) {
+func TestPostgres_AllTablesHaveReplicaIdentity(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address, db.Options{})
 	dbtest.PostgresExec(t, address, "CREATE PUBLICATION all_of_it FOR ALL TABLES")
@@ -57,7 +57,7 @@ func TestPostgresRowsOfAllTablesHaveAnIdentityAfterThePagesScript(t *testing.T) 
 	}
 }
 
-func TestPostgresTheRolesOfThePageOnTenantsAreEnough(t *testing.T) {
+func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 	address := dbtest.PostgresAlone(t, "..") // roles are of a whole server
 	owner := dbtest.OpenAt(t, address, db.Options{})
 	for _, script := range scriptsOfTenants(t)[:2] {

@@ -126,7 +126,7 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentCostStaysWhenItIsPutAside(t *testing.T) {
+func TestUsage_StaysWhenAgentPutAside(t *testing.T) {
 	n := newNight(t)
 	n.agent("ended", 9000, 5_000_000, n.clock.Now())
 	for _, view := range []string{"v_agents", "v_usage"} {
@@ -149,7 +149,7 @@ func TestWhatAnAgentCostStaysWhenItIsPutAside(t *testing.T) {
 	}
 }
 
-func TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre(t *testing.T) {
+func TestViews_TimesSortAndHaveOneWidth(t *testing.T) {
 	n := newNight(t)
 	n.work()
 	for i, nanos := range []int64{-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1, 500_000_000, 999_999_999, 1 << 62, 1<<63 - 1} {
@@ -188,7 +188,7 @@ func TestTimesInViewsAreOfOneWidthAndSortAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnEndIsThatOfTheLastStartBeforeIt(t *testing.T) {
+func TestRun_EndBelongsToLastStart(t *testing.T) {
 	n := newNight(t)
 	n.create("r", "s")
 	for range 2 {
@@ -275,7 +275,7 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 	compare("v_agents", "an agent", e.Usage())
 }
 
-func TestATurnThatIsNoLongerItsLineCountsNothing(t *testing.T) {
+func TestUsage_ChangedTurnCountsNothing(t *testing.T) {
 	turn := turnLine(newNight(t), `"cost_usd":1`).(runs.Turn)
 	if !turn.Usage().Counted() {
 		t.Error("the turn of the line counts nothing")
@@ -294,7 +294,7 @@ func modelTurnOf(members string) runs.Unknown {
 const recordColumns = `provider, request_model, response_model, input_tokens, cache_read_input_tokens, cache_write_input_tokens,
 	output_tokens, reasoning_output_tokens, cost_usd, cost_source`
 
-func TestTokensToolsAndErrorsAreColumnsOfTheRecordThatSaysThem(t *testing.T) {
+func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 	n := newNight(t)
 	const ofTools = `, tool_name, tool_call_id, error_type`
 	nothing := strings.Repeat("|", strings.Count(recordColumns, ","))

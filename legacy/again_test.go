@@ -30,7 +30,7 @@ func damaged() map[Kind]folder {
 	}
 }
 
-func TestAnImportSaysWhatIsInQuarantineEachTime(t *testing.T) {
+func TestImport_ReportsQuarantineEachTime(t *testing.T) {
 	for kind, files := range damaged() {
 		dir := t.TempDir()
 		files.below(t, dir)
@@ -74,7 +74,7 @@ func TestAVerificationSaysWhatIsInQuarantine(t *testing.T) {
 	}
 }
 
-func TestAnImportThatWasStoppedSaysWhatIsInQuarantine(t *testing.T) {
+func TestImport_StoppedReportsQuarantine(t *testing.T) {
 	dir := t.TempDir()
 	damaged()[Runs].below(t, dir)
 	whole, err := Import(context.Background(), emptyFile(t), Runs, dir, Options{})
@@ -103,7 +103,7 @@ func TestAnImportThatWasStoppedSaysWhatIsInQuarantine(t *testing.T) {
 	}
 }
 
-func TestOfTwoImportsOfAFolderTheSecondIsToldWhoIsBusy(t *testing.T) {
+func TestImport_SecondOfFolderIsBusy(t *testing.T) {
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0)}.make(t)
 	path := dbtest.Path(t)
 	d, other := dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
@@ -166,7 +166,7 @@ func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
 	}
 }
 
-func TestAnAgentsFolderThatCanBeReadAgainLeavesTheQuarantine(t *testing.T) {
+func TestImport_ReadableAgentsFolderLeavesQuarantine(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dir := folder{"a/r.jsonl": startedLine("a", "r"), "b/r.jsonl": startedLine("b", "r")}.make(t)
 	importInto(t, d, "", dir)

@@ -17,8 +17,8 @@ const sqlRowsRead = `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0), (SELECT c
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend')
 FROM pg_stat_user_tables WHERE relname = 'runs'`
 
-// TestPostgresAPageOfWhatWasImportedReadsNotAllOfIt looks at runs right behind an import that brought very many.
-func TestPostgresAPageOfWhatWasImportedReadsNotAllOfIt(t *testing.T) {
+// TestPostgres_ImportedPageReadsNotAll looks at runs right behind an import that brought very many.
+func TestPostgres_ImportedPageReadsNotAll(t *testing.T) {
 	const many, shown = 800, 10
 	files := folder{}
 	for i := range many {

@@ -123,7 +123,7 @@ func importCheckpoints(t testing.TB, d *db.DB, dir string) Report {
 	return report
 }
 
-func TestWhatTheOldProgramDidToACheckpointIsDoneHereToo(t *testing.T) {
+func TestImport_FollowsOldCheckpointChanges(t *testing.T) {
 	ctx, d, old := context.Background(), emptyFile(t), oldStore{t, t.TempDir()}
 	for _, run := range []string{"finished", "claimed", "removed", "again", "still"} {
 		old.save(run, pausedRun(t, run, "first"))
@@ -162,7 +162,7 @@ func TestWhatTheOldProgramDidToACheckpointIsDoneHereToo(t *testing.T) {
 }
 
 // Who takes ours while nobody can look at the folder has not decided over what nobody saw.
-func TestADecisionForOursForgetsNothingWhileTheFolderIsAway(t *testing.T) {
+func TestResolve_OursForgetsNothingWhileFolderAway(t *testing.T) {
 	ctx, d, old := context.Background(), emptyFile(t), oldStore{t, filepath.Join(t.TempDir(), "store")}
 	if err := os.Mkdir(old.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestADecisionForOursForgetsNothingWhileTheFolderIsAway(t *testing.T) {
 	}
 }
 
-func TestARunThatBothProgramsWentOnWithIsOfferedToNobodyUntilSomebodyDecides(t *testing.T) {
+func TestImport_ContestedRunWaitsForDecision(t *testing.T) {
 	for _, take := range []Take{TakeOld, TakeOurs} {
 		ctx, d, old := context.Background(), emptyFile(t), oldStore{t, t.TempDir()}
 		store := checkpoints.NewStore(d, checkpoints.Options{})

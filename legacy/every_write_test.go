@@ -90,10 +90,10 @@ type oldProgram struct {
 	writes func(s *storeFile) []publicWrite
 }
 
-// TestAfterEveryPublicWriteTheOldProgramAnswersAsTheStoreDoes imports a tree of each kind, makes one public write after another, and exports
+// TestOldProgram_AnswersAlikeAfterEveryWrite imports a tree of each kind, makes one public write after another, and exports
 // after each: the model of the old program reads the folder and gives the answers that the store gives. Nothing but the files of what
 // was written to has other bytes than before the write.
-func TestAfterEveryPublicWriteTheOldProgramAnswersAsTheStoreDoes(t *testing.T) {
+func TestOldProgram_AnswersAlikeAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	for _, old := range []oldProgram{
 		{Runs, oldRuns, ourRuns, runWrites},
@@ -192,7 +192,7 @@ func (w *publicWrite) wrong(before, after folder) (problems []string) {
 }
 
 // Every public write of every store is among those that the old program follows.
-func TestEveryPublicWriteIsReadByTheOldProgram(t *testing.T) {
+func TestOldProgram_ReadsEveryPublicWrite(t *testing.T) {
 	const keeping = "Renew, on a timer"
 	within := map[string]string{
 		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",

@@ -33,7 +33,7 @@ func reasonLeftOut(r *Report, file string) string {
 	return ""
 }
 
-func TestAnExportNamesASessionThatTheOldProgramRefuses(t *testing.T) {
+func TestExport_NamesSessionOldProgramRefuses(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	store := live.NewStore(d, live.Options{})
 	event, err := live.NewEvent([]byte(`{"type":"from_the_future","x":1}`))
@@ -69,7 +69,7 @@ func TestAnExportNamesASessionThatTheOldProgramRefuses(t *testing.T) {
 	}
 }
 
-func TestAnExportNamesARuntimeThatTheOldProgramRefuses(t *testing.T) {
+func TestExport_NamesRuntimeOldProgramRefuses(t *testing.T) {
 	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
 	at := "runtimes/" + idName("r") + "/"
 	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent +
@@ -94,7 +94,7 @@ func TestAnExportNamesARuntimeThatTheOldProgramRefuses(t *testing.T) {
 	}
 }
 
-func TestAFileInQuarantineGoesBackUnderItsNameOrIsNamed(t *testing.T) {
+func TestExport_QuarantinedFileReturnsOrIsNamed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dir := t.TempDir()
 	files := folder{"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ", "agents/empty.toml": ""}
@@ -132,7 +132,7 @@ func TestAFileInQuarantineGoesBackUnderItsNameOrIsNamed(t *testing.T) {
 
 // Bytes like those in quarantine are soon found in a file: those of a torn line begin the next one, those of an empty object are
 // anywhere.
-func TestWhatOnlyLooksLikeAPieceInQuarantineIsNotTakenForIt(t *testing.T) {
+func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
 		kind       Kind
@@ -166,7 +166,7 @@ func TestWhatOnlyLooksLikeAPieceInQuarantineIsNotTakenForIt(t *testing.T) {
 	}
 }
 
-func TestATornLineThatARunGoesOnFromIsGivenBack(t *testing.T) {
+func TestExport_TornLineBeforeRunContinuesReturns(t *testing.T) {
 	for name, text := range map[string]string{"in a file": startedLine("a", "r") + `{"record":"turn",`, "alone": `{"record":"turn",`} {
 		for _, goesOn := range []bool{false, true} {
 			d := emptyFile(t)
@@ -258,7 +258,7 @@ func failingExport(args []string) error {
 	return errors.Join(listing, d.Close())
 }
 
-func TestAnExportThatWasKilledIsNotTakenForOneThatEnded(t *testing.T) {
+func TestExport_KilledIsNotTakenAsEnded(t *testing.T) {
 	d, out := manyRuns(t), t.TempDir()
 	if err := os.Mkdir(filepath.Join(out, ".unfinished-export"), 0o700); err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestAnExportThatIsStoppedLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnExportLeavesAloneWhatCameIntoItsFolderMeanwhile(t *testing.T) {
+func TestExport_LeavesForeignFilesAlone(t *testing.T) {
 	d, out := manyRuns(t), filepath.Join(t.TempDir(), "out")
 	_, err := Export(context.Background(), d, Runs, out, Options{Progress: func(p Progress) {
 		if p.Files == 3 {

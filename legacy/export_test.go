@@ -27,7 +27,7 @@ func start(agent, run string) runs.Started {
 	return runs.Started{AgentID: agent, RunID: run, Intent: "i", StartedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)}
 }
 
-func TestRunsOfTheStoreLeaveAsTheOriginalWritesThem(t *testing.T) {
+func TestExport_StoreRunsMatchOriginal(t *testing.T) {
 	d := emptyFile(t)
 	write(t, d, "a", "r", start("a", "r"), runs.Turn{Parameters: []byte(`{ "b" : 1, "a" : [ ] }`)})
 	write(t, d, "name:x", "order 66/retry", start("name:x", "order 66/retry"))
@@ -54,7 +54,7 @@ func TestRunsOfTheStoreLeaveAsTheOriginalWritesThem(t *testing.T) {
 	}
 }
 
-func TestAnExportLeavesOutWhatOldNamesCantHold(t *testing.T) {
+func TestExport_LeavesOutUnholdableNames(t *testing.T) {
 	d := emptyFile(t)
 	long := strings.Repeat("n", 250)
 	write(t, d, "a", long, start("a", long))
@@ -91,7 +91,7 @@ func TestAnExportLeavesOutWhatOldNamesCantHold(t *testing.T) {
 	}, readFiles(t, out))
 }
 
-func TestAnImportedRunThatGoesOnHereLeavesAsTheOriginalWouldHaveGoneOn(t *testing.T) {
+func TestExport_ContinuedImportedRunMatchesOriginal(t *testing.T) {
 	for name, text := range map[string]string{
 		"torn":         startedLine("a", "r") + `{"record":"turn","ind`,
 		"open":         startedLine("a", "r") + strings.TrimSuffix(turnLine(0), "\n"),

@@ -59,7 +59,7 @@ func TestFalsifiedAnswersOfATreeAreNoticed(t *testing.T) {
 }
 
 // A recorded answer about a place that the model does not list is a finding about the model, and the test goes on.
-func TestATreeThatTheModelDoesNotKnowIsAProblemOfItsOwn(t *testing.T) {
+func TestReplay_UnknownTreeIsItsOwnProblem(t *testing.T) {
 	trees, err := replay.Trees("runs")
 	if err != nil {
 		t.Fatal(err)

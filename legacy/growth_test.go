@@ -110,7 +110,7 @@ func TestAGrownFileCountsWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestALineThatWasHalfWrittenIsNamedAsItIs(t *testing.T) {
+func TestImport_HalfWrittenLineIsNamed(t *testing.T) {
 	text := startedLine("a", "r") + turnLine(0)
 	torn := len(text) - 9
 	dir := folder{"a/r.jsonl": text[:torn]}.make(t)
@@ -128,7 +128,7 @@ func TestALineThatWasHalfWrittenIsNamedAsItIs(t *testing.T) {
 	}
 }
 
-func TestAChangedSourceIsTakenWhenOursWasNotTouched(t *testing.T) {
+func TestImport_TakesChangedSourceIfOursUntouched(t *testing.T) {
 	before := startedLine("a", "r") + turnLine(0) + "torn\n"
 	for name, after := range map[string]string{
 		"other bytes":          startedLine("a", "r") + turnLine(7) + turnLine(8),
@@ -245,8 +245,8 @@ func TestAFileThatIsGoneStays(t *testing.T) {
 	wantNames(t, d, "", "a/r", "a/s")
 }
 
-// TestAStoppedImportKeepsWhatItSaidAndGoesOn stops after each batch in turn.
-func TestAStoppedImportKeepsWhatItSaidAndGoesOn(t *testing.T) {
+// TestImport_StoppedKeepsReportAndResumes stops after each batch in turn.
+func TestImport_StoppedKeepsReportAndResumes(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	files := folder{}
 	for i := range 12 {

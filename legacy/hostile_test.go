@@ -158,7 +158,7 @@ func reasonFor(r *Report, path string) string {
 	return ""
 }
 
-func TestALinkOutOfATreeIsFollowedOnlyWhereThatIsAskedFor(t *testing.T) {
+func TestImport_OutwardLinkFollowedOnlyIfAsked(t *testing.T) {
 	ctx := context.Background()
 	elsewhere := folder{"b/s.jsonl": startedLine("b", "s"), "c/t.jsonl": startedLine("c", "t")}.make(t)
 	if err := os.WriteFile(filepath.Join(elsewhere, "config.toml"), []byte("[runs]\nmax_per_agent = 7\n"), 0o600); err != nil {
@@ -218,7 +218,7 @@ func TestAFolderOfRunsElsewhereIsNotEntered(t *testing.T) {
 	}
 }
 
-func TestAFolderWhereNothingCanBeReadIsNoTree(t *testing.T) {
+func TestRecognise_UnreadableFolderIsNoTree(t *testing.T) {
 	dir := t.TempDir()
 	folder{
 		"runs/a/r.jsonl": `{"api_key":"k"}` + "\n", "runs/.nobackup": "", "agents/a.toml": "api_key = \"k\"\n", "runs/s.json": `[{"api_key":"k"}]`,
@@ -229,7 +229,7 @@ func TestAFolderWhereNothingCanBeReadIsNoTree(t *testing.T) {
 	}
 }
 
-func TestLimitsStayWhereTheirFileCanNoLongerBeRead(t *testing.T) {
+func TestLimits_StayIfFileUnreadable(t *testing.T) {
 	ctx, dir := context.Background(), folder{"a/r.jsonl": startedLine("a", "r")}.make(t)
 	config := filepath.Join(dir, "config.toml")
 	want := runs.RetentionConfig{MaxPerAgent: 7, MaxAgeDays: 30}

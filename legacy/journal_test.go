@@ -9,7 +9,7 @@ import (
 	"selvedge/db"
 )
 
-func TestTheJournalSaysWhoImportedWhatAndHowItEnded(t *testing.T) {
+func TestJournal_SaysWhoImportedAndHowEnded(t *testing.T) {
 	ctx := context.Background()
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0)}.make(t)
 	bad := folder{"a/s.jsonl": startedLine("a", "s") + "{no record\n"}.make(t)

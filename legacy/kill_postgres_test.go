@@ -34,9 +34,9 @@ func importedRows(t *testing.T, address string) (rows []string) {
 	return rows
 }
 
-// TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot kills processes that import, in the middle of their work, and has one
+// TestPostgres_StoppedImportEndsTheSame kills processes that import, in the middle of their work, and has one
 // go on whose connections are cut again and again.
-func TestPostgresAnImportThatIsStoppedAnywhereEndsAsOneThatWasNot(t *testing.T) {
+func TestPostgres_StoppedImportEndsTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 9))
 	files := folder{"agent-0/long.jsonl": startedLine("agent-0", "long") + strings.Repeat(turnLine(1)+"bad\n", 40) + "torn"}
 	for i := range 12 {
@@ -90,8 +90,8 @@ FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN scopes A
 	sqlTimesUp = `UPDATE selvedge.owner_beats SET until = 1 WHERE owner IN (SELECT id FROM selvedge.owners WHERE pid = %d)`
 )
 
-// TestPostgresAnImportOfEveryKindThatIsStoppedEndsAsOneThatWasNot does the same with trees of every other kind, each into scopes of its own.
-func TestPostgresAnImportOfEveryKindThatIsStoppedEndsAsOneThatWasNot(t *testing.T) {
+// TestPostgres_StoppedImportOfAnyKindResumes does the same with trees of every other kind, each into scopes of its own.
+func TestPostgres_StoppedImportOfAnyKindResumes(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, err := db.Open(t.Context(), address, db.Options{})
 	if err != nil {

@@ -40,10 +40,10 @@ func importProgram(args []string) error {
 	return d.Close()
 }
 
-// TestAnImportThatIsKilledAnywhereEndsAsOneThatWasNot kills imports with SIGKILL, at random moments of random batches,
+// TestImport_KilledAnywhereEndsTheSame kills imports with SIGKILL, at random moments of random batches,
 // again and again on the same file until one comes through. The tree has everything: traces of many batches, torn tails,
 // bad lines, a changed source, one that grew, and a second root that is refused.
-func TestAnImportThatIsKilledAnywhereEndsAsOneThatWasNot(t *testing.T) {
+func TestImport_KilledAnywhereEndsTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	before, after, foreign := folder{}, folder{}, folder{}
 	for i := range 30 {

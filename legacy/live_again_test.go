@@ -26,7 +26,7 @@ func becomesAFolder(t *testing.T, path string) (back func()) {
 	}
 }
 
-func TestASessionThatCannotBeReadForOnceLosesNothing(t *testing.T) {
+func TestImport_UnreadableSessionLosesNothing(t *testing.T) {
 	whole, bad := "runs/web-1.json", "runs/web-2.json"
 	files := folder{whole: "[" + liveRecord("run-1", "web-1", "p") + "]", bad: "[" + liveRecord("run-2", "web-2", "p") + `,{"snapshot":7}]`}
 	for _, unread := range []string{whole, bad} {
@@ -48,7 +48,7 @@ func TestASessionThatCannotBeReadForOnceLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAChangedSessionStaysOutAsLongAsOursWasTouched(t *testing.T) {
+func TestImport_ChangedSessionStaysOutWhileOursTouched(t *testing.T) {
 	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
 	running := func(prompt string) folder {
 		return folder{"runs/web-1.json": "[" + strings.Replace(liveRecord("run-1", "web-1", prompt), "completed", "executing", 1) + "]"}
@@ -66,7 +66,7 @@ func TestAChangedSessionStaysOutAsLongAsOursWasTouched(t *testing.T) {
 	}
 }
 
-func TestACopyOfARunThatChangedIsLookedAtAgain(t *testing.T) {
+func TestCopiedRun_ChangeIsReread(t *testing.T) {
 	ctx, dir, d := context.Background(), t.TempDir(), emptyFile(t)
 	real, copied := "runs/web-1.json", "runs/copy of web-1.json"
 	files := folder{real: "[" + liveRecord("run-1", "web-1", "once") + "]", copied: "[" + liveRecord("run-1", "web-1", "once") + "]"}

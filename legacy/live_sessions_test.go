@@ -38,7 +38,7 @@ func bringLive(t *testing.T, files folder) (Report, folder, *live.Store) {
 	return report, readFiles(t, out), live.NewStore(d, live.Options{Scope: "live/web-2"})
 }
 
-func TestACopyOfASessionTakesNothingAndLeavesAsItCame(t *testing.T) {
+func TestCopiedSession_TakesNothingAndLeavesUnchanged(t *testing.T) {
 	record := liveRecord("run-1", "web-1", "p")
 	files := folder{"runs/web-1.json": "[" + record + "]", "runs/copy of web-1.json": "[" + record + "]"}
 	report, out, _ := bringLive(t, files)
@@ -52,7 +52,7 @@ func TestACopyOfASessionTakesNothingAndLeavesAsItCame(t *testing.T) {
 	}
 }
 
-func TestTheFileThatIsCalledAsItsSessionHasItsRuns(t *testing.T) {
+func TestImport_FileNamedAfterSessionHasRuns(t *testing.T) {
 	files := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "now") + "]", "runs/copy of web-1.json": "[" + liveRecord("run-1", "web-1", "once") + "]"}
 	report, out, _ := bringLive(t, files)
 	if len(report.Quarantined) != 1 || report.Quarantined[0].File != "runs/copy of web-1.json" {
@@ -63,7 +63,7 @@ func TestTheFileThatIsCalledAsItsSessionHasItsRuns(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseRunIdsAnotherHasIsKeptApart(t *testing.T) {
+func TestImport_SessionWithTakenIDsIsSeparate(t *testing.T) {
 	files := folder{
 		"runs/web-1.json": "[" + liveRecord("main", "web-1", "first") + "]",
 		"runs/web-2.json": "[" + liveRecord("main", "web-2", "second") + "," + liveRecord("other", "web-2", "third") + "]",

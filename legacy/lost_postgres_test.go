@@ -16,7 +16,7 @@ import (
 )
 
 // On a server a process that was silent for long counts as dead, and another may import its folder. What it has read until then is old.
-func TestPostgresWhoLostAFolderToAnotherImportWritesNoMore(t *testing.T) {
+func TestPostgres_ReplacedImportWritesNoMore(t *testing.T) {
 	address := dbtest.Postgres(t)
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {

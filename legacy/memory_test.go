@@ -122,8 +122,8 @@ func inMB(peaks map[string]uint64) string {
 	return string(text)
 }
 
-// TestALineOf64MBIsTakenInAFewTimesItsSize has a turn of 64 MB, and lines of 16 MB that can't be read.
-func TestALineOf64MBIsTakenInAFewTimesItsSize(t *testing.T) {
+// TestImport_LineOf64MBTakesLittleMemory has a turn of 64 MB, and lines of 16 MB that can't be read.
+func TestImport_LineOf64MBTakesLittleMemory(t *testing.T) {
 	huge := strings.Repeat("y", 64<<20)
 	dir := folder{
 		"a/turn.jsonl":   startedLine("a", "turn") + `{"record":"turn","index":0,"output":"` + huge + `","verifier_verdict":"not_run"}` + "\n",

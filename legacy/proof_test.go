@@ -138,7 +138,7 @@ func TestAPipeInAFolderIsUnknown(t *testing.T) {
 	}
 }
 
-func TestALargeTreeIsDerivedInAFileThatIsRemoved(t *testing.T) {
+func TestVerify_LargeTreeUsesTemporaryFile(t *testing.T) {
 	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
 	d := emptyFile(t)
@@ -171,7 +171,7 @@ func verifyProgram(args []string) error {
 	return errors.Join(err, d.Close())
 }
 
-func TestWhatAKilledVerificationLeftIsRemovedOnceItIsDead(t *testing.T) {
+func TestVerify_RemovesLeftoversOnceDead(t *testing.T) {
 	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
 	d := emptyFile(t)
@@ -199,7 +199,7 @@ func TestWhatAKilledVerificationLeftIsRemovedOnceItIsDead(t *testing.T) {
 }
 
 // A runtime that has its folder for itself reads no more of it than any other does.
-func TestARuntimeDoesNotVouchForWhatLiesBesideItsFiles(t *testing.T) {
+func TestExport_RuntimeIgnoresStrayFiles(t *testing.T) {
 	for under, runtime := range map[string]string{"": aloneRuntime, "runtimes/id-72/": wholeRuntime("")} {
 		dir := t.TempDir()
 		folder{under + "runtime.json": runtime, under + "events.jsonl": startedEvent}.below(t, dir)

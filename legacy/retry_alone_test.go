@@ -30,7 +30,7 @@ func TestARetriedTraceLeavesItsSiblingsAsTheyAre(t *testing.T) {
 	sameFiles(t, "exported", tree, exported(t, d, ""))
 }
 
-func TestARetriedEntryTakesNoIdThatAFileOfItsTreeIsNamedAfter(t *testing.T) {
+func TestRetry_EntryAvoidsIDsOfTreeFiles(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	c := collision{kind: Agents, path: "agents/Odd.toml", here: agentEntry("a-1", "active", 1), file: agentEntry("a-1", "active", 2)}
 	dir, q := c.collide(t, d)

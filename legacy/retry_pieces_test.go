@@ -25,7 +25,7 @@ func retried(t *testing.T, d *db.DB, id int64) Retried {
 	return r
 }
 
-func TestARecordWhoseIdIsFreeAgainIsTakenToItsPlace(t *testing.T) {
+func TestRetry_FreedIDReturnsToItsPlace(t *testing.T) {
 	ctx := context.Background()
 	for _, form := range []string{"[%,%,%]", "[%, %,\n %]\n", "[\n  %,\n  %,\n  %\n]"} {
 		d, first, dir := emptyFile(t), t.TempDir(), t.TempDir()
@@ -180,7 +180,7 @@ func TestARuntimeWhoseIdIsFreeAgainIsTaken(t *testing.T) {
 	}
 }
 
-func TestAPieceOfARuntimeIsTriedAgainWithItsFolder(t *testing.T) {
+func TestRetry_RuntimePieceTakesItsFolder(t *testing.T) {
 	ctx, at := context.Background(), "runtimes/"+idName("r")+"/"
 	d, dir := emptyFile(t), t.TempDir()
 	bad := folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + "{no event\n{none either\n"}
@@ -226,7 +226,7 @@ func TestAPieceOfARuntimeIsTriedAgainWithItsFolder(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatWasWrittenToIsNotTakenAgain(t *testing.T) {
+func TestImport_WrittenRuntimeIsNotTakenAgain(t *testing.T) {
 	d, dir := emptyFile(t), t.TempDir()
 	damaged()[Workers].below(t, dir)
 	q := importLater(t, d, "", dir).Quarantined[0]
@@ -242,7 +242,7 @@ func TestARuntimeThatWasWrittenToIsNotTakenAgain(t *testing.T) {
 	}
 }
 
-func TestFilesOfLaterVersionsGoBackBesideTheirWorker(t *testing.T) {
+func TestExport_LaterFilesReturnBesideWorker(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	worker := at + "workers/" + idName("1") + "/"
 	var observations strings.Builder
@@ -275,7 +275,7 @@ func TestFilesOfLaterVersionsGoBackBesideTheirWorker(t *testing.T) {
 }
 
 // What lies beside a runtime that has its folder for itself is no runtime of that tree.
-func TestARetryTakesNothingThatAnImportDoesNotTake(t *testing.T) {
+func TestRetry_TakesOnlyWhatImportTakes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	folder{
 		"runtime.json": aloneRuntime, "events.jsonl": startedEvent, "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", ""),
@@ -296,7 +296,7 @@ func TestARetryTakesNothingThatAnImportDoesNotTake(t *testing.T) {
 }
 
 // The original takes the last record of an id in a file: that it was deleted here brings no earlier one back.
-func TestARecordBeforeALaterOneOfItsIdIsNotTakenLate(t *testing.T) {
+func TestRetry_EarlierRecordOfIDIsRefused(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
 	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "," + liveRecord("run-1", "web-1", "later") + "]"}.below(t, dir)
 	report := importLive(t, d, "", dir)
@@ -316,7 +316,7 @@ func TestARecordBeforeALaterOneOfItsIdIsNotTakenLate(t *testing.T) {
 }
 
 // Two files of a tree may hold the same run: what is taken late as such leaves in both.
-func TestARecordThatIsTakenLateAsTheSameLeavesInItsFile(t *testing.T) {
+func TestRetry_SameRecordLeavesInItsFile(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
 	first, second := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "]"}, "["+liveRecord("run-1", "web-1", "later")+"]"
 	first.below(t, dir)

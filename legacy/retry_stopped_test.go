@@ -58,7 +58,7 @@ func hook(h hooked) func(kind string) (tree.Layout, error) {
 	}
 }
 
-func TestARetryThatIsStoppedLeavesAFileThatTheNextImportMeetsOnce(t *testing.T) {
+func TestRetry_StoppedFileIsImportedOnce(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range collisions(t) {
 		for _, refused := range []bool{false, true} {
@@ -98,7 +98,7 @@ func TestARetryThatIsStoppedLeavesAFileThatTheNextImportMeetsOnce(t *testing.T) 
 	}
 }
 
-func TestARetryThatIsStoppedInAFileKeepsItsBytesUntilTheRestIsTaken(t *testing.T) {
+func TestRetry_StoppedInFileKeepsItsBytes(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	lines := startedLine("a", "r")
 	for i := range 20 {
@@ -126,7 +126,7 @@ func TestARetryThatIsStoppedInAFileKeepsItsBytesUntilTheRestIsTaken(t *testing.T
 	sameFiles(t, "exported", folder{"a/r.jsonl": lines}, exported(t, d, ""))
 }
 
-func TestARetryLooksAgainOnceNoImportCanComeBetween(t *testing.T) {
+func TestRetry_LooksAgainOnceImportsExcluded(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	c := collisions(t)[1]
 	dir, q := c.collide(t, d)

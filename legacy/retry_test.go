@@ -63,7 +63,7 @@ func (c collision) collide(t *testing.T, d *db.DB) (dir string, q Quarantined) {
 	return second, q
 }
 
-func TestWhatHadAnIdThatIsFreeAgainIsTakenFromTheBytesThatAreKept(t *testing.T) {
+func TestRetry_ReusedID(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range collisions(t) {
 		d := emptyFile(t)
@@ -105,7 +105,7 @@ func TestWhatHadAnIdThatIsFreeAgainIsTakenFromTheBytesThatAreKept(t *testing.T) 
 	}
 }
 
-func TestADroppedFileIsMetByTheNextImportAsIfForTheFirstTime(t *testing.T) {
+func TestDrop_NextImportMeetsFileAgain(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range collisions(t) {
 		d := emptyFile(t)
@@ -132,7 +132,7 @@ func TestADroppedFileIsMetByTheNextImportAsIfForTheFirstTime(t *testing.T) {
 	}
 }
 
-func TestADroppedLineDoesNotComeBackWhileItsFileStaysAsItIs(t *testing.T) {
+func TestDrop_LineStaysAwayWhileFileUnchanged(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + "{no record\n" + turnLine(0)}.make(t)
 	report := importInto(t, d, "", dir)
@@ -151,7 +151,7 @@ func TestADroppedLineDoesNotComeBackWhileItsFileStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestAnEntryThatCantBeReadYetStaysInQuarantine(t *testing.T) {
+func TestRetry_UnreadableEntryStaysInQuarantine(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
 	folder{"agents/bad.toml": "no = entry"}.below(t, dir)
 	report, err := Import(ctx, d, Agents, dir, Options{})
@@ -167,7 +167,7 @@ func TestAnEntryThatCantBeReadYetStaysInQuarantine(t *testing.T) {
 	}
 }
 
-func TestNothingIsDroppedWhileItsFolderIsImportedIntoAScope(t *testing.T) {
+func TestDrop_WaitsForImportIntoScope(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	report := importInto(t, d, "tenant", folder{"a/r.jsonl": startedLine("a", "r") + "{no record\n"}.make(t))
 	if len(report.Quarantined) != 1 {

@@ -12,7 +12,7 @@ import (
 	"selvedge/runs"
 )
 
-func TestASecondRootWithTheSameIdsIsRefusedUnlessItHasAScopeOfItsOwn(t *testing.T) {
+func TestImport_SecondRootWithSameIDsNeedsScope(t *testing.T) {
 	mine := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0), "a/s.jsonl": startedLine("a", "s")}
 	theirs := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(1), "a/s.jsonl": startedLine("a", "s"), "a/t.jsonl": startedLine("a", "t") + "torn"}
 	first, second := mine.make(t), theirs.make(t)
@@ -94,7 +94,7 @@ func TestAFolderThatALaterVersionRenamed(t *testing.T) {
 	}
 }
 
-func TestNothingIsLostWhereNamesCollideOrAreOdd(t *testing.T) {
+func TestImport_CollidingAndOddNamesLoseNothing(t *testing.T) {
 	files := folder{
 		"a/.x.jsonl":         startedLine("a", ".x") + turnLine(0),
 		"a/x.jsonl":          startedLine("a", ".x") + turnLine(1), // the original's file for the id ".x"
@@ -121,7 +121,7 @@ func TestNothingIsLostWhereNamesCollideOrAreOdd(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFileIsReportedAndTakenOnceItIsOne(t *testing.T) {
+func TestImport_NonFileReportedThenTaken(t *testing.T) {
 	dir := folder{"a/r.jsonl": startedLine("a", "r")}.make(t)
 	at := func(name string) string { return filepath.Join(dir, "runs/a", name) }
 	for _, err := range []error{

@@ -108,7 +108,7 @@ func TestSettingsBesideATreeLeaveAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestOfSeveralSettingsThoseWithTheLimitsThatHoldLeaveAndTheOthersAreNamed(t *testing.T) {
+func TestExportSettings_EffectiveOnesWin(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	for _, config := range []string{"# one\n", "# two\n[runs]\nmax_per_agent = 7\n", "# two\n[runs]\nmax_per_agent = 7\n"} {
 		importInto(t, d, "", folder{"a/r.jsonl": startedLine("a", "r"), "../config.toml": config}.make(t))
@@ -121,7 +121,7 @@ func TestOfSeveralSettingsThoseWithTheLimitsThatHoldLeaveAndTheOthersAreNamed(t 
 	}
 }
 
-func TestLimitsThatTheOldProgramCannotSayAreRoundedUpAndNamed(t *testing.T) {
+func TestExport_LimitsRoundedUpAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		policy  db.Policy
 		want    runs.RetentionConfig
@@ -149,7 +149,7 @@ func TestLimitsThatTheOldProgramCannotSayAreRoundedUpAndNamed(t *testing.T) {
 	}
 }
 
-func TestTheFileOfAnImportTakesAboutTheRoomOfItsTree(t *testing.T) {
+func TestImport_FileSizeNearsTreeSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "typical.db")
 	d, err := db.Open(context.Background(), path, db.Options{Synchronous: db.SyncNormal})
 	if err != nil {

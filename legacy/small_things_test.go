@@ -50,7 +50,7 @@ func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFaultIsOneDiagnosticHoweverOftenItGoesOutAndIn(t *testing.T) {
+func TestExport_FaultIsOneDiagnosticAfterRepeats(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	at := "runtimes/" + idName("r") + "/"
 	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + `{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` + "\n"}.below(t, dir)
@@ -69,7 +69,7 @@ func TestAFaultIsOneDiagnosticHoweverOftenItGoesOutAndIn(t *testing.T) {
 	}
 }
 
-func TestACheckpointWithoutAnIdLeavesUnderANameThatTheOldProgramNeverLists(t *testing.T) {
+func TestExport_CheckpointWithoutIDGetsUnlistedName(t *testing.T) {
 	ctx, d, out := context.Background(), emptyFile(t), filepath.Join(t.TempDir(), "out")
 	if err := pausesOf(d).SaveDocument(ctx, "", []byte(strings.Replace(wholeCheckpoint, `"whole"`, `""`, 1))); err != nil {
 		t.Fatal(err)

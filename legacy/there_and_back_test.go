@@ -54,10 +54,10 @@ func (b *backTried) add(name string, found bool) {
 	}
 }
 
-// TestEveryTreeGoesThereIsChangedAndComesBack imports every recorded tree, changes it through the stores' public writes, and exports it: it
+// TestTrees_ThereChangedAndBack imports every recorded tree, changes it through the stores' public writes, and exports it: it
 // has every file byte for byte, but for what the writes changed, and that in the very bytes of the old program: unknown members and
 // the order of members included. One export is enough, since what the writes leave alone is compared with what came.
-func TestEveryTreeGoesThereIsChangedAndComesBack(t *testing.T) {
+func TestTrees_ThereChangedAndBack(t *testing.T) {
 	for kind, changes := range map[Kind]func(files folder) []backChange{
 		Runs: runChanges, Live: liveChanges, Agents: agentChanges, Checkpoints: checkpointChanges, Workers: workerChanges,
 	} {

@@ -229,7 +229,7 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 	}
 }
 
-func TestATreeIsTheSameSourceWhicheverWayItIsNamed(t *testing.T) {
+func TestSource_AnyNameIsTheSameTree(t *testing.T) {
 	dir := folder{"runs/r.jsonl": startedLine("runs", "r")}.make(t) // an agent called "runs"
 	d := emptyFile(t)
 	if err := os.WriteFile(filepath.Join(dir, "runs", ".nobackup"), nil, 0o600); err != nil {

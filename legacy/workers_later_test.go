@@ -149,7 +149,7 @@ func wantNote(t *testing.T, r *workers.Runtime, words ...string) {
 	}
 }
 
-func TestWorkersOfALaterVersionAreTakenAndLeaveAsTheyCame(t *testing.T) {
+func TestImport_LaterWorkersLeaveAsTheyCame(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	first, second := at+"workers/"+idName("worker-00000001")+"/", at+"workers/"+idName("worker-00000002")+"/"
 	files := folder{
@@ -199,7 +199,7 @@ func TestWorkersOfALaterVersionAreTakenAndLeaveAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestWhatALaterVersionAddsToLinesIsToldAndKept(t *testing.T) {
+func TestLines_LaterAdditionsAreToldAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	files := folder{
 		"runtime.json":               aloneRuntime,
@@ -223,7 +223,7 @@ func TestWhatALaterVersionAddsToLinesIsToldAndKept(t *testing.T) {
 	settled(t, d, "", out)
 }
 
-func TestABadWorkerOfALaterVersionIsPassedOverAndKept(t *testing.T) {
+func TestImport_SkipsAndKeepsBadLaterWorker(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	dir := t.TempDir()
 	folder{
@@ -361,7 +361,7 @@ func TestAFolderThatALaterVersionTookOver(t *testing.T) {
 	}
 }
 
-func TestAFolderOfOneRuntimeThatCanNotBeReadIsKept(t *testing.T) {
+func TestImport_UnreadableRuntimeFolderIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	folder{"runtime.json": "{\"backend\":", "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}.below(t, dir)
 	if _, ok, err := recognised(Workers, dir); ok || err != nil {
@@ -374,7 +374,7 @@ func TestAFolderOfOneRuntimeThatCanNotBeReadIsKept(t *testing.T) {
 	settled(t, d, "", dir)
 }
 
-func TestWhatOnlyTheSecondOfTwoEqualRuntimesHasIsKept(t *testing.T) {
+func TestExport_SecondEqualRuntimeKeepsItsOwn(t *testing.T) {
 	d := emptyFile(t)
 	files := folder{"runtime.json": aloneRuntime, "events.jsonl": startedEvent, "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}
 	for _, more := range []folder{{}, {"workers/1/observations.jsonl": observationLine(1)}} {

@@ -64,7 +64,7 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCouldNotBeReadIsTakenOnceItCan(t *testing.T) {
+func TestImport_FolderIsTakenOnceReadable(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	dir := t.TempDir()
 	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent}.below(t, dir)

@@ -90,7 +90,7 @@ func TestADeepCheckReadsARunThatCallsItselfOtherwise(t *testing.T) {
 	}
 }
 
-func TestADeepCheckOfADamagedFileSaysWhatIsWrong(t *testing.T) {
+func TestDeepCheck_DamagedFileSaysWhatIsWrong(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "selvedge.db")
 	open := func() *db.DB {
 		d, err := db.Open(t.Context(), path, db.Options{})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestASecretBesideBytesThatAreNoTextIsErasedAlone(t *testing.T) {
+func TestRedact_SecretBesideInvalidTextIsErased(t *testing.T) {
 	e := eraser{regexp.MustCompile(`sk-\w+`)}
 	for in, want := range map[string]string{
 		"{\"a\":\"\xff sk-secret \xc3 stays\",\"b\":1}": "{\"a\":\"\xff ********* \xc3 stays\",\"b\":1}",
@@ -18,7 +18,7 @@ func TestASecretBesideBytesThatAreNoTextIsErasedAlone(t *testing.T) {
 	}
 }
 
-func TestWhatAGreedyPatternFindsBehindEscapesTooHasOneMark(t *testing.T) {
+func TestRedact_GreedyPatternLeavesOneMark(t *testing.T) {
 	e := eraser{regexp.MustCompile(`sk-[^"]+`)}
 	for in, want := range map[string]string{
 		`key=sk-0123456789\u0061bc\u0022 and more`: `key=[redacted]**************************`,

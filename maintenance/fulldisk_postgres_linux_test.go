@@ -64,7 +64,7 @@ func (w *writer) isAllThere(t *testing.T) {
 	}
 }
 
-func TestPostgresWhatAServersFullDiskRefusedIsNotDoneAndGoesOnWhenThereIsRoom(t *testing.T) {
+func TestPostgres_FullDiskRefusesThenGoesOn(t *testing.T) {
 	ctx := t.Context()
 	disk := dbtest.NewPostgresDisk(t, "..", smallServer)
 	d := dbtest.OpenAt(t, disk.Address, db.Options{})

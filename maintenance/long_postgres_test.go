@@ -21,7 +21,7 @@ import (
 )
 
 // What a file takes for a name a server takes, finds and lists alike, and a move brings it there and back.
-func TestPostgresTakesNamesOfAnyLengthAsAFileDoes(t *testing.T) {
+func TestPostgres_NamesOfAnyLength(t *testing.T) {
 	ctx := t.Context()
 	random := rand.New(rand.NewPCG(21, 4000))
 	long := func(bytes int) string {

@@ -16,7 +16,7 @@ import (
 )
 
 // A source whose last commit was lost, as by a server that failed over or by a copy that was laid back, knows nothing of its move's end.
-func TestASourceThatForgotTheEndOfItsMoveStaysShut(t *testing.T) {
+func TestMove_SourceWithoutEndMarkStaysClosed(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Path(t)
 	filled(t, from, 1)
@@ -49,7 +49,7 @@ func TestASourceThatForgotTheEndOfItsMoveStaysShut(t *testing.T) {
 }
 
 // A target may lose what came last, while the source is shut for ever already.
-func TestATargetThatLostRowsGetsThemBeforeItIsOpen(t *testing.T) {
+func TestMove_LostRowsAreCopiedAgain(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Path(t)
 	filled(t, from, 1)
@@ -120,7 +120,7 @@ func unheld(call func() error) (err error) {
 	return err
 }
 
-func TestAMoveThatWasKilledGoesOnOrIsAbandoned(t *testing.T) { survivesKills(t, dbtest.Path(t)) }
+func TestMove_KilledResumesOrIsAbandoned(t *testing.T) { survivesKills(t, dbtest.Path(t)) }
 
 func survivesKills(t *testing.T, to string) {
 	ctx := t.Context()

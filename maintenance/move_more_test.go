@@ -76,7 +76,7 @@ func isAbandoned(t *testing.T, to string) {
 }
 
 // What was moved stays as it was, and a copy of it is no more than that: no newer program writes it either.
-func TestWhatWasMovedSaysSoToWhoWouldMakeItAnew(t *testing.T) {
+func TestUp_MovedFileSaysSo(t *testing.T) {
 	ctx := t.Context()
 	from, copied, place := dbtest.Path(t), filepath.Join(t.TempDir(), "copied.db"), dbtest.Path(t)
 	filled(t, from, 1)

@@ -42,11 +42,11 @@ func TestPostgresCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, d
 
 func TestPostgresFollowersGoOnBehindAMove(t *testing.T) { followsOn(t, dbtest.Postgres(t)) }
 
-func TestPostgresExportsOfAllTreesAreTheSameBehindAMove(t *testing.T) {
+func TestPostgres_ExportsSameAfterMove(t *testing.T) {
 	exportsStay(t, dbtest.Postgres(t))
 }
 
-func TestPostgresWhoHasTheServerOpenCanNotWriteBesideAMove(t *testing.T) {
+func TestPostgres_OpenHandleCannotWriteBesideMove(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Postgres(t), dbtest.Path(t)
 	living, idle := dbtest.OpenAt(t, from, db.Options{}), dbtest.OpenAt(t, from, db.Options{Readers: 1})
@@ -85,7 +85,7 @@ func TestPostgresWhoHasTheServerOpenCanNotWriteBesideAMove(t *testing.T) {
 }
 
 // A move that waits for a transaction lets others claim meanwhile, whom it has to see behind that.
-func TestPostgresWhoClaimsWhileAMoveWaitsIsInItsWay(t *testing.T) {
+func TestPostgres_ClaimerBlocksWaitingMove(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Postgres(t), dbtest.Path(t)
 	slow, living := dbtest.OpenAt(t, from, db.Options{}), dbtest.OpenAt(t, from, db.Options{})
@@ -120,7 +120,7 @@ func TestPostgresWhoClaimsWhileAMoveWaitsIsInItsWay(t *testing.T) {
 	}
 }
 
-func TestPostgresAMoveSaysWhoseTransactionIsInItsWay(t *testing.T) {
+func TestPostgres_MoveNamesBlockingTransaction(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Postgres(t), dbtest.Path(t)
 	if err := dbtest.OpenAt(t, from, db.Options{}).Close(); err != nil {
@@ -187,7 +187,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND query NOT LIK
 	sameLines(t, to, want, got)
 }
 
-func TestPostgresRowsWhoseKeysAreTooLongAreNamedBefore(t *testing.T) {
+func TestPostgres_LongKeysAreNamedBeforehand(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Postgres(t)
 	filled(t, from, 1)
@@ -212,7 +212,7 @@ func TestPostgresRowsWhoseKeysAreTooLongAreNamedBefore(t *testing.T) {
 }
 
 // Who fills a server holds it by a lock that goes with its connection. Another may then go on with the move.
-func TestPostgresWhoLostTheTargetWritesThereNoMore(t *testing.T) {
+func TestPostgres_ReplacedMoveWritesNoMore(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Postgres(t)
 	filled(t, from, 1)
@@ -257,7 +257,7 @@ WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE da
 	}
 }
 
-func TestPostgresAMoveThatWasKilledGoesOnOrIsAbandoned(t *testing.T) {
+func TestPostgres_KilledMoveResumesOrIsAbandoned(t *testing.T) {
 	survivesKills(t, dbtest.Postgres(t))
 }
 
@@ -266,22 +266,22 @@ func dropped(t *testing.T, address string) {
 	dbtest.PostgresExec(t, address, `DROP SCHEMA selvedge CASCADE`)
 }
 
-func TestPostgresAHalfFilledTargetWhoseSourceIsLostIsGivenUp(t *testing.T) {
+func TestPostgres_AbandonsHalfFilledTargetWithLostSource(t *testing.T) {
 	isGivenUp(t, dbtest.Postgres(t), func(to string) { dropped(t, to) })
 }
 
-func TestPostgresWhoAbandonsWithoutNamingTheTargetLooksAtItAllTheSame(t *testing.T) {
+func TestPostgres_AbandonWithoutTargetStillChecksIt(t *testing.T) {
 	looksAtTheTarget(t, dbtest.Postgres(t), func(to string) { dropped(t, to) })
 }
 
-func TestPostgresAMoveIsAbandonedUntilItsTargetIsOpen(t *testing.T) {
+func TestPostgres_MoveAbandonableUntilTargetOpens(t *testing.T) {
 	isAbandonedUntilOpen(t, dbtest.Postgres(t), func(to, statement string) {
 		dbtest.PostgresExec(t, to, `SET search_path = selvedge; SET selvedge.mover = 'on'; `+statement)
 	})
 }
 
 // A full disk is told by the statement that writes (SQLSTATE 53100), in the middle of a table.
-func TestPostgresAMoveToAServerWhoseDiskIsFullGoesOnWhenThereIsRoom(t *testing.T) {
+func TestPostgres_MoveToFullDiskResumesWithSpace(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Postgres(t)
 	filled(t, from, 4)
@@ -326,7 +326,7 @@ func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 }
 
 // A key with a NUL is nobody's id: a server keeps it in other words, and sorts it in another place.
-func TestPostgresAKeyThatOnlyAFileSortsInItsPlaceStopsAMove(t *testing.T) {
+func TestPostgres_KeySortedOnlyInFileStopsMove(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Postgres(t)
 	filled(t, from, 1)

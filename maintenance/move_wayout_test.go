@@ -39,7 +39,7 @@ func takenAway(t *testing.T, path string) {
 	}
 }
 
-func TestAHalfFilledTargetWhoseSourceIsLostIsGivenUp(t *testing.T) {
+func TestMove_AbandonsHalfFilledTargetWithLostSource(t *testing.T) {
 	isGivenUp(t, dbtest.Path(t), func(to string) { takenAway(t, to) })
 }
 
@@ -71,7 +71,7 @@ func isGivenUp(t *testing.T, to string, drop func(to string)) {
 }
 
 // A source that lost the end of its move, as a server may that failed over, would take work beside its target.
-func TestWhoAbandonsWithoutNamingTheTargetLooksAtItAllTheSame(t *testing.T) {
+func TestMove_AbandonWithoutTargetStillChecksIt(t *testing.T) {
 	looksAtTheTarget(t, dbtest.Path(t), func(to string) { takenAway(t, to) })
 }
 
@@ -101,7 +101,7 @@ func looksAtTheTarget(t *testing.T, to string, drop func(to string)) {
 	}
 }
 
-func TestATargetThatCannotBeAskedKeepsTheSourceUntilItIsCalledLost(t *testing.T) {
+func TestMove_UnreachableTargetKeepsSourceUntilLost(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), filepath.Join(t.TempDir(), "to.db")
 	filled(t, from, 1)
@@ -147,7 +147,7 @@ func isAbandonedUntilOpen(t *testing.T, to string, exec func(to, statement strin
 	moveAlike(t, from, to, want)
 }
 
-func TestAFileThatIsTooOldToHaveMovedIsSaidToBe(t *testing.T) {
+func TestMove_TooOldFileIsNamed(t *testing.T) {
 	ctx := t.Context()
 	path, to := dbtest.Path(t), dbtest.Path(t)
 	if _, err := db.Migrate(ctx, path, db.Options{SchemaVersion: 19}); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // Tables whose key holds texts of any length, of which an index of the server has the beginning.
-func TestPostgresAMoveGoesThroughRowsWithLongKeysOnceAndNotOnceAPage(t *testing.T) {
+func TestPostgres_MoveReadsLongKeysOnce(t *testing.T) {
 	const n = 12000
 	from := dbtest.Postgres(t)
 	d, err := db.Open(t.Context(), from, db.Options{})

@@ -92,7 +92,7 @@ func stands(t *testing.T, d *db.DB, scope string) (list []string) {
 	return list
 }
 
-func TestRecoveryTakesWhatTheDeadHeldAndSparesTheLiving(t *testing.T) {
+func TestRecovery_TakesDeadSparesLiving(t *testing.T) {
 	path := dbtest.Path(t)
 	one, two := dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
 	for scope, d := range map[string]*db.DB{"": one, "other": two} {

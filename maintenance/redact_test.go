@@ -69,7 +69,7 @@ func filesOf(t *testing.T, path string) (all []byte) {
 	return all
 }
 
-func TestWhatIsErasedIsNowhereInTheFilesAndAllElseIsAsItWas(t *testing.T) {
+func TestRedact_ErasedEverywhereAndNothingElse(t *testing.T) {
 	path := dbtest.Path(t)
 	filled(t, path, 1)
 	pattern := regexp.MustCompile(`[jqxz]{4}`)
@@ -192,7 +192,7 @@ func leaky(t *testing.T) *db.DB {
 	return d
 }
 
-func TestASecretIsFoundBehindItsEscapesInPiecesAndInWhatWasDeleted(t *testing.T) {
+func TestRedact_FindsEscapedSplitAndDeletedSecrets(t *testing.T) {
 	d := leaky(t)
 	for _, r := range []maintenance.Redaction{
 		{Pattern: regexp.MustCompile(`sk-live-[a-z]+`)}, {Pattern: regexp.MustCompile(`sk-live-"quoted"/key(\\1234)?`)}, {Pattern: regexp.MustCompile(`\*+"quoted"/key(\\1234)?|\b4\d{15}\b`)},
@@ -215,7 +215,7 @@ func TestASecretIsFoundBehindItsEscapesInPiecesAndInWhatWasDeleted(t *testing.T)
 	}
 }
 
-func TestOfARunAllIsErasedAndNothingOfOthers(t *testing.T) {
+func TestRedact_RunErasesAllOfItsOwn(t *testing.T) {
 	d := leaky(t)
 	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestOfARunAllIsErasedAndNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestAPatternThatIsInIdsIsNamedAndTheyStay(t *testing.T) {
+func TestRedact_PatternInIDsIsNamed(t *testing.T) {
 	d := leaky(t)
 	done, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`^one$`)})
 	if err != nil || done.Kept() == 0 {
@@ -259,7 +259,7 @@ func TestAPatternThatIsInIdsIsNamedAndTheyStay(t *testing.T) {
 }
 
 // What a tool is given and gives back may have members of any name, lists of anything, and numbers that are secret.
-func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
+func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 	d := leaky(t)
 	store := runs.NewStore(d, runs.Options{})
 	secrets := `{"code":"print(hush)","from":"hush","user_id":"hush","pin":4711,"list":[{"type":"hush"},"hush",[{"id":8128}],-8128]}`
@@ -316,7 +316,7 @@ func TestOfARunNothingStaysOfWhatToolsWereGivenAndGaveBack(t *testing.T) {
 	}
 }
 
-func TestOfAnAgentItsLiveRunsAndCheckpointsAreErasedAndNothingOfOthers(t *testing.T) {
+func TestRedact_AgentErasesItsLiveRunsAndCheckpoints(t *testing.T) {
 	d := leaky(t)
 	liveRuns, paused := live.NewStore(d, live.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	for run, session := range map[string]string{"its": "a", "not its": "b"} {
@@ -353,7 +353,7 @@ func TestOfAnAgentItsLiveRunsAndCheckpointsAreErasedAndNothingOfOthers(t *testin
 	}
 }
 
-func TestARedactionLeavesNothingOfRunsThatWereRemovedInPart(t *testing.T) {
+func TestRedact_PartlyRemovedRunsLeaveNothing(t *testing.T) {
 	d := leaky(t)
 	err := d.Write(t.Context(), "be stopped on the way", func(tx *db.Tx) error {
 		if _, err := tx.Exec(`INSERT INTO run_leavings (run) SELECT key FROM runs WHERE run_id = 'two'`); err != nil {
@@ -373,7 +373,7 @@ func TestARedactionLeavesNothingOfRunsThatWereRemovedInPart(t *testing.T) {
 	}
 }
 
-func TestASecretIsFoundInJSONThatIsATextOfJSON(t *testing.T) {
+func TestRedact_FindsSecretInsideJSON(t *testing.T) {
 	for name, text := range map[string]string{
 		"as it is":                      `key sk/live-7 \ and more`,
 		"in JSON":                       `{"key":"sk/live-7"}`,

@@ -137,7 +137,7 @@ func removed(t *testing.T, done []maintenance.StorePruned) (stores []string) {
 	return stores
 }
 
-func TestPruneOfEveryStoreKeepsWhatIsPinnedAndWhatLives(t *testing.T) {
+func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	h := newHouse(t)
 	before := h.left()
 	policy := &db.Policy{Age: db.KeepNone, Count: db.KeepNone, Bytes: db.KeepNone}
@@ -215,7 +215,7 @@ func TestOnlyRunsAreLimitedUntilSomebodySaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLimitOrNoStoreIsRefused(t *testing.T) {
+func TestRetention_BadLimitOrStoreIsRefused(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for what, err := range map[string]error{
 		"a limit":   d.SetRetention(t.Context(), "", db.StoreRuns, db.Policy{Count: -2}),
@@ -324,7 +324,7 @@ func TestPrune_FailingProgressIsItsError(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsOneStoreFromBeingPrunedKeepsNoOther(t *testing.T) {
+func TestPrune_FailingStoreKeepsNoOther(t *testing.T) {
 	told := db.WithProgress(t.Context(), func(db.Progress) {})
 	for name, ctx := range map[string]context.Context{"alone": t.Context(), "with progress": told} {
 		d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "selvedge.db"), db.Options{})

@@ -71,7 +71,7 @@ func writeTwin(t *testing.T, name string) {
 	}
 }
 
-func TestAStepThatOnlyAddsIsTheSameForAServer(t *testing.T) {
+func TestTwin_AddOnlyStepIsGenerated(t *testing.T) {
 	got, ok := twin(`-- What it is for; and why.
 
 -- +goose Up

@@ -112,7 +112,7 @@ func TestAKeyTellsRecordsApartByWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestTurnsAfterTheEndCountAndDoNotReopen(t *testing.T) {
+func TestTurns_AfterEndCountWithoutReopening(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), turn(0, "p"), ended("r", "a", runs.OutcomeFailure, start)}))
 	for i := range 3 {
@@ -194,7 +194,7 @@ func TestAnAppendInATransactionGoesWithIt(t *testing.T) {
 	}
 }
 
-func TestOnlyRecordsWithoutATimeGetThatOfTheTransaction(t *testing.T) {
+func TestAppend_OnlyMissingTimesAreFilled(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	end := start.Add(-time.Hour)
 	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{runs.Started{RunID: "r", AgentID: "a", Intent: "i"}, ended("r", "a", runs.OutcomeDone, end)}))

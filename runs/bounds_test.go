@@ -71,7 +71,7 @@ func TestAnInterruptedCallSaysWhatItDid(t *testing.T) {
 	}
 }
 
-func TestATransactionOfRetentionEndsByItsRunsAndByItsTime(t *testing.T) {
+func TestRetention_TransactionBoundedByRunsAndTime(t *testing.T) {
 	const count = 7
 	for name, c := range map[string]struct {
 		runs int

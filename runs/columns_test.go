@@ -18,7 +18,7 @@ func row(t *testing.T, d *db.DB, query string, args ...any) (text string) {
 }
 
 // The check of the file, at the end of every test, adds the bytes up again.
-func TestTheLastRecordHasTheBytesOfItsRun(t *testing.T) {
+func TestTrace_LastRecordHasRunsBytes(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s := runs.NewStore(d, runs.Options{})
 	const bytesOf = `SELECT coalesce((SELECT bytes FROM run_records WHERE id >> 24 = key ORDER BY id DESC LIMIT 1), 'none') FROM runs WHERE run_id = ?`
@@ -72,7 +72,7 @@ func TestARunKeepsTheSummaryOfItsLastEnd(t *testing.T) {
 	}
 }
 
-func TestARunKeepsItsParentAsLongAsBothAreHere(t *testing.T) {
+func TestParent_KeptWhileBothRunsExist(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s := runs.NewStore(d, runs.Options{})
 	parent, child := runs.RunRef{AgentID: "boss", RunID: "p"}, runs.RunRef{AgentID: "a", RunID: "c"}

@@ -26,7 +26,7 @@ func over(run string, at time.Time) []runs.Record {
 	return []runs.Record{started(run, "a", at), turn(0, "p"), ended(run, "a", runs.OutcomeSuccess, at.Add(time.Minute))}
 }
 
-func TestDeleteTakesARunWithAllThatBelongsToIt(t *testing.T) {
+func TestDelete_TakesRunAndItsRows(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	keyed := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: over("r", start)}
@@ -56,7 +56,7 @@ func TestDeleteTakesARunWithAllThatBelongsToIt(t *testing.T) {
 }
 
 // What is left of a run that is gone is nobody's concern but the next removal's.
-func TestADeletedRunIsGoneAlsoWhereItsRecordsCouldNotBeDropped(t *testing.T) {
+func TestDelete_RunGoneEvenIfRecordsRemain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
 		if o.Why == "delete run" {
@@ -162,7 +162,7 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 	}
 }
 
-func TestOneRunThatMustStayKeepsNoOtherFromGoing(t *testing.T) {
+func TestPrune_StuckRunKeepsNoOther(t *testing.T) {
 	s, d := openStore(t, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 0, MaxAgeDays: 1 << 20}})
 	for i := range 5 {
 		run := fmt.Sprint("run-", i)

@@ -72,7 +72,7 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 }
 
 // The first transactions of a removal take keys from the run. Where the last is refused, the run must know them for as long as it stays.
-func TestARunThatStaysKeepsTheKeysThatItsRemovalTook(t *testing.T) {
+func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 	before := keysAtOnce
 	keysAtOnce = 1
 	t.Cleanup(func() { keysAtOnce = before })
@@ -140,7 +140,7 @@ func TestARunThatStaysKeepsTheKeysThatItsRemovalTook(t *testing.T) {
 }
 
 // A removal that goes on after months takes a run whose first keys were spent at its start: all are known for 30 days from its end.
-func TestTheKeysThatARemovalTookLongAgoAreAsNewAsItsEnd(t *testing.T) {
+func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 	before := keysAtOnce
 	keysAtOnce = 2
 	t.Cleanup(func() { keysAtOnce = before })

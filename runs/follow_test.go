@@ -92,7 +92,7 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 	}
 }
 
-func TestFollowGoesOnBehindTheEndAndPassesOverWhatIsNoRecord(t *testing.T) {
+func TestFollow_PassesEndAndUnknownLines(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	must(t, handle(s).Write(t.Context(), "import", func(tx *db.Tx) error {
@@ -186,7 +186,7 @@ func TestFollowSaysThatItsRunIsGone(t *testing.T) {
 	}
 }
 
-func TestFollowEndsWithItsContextAndWithTheFile(t *testing.T) {
+func TestFollow_EndsWithContextAndFile(t *testing.T) {
 	path := dbtest.Path(t)
 	d, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
@@ -243,7 +243,7 @@ func TestACursorBeforeTheLastLines(t *testing.T) {
 	}
 }
 
-func TestTheEndOfATraceIsBehindLinesThatAreNoRecords(t *testing.T) {
+func TestTrace_EndIsFoundBehindStrayLines(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	importTrace(t, d, s, ref, `{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2026-01-01T00:00:00Z"}

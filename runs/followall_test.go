@@ -85,7 +85,7 @@ func TestFollowAllOfAnAgentAndItsCursors(t *testing.T) {
 	}
 }
 
-func TestFollowAllTellsOfEveryRemovalAndGoesOn(t *testing.T) {
+func TestFollowAll_ReportsEveryRemoval(t *testing.T) {
 	whole := func(run string) []runs.Record {
 		return []runs.Record{started(run, "a", start), ended(run, "a", runs.OutcomeSuccess, start)}
 	}
@@ -166,7 +166,7 @@ func TestFollowersHearOfEachNewStatusOnce(t *testing.T) {
 	}
 }
 
-func TestAFilterOfFollowAllTakesRunsFromWhenTheyPass(t *testing.T) {
+func TestFollowAll_FilterTakesRunsOnceTheyPass(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	must(t, s.WriteStarted(t.Context(), started("early", "a", start)))
 	all := s.FollowAll(t.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusCompleted}})

@@ -14,7 +14,7 @@ import (
 	"selvedge/runs/live"
 )
 
-func TestARunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
+func TestBegin_RunHasOneHolder(t *testing.T) {
 	path := dbtest.Path(t)
 	s, other := storeAt(t, path), storeAt(t, path)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
@@ -94,7 +94,7 @@ func TestWhatWasBegunIsNotBegunAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsReleasedInOneScopeIsHeldOnInAnother(t *testing.T) {
+func TestRelease_OtherScopeStaysHeld(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	var held [2]*runs.Run
 	for i, store := range []*runs.Store{s, runs.NewStore(d, runs.Options{Scope: "other"})} {
@@ -114,7 +114,7 @@ func TestWhatIsReleasedInOneScopeIsHeldOnInAnother(t *testing.T) {
 	}
 }
 
-func TestARunThatIsHeldForNoProcessOutlivesItsOwn(t *testing.T) {
+func TestDetachedRun_OutlivesItsProcess(t *testing.T) {
 	path := dbtest.Path(t)
 	gone, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)

@@ -97,7 +97,7 @@ func names(all []runs.RunSummary) string {
 	return b.String()
 }
 
-func TestListsAreNewestFirstAndTiesGoByRun(t *testing.T) {
+func TestList_NewestFirstThenByRun(t *testing.T) {
 	all := pages(t, shelfOfRuns(t), runs.Filter{}, 11)
 	if len(all) != 60 {
 		t.Fatalf("the list has %d runs, not 60", len(all))
@@ -187,7 +187,7 @@ func TestASummaryOfOneRun(t *testing.T) {
 	}
 }
 
-func TestRunsOutsideTheYearsOfAColumnAreFilteredByTheirTimes(t *testing.T) {
+func TestFilter_YearsBeyondColumnUseExactTimes(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	in := func(year int) time.Time { return time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC) }
 	for _, year := range []int{1500, 1600, 2026, 2300, 2400} {

@@ -19,14 +19,14 @@ import (
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestCompletedRunReadableAfterRestart, TestRunsIsolatedPerAgentAndRun, TestOrphanRunStatusDistinguishesInprogressFromIncomplete,
-		TestGCEvictsBeyondPerAgentCapButNeverInProgress, TestGCEvictsRunsOlderThanAgeCap, TestGCNeverEvictsStaleInProgressRun,
+		TestGC_CapSparesRunsInProgress, TestGCEvictsRunsOlderThanAgeCap, TestGCNeverEvictsStaleInProgressRun,
 		TestCorruptTrailingLineLoadsPriorRecords, TestListRunsEmptyForUnknownAgent, TestGCAgeCapUsesTerminalTimeNotStart,
 		TestAdoptOrphansMarksCrashedInprogressRunsIncomplete, TestAdoptOrphansLeavesCompletedRunsAlone,
 		TestTornTailDoesNotDropFollowingValidRecord,
 		TestTheStoreDoesWhatTheModelDoes,
-		TestAdoptionSparesRunsOfAnotherLivingProcess, TestAnAdoptionThatIsRunAgainCountsEachOnce,
-		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill, TestARunIsHeldByOneAndWrittenByItsHolder,
-		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun, TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds, TestARepeatDoesNothingWhereTheFirstTryWasKept,
+		TestAdoptionSparesRunsOfAnotherLivingProcess, TestAdopt_RerunCountsEachOnce,
+		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill, TestBegin_RunHasOneHolder,
+		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun, TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds, TestAppend_RepeatAfterSuccessDoesNothing,
 		TestTranscripts,
 	)
 }
@@ -66,7 +66,7 @@ func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 }
 
 // Nothing comes there any more: who waits for it is told where it goes on.
-func TestPostgresWhoFollowsARunThatIsMovedIsTold(t *testing.T) {
+func TestPostgres_FollowerOfMovedRunIsTold(t *testing.T) {
 	address := dbtest.Postgres(t)
 	writer := dbtest.OpenAt(t, address, db.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}

@@ -12,7 +12,7 @@ import (
 
 var morning = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
 
-func TestRecordsOfTheAPIAreWrittenAsTheOriginalWritesThem(t *testing.T) {
+func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 	metrics := OutcomeMetrics{Turns: 3, ToolCalls: 2, DurationMs: 12.5, Retries: 1, ActionsSucceeded: 4, ActionsFailed: math.MaxUint32}
 	for _, c := range []struct {
 		record Record
@@ -63,7 +63,7 @@ func TestRecordsOfTheAPIAreWrittenAsTheOriginalWritesThem(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesWhatTheOriginalCouldNotReadBack(t *testing.T) {
+func TestEncode_RefusesWhatOriginalCannotRead(t *testing.T) {
 	deep := json.RawMessage(strings.Repeat("[", 127) + strings.Repeat("]", 127))
 	outcome := func(change func(*AgentOutcome)) Ended {
 		o := AgentOutcome{Status: OutcomeDone, Timestamp: morning}

@@ -92,7 +92,7 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 	}))
 }
 
-func TestAdoptionTakesImportedRunsAndWritesIntoTheRunItself(t *testing.T) {
+func TestAdopt_ImportedRunsAreWrittenIntoRun(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	const text = `{"record":"started","run_id":"else","agent_id":"other","intent":"i","started_at":"2021-03-01T08:00:00Z"}` + "\n"
@@ -126,7 +126,7 @@ func TestAdoptionPassesBy(t *testing.T) {
 	}
 }
 
-func TestAnAdoptionThatIsRunAgainCountsEachOnce(t *testing.T) {
+func TestAdopt_RerunCountsEachOnce(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	for i := range 3 {
 		must(t, s.WriteStarted(t.Context(), started(fmt.Sprint(i), "a", start)))
@@ -166,7 +166,7 @@ func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 	}
 }
 
-func TestAdoptionOfManyRunsGivesAllTheSameTime(t *testing.T) {
+func TestAdopt_ManyRunsShareOneTime(t *testing.T) {
 	clock := dbtest.NewClock(start)
 	turns := 0
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now, Observe: func(o db.Observation) {

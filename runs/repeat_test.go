@@ -22,7 +22,7 @@ WHERE r.agent_id = ? AND r.run_id = ? AND t.batch IS NOT NULL ORDER BY t.id DESC
 	return batch
 }
 
-func TestARepeatDoesNothingWhereTheFirstTryWasKept(t *testing.T) {
+func TestAppend_RepeatAfterSuccessDoesNothing(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	batch := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn(0, "p"), turn(1, "q")}}
@@ -78,7 +78,7 @@ func endedRun(t *testing.T, s *runs.Store, id string) runs.RunRef {
 }
 
 // A key is one of a run, not of a name.
-func TestARunMadeAgainUnderItsNameKnowsNoKeyOfTheFirst(t *testing.T) {
+func TestAppend_RecreatedRunKnowsNoOldKey(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "turn-0", Records: []runs.Record{turn(0, "p")}}

@@ -187,7 +187,7 @@ func TestOrphanRunStatusDistinguishesInprogressFromIncomplete(t *testing.T) {
 	}
 }
 
-func TestGCEvictsBeyondPerAgentCapButNeverInProgress(t *testing.T) {
+func TestGC_CapSparesRunsInProgress(t *testing.T) {
 	s, _ := openStore(t, keep(3, 30))
 	for i, id := range []string{"c0", "c1", "c2", "c3", "c4"} {
 		when := start.Add(-day).Add(time.Duration(i) * time.Minute)

@@ -40,7 +40,7 @@ func kinds(t testing.TB, s *runs.Store, agent, run string) []string {
 	return all
 }
 
-func TestRecordsOfLaterVersionsAreInTheTraceAndNotInTheOriginalsAnswers(t *testing.T) {
+func TestTrace_LaterRecordsNotInSeedAnswers(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), turn(0, "p")}))
 	if got := len(trace(t, s, "r")); got != 2 {
@@ -207,7 +207,7 @@ func TestImportedLinesComeBack(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileIsARunWithAnEmptyTrace(t *testing.T) {
+func TestImport_EmptyFileIsEmptyTrace(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
 	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "r"}, "")
 	if got := trace(t, s, "r"); len(got) != 0 {

@@ -40,7 +40,7 @@ func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() 
 	return errors.Join(err, <-taken)
 }
 
-func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+func TestPostgres_ClaimStaysDuringHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
 	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})
 	tries := 0
@@ -63,7 +63,7 @@ func TestPostgresAClaimIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
 	})
 }
 
-func TestPostgresAReservationIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+func TestPostgres_ReservationStaysDuringHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
 	undisturbed(t, func() error {
 		held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
@@ -129,7 +129,7 @@ func entryOf(t *testing.T, r *agents.Registry, id string) {
 	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}))
 }
 
-func TestPostgresAnEntryThatBothKindsOfCallersChangeKeepsAllOfIt(t *testing.T) {
+func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
 	handles := twoHandles(t)
 	registries := map[*db.DB]*agents.Registry{}
 	for _, d := range handles {
@@ -163,7 +163,7 @@ func TestPostgresAnEntryThatBothKindsOfCallersChangeKeepsAllOfIt(t *testing.T) {
 }
 
 // It has read the queries before there was one more, and writes them anew.
-func TestPostgresAQueryIsNotPassedOverByWhoRewritesThem(t *testing.T) {
+func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "agent")
@@ -202,7 +202,7 @@ func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registri
 	return clock, handles, registries, lease
 }
 
-func TestPostgresAThreadIsNotTakenAwayBesideItsHoldersWork(t *testing.T) {
+func TestPostgres_ThreadStaysDuringHoldersWork(t *testing.T) {
 	undisturbed(t, func() error {
 		_, handles, registries, lease := leasedThread(t)
 		if err := fenced(t, handles[0], func(tx *db.Tx) error {
@@ -240,7 +240,7 @@ func blocked(t *testing.T, d *db.DB, many int, lock func(tx *db.Tx) error, other
 }
 
 // The renewal was in time, and is committed behind the look at the lease.
-func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
+func TestPostgres_EntryChangeSparesRenewedLease(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
 	clock.Store(int64(time.Minute - 1))
 	blocked(t, handles[0], 1, func(tx *db.Tx) error {
@@ -257,7 +257,7 @@ func TestPostgresAChangeOfAnEntryEndsNoLeaseThatWasRenewedInTime(t *testing.T) {
 }
 
 // Both wait for the row, the renewal first, which was asked for in time.
-func TestPostgresWhatWasCalledOverIsNotRenewedByWhoAskedBefore(t *testing.T) {
+func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 	clock, handles, registries, lease := leasedThread(t)
 	blocked(t, handles[1], 2, func(tx *db.Tx) error {
 		return errors.Join(tx.Lock("SELECT epoch FROM agent_reservations"), tx.Get(new(int64), "SELECT 1"))
@@ -279,7 +279,7 @@ func TestPostgresWhatWasCalledOverIsNotRenewedByWhoAskedBefore(t *testing.T) {
 }
 
 // Each looks for what the other one adds, and no row is in both: so both are serialisable.
-func TestPostgresOfTwoWhoFindNobodyOnAThreadOneLooksAgain(t *testing.T) {
+func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
 	build := func(id string) (agents.Entry, error) {
@@ -302,7 +302,7 @@ func TestPostgresOfTwoWhoFindNobodyOnAThreadOneLooksAgain(t *testing.T) {
 }
 
 // The id is being taken by somebody else.
-func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
+func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 	handles := twoHandles(t)
 	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "one")
@@ -322,7 +322,7 @@ func TestPostgresAnUpdateUnderAnotherIDReplacesWhoIsThereByThen(t *testing.T) {
 }
 
 // A run that nobody holds is taken up by one, and not removed by who looked at it before.
-func TestPostgresARunThatIsResumedHasOneHolderAndStays(t *testing.T) {
+func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 	handles := twoHandles(t)
 	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
 	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
@@ -398,7 +398,7 @@ func TestPostgresARunThatIsResumedHasOneHolderAndStays(t *testing.T) {
 }
 
 // A removal in a caller's WriteLocked waits for who takes the run up, and finds it held.
-func TestPostgresARemovalBehindRowLocksSparesWhatWasTakenUpMeanwhile(t *testing.T) {
+func TestPostgres_RemovalSparesRunsTakenUp(t *testing.T) {
 	handles := twoHandles(t)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
@@ -442,7 +442,7 @@ func TestPostgresARemovalBehindRowLocksSparesWhatWasTakenUpMeanwhile(t *testing.
 }
 
 // A worker is removed in a caller's WriteLocked beside an input to another one, whose event is not given again.
-func TestPostgresARemovalOfAWorkerBehindRowLocksKeepsTheLogsCounters(t *testing.T) {
+func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 	handles := twoHandles(t)
 	var runtimes []*workers.Runtime
 	var refs []workers.WorkerRef
@@ -473,7 +473,7 @@ func TestPostgresARemovalOfAWorkerBehindRowLocksKeepsTheLogsCounters(t *testing.
 }
 
 // Two who remove a live run behind row locks take it out of the counts once.
-func TestPostgresALiveRunThatTwoRemoveBehindRowLocksIsCountedOutOnce(t *testing.T) {
+func TestPostgres_LiveRunRemovedTwiceCountsOnce(t *testing.T) {
 	handles := twoHandles(t)
 	var stores []*live.Store
 	for _, d := range handles {

@@ -63,7 +63,7 @@ func done(t *testing.T, err error) {
 	}
 }
 
-func TestPostgresTurnsOfBothKindsOfCallersAreDense(t *testing.T) {
+func TestPostgres_MixedTurnsAreDense(t *testing.T) {
 	handles := twoHandles(t)
 	stores := map[*db.DB]*runs.Store{}
 	for _, d := range handles {
@@ -93,7 +93,7 @@ func TestPostgresTurnsOfBothKindsOfCallersAreDense(t *testing.T) {
 	}
 }
 
-func TestPostgresLiveEventsOfBothKindsOfCallersAreDense(t *testing.T) {
+func TestPostgres_MixedLiveEventsAreDense(t *testing.T) {
 	handles := twoHandles(t)
 	stores := map[*db.DB]*live.Store{}
 	for _, d := range handles {
@@ -126,7 +126,7 @@ func TestPostgresLiveEventsOfBothKindsOfCallersAreDense(t *testing.T) {
 	}
 }
 
-func TestPostgresInputsOfBothKindsOfCallersAreDense(t *testing.T) {
+func TestPostgres_MixedInputsAreDense(t *testing.T) {
 	handles := twoHandles(t)
 	runtimes := map[*db.DB]*workers.Runtime{}
 	var refs []workers.WorkerRef
@@ -230,7 +230,7 @@ func once(ctx context.Context, d *db.DB, why string, fn func(tx *db.Tx) error) e
 }
 
 // Whoever completes a claim and saves the next pause in one transaction leaves a row that those who wait for the old one have not locked.
-func TestPostgresAPauseThatTookTheClaimsPlaceHasOneWinner(t *testing.T) {
+func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})}
 	tries := 0
@@ -298,7 +298,7 @@ func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...
 }
 
 // Of a run that keeps no events, nothing but its row says which sequences were given.
-func TestPostgresALiveRunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
+func TestPostgres_ReplacingLiveRunIsLockedToo(t *testing.T) {
 	handles := twoHandles(t)
 	stores := []*live.Store{}
 	for _, d := range handles {
@@ -340,7 +340,7 @@ func TestPostgresALiveRunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
 	})
 }
 
-func TestPostgresARunThatTookTheOthersPlaceIsLockedToo(t *testing.T) {
+func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 	handles := twoHandles(t)
 	store, other := runs.NewStore(handles[0], runs.Options{}), runs.NewStore(handles[1], runs.Options{})
 	tries := 0

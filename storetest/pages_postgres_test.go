@@ -22,7 +22,7 @@ const listed = 6_000
 
 // A server chooses its plans by what it knows of the rows, and a page whose rest is sorted is read as a whole: then a list that is read
 // page by page costs the square of its length.
-func TestPostgresAListIsReadOnceAndNotOnceAPage(t *testing.T) {
+func TestPostgres_ListReadsOnceNotPerPage(t *testing.T) {
 	const n = listed
 	address := dbtest.Postgres(t)
 	d, err := db.Open(t.Context(), address, db.Options{})

@@ -15,7 +15,7 @@ import (
 )
 
 // Turns of one run, and what one holder has at a time, by callers of two handles whose connections are the pooler's.
-func TestPostgresTheStoresWorkBehindPgBouncerInSessionMode(t *testing.T) {
+func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 	pooled := dbtest.PgBouncer(t, "..", dbtest.Postgres(t), "session")
 	var handles []*db.DB
 	for range 2 {
@@ -52,7 +52,7 @@ func TestPostgresTheStoresWorkBehindPgBouncerInSessionMode(t *testing.T) {
 }
 
 // In transaction mode one handle may work for a while, by chance. Two don't.
-func TestPostgresPgBouncerInTransactionModeIsRefusedWithAHint(t *testing.T) {
+func TestPostgres_PgBouncerTransactionModeIsRefused(t *testing.T) {
 	address := dbtest.Postgres(t)
 	dbtest.OpenAt(t, address, db.Options{})
 	pooled := dbtest.PgBouncer(t, "..", address, "transaction")

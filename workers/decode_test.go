@@ -11,7 +11,7 @@ import (
 )
 
 // What the original's library answers on each text was found by asking it.
-func TestTextsAreReadAndRefusedAsByTheOriginal(t *testing.T) {
+func TestTexts_ReadAndRefusedLikeOriginal(t *testing.T) {
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	const document, line = "runtime.json", "line of an event log"
 	for _, c := range []struct{ of, text, refusal string }{

@@ -102,7 +102,7 @@ func TestFollowersHearThatTheRuntimeStopped(t *testing.T) {
 	}
 }
 
-func TestFollowingEndsWithItsContextAndWithTheFile(t *testing.T) {
+func TestFollowing_EndsWithContextAndFile(t *testing.T) {
 	d := must(db.Open(t.Context(), dbtest.Path(t), db.Options{}))(t)
 	r := open(t, d, workers.RuntimeOptions{})
 	why := errors.New("enough")
@@ -198,7 +198,7 @@ func TestAPruneGoesInShortTransactions(t *testing.T) {
 	}
 }
 
-func TestAPruneBeyondTheEndTakesAllAndNoId(t *testing.T) {
+func TestPrune_BeyondEndTakesAll(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	must(r.CreateWorker(ctx, taskRequest("x")))(t)
 	for _, beyond := range []uint64{1000, math.MaxUint64} {
@@ -212,7 +212,7 @@ func TestAPruneBeyondTheEndTakesAllAndNoId(t *testing.T) {
 	}
 }
 
-func TestPruningUnderAFollowerIsNoticedAndNothingIsSkippedSilently(t *testing.T) {
+func TestPrune_FollowerNoticesGap(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	worker := must(r.CreateWorker(ctx, taskRequest("prune")))(t).WorkerRef
 	for range 600 {

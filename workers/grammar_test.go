@@ -15,7 +15,7 @@ import (
 	"selvedge/workers"
 )
 
-func TestWorkersAreFoundByTheBeginningOfTheirIDs(t *testing.T) {
+func TestFind_WorkersByIDPrefix(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	for range 17 {
 		must(r.CreateWorker(ctx, taskRequest("x")))(t)
@@ -156,7 +156,7 @@ func TestACursorOfAListBelongsToItsRuntime(t *testing.T) {
 	}
 }
 
-func TestAFilterOfFollowAllTakesRuntimesFromWhenTheyPass(t *testing.T) {
+func TestFollowAll_FilterTakesRuntimesOnceTheyPass(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	runs, stops := open(t, d, workers.RuntimeOptions{RuntimeID: "a runs"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b stops"})
 	stopped := workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: workers.RuntimeStopped})
@@ -177,7 +177,7 @@ func TestAFilterOfFollowAllTakesRuntimesFromWhenTheyPass(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestDeletingARuntimeTakesAllOfItAndNothingElse(t *testing.T) {
+func TestDelete_TakesRuntimeAndNothingElse(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	stays := open(t, d, workers.RuntimeOptions{RuntimeID: "stays"})
 	large := open(t, d, workers.RuntimeOptions{RuntimeID: "large"})

@@ -11,7 +11,7 @@ import (
 	"selvedge/workers"
 )
 
-func TestPagesAndTheIteratorGiveTheListInItsOrder(t *testing.T) {
+func TestPages_AgreeWithIterator(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	for i := range 7 {
 		w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
@@ -83,7 +83,7 @@ func TestARuntimeOfAnotherScopeIsAnotherRuntime(t *testing.T) {
 	}
 }
 
-func TestTextsThatTheOriginalCanNotHaveAreRefused(t *testing.T) {
+func TestTexts_UnholdableAreRefused(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	w := must(r.CreateWorker(ctx, taskRequest("x")))(t).WorkerRef
 	wrong := "\xff"

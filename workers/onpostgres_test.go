@@ -12,12 +12,12 @@ import (
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestCreateListAndDetailPreserveRuntimeWorkerAuthority, TestRejectsWorkerRefsFromAnotherRuntime,
-		TestToolsLessWorkerWithoutConfigBundleUsesLocalDefaultsAndDiagnostics, TestSendInputAndProjectBoundedTranscript,
+		TestCreateWorker_WithoutConfigBundleUsesDefaults, TestSendInputAndProjectBoundedTranscript,
 		TestStopAndCancelWorkersUpdateSummary, TestStopThenCancelPreservesStoppedTerminalState,
-		TestCancelThenStopPreservesCancelledTerminalState, TestEventCursorAndPollOnlySubscriptionAreBoundedPlaceholders,
+		TestCancelThenStopPreservesCancelledTerminalState, TestEventCursor_PollOnlySubscriptionIsBounded,
 		TestFsStoreRestoresWorkersEventsAndTranscripts,
 		TestTheRuntimeAnswersAsTheModel,
-		TestManyProcessesShareARuntimeAndNothingAcknowledgedIsLostWhenTheyAreKilled, TestAFollowerThatIsKilledGoesOnWhereItWas, TestHistoriesOfInputsAreLinearizable,
+		TestRuntime_SharedByKilledProcessesLosesNothing, TestFollow_KilledFollowerResumes, TestHistoriesOfInputsAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
 }

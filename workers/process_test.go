@@ -11,7 +11,7 @@ import (
 	"selvedge/workers"
 )
 
-func TestManyProcessesShareARuntimeAndNothingAcknowledgedIsLostWhenTheyAreKilled(t *testing.T) {
+func TestRuntime_SharedByKilledProcessesLosesNothing(t *testing.T) {
 	const rounds, processes = 3, 3
 	path := dbtest.Path(t)
 	acknowledged := map[uint64]string{} // event id -> worker
@@ -86,7 +86,7 @@ func allEvents(t testing.TB, r *workers.Runtime) (list []workers.RuntimeEvent) {
 	}
 }
 
-func TestAFollowerThatIsKilledGoesOnWhereItWas(t *testing.T) {
+func TestFollow_KilledFollowerResumes(t *testing.T) {
 	path := dbtest.Path(t)
 	r := open(t, dbtest.OpenAt(t, path, db.Options{}), workers.RuntimeOptions{RuntimeID: sharedRuntime})
 	worker := must(r.CreateWorker(t.Context(), taskRequest("followed")))(t).WorkerRef

@@ -86,7 +86,7 @@ func TestRejectsWorkerRefsFromAnotherRuntime(t *testing.T) {
 	}
 }
 
-func TestToolsLessWorkerWithoutConfigBundleUsesLocalDefaultsAndDiagnostics(t *testing.T) {
+func TestCreateWorker_WithoutConfigBundleUsesDefaults(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	detail := must(r.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{}, workers.RuntimeDefaultProfile())))(t)
 	if detail.ConfigBundle != nil || len(detail.RequestedCapabilities) > 0 {
@@ -143,7 +143,7 @@ func TestCancelThenStopPreservesCancelledTerminalState(t *testing.T) {
 	firstEndStays(t, (*workers.Runtime).CancelWorker, (*workers.Runtime).StopWorker, workers.WorkerCancelled, workers.EventWorkerCancelled)
 }
 
-func TestEventCursorAndPollOnlySubscriptionAreBoundedPlaceholders(t *testing.T) {
+func TestEventCursor_PollOnlySubscriptionIsBounded(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	cursor := must(r.EventCursorFromStart(ctx))(t)
 	if s := must(r.SubscribeEvents(cursor))(t); s.Mode != workers.SubscriptionPollOnly {

@@ -63,7 +63,7 @@ func TestEntriesComeBackByteForByte(t *testing.T) {
 
 // A baseline may not be slower than the original's own code. Rust's toml takes 7.1 µs for an entry where our codec, which
 // keeps what it does not know, takes 27: this reader must not take more than that share.
-func TestEntriesAreReadAsFastAsByTheOriginal(t *testing.T) {
+func TestDecode_EntriesAsFastAsOriginal(t *testing.T) {
 	const share = 7.1 / 27
 	list := entries(t)
 	codec, baseline := sideBySide(t, list,

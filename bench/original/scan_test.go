@@ -46,7 +46,7 @@ func traceLines(t *testing.T) (list [][]byte) {
 	}
 }
 
-func TestLinesAreReadAsByEncodingJSON(t *testing.T) {
+func TestLines_ReadLikeEncodingJSON(t *testing.T) {
 	list := traceLines(t)
 	for _, line := range list {
 		var want Record
@@ -70,7 +70,7 @@ func TestLinesAreReadAsByEncodingJSON(t *testing.T) {
 
 // Rust's serde_json took 0.16 s for 10,000 files of three turns where encoding/json took 1.2 s, side by side (22 November
 // 2026). A baseline may not be slower than the original's own code.
-func TestLinesAreReadAsFastAsByTheOriginal(t *testing.T) {
+func TestLines_ReadAsFastAsOriginal(t *testing.T) {
 	const share = 0.4 // these lines are shorter than those
 	list := traceLines(t)[:2000]
 	inGo, baseline := sideBySide(t, list,

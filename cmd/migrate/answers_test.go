@@ -254,7 +254,7 @@ func contestedFile(t *testing.T) string {
 	return path
 }
 
-func TestWhatIsContestedIsMarkedWhereItIsListedAndShown(t *testing.T) {
+func TestList_MarksContested(t *testing.T) {
 	path := contestedFile(t)
 	for _, args := range [][]string{{"checkpoints", "list"}, {"checkpoints", "show", "r-1"}, {"agents", "list"}, {"agents", "show", "a-1"}} {
 		_, stdout, stderr := call(t, append([]string{"--db", path}, args...)...)
@@ -373,7 +373,7 @@ func TestAnswersHaveTheDocumentedFieldsAndNoOthers(t *testing.T) {
 			noStep := name == "up" && strings.HasPrefix(path, "tables[]")                            // says that it removes or adds rows
 			undecided := name == "imports conflicts" && strings.HasPrefix(path, "items[].decision.") // which is why they are listed
 			theSame := name == "move" && strings.HasPrefix(path, "differs[]")                        // or it is no move
-			ofServer := name == "health" && strings.HasPrefix(path, "server")                        // see TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork
+			ofServer := name == "health" && strings.HasPrefix(path, "server")                        // see TestPostgres_DoctorNamesWhatStopsServer
 			if _, ok := seen[path]; !ok && !theSame && !ofServer && !inTree && !noStep && !wholeAgain && !undecided {
 				t.Errorf("%s does not print %s, which is documented", name, path)
 			}

@@ -178,7 +178,7 @@ func TestTheProgramInTheREADMEPrintsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestEveryQueryOfThePagesIsAnsweredBySQLite3(t *testing.T) {
+func TestPages_SQLite3AnswersEveryQuery(t *testing.T) {
 	sqlite3, err := exec.LookPath("sqlite3")
 	if err != nil {
 		t.Fatal("needs sqlite3: apt-get install sqlite3")

@@ -8,7 +8,7 @@ import (
 	"selvedge/db"
 )
 
-func TestABusyErrorSaysWhoHoldsWhatWasWaitedFor(t *testing.T) {
+func TestBusyError_NamesTheHolder(t *testing.T) {
 	busy := &db.Error{Op: "write", HeldBy: []int{17, 23}, Err: db.ErrBusy}
 	for want, err := range map[string]error{
 		`{"error":{"kind":"busy","op":"migrate","message":"prune: write: busy","hint":"","held_by":[17,23]}}`: fmt.Errorf("prune: %w", busy),

@@ -32,7 +32,7 @@ func answered[T any](t *testing.T, args ...string) (answer T, notes string) {
 }
 
 // What each look of doctor says of a server where all is well, and where nothing is.
-func TestPostgresDoctorSaysWhatKeepsTheServerFromItsWork(t *testing.T) {
+func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	address := dbtest.PostgresAlone(t, "../..")
 	answered[upAnswer](t, "--db", address, "up")
 	state := func() map[string]doctorFinding {

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// TestPostgresEveryCommandOfThePageOnMovingWorks runs those that need a server, in the page's order, on a file with an old tree.
-func TestPostgresEveryCommandOfThePageOnMovingWorks(t *testing.T) {
+// TestPostgres_MovingPageCommandsWork runs those that need a server, in the page's order, on a file with an old tree.
+func TestPostgres_MovingPageCommandsWork(t *testing.T) {
 	_, blocks := page(t, "docs/moving.md")
 	dir := inTerms(t, "small")
 	if out, err := sh(dir, "bin/migrate import runs ~/.car --quiet"); err != nil {

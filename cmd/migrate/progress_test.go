@@ -7,7 +7,7 @@ import (
 	"selvedge/legacy"
 )
 
-func TestProgressHasARateAndTheTimeThatIsLeft(t *testing.T) {
+func TestProgress_HasRateAndTimeLeft(t *testing.T) {
 	var drawn strings.Builder
 	bar := &progress{to: &drawn, what: "runs"}
 	bar.update(legacy.Progress{Bytes: 9_000_000, TotalBytes: 10_000_000})

@@ -142,7 +142,7 @@ func TestWhatIsLongerThanTheScreenIsPaged(t *testing.T) {
 }
 
 // A script that knows only docs/CLI.md goes through a list by its cursors.
-func TestAListIsReadByItsCursorsWithoutGapOrRepeat(t *testing.T) {
+func TestList_CursorsNeitherSkipNorRepeat(t *testing.T) {
 	path := imported(t, "awkward")
 	dbtest.Check(t, path)
 	_, all, _ := call(t, "--db", path, "quarantine", "list", "--all", "--json")

@@ -412,7 +412,7 @@ func TestTheReferenceIsWhatTheProgramSays(t *testing.T) {
 	}
 }
 
-func TestEveryCommandSaysWhatItAnswersAndEveryFieldWhatItMeans(t *testing.T) {
+func TestHelp_DocumentsEveryAnswerAndField(t *testing.T) {
 	root := newRootCommand(&app{stdout: os.Stdout, stderr: os.Stderr})
 	var names []string
 	for _, c := range commands(root) {

@@ -80,7 +80,7 @@ func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 	}
 }
 
-func TestImportBringsAnOldFileUpOnlyWhenAskedAndCopiesItBefore(t *testing.T) {
+func TestImport_MigratesOldFileOnlyIfAsked(t *testing.T) {
 	const old = 15 // the next step takes rows of run_limits over
 	path, tree := dbtest.Path(t), unpackTree(t, "small")
 	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: old}); err != nil {

@@ -140,7 +140,7 @@ func TestPostgresNoErrorHasAPasswordInIt(t *testing.T) {
 }
 
 // What a server shows of those who are connected to it has no password either.
-func TestPostgresTheServersListOfSessionsHasNoPasswordInIt(t *testing.T) {
+func TestPostgres_SessionListHasNoPassword(t *testing.T) {
 	const secret = "s3cret-word"
 	address := dbtest.Postgres(t)
 	t.Setenv("PGPASSWORD", secret)

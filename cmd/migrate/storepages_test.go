@@ -121,7 +121,7 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-func TestEveryCommandAndQueryOfTheStoresPagesWorks(t *testing.T) {
+func TestStorePages_EveryCommandAndQueryWorks(t *testing.T) {
 	sqlite3, err := exec.LookPath("sqlite3")
 	if err != nil {
 		t.Fatal("needs sqlite3: apt-get install sqlite3")
@@ -187,7 +187,7 @@ func tailOnce(t *testing.T, args []string) {
 }
 
 // A page's Go is what an example has, so that it is compiled, run, and right.
-func TestTheGoOfTheStoresPagesIsThatOfExamples(t *testing.T) {
+func TestStorePages_GoIsFromExamples(t *testing.T) {
 	for name, folder := range storePages {
 		_, blocks := page(t, "docs/"+name+".md")
 		files, err := filepath.Glob(filepath.Join("..", "..", folder, "example*_test.go"))

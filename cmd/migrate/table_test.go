@@ -70,7 +70,7 @@ func TestNoWidthBreaksATable(t *testing.T) {
 	}
 }
 
-func TestPeopleSeeHowLongAgoAndScriptsTheInstant(t *testing.T) {
+func TestTimes_RelativeForPeopleExactForScripts(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-05-08T12:00:00Z": "0s ago", "2026-05-08T11:59:01Z": "59s ago", "2026-05-08T11:00:00Z": "1h ago", "2026-05-08T11:00:01Z": "59m ago",
 		"2026-05-05T12:00:00Z": "3d ago", "2026-01-01T12:00:00Z": "2026-01-01", "2026-05-08T12:05:00Z": "in 5m", "2028-01-01T00:00:00Z": "2028-01-01",
@@ -124,7 +124,7 @@ func TestAHintIsALineToPaste(t *testing.T) {
 }
 
 // An error prints each line of a hint for itself, and what no terminal shows as an escape.
-func TestEveryWordOfAHintIsOnOneLineAndComesBack(t *testing.T) {
+func TestHint_WordsStayOnOneLine(t *testing.T) {
 	for _, word := range []string{
 		"", "plain", "two words", "it's", `it's "$x"`, "a\nb.db", "SELECT *\n\tFROM v_runs\r\nWHERE a = '\\'", "\x1b[31m7", "not\xffutf8", "\u202eabc", "größe\n", "100%\n",
 	} {
@@ -138,7 +138,7 @@ func TestEveryWordOfAHintIsOnOneLineAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAGridThatNoTerminalHoldsIsShownACellALine(t *testing.T) {
+func TestGrid_TooWideShowsOneCellPerLine(t *testing.T) {
 	g := grid{header: []string{"scope", "waiting_since_ns", "question"}, whole: true, texts: []int{0, 2}}
 	g.add("", "1795364751474303152", "Ship it?")
 	g.add("b", "7", "a question that is longer than the line")

@@ -10,7 +10,7 @@ import (
 	"selvedge/legacy"
 )
 
-func TestAnAnswerOfSeveralTreesCountsThoseBeforeTheOneThatFailed(t *testing.T) {
+func TestImport_SeveralTreesCountedBeforeFailure(t *testing.T) {
 	a := &app{stdout: io.Discard, stderr: io.Discard}
 	failure := errors.New("no more")
 	trees := []legacy.Found{{Kind: legacy.Runs, Dir: "a"}, {Kind: legacy.Agents, Dir: "b"}, {Kind: legacy.Live, Dir: "c"}}

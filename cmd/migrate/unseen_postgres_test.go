@@ -16,9 +16,9 @@ import (
 	"selvedge/legacy"
 )
 
-// TestPostgresAnswersOfTreesThatNobodyRecordedWhatTheFileAnswers changes recorded trees at random, and compares all that the program says
+// TestPostgres_UnrecordedTreesAnswerLikeFile changes recorded trees at random, and compares all that the program says
 // of them. See dbtest.Unseen.
-func TestPostgresAnswersOfTreesThatNobodyRecordedWhatTheFileAnswers(t *testing.T) {
+func TestPostgres_UnrecordedTreesAnswerLikeFile(t *testing.T) {
 	server := dbtest.Postgres(t)
 	for _, seed := range dbtest.Unseen(t, len(legacy.Kinds())) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {

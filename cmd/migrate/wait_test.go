@@ -52,7 +52,7 @@ func foreignWriter(t *testing.T, path string) int {
 	return holding(t, "BEGIN IMMEDIATE;\nSELECT 'begun';\n", "sqlite3", path).Process.Pid
 }
 
-func TestWaitBoundsTheWaitForAWriterAndNamesIt(t *testing.T) {
+func TestWait_BoundsWriterWaitAndNamesIt(t *testing.T) {
 	for name, hold := range map[string]func(*testing.T, string) int{"stopped": stoppedWriter, "foreign": foreignWriter} {
 		t.Run(name, func(t *testing.T) {
 			path := checkpointsFile(t)
@@ -65,7 +65,7 @@ func TestWaitBoundsTheWaitForAWriterAndNamesIt(t *testing.T) {
 	}
 }
 
-func TestWithoutWaitACommandSaysForWhomItWaitsAndWaitsUntilItIsInterrupted(t *testing.T) {
+func TestWait_UnsetWaitsAndNamesHolder(t *testing.T) {
 	program, err := exec.LookPath("migrate")
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestSinceIsATimeOrHowLongAgo(t *testing.T) {
 	}
 }
 
-func TestAnIdMeansItselfBeforeWhatBeginsWithIt(t *testing.T) {
+func TestFind_ExactIDBeatsPrefix(t *testing.T) {
 	list := func(ids ...string) (c []candidate[string]) {
 		for i, id := range ids {
 			c = append(c, candidate[string]{id: id, name: fmt.Sprintf("%s of %d", id, i), item: fmt.Sprint(i)})
@@ -119,7 +119,7 @@ func TestReportsOfSeveralKindsAddUp(t *testing.T) {
 }
 
 // What was done before the connection was lost stays done, and the hints of db are for programs.
-func TestAnImportWhoseServerIsGoneIsRunAgain(t *testing.T) {
+func TestImport_LostServerIsRunAgain(t *testing.T) {
 	a := &app{path: "postgres://ann@db.example/agents"}
 	answer := treeAnswer{Report: legacy.Report{Counts: map[string]legacy.Count{"turn": {Read: 7}}}}
 	for _, lost := range []error{db.ErrIO, db.ErrOutcomeUnknown} {

@@ -12,7 +12,7 @@ import (
 )
 
 // A list of workers asks the server about runtimes that have some, and of those alone.
-func TestPostgresAListOfWorkersLooksIntoNoEmptyRuntime(t *testing.T) {
+func TestPostgres_WorkerListSkipsEmptyRuntimes(t *testing.T) {
 	address, trips := dbtest.PostgresTrips(t, dbtest.Postgres(t))
 	d, err := db.Open(t.Context(), address, db.Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
-	dbtest.OnPostgres(t, TestWhatAKilledRuntimeDidIsNeitherLostNorRepeated, TestATaskThatFailsIsGivenBackAtOnce, TestTwoRuntimesShareTheTasks)
+	dbtest.OnPostgres(t, TestRuntime_KilledLosesAndRepeatsNothing, TestATaskThatFailsIsGivenBackAtOnce, TestTwoRuntimesShareTheTasks)
 }
 
 // host gives what runs a process as on a host of its own: with another name and start of the system, and pids that others have too.
@@ -36,9 +36,9 @@ func host(t *testing.T, name string) []string {
 	}
 }
 
-// TestPostgresNothingIsLostOrDoneTwiceWhereOneOfTwoHostsIsKilled has two hosts with the same pids do the tasks. All processes of one are
+// TestPostgres_KilledHostLosesAndRepeatsNothing has two hosts with the same pids do the tasks. All processes of one are
 // killed in the middle, again and again. It takes the other as long as the address says to know them for dead.
-func TestPostgresNothingIsLostOrDoneTwiceWhereOneOfTwoHostsIsKilled(t *testing.T) {
+func TestPostgres_KilledHostLosesAndRepeatsNothing(t *testing.T) {
 	const each, kills = 2, 3
 	address := dbtest.Postgres(t)
 	var tasks []string

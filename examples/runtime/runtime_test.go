@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestWhatAKilledRuntimeDidIsNeitherLostNorRepeated(t *testing.T) {
+func TestRuntime_KilledLosesAndRepeatsNothing(t *testing.T) {
 	path := dbtest.Path(t)
 	args := []string{path}
 	for i := range 8 {

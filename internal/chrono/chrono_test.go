@@ -7,7 +7,7 @@ import (
 	"selvedge/internal/chrono"
 )
 
-func TestTimesAreReadAndWrittenAsTheOriginalsDo(t *testing.T) {
+func TestTimes_ReadAndWrittenLikeOriginal(t *testing.T) {
 	for _, c := range []struct{ in, out string }{
 		{"2026-05-20T09:00:00Z", "2026-05-20T09:00:00Z"},
 		{"2026-05-20t09:00:00.12z", "2026-05-20T09:00:00.120Z"},
@@ -28,7 +28,7 @@ func TestTimesAreReadAndWrittenAsTheOriginalsDo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTimeIsRefusedWithTheOriginalsReason(t *testing.T) {
+func TestTimes_RefusedWithOriginalReason(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                               "premature end of input",
 		"2026-05-20 11:00":               "premature end of input",
@@ -83,7 +83,7 @@ func TestTimesAtTheEdgesReadAsInChrono(t *testing.T) {
 	}
 }
 
-func TestALeapSecondSortsBeforeTheNextMinuteAndKeepsItsSpelling(t *testing.T) {
+func TestLeapSecond_SortsBeforeNextMinuteKeepsSpelling(t *testing.T) {
 	leap, exact, err := chrono.Parse("2016-12-31T23:59:60.5Z")
 	if err != nil {
 		t.Fatal(err)

@@ -203,7 +203,7 @@ func TestPostgresTheJudgeOfThingsSeesEachFault(t *testing.T) {
 }
 
 // Over a failover to a server whose clock is behind a lease lasts as much longer, and no longer than that.
-func TestPostgresTheJudgeOfFailoversKnowsHowFarClocksAreApart(t *testing.T) {
+func TestPostgres_FailoverJudgeKnowsClockSkew(t *testing.T) {
 	for late, complains := range map[time.Duration]bool{100 * time.Second: false, 200 * time.Second: true} {
 		h := good()
 		h.world.apart = 180 * time.Second

@@ -91,7 +91,7 @@ func TestAStatusMayBeTheNameInAnObject(t *testing.T) {
 }
 
 // The array of the file, the record, its events, an event's record and the event are five of 127 levels.
-func TestAFileIsReadAsDeepAsTheOriginalReadsIt(t *testing.T) {
+func TestRead_DepthLimitIsTheOriginals(t *testing.T) {
 	for depth, read := range map[int]bool{122: true, 123: false} {
 		args := strings.Repeat("[", depth) + strings.Repeat("]", depth)
 		elements, _ := live.ReadFile(fmt.Appendf(nil, `[{"snapshot":["r","s","created","p",1,1,null,null,1],

@@ -11,7 +11,7 @@ const (
 	linux     = "Linux always says it; other systems may not"
 	noRow     = "no row has that number"
 	firstLine = "the first record of a run has a place above 0"
-	onServer  = "all programs that use a file are on one machine; TestPostgresAnAgentOfAnotherMachineIsNotTakenForDead looks at a server"
+	onServer  = "all programs that use a file are on one machine; TestPostgres_OtherMachinesAgentIsNotDead looks at a server"
 	inParts   = "what just fits goes in two parts, or two go as one"
 )
 

@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-func TestTheFencesNameSourcesAndSuitesThatAreThere(t *testing.T) {
+func TestFences_NameExistingSourcesAndSuites(t *testing.T) {
 	for _, f := range fences {
 		for _, file := range f.files {
 			if _, err := os.Stat(filepath.Join(root, file)); err != nil {
@@ -27,7 +27,7 @@ func TestTheFencesNameSourcesAndSuitesThatAreThere(t *testing.T) {
 	}
 }
 
-func TestTheFencesAreGoWithTheirMutantsInThem(t *testing.T) {
+func TestFences_StillApplyWithMutants(t *testing.T) {
 	var all []*mutant
 	for i := range fences {
 		for _, file := range fences[i].files {

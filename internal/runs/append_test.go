@@ -27,7 +27,7 @@ func turns(n int) (records []Record) {
 	return records
 }
 
-func TestTheRunsOfThisProcessAreWrittenByTheHotStatement(t *testing.T) {
+func TestAppend_OwnRunsUseHotStatement(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	var keys Keys
 	ref := Ref{AgentID: "a", RunID: "r"}
@@ -93,7 +93,7 @@ func TestARecordSaysWhenItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAnAppendThatChangesNothingOfTheRunLeavesItsRowAlone(t *testing.T) {
+func TestAppend_UnchangedSummaryLeavesRunRow(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	var keys Keys
 	ref := Ref{AgentID: "a", RunID: "r"}
@@ -108,7 +108,7 @@ func TestAnAppendThatChangesNothingOfTheRunLeavesItsRowAlone(t *testing.T) {
 	trigger(`DROP TRIGGER untouched`)
 }
 
-func TestOnlyWhatIsMissingIsHintedAtAsMissing(t *testing.T) {
+func TestHint_MissingOnlyIfMissing(t *testing.T) {
 	ref := Ref{AgentID: "a", RunID: "r"}
 	if hint := db.Hint(ref.Failed("append", errors.New("broken"))); hint != "" {
 		t.Errorf("of another error it says %q", hint)

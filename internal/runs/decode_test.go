@@ -42,7 +42,7 @@ func recordedLines(tb testing.TB) []recordedLine {
 	return lines
 }
 
-func TestDecodeAnswersAsTheOriginalOnEveryRecordedLine(t *testing.T) {
+func TestDecode_MatchesOriginalOnRecordedLines(t *testing.T) {
 	for _, recorded := range recordedLines(t) {
 		record, err := Decode([]byte(recorded.Line))
 		if recorded.Err != "" {
@@ -148,7 +148,7 @@ func TestDecodeTakesWhatSerdeTakes(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeWithoutATimestampGetsTheTimeOfItsEnd(t *testing.T) {
+func TestOutcome_WithoutTimestampGetsEndTime(t *testing.T) {
 	read := func(timestamp string) Ended {
 		record, err := Decode([]byte(`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"outcome","status":"done",` +
 			`"outcome":{"status":"done"` + timestamp + `}},"ended_at":"2016-12-31T23:59:60.5Z"}`))

@@ -41,7 +41,7 @@ func TestReadLineTellsWhatALineIs(t *testing.T) {
 	}
 }
 
-func TestAnImportedLineIsKeptOnlyWhereItsColumnsAreNotEnough(t *testing.T) {
+func TestImport_LineKeptOnlyIfColumnsDiffer(t *testing.T) {
 	for text, kept := range map[string]bool{
 		`{"record":"turn","index":0,"parameters":{"b": 1.10,"a":"\u0041"},"verifier_verdict":"pass"}`:                          false,
 		`{"record":"turn","index":9223372036854775807,"verifier_verdict":"pass"}`:                                              false,
@@ -72,7 +72,7 @@ func TestAnImportedLineIsKeptOnlyWhereItsColumnsAreNotEnough(t *testing.T) {
 	}
 }
 
-func TestALineIsForgottenWhenTheRecordNoLongerSaysIt(t *testing.T) {
+func TestRecord_ForgetsLineItNoLongerSays(t *testing.T) {
 	record := ReadLine([]byte(`{"record":"turn","index":0,"action_id":"a","verifier_verdict":"pass"}`)).Record.(Turn)
 	record.Index = 1
 	row, err := rowOf(record)
@@ -84,7 +84,7 @@ func TestALineIsForgottenWhenTheRecordNoLongerSaysIt(t *testing.T) {
 	}
 }
 
-func TestARowOfTheAPIGivesItsBytesBackAndExportsCanonically(t *testing.T) {
+func TestExport_APIRowKeepsBytesCanonically(t *testing.T) {
 	turn := Turn{Parameters: []byte("{\n\"b\":1,\"a\":\"\\u003c\"}")}
 	row, err := rowOf(turn)
 	if err != nil || row.raw != nil {

@@ -83,7 +83,7 @@ type recordedTrace struct {
 	}
 }
 
-func TestTracesOfTheRecordedTreesReadAsInTheOriginal(t *testing.T) {
+func TestTraces_ReadLikeOriginal(t *testing.T) {
 	for tree, want := range map[string]int{"small": 6, "typical": 342, "awkward": 31} {
 		var recorded struct{ Runs []recordedTrace }
 		expected(t, tree, &recorded)
@@ -175,7 +175,7 @@ func columnsOf(t Turn) Turn {
 	}
 }
 
-func TestLinesOfLaterVersionsKeepTheirBytesAndTellTheirStatus(t *testing.T) {
+func TestLines_LaterVersionsKeepBytesAndStatus(t *testing.T) {
 	var recorded struct {
 		Answers struct {
 			Agents []struct {

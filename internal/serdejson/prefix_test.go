@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPlainPrefixEndsAtTheFirstByteThatNeedsCare(t *testing.T) {
+func TestPlainPrefix_EndsAtFirstSpecialByte(t *testing.T) {
 	naive := func(b []byte) int {
 		for i, c := range b {
 			if c == '"' || c == '\\' || c < 0x20 {

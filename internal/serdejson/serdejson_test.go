@@ -10,7 +10,7 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-func TestWhatIsNoJSONIsRefusedInTheWordsOfTheOriginals(t *testing.T) {
+func TestJSON_RefusedInOriginalWords(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                        "EOF while parsing a value at line 1 column 0",
 		` x`:                      "expected value at line 1 column 2",

@@ -38,7 +38,7 @@ func write(object int, offset int64, data string) event {
 	return event{kind: evWrite, object: object, offset: offset, data: []byte(data)}
 }
 
-func TestAnImageHasEverythingThatWasSyncedAndAnyPartOfTheRest(t *testing.T) {
+func TestImage_HasSyncedDataAndAnyRest(t *testing.T) {
 	sectors := strings.Repeat("a", 512) + "b"
 	for name, c := range map[string]struct {
 		events []event
@@ -95,7 +95,7 @@ func TestAnImageHasEverythingThatWasSyncedAndAnyPartOfTheRest(t *testing.T) {
 	}
 }
 
-func TestAnImageIsTheSameForTheSameDraw(t *testing.T) {
+func TestImage_SameDrawIsSameImage(t *testing.T) {
 	r := told(write(0, 0, "1"), write(0, 1, "2"), write(0, 2, "3"))
 	one, two := t.TempDir(), t.TempDir()
 	must(t, r.image(cut{at: 3, draw: 7}).build(one))

@@ -107,7 +107,7 @@ func TestTheJudgeBelievesAnHonestProcess(t *testing.T) {
 	}
 }
 
-func TestTheJudgeNoticesAnAnswerThatIsNotTrue(t *testing.T) {
+func TestJudge_NoticesFalseAnswers(t *testing.T) {
 	for name, want := range map[string]string{
 		"acknowledges what it has not done": `answered "done" and it is absent`,
 		"refuses what it has done":          `answered "no" and it is done`,
@@ -178,7 +178,7 @@ func TestTheJudgeNoticesADiskThatLies(t *testing.T) {
 	}
 }
 
-func TestEachCallIsCountedOnceAndInTheOrderOfTheProcess(t *testing.T) {
+func TestObserve_EachCallOnceInOrder(t *testing.T) {
 	r, sc := rig(t, "plain")
 	e, rec, _, err := r.census(&point{script: sc, end: closing})
 	must(t, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsMovedTakesNoNameThatSomethingHas(t *testing.T) {
+func TestMove_TargetTakesNoExistingName(t *testing.T) {
 	file := func(path string) error {
 		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(path), 0o600))
 	}

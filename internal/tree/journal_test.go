@@ -8,7 +8,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestAnImportThatEndsWhileItIsLookedAtWasNotKilled(t *testing.T) {
+func TestJournal_EndingImportIsNotKilled(t *testing.T) {
 	ctx, d := context.Background(), dbtest.Open(t, db.Options{})
 	running := &Tree{DB: d, Report: newPart("runs", "", "/tree")}
 	begin := func(tx *db.Tx) (err error) {

@@ -9,7 +9,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestPostgresPagesOfPathsGoThroughEachOnceAndNotOnceAPage(t *testing.T) {
+func TestPostgres_PathPagesReadOnce(t *testing.T) {
 	const n = 12000
 	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address, db.Options{})

@@ -92,7 +92,7 @@ func TestAnAppendDoesNotReadThePrompt(t *testing.T) {
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 // What is recorded can be read in every way: as a record, from its JSON, from a file.
-func TestAnEventIsNoDeeperThanAFileCanHold(t *testing.T) {
+func TestEvent_DepthIsBoundedLikeFile(t *testing.T) {
 	store := newStore(t, live.Options{})
 	deepest := 0
 	for levels := 118; levels <= 128; levels++ {
@@ -225,7 +225,7 @@ func TestACapOnRunsTakesALargeRunAtOnce(t *testing.T) {
 }
 
 // Two scopes in one file: the cap of one takes its own runs, also those that lie behind many of the other.
-func TestACapOnRunsTakesTheOldestOfItsScope(t *testing.T) {
+func TestCap_RemovesOldestOfScope(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	other := live.NewStore(d, live.Options{Scope: "other"})
 	store := live.NewStore(d, live.Options{Scope: "capped", MaxRuns: live.AtMost(3)})

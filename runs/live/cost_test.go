@@ -22,7 +22,7 @@ func TestACapOnRunsDoesNotCountThem(t *testing.T) {
 	changeBy(t, d, `UPDATE live_scopes SET runs = 1`)
 }
 
-func TestAnAppendDoesNotReadWhatTheRunSaysInWords(t *testing.T) {
+func TestAppend_ReadsNoTexts(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})
 	run := create(t, store, "a prompt of megabytes")

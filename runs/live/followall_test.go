@@ -90,7 +90,7 @@ func recordMany(ctx context.Context, s, elsewhere *live.Store, old string) error
 }
 
 // Whatever takes a run away: who follows all is told, and follows the others on.
-func TestFollowAllTellsOfEveryRemovalAndGoesOn(t *testing.T) {
+func TestFollowAll_ReportsEveryRemoval(t *testing.T) {
 	for name, remove := range map[string]func(*live.Store) error{
 		"deleted": func(s *live.Store) error { return s.Delete(context.Background(), "b") },
 		"replaced": func(s *live.Store) error {
@@ -152,7 +152,7 @@ func TestFollowAllTellsOfEveryRemovalAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestFollowAllRepeatsNothingAfterARestoreOfWhatIsHere(t *testing.T) {
+func TestFollowAll_RepeatsNothingAfterRestore(t *testing.T) {
 	store := newStore(t, live.Options{})
 	if _, err := store.CreateRunWithID(t.Context(), "r", "s", "p"); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestFollowAllRepeatsNothingAfterARestoreOfWhatIsHere(t *testing.T) {
 	}
 }
 
-func TestAFilterOfFollowAllTakesRunsFromWhenTheyPass(t *testing.T) {
+func TestFollowAll_FilterTakesRunsOnceTheyPass(t *testing.T) {
 	store := newStore(t, live.Options{})
 	run := create(t, store, "p")
 	failed := store.FollowAll(t.Context(), live.Filter{Statuses: []live.RunStatus{live.Failed}})

@@ -15,7 +15,7 @@ import (
 	"selvedge/runs/live"
 )
 
-func TestALiveRunIsHeldByOneAndWrittenByItsHolder(t *testing.T) {
+func TestBegin_LiveRunHasOneHolder(t *testing.T) {
 	ctx, path := t.Context(), dbtest.Path(t)
 	s := live.NewStore(dbtest.OpenAt(t, path, db.Options{}), live.Options{})
 	other := live.NewStore(dbtest.OpenAt(t, path, db.Options{}), live.Options{})
@@ -266,7 +266,7 @@ func TestACancelledRunIsNotTakenUp(t *testing.T) {
 	}
 }
 
-func TestTheHolderOfARunThatIsGoneHasLostIt(t *testing.T) {
+func TestRun_HolderOfRemovedRunHasLost(t *testing.T) {
 	ctx, s := t.Context(), live.NewStore(dbtest.Open(t, db.Options{}), live.Options{})
 	held, err := s.Begin(ctx, live.Start{ID: "r", SessionID: "s"})
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestRunStoreTracksStatusAndEvents, TestRunStoreReplacesPersistedRecords, TestRunHandleOnlyCancelsCurrentRun,
-		TestCancelTellsItsHookWhateverBecomesOfTheMark, TestCancelNeverFiresAnotherRunsToken,
+		TestCancel_HookRunsWhateverTheMark, TestCancelNeverFiresAnotherRunsToken,
 		TestTheStoreEqualsTheModel,
-		TestSeveralProcessesWriteOneRun, TestAKilledProcessLosesNothingThatItAcknowledged, TestALiveRunIsHeldByOneAndWrittenByItsHolder,
+		TestSeveralProcessesWriteOneRun, TestAKilledProcessLosesNothingThatItAcknowledged, TestBegin_LiveRunHasOneHolder,
 		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestRecoverJudgesAnewWhatChangedSinceItLooked,
-		TestARepeatDoesNothingWhereTheFirstTryWasKept,
+		TestAppend_RepeatAfterSuccessDoesNothing,
 		TestTranscripts,
 	)
 }
 
 // A renewal that was made in time is committed behind the removal's snapshot, by which the hold is over.
-func TestPostgresALiveRunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
+func TestPostgres_RenewedLiveRunStays(t *testing.T) {
 	address := dbtest.Postgres(t)
 	at := func(now time.Duration) *db.DB {
 		return dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "server", Since: now} }})

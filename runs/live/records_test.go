@@ -11,7 +11,7 @@ import (
 	"selvedge/runs/live"
 )
 
-func TestEventsComeOneByOneAsInTheRecords(t *testing.T) {
+func TestEvents_StreamedOneByOne(t *testing.T) {
 	ctx := t.Context()
 	s := live.NewStore(dbtest.Open(t, db.Options{}), live.Options{})
 	for range 3 {

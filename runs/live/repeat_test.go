@@ -9,7 +9,7 @@ import (
 	"selvedge/runs/live"
 )
 
-func TestARepeatDoesNothingWhereTheFirstTryWasKept(t *testing.T) {
+func TestAppend_RepeatAfterSuccessDoesNothing(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{})
 	run := create(t, store, "p")

@@ -168,7 +168,7 @@ func TestAFollowerOfAReplacedRunIsToldOnce(t *testing.T) {
 }
 
 // What was to stay because it is the same is not, any more.
-func TestAReplacementTakesWhatWasWrittenWhileItWasUnderWay(t *testing.T) {
+func TestReplace_KeepsConcurrentWrites(t *testing.T) {
 	path := dbtest.Path(t)
 	other := live.NewStore(dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal}), live.Options{})
 	if err := other.ReplaceRecords(t.Context(), many("same", 1, 3)); err != nil {
@@ -306,7 +306,7 @@ INSERT INTO live_leavings (run, owner_id) SELECT 1000000 + i, CASE WHEN i % 1000
 	}
 }
 
-func TestWhatADeadReplacementWroteIsRemovedAndThatOfALivingOneIsNot(t *testing.T) {
+func TestReplace_DeadReplacementsRowsAreRemoved(t *testing.T) {
 	path := dbtest.Path(t)
 	d := dbtest.OpenAt(t, path, db.Options{})
 	store := live.NewStore(d, live.Options{})
@@ -359,7 +359,7 @@ func TestCapsHoldForWhatReplaces(t *testing.T) {
 	}
 }
 
-func TestNothingStaysOfARunThatACapTakesForAnother(t *testing.T) {
+func TestCap_RemovedRunLeavesNothing(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(1)})
 	for name, add := range map[string]func(id string) error{

@@ -112,7 +112,7 @@ func TestRunHandleOnlyCancelsCurrentRun(t *testing.T) {
 }
 
 // The hook is told also where the mark can't be stored: the token has fired.
-func TestCancelTellsItsHookWhateverBecomesOfTheMark(t *testing.T) {
+func TestCancel_HookRunsWhateverTheMark(t *testing.T) {
 	store, session, hook := newStore(t, live.Options{}), &live.Session{}, &recordingHook{}
 	run := create(t, store, "p")
 	token := live.NewCancellationToken()

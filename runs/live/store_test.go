@@ -94,7 +94,7 @@ func TestCancelledIsFinal(t *testing.T) {
 	}
 }
 
-func TestAnUnknownRunIsNotFoundAndStoresNothing(t *testing.T) {
+func TestRecordEvent_UnknownRunStoresNothing(t *testing.T) {
 	ctx, store := context.Background(), newStore(t, live.Options{Scope: "never written"})
 	if _, found, err := store.RecordEvent(ctx, "run-x", live.TextDelta("t")); found || err != nil {
 		t.Errorf("record: %v, %v", found, err)

@@ -119,7 +119,7 @@ func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 	})
 }
 
-func TestAStartThatFailsIsTriedAgainByTheNext(t *testing.T) {
+func TestOpen_FailedStartIsRetried(t *testing.T) {
 	var e elsewhere
 	broken := errors.New("broken")
 	w := engine.NewWatchers(func(ctx context.Context) (func() error, error) {

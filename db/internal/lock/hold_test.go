@@ -24,7 +24,7 @@ func share(t *testing.T, path string) *lock.Hold {
 	return l
 }
 
-func TestOneAtATimeTriesToHaveTheFileAloneAndTheOthersHoldNothing(t *testing.T) {
+func TestExclusive_OneAtATimeHoldsNothingElse(t *testing.T) {
 	const holders = 20
 	path := filepath.Join(t.TempDir(), "a.db-lock")
 	stays := share(t, path)
@@ -72,7 +72,7 @@ func TestOneAtATimeTriesToHaveTheFileAloneAndTheOthersHoldNothing(t *testing.T) 
 	}
 }
 
-func TestWhoCannotHaveTheFileAloneHasItSharedAgain(t *testing.T) {
+func TestExclusive_FailureReturnsToShared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db-lock")
 	other := share(t, path)
 	l := share(t, path)
@@ -90,7 +90,7 @@ func TestWhoCannotHaveTheFileAloneHasItSharedAgain(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForTheFileThatLayThereBeforeLeavesWhenItsOwnIsReplaced(t *testing.T) {
+func TestOpen_WaiterLeavesIfFileReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db-lock")
 	there := func() error { return nil }
 	if err := share(t, path).On(t.Context(), 1, time.Minute, there); err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAPlaceTellsOfEveryChangeOfWhatLiesWhere(t *testing.T) {
+func TestPlace_NoticesEveryChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  string // a script, in the folder above a/b/x.db
 		changed bool
@@ -98,7 +98,7 @@ func TestAPlaceTellsOfAMountOverAFolderAboveIt(t *testing.T) {
 	}
 }
 
-func TestAPlaceInTheRootTellsOfWhatLiesThere(t *testing.T) {
+func TestPlace_RootTellsWhatLiesThere(t *testing.T) {
 	top := inNamespace(t)
 	if top == "" {
 		return

@@ -60,7 +60,7 @@ func TestPostgresAChangeInAReadIsRefusedAtOnce(t *testing.T) {
 }
 
 // The context is one that the function made: nobody else ended anything.
-func TestPostgresAQueryThatItsContextEndedIsNotRunAgain(t *testing.T) {
+func TestPostgres_CancelledQueryIsNotRetried(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	why := errors.New("enough")
 	slow := func(runs *int) func(x engine.Rx) error {
@@ -115,7 +115,7 @@ func TestPostgresRowsThatAreLeftOpenHaveABound(t *testing.T) {
 }
 
 // One function holds the queue of those who lost, and another one waits in it.
-func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
+func TestPostgres_QueueWaitEndsWithContext(t *testing.T) {
 	address := dbtest.Postgres(t)
 	holder, waiter := open(t, address), open(t, address)
 	exec(t, holder, "CREATE TABLE kept (name TEXT PRIMARY KEY, n BIGINT)")
@@ -158,7 +158,7 @@ func TestPostgresAWaitInTheQueueEndsWithItsContext(t *testing.T) {
 }
 
 // The server looks for the row that a foreign key names in the transaction's own snapshot: one that was committed since is not there.
-func TestPostgresARowThatSomebodyJustMadeIsReferredTo(t *testing.T) {
+func TestPostgres_NewRowOfOthersIsReferenced(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE parents (id BIGINT PRIMARY KEY)")
@@ -186,7 +186,7 @@ func TestPostgresARowThatSomebodyJustMadeIsReferredTo(t *testing.T) {
 }
 
 // Rows of the dead that something refers to stay, and cost no run of their own.
-func TestPostgresTheDeadWhoStillOwnAreLeftInOneRun(t *testing.T) {
+func TestPostgres_DeadOwnersStayInOneRun(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE claims (owner BIGINT REFERENCES owners (id))")
 	exec(t, e, "INSERT INTO owners (token, pid, program, registered_at) SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 10) n")
@@ -233,7 +233,7 @@ func TestPostgresAStatementKnowsWhoLives(t *testing.T) {
 }
 
 // A lock goes with the commit, and so does the server's refusal of it.
-func TestPostgresAStaleStatementThatGoesWithTheCommitIsPreparedAnew(t *testing.T) {
+func TestPostgres_StaleStatementInCommitIsPrepared(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	exec(t, e, "INSERT INTO kept VALUES (1)")
@@ -257,7 +257,7 @@ func TestPostgresAStaleStatementThatGoesWithTheCommitIsPreparedAnew(t *testing.T
 }
 
 // Two others have the key, one after the other, and both times the transaction's snapshot shows neither.
-func TestPostgresAKeyThatOthersTakeAndLeaveIsGivenInTheEnd(t *testing.T) {
+func TestPostgres_ContendedKeyIsGivenInTheEnd(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (name TEXT PRIMARY KEY)")

@@ -17,7 +17,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestPostgresWhatIsQueuedIsThereForTheNextStatement(t *testing.T) {
+func TestPostgres_QueuedIsVisibleToNextStatement(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT CHECK (n > 0))")
 	queue := func(x engine.Tx, n int64) error { return x.Queue("INSERT INTO kept VALUES (?)", []any{n}) }
@@ -80,7 +80,7 @@ func TestPostgresAQueuedChangeThatFailsUndoesAll(t *testing.T) {
 }
 
 // What fails with the commit itself runs again only where the session was settled.
-func TestPostgresADivisionByZeroOfTheCallersIsTheirs(t *testing.T) {
+func TestPostgres_DivisionByZeroIsCallers(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	for name, last := range map[string]func(engine.Tx) error{
@@ -165,7 +165,7 @@ func TestPostgresAfterTheLastStatementComesNone(t *testing.T) {
 	}
 }
 
-func TestPostgresWhatWasForeseenIsAnsweredOnceUntilAChange(t *testing.T) {
+func TestPostgres_PrefetchAnsweredOnceUntilChange(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT, name TEXT)")
 	exec(t, e, "INSERT INTO kept VALUES (1, 'one'), (2, NULL)")
@@ -211,7 +211,7 @@ func TestPostgresWhatWasForeseenIsAnsweredOnceUntilAChange(t *testing.T) {
 	})
 }
 
-func TestPostgresVeryManyQueuedChangesAreSentBitByBit(t *testing.T) {
+func TestPostgres_ManyQueuedChangesSentInParts(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT, text TEXT)")
 	long := strings.Repeat("long ", 20_000)
@@ -252,7 +252,7 @@ func TestPostgresNumbersOfRowsGrow(t *testing.T) {
 	}
 }
 
-func TestPostgresAStatementThatCannotBePreparedTakesOnlyItsSavepoint(t *testing.T) {
+func TestPostgres_UnpreparableStatementEndsItsSavepoint(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
@@ -312,7 +312,7 @@ func TestPostgresALockOfAnEarlierSavepointStays(t *testing.T) {
 	}
 }
 
-func TestPostgresTheOnlyChangeComesBehindASavepointThatIsOver(t *testing.T) {
+func TestPostgres_OnlyChangeFollowsReleasedSavepoint(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT PRIMARY KEY)")
 	out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
@@ -350,7 +350,7 @@ func TestPostgresWhatWasDroppedIsOfItsTransaction(t *testing.T) {
 }
 
 // Of very many statements some are closed, and none that is still to be sent.
-func TestPostgresAStatementThatWaitsToBeSentIsKept(t *testing.T) {
+func TestPostgres_QueuedStatementIsKept(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	write(t, e, func(x engine.Tx) error {
@@ -366,7 +366,7 @@ func TestPostgresAStatementThatWaitsToBeSentIsKept(t *testing.T) {
 	}
 }
 
-func TestPostgresAnInsertionThatGivesItsRowIsAChange(t *testing.T) {
+func TestPostgres_InsertReturningIsAChange(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
 	const ask = "SELECT count(*) FROM kept"
@@ -381,7 +381,7 @@ func TestPostgresAnInsertionThatGivesItsRowIsAChange(t *testing.T) {
 }
 
 // Who waits for what a server that stands still has not answered yet waits no longer than its context.
-func TestPostgresAnAnswerThatNobodyReadYetIsWaitedForWithTheCaller(t *testing.T) {
+func TestPostgres_UnreadAnswerIsAwaitedWithCaller(t *testing.T) {
 	postgres.WithCommitPatience(t, time.Hour)
 	gate := dbtest.NewPostgresGate(t, dbtest.Postgres(t))
 	e := open(t, gate.Address)
@@ -404,7 +404,7 @@ func TestPostgresAnAnswerThatNobodyReadYetIsWaitedForWithTheCaller(t *testing.T)
 }
 
 // The server keeps locks of names in a table of one size for all.
-func TestPostgresManyNamesTakeNotMoreLocksThanTheServerHas(t *testing.T) {
+func TestPostgres_ManyNamesNeedFewLocks(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	write(t, e, func(x engine.Tx) error {
 		for n := range 3000 {
@@ -422,7 +422,7 @@ func TestPostgresManyNamesTakeNotMoreLocksThanTheServerHas(t *testing.T) {
 }
 
 // A move gives the server the generation of what it brings, and who had the server open before has another one.
-func TestPostgresANameIsTheSameToHandlesOfTwoGenerations(t *testing.T) {
+func TestPostgres_LockNamesAgreeAcrossGenerations(t *testing.T) {
 	address := dbtest.Postgres(t)
 	before := open(t, address)
 	exec(t, before, "UPDATE selvedge_file SET generation = generation + 1")

@@ -80,7 +80,7 @@ func TestPostgresWhoHasLostOftenGoesAlone(t *testing.T) {
 }
 
 // Those who come while one waits to be alone wait behind it, so it does not wait for long.
-func TestPostgresWhoWouldBeAloneDoesNotWaitForATransactionThatTakesLong(t *testing.T) {
+func TestPostgres_SingleWriterSkipsLongTransactions(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other, holder := open(t, address), open(t, address), open(t, address)
 	counter(t, e)
@@ -103,7 +103,7 @@ func TestPostgresWhoWouldBeAloneDoesNotWaitForATransactionThatTakesLong(t *testi
 	}
 }
 
-func TestPostgresTheWaitToBeAloneEndsWithItsContext(t *testing.T) {
+func TestPostgres_SingleWriterWaitEndsWithContext(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other, holder := open(t, address), open(t, address), open(t, address)
 	counter(t, e)
@@ -130,7 +130,7 @@ func TestPostgresTheWaitToBeAloneEndsWithItsContext(t *testing.T) {
 
 // One that locks rows of two tables in the other order than that in which they are taken: one of the two is told so by the server, and
 // both come through.
-func TestPostgresWhoWouldBeAloneMeetsALockInTheOtherOrder(t *testing.T) {
+func TestPostgres_SingleWriterMeetsReverseLock(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other, holder := open(t, address), open(t, address), open(t, address)
 	counter(t, e)
@@ -157,7 +157,7 @@ func TestPostgresWhoWouldBeAloneMeetsALockInTheOtherOrder(t *testing.T) {
 }
 
 // A function that takes another key each time would be run for ever. Alone it can have met nobody of ours.
-func TestPostgresAKeyThatIsTakenAloneIsTheCallersDoing(t *testing.T) {
+func TestPostgres_TakenKeyAloneIsCallersError(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE keys (id BIGINT PRIMARY KEY)")
 	exec(t, e, "INSERT INTO keys SELECT generate_series(1, 1000)")

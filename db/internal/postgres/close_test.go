@@ -175,7 +175,7 @@ func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 }
 
 // The server has no connection left, or takes none: so it lives, and what is slow there is left alone.
-func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testing.T) {
+func TestPostgres_SlowStatementOfOnlyServerIsKept(t *testing.T) {
 	postgres.WithScouts(t, never) // but when they are asked to
 	address, other := dbtest.Postgres(t), dbtest.Postgres(t)
 	e := open(t, address)
@@ -209,7 +209,7 @@ func TestPostgresASlowStatementOfAServerThatTakesNobodyElseIsLeftAlone(t *testin
 	}
 }
 
-func TestPostgresALookAtTheHostsEndsWithItsContext(t *testing.T) {
+func TestPostgres_HostLookEndsWithContext(t *testing.T) {
 	postgres.WithScouts(t, never)
 	e := open(t, dbtest.Postgres(t)+",/nowhere")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -106,7 +106,7 @@ func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
 }
 
 // It is one message for all of it.
-func TestPostgresEveryCutOfTheOnlyChangeIsYesOrNo(t *testing.T) {
+func TestPostgres_CutOnlyChangeIsYesOrNo(t *testing.T) {
 	everyCut(t, 6, func(e *postgres.Engine, n int64) callback.Outcome {
 		return e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
 			if err := x.Lock("SELECT n FROM kept WHERE n = ?", []any{n}); err != nil {
@@ -290,7 +290,7 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-func TestPostgresAFunctionDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
+func TestPostgres_FunctionCannotHideUnknownOutcome(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	address, c := through(t, direct)
 	e := open(t, address)
@@ -332,7 +332,7 @@ func TestPostgresAFunctionDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
 }
 
 // A commit waits for a row that goes with it, for longer than an answer is waited for.
-func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
+func TestPostgres_CommitBehindLockIsNotCut(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
@@ -374,7 +374,7 @@ func TestPostgresACommitThatWaitsForSomebodysLockIsNotCutOff(t *testing.T) {
 }
 
 // Nothing comes back any more from a server that does nothing for the message: it is given up and settled.
-func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
+func TestPostgres_StalledCommitIsGivenUp(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	gate := dbtest.NewPostgresGate(t, direct)
 	e := open(t, gate.Address)
@@ -400,7 +400,7 @@ func TestPostgresACommitThatNobodyWorksOnIsGivenUp(t *testing.T) {
 }
 
 // A pooler lets through what is not ours. All later answers would be taken for those of other questions.
-func TestPostgresASessionThatBeginsWithSomebodysAnswerIsNotUsed(t *testing.T) {
+func TestPostgres_SessionWithStrayAnswerIsDropped(t *testing.T) {
 	var strays, connections atomic.Int64 // how many connections from now on begin so, and how many there were
 	address := dbtest.PostgresProxy(t, dbtest.Postgres(t), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
 		stray := strays.Add(-1) >= 0

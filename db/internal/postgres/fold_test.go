@@ -34,7 +34,7 @@ const (
 	sqlPlain = `INSERT INTO plain (n, said, raw, f, few, fixed) VALUES (?1, ?, ?, ?, ?, 7)`
 )
 
-func TestPostgresRowsThatAreQueuedOneAfterTheOtherGoTogetherAndAreTheSame(t *testing.T) {
+func TestPostgres_QueuedRowsGoTogetherUnchanged(t *testing.T) {
 	e, statements := counting(t)
 	rows := [][]any{
 		{1, "text", []byte("bytes"), 1.5, 3},
@@ -72,7 +72,7 @@ func TestPostgresRowsThatAreQueuedOneAfterTheOtherGoTogetherAndAreTheSame(t *tes
 	}
 }
 
-func TestPostgresWhatIsQueuedOrForeseenIsAsItWasGiven(t *testing.T) {
+func TestPostgres_QueuedAndPrefetchedAreAsGiven(t *testing.T) {
 	e, _ := counting(t)
 	raw := make([]byte, 2)
 	write(t, e, func(x engine.Tx) (err error) {
@@ -101,7 +101,7 @@ func TestPostgresWhatIsQueuedOrForeseenIsAsItWasGiven(t *testing.T) {
 	})
 }
 
-func TestPostgresRowsThatGoTogetherEndWithTheirSavepoint(t *testing.T) {
+func TestPostgres_BatchedRowsEndWithSavepoint(t *testing.T) {
 	e, _ := counting(t)
 	queue := func(x engine.Tx, from, to int) (err error) {
 		for n := from; n < to; n++ {
@@ -146,7 +146,7 @@ func TestPostgresRowsThatGoTogetherEndWithTheirSavepoint(t *testing.T) {
 	}
 }
 
-func TestPostgresAnInsertThatReadsSeesTheRowBeforeIt(t *testing.T) {
+func TestPostgres_InsertSelectSeesPreviousRow(t *testing.T) {
 	e, statements := counting(t)
 	write(t, e, func(x engine.Tx) (err error) {
 		for range 20 {

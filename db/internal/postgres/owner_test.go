@@ -112,7 +112,7 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 }
 
 // Who judges waits for nobody who does the same, and has not come to its end.
-func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
+func TestPostgres_DeadOwnerIsDeadToAll(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	var id int64
@@ -146,7 +146,7 @@ func TestPostgresOneWhoIsDeadIsSoToAllWhoJudgeAtOnce(t *testing.T) {
 }
 
 // Who forgets the dead passes over those whom others are looking at, or take something from.
-func TestPostgresTheDeadAreForgottenByWhoeverComesLast(t *testing.T) {
+func TestPostgres_LastComerForgetsTheDead(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	exec(t, e, "INSERT INTO owners (id, token, pid, program, registered_at) SELECT n, decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 4) n")
@@ -190,7 +190,7 @@ func TestPostgresTheDeadAreForgottenByWhoeverComesLast(t *testing.T) {
 }
 
 // The foreign keys are the authority on what owners own.
-func TestPostgresWhoOwnsAnythingIsKnownBeforeItIsForgotten(t *testing.T) {
+func TestPostgres_OwnersKnownBeforeForgotten(t *testing.T) {
 	address := dbtest.Postgres(t)
 	open(t, address)
 	for _, table := range dbtest.PostgresExec(t, address, `SELECT k.conrelid::regclass || ' WHERE ' || a.attname || ' =' FROM pg_constraint AS k
@@ -214,7 +214,7 @@ func owned(t *testing.T, e *postgres.Engine, name string) (id int64) {
 }
 
 // So it is behind a backup of the server's that was brought back, or a failover that lost what was acknowledged.
-func TestPostgresWhoseRowIsGoneClaimsUnderAnotherNumber(t *testing.T) {
+func TestPostgres_LostRowClaimsUnderNewNumber(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	exec(t, e, claims)
@@ -234,7 +234,7 @@ func TestPostgresWhoseRowIsGoneClaimsUnderAnotherNumber(t *testing.T) {
 }
 
 // A number that was given to another process after the row of the first was lost is the other's alone.
-func TestPostgresANumberThatAnotherHasNowIsNotRenewed(t *testing.T) {
+func TestPostgres_ReusedNumberIsNotRenewed(t *testing.T) {
 	postgres.WithBeats(t, 10*time.Millisecond)
 	address := dbtest.Postgres(t)
 	e := open(t, address)

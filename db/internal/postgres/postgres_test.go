@@ -342,7 +342,7 @@ func TestPostgresAScannerMayPanic(t *testing.T) {
 
 // A follower's look goes on where one of its statements fails. One that failed with its connection would else have it rest for four times as
 // long as a server stood still.
-func TestPostgresAReadThatLostItsConnectionRunsAgainWhateverItsFunctionMadeOfIt(t *testing.T) {
+func TestPostgres_ReadRetriesAfterConnLoss(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
 	var runs, last int
@@ -435,7 +435,7 @@ func TestPostgresWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-func TestPostgresWhatOnlyAFileHasNamesTheServersOwn(t *testing.T) {
+func TestPostgres_FileOnlyCallsNameServersOwn(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	err := e.Backup(t.Context(), "x")
 	var f *engine.Failure
@@ -464,7 +464,7 @@ func TestPostgresCommitsElsewhereWakeAWatcher(t *testing.T) {
 	}
 }
 
-func TestPostgresWhoComesTooLateIsDeadForEver(t *testing.T) {
+func TestPostgres_LateOwnerIsDeadForever(t *testing.T) {
 	postgres.WithBeats(t, 10*time.Millisecond)
 	address := dbtest.Postgres(t)
 	late, other := open(t, address), open(t, address+"&application_name=other")

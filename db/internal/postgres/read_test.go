@@ -13,7 +13,7 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-func TestPostgresAReadOfOneStatementTakesOneMessageAndChangesNothing(t *testing.T) {
+func TestPostgres_SingleReadTakesOneMessage(t *testing.T) {
 	address, trips := dbtest.PostgresTrips(t, dbtest.Postgres(t))
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
@@ -112,7 +112,7 @@ FROM pg_prepared_statements WHERE statement LIKE '%FROM kept WHERE%' AND stateme
 }
 
 // The rows of a query are read straight from the connection where that is possible. What comes is the same as what database/sql makes of them.
-func TestPostgresARowIsTheSameHoweverItIsRead(t *testing.T) {
+func TestPostgres_RowIsSameHoweverRead(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT, t TEXT, b BYTEA, f DOUBLE PRECISION, yes BOOLEAN)")
 	write(t, e, func(x engine.Tx) error {
@@ -230,7 +230,7 @@ func TestPostgresARowIsTheSameHoweverItIsRead(t *testing.T) {
 	}
 }
 
-func TestPostgresAValueThatNothingHoldsIsSaidWhereItIs(t *testing.T) {
+func TestPostgres_UnholdableValueIsNamed(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	for bad := range 3 {
 		for _, beside := range []bool{false, true} { // another statement, so that the rows are read before they are asked for

@@ -31,7 +31,7 @@ func hinted(t *testing.T, address string, set postgres.Config) (error, string) {
 }
 
 // Another program may have its steps counted by goose in the same table, and would take ours for its own.
-func TestPostgresTheTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
+func TestPostgres_OtherProgramsTablesAreLeftAlone(t *testing.T) {
 	const steps = "CREATE TABLE goose_db_version (id INT, version_id BIGINT, is_applied BOOLEAN, tstamp TIMESTAMP); INSERT INTO goose_db_version VALUES (1, 0, true, now())"
 	for name, script := range map[string]string{
 		"its steps":             steps + "; CREATE TABLE users (name TEXT)",
@@ -62,7 +62,7 @@ func TestPostgresTheTablesOfAnotherProgramAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestPostgresTablesOfAnExtensionAreInNobodysWay(t *testing.T) {
+func TestPostgres_ExtensionTablesAreIgnored(t *testing.T) {
 	address := dbtest.Postgres(t)
 	dbtest.PostgresExec(t, address, "CREATE TABLE places (srid INT); ALTER EXTENSION plpgsql ADD TABLE places")
 	open(t, address+"&search_path=public")
@@ -100,7 +100,7 @@ func TestPostgresAStandbyIsNamedAsOne(t *testing.T) {
 }
 
 // There is a server, which may run well.
-func TestPostgresAServerWithoutTLSIsNotOneThatDoesNotAnswer(t *testing.T) {
+func TestPostgres_MissingTLSIsNotUnreachable(t *testing.T) {
 	pass := func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }
 	address := strings.Replace(dbtest.PostgresProxy(t, dbtest.Postgres(t), pass, pass), "sslmode=disable", "sslmode=require", 1)
 	err, hint := hinted(t, address, config(t))
@@ -110,7 +110,7 @@ func TestPostgresAServerWithoutTLSIsNotOneThatDoesNotAnswer(t *testing.T) {
 }
 
 // An administrator makes the schema, and the program's role may make none.
-func TestPostgresASchemaThatIsThereIsFilledByWhoMayMakeNone(t *testing.T) {
+func TestPostgres_ExistingSchemaFilledWithoutCreate(t *testing.T) {
 	address := dbtest.Postgres(t)
 	role := roleOf(t, address)
 	dbtest.PostgresExec(t, address, "CREATE SCHEMA selvedge AUTHORIZATION "+role)
@@ -118,7 +118,7 @@ func TestPostgresASchemaThatIsThereIsFilledByWhoMayMakeNone(t *testing.T) {
 }
 
 // The server only warns of a table that it leaves as it is.
-func TestPostgresAScrubIsDoneByTheOwnerOrNotAtAll(t *testing.T) {
+func TestPostgres_ScrubByOwnerOrNotAtAll(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	role := roleOf(t, address)

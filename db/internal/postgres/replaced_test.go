@@ -33,7 +33,7 @@ func insert(t *testing.T, e *postgres.Engine, n int64) callback.Outcome {
 }
 
 // A primary that was replaced goes on, and says what was true before. Nothing about its connections tells.
-func TestPostgresReadersAndWatchersLeaveAPrimaryThatWasReplaced(t *testing.T) {
+func TestPostgres_ReadersLeaveReplacedPrimary(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
@@ -71,7 +71,7 @@ func TestPostgresReadersAndWatchersLeaveAPrimaryThatWasReplaced(t *testing.T) {
 }
 
 // Nobody asks the hosts for a handle that nobody uses, so its next read does.
-func TestPostgresAHandleThatNobodyUsedAsksBeforeItReads(t *testing.T) {
+func TestPostgres_IdleHandleAsksBeforeReading(t *testing.T) {
 	postgres.WithScouts(t, never)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
@@ -89,7 +89,7 @@ func TestPostgresAHandleThatNobodyUsedAsksBeforeItReads(t *testing.T) {
 	}
 }
 
-func TestPostgresAWriteOnAServerThatStandsStillGoesOnElsewhere(t *testing.T) {
+func TestPostgres_WriteMovesFromStalledServer(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Both)
@@ -113,7 +113,7 @@ func TestPostgresAWriteOnAServerThatStandsStillGoesOnElsewhere(t *testing.T) {
 }
 
 // Nobody takes the place of the only server there is.
-func TestPostgresAWriteOnTheOnlyServerThatStandsStillEnds(t *testing.T) {
+func TestPostgres_WriteOnOnlyStalledServerEnds(t *testing.T) {
 	postgres.WithScouts(t, often)
 	pair := dbtest.NewPostgresPair(t, root)
 	e := open(t, pair.Primary)
@@ -151,7 +151,7 @@ func TestPostgresOpenWaitsWhileAPrimaryIsBeingChosen(t *testing.T) {
 }
 
 // The row by which a commit is settled did not come to a new primary: then the commit did not either.
-func TestPostgresAPrimaryWithoutTheRowHasNotTheCommitEither(t *testing.T) {
+func TestPostgres_PrimaryWithoutRowLacksCommit(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	address, c := through(t, direct)
 	e, look := open(t, address), open(t, direct)

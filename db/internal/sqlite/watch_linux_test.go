@@ -6,7 +6,7 @@ import (
 )
 
 // An observer hears of commits without it, twenty times a second, so nothing else would notice.
-func TestAnObserverIsToldOfWritesByTheSystem(t *testing.T) {
+func TestObserve_ReportsSystemWrites(t *testing.T) {
 	ladder := ProgramLadder()
 	e, err := Open(t.Context(), t.TempDir()+"/file", Config{Ladder: ladder, SchemaVersion: ladder.Last().Version, Readers: 1, LockTimeout: time.Minute})
 	if err != nil {

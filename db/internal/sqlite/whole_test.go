@@ -21,7 +21,7 @@ var drawn = map[string]string{
 }
 
 // The schema, the rows, and goose's own table of the steps that were taken: all that is in a file, but for the views.
-func TestANewFileIsWhatTheStepsMakeOfIt(t *testing.T) {
+func TestNewFile_EqualsAllSteps(t *testing.T) {
 	program := ProgramLadder()
 	steps := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views}
 	whole := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views, Whole: program.Whole}

@@ -37,7 +37,7 @@ func openLines(t *testing.T, text []byte, step int) *lineReader {
 	return r
 }
 
-func TestPiecesAddUpToTheFileWhateverTheirSize(t *testing.T) {
+func TestPieces_AddUpToTheFile(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		var text []byte
@@ -86,7 +86,7 @@ func TestPiecesAddUpToTheFileWhateverTheirSize(t *testing.T) {
 	}
 }
 
-func TestATornLastLineIsATailAndAWholeOneIsNot(t *testing.T) {
+func TestImport_TornLastLineIsTail(t *testing.T) {
 	for text, tail := range map[string]string{"a\n!b": "!b", "a\nb": "", "a\n  ": "  ", "": "", "!": "!", "a\n": ""} {
 		p, err := openLines(t, []byte(text), 100).next()
 		if err != nil {
