@@ -95,7 +95,8 @@ func (r *Registry) UpdateEntryTx(tx *db.Tx, id string, update func(*Entry)) (e E
 	return e, ok, err
 }
 
-// change stores what update makes of the entry, under the id that it has then; under a lease, where that is not over by then.
+// change stores what update makes of the entry, under the id that it has then; under a lease, where
+// that is not over by then.
 func change(tx *db.Tx, scope int64, s *stored, update func(*Entry), under *Lease) (Entry, error) {
 	e := s.Entry
 	e.ContextQueries = slices.Clone(e.ContextQueries) // s keeps what the rows hold
@@ -143,13 +144,14 @@ func (r *Registry) logQuery(tx *db.Tx, id string, q ContextQuery, may func() err
 }
 
 const (
-	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
+	sqlForQuery = `SELECT id, status, document FROM agents WHERE scope = ? AND session_id = ?
+		AND put_aside_at IS NULL`
 	// sqlTouch has a serialisable transaction that rewrites the queries notice that there is one more.
 	sqlTouch = `UPDATE agents SET changes = changes WHERE id = ?`
 )
 
-// addQuery reads neither the entry nor its queries, however many there are; only where a document is kept must it be
-// brought up to date.
+// addQuery reads neither the entry nor its queries, however many there are; only where a document
+// is kept must it be brought up to date.
 func addQuery(tx *db.Tx, scope int64, id string, w *entryRow, q ContextQuery) error {
 	if q.QueriedAt.IsZero() && q.exact == "" {
 		q.QueriedAt = tx.Now()

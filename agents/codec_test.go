@@ -82,8 +82,9 @@ func TestExport_OneStringListIsOneLine(t *testing.T) {
 
 func TestEncode_FloatsUseShortestFloat32(t *testing.T) {
 	for in, want := range map[string]string{
-		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0", "-0.0": "-0.0",
-		"nan": "nan", "-nan": "nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
+		"0.9": "0.9", "1": "1.0", "0.33333334": "0.33333334", "1e-10": "0.0000000001", "1e10": "10000000000.0",
+		"-0.0": "-0.0",
+		"nan":  "nan", "-nan": "nan", "inf": "inf", "-inf": "-inf", "1e39": "inf", "0x10": "16.0", "1_0.5": "10.5",
 	} {
 		e := decode(t, head+"probe_confidence = "+in+"\n"+foot)
 		e.SessionID = "agent-b" // so that the document is written anew
@@ -127,7 +128,8 @@ func TestDecode_ArrayAsTableLikeSerde(t *testing.T) {
 	if u := e.UsageSummary; *u.InputTokens != 1 || *u.OutputTokens != 2 || u.ToolCalls != nil {
 		t.Errorf("the usage is %+v", u)
 	}
-	if q := e.ContextQueries; len(q) != 1 || q[0].Path != "p" || *q[0].Scope != "s" || q[0].QueriedAt.Hour() != 11 {
+	if q := e.ContextQueries; len(q) != 1 || q[0].Path != "p" || *q[0].Scope != "s" ||
+		q[0].QueriedAt.Hour() != 11 {
 		t.Errorf("the queries are %+v", q)
 	}
 	if e := decode(t, head+"status = \"active\"\nusage_summary = 2026-05-20\n"); e.UsageSummary != (agents.UsageSummary{}) {
@@ -139,21 +141,22 @@ func TestDecode_ArrayAsTableLikeSerde(t *testing.T) {
 func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 	whole := head + "status = \"active\"\n"
 	for text, want := range map[string]string{
-		"":                                    "missing field `session_id`",
-		head:                                  "missing field `status`",
-		"\xff":                                "stream did not contain valid UTF-8",
-		"not toml":                            "line 1: ",
-		whole + "status = \"active\"\n":       "line 6: duplicate key",
-		whole + "[status]\n":                  "line 6: duplicate key",
-		whole + "[a]\n[a]\n":                  "line 7: duplicate key",
-		whole + "[a]\n[[a]]\n":                "line 7: duplicate key",
-		whole + "[[a]]\n[a]\n":                "line 7: duplicate key",
-		whole + "a = {}\n[a.b]\n":             "line 7: duplicate key",
-		whole + "a = []\n[[a]]\n":             "line 7: duplicate key",
-		whole + "a.b = 1\n[a]\n":              "line 7: duplicate key",
-		whole + "[a]\nb = 1\n[a.b.c]\n":       "line 8: duplicate key",
-		whole + "a = { b = 1, b = 2 }\n":      "line 6: duplicate key",
-		head + "status = \"Active\"\n":        "line 5: unknown variant `Active`, expected one of `active`, `abandoned`, `complete`, `merged`",
+		"":                               "missing field `session_id`",
+		head:                             "missing field `status`",
+		"\xff":                           "stream did not contain valid UTF-8",
+		"not toml":                       "line 1: ",
+		whole + "status = \"active\"\n":  "line 6: duplicate key",
+		whole + "[status]\n":             "line 6: duplicate key",
+		whole + "[a]\n[a]\n":             "line 7: duplicate key",
+		whole + "[a]\n[[a]]\n":           "line 7: duplicate key",
+		whole + "[[a]]\n[a]\n":           "line 7: duplicate key",
+		whole + "a = {}\n[a.b]\n":        "line 7: duplicate key",
+		whole + "a = []\n[[a]]\n":        "line 7: duplicate key",
+		whole + "a.b = 1\n[a]\n":         "line 7: duplicate key",
+		whole + "[a]\nb = 1\n[a.b.c]\n":  "line 8: duplicate key",
+		whole + "a = { b = 1, b = 2 }\n": "line 6: duplicate key",
+		head + "status = \"Active\"\n": "line 5: unknown variant `Active`, expected one of `active`, " +
+			"`abandoned`, `complete`, `merged`",
 		head + "status = 1\n":                 "line 5: invalid type: integer `1`, expected string or table",
 		head + "status = { active = \"\" }\n": "line 5: expected empty table",
 		head + "status = { active = 1 }\n":    "line 5: expected empty table",
@@ -161,22 +164,32 @@ func TestDecode_NoEntryNamesLineAndReason(t *testing.T) {
 		whole + "pid = 4294967296\n":          "line 6: invalid value: integer `4294967296`, expected u32",
 		whole + "pid = \"12\"\n":              "line 6: invalid type: string \"12\", expected u32",
 		whole + "pid = 1.0\n":                 "line 6: invalid type: floating point `1.0`, expected u32",
-		whole + "usage_summary = 3\n":         "line 6: invalid type: integer `3`, expected struct AgentUsageSummary",
-		whole + "[usage_summary]\ninput_tokens = 18446744073709551616\n": "line 7: invalid value: integer `18446744073709551616`, expected u64",
-		whole + "[[context_queries]]\npath = \"a\"\n":                    "missing field `queried_at`",
-		whole + "probe_confidence = -9223372036854775809\n":              "line 6: invalid type: integer `-9223372036854775809`, expected f32",
-		whole + "later = 1e400\n":                                        "line 6: floating-point number overflowed",
+		whole + "usage_summary = 3\n": "line 6: invalid type: integer `3`, expected struct " +
+			"AgentUsageSummary",
+		whole + "[usage_summary]\ninput_tokens = 18446744073709551616\n": "line 7: invalid value: integer " +
+			"`18446744073709551616`, expected u64",
+		whole + "[[context_queries]]\npath = \"a\"\n": "missing field `queried_at`",
+		whole + "probe_confidence = -9223372036854775809\n": "line 6: invalid type: integer " +
+			"`-9223372036854775809`, expected f32",
+		whole + "later = 1e400\n": "line 6: floating-point number " +
+			"overflowed",
 		whole + "later = [-0x1_ffff_ffff_ffff_ffff_ffff_ffff_ffff_ffff]": "line 6: ",
 		whole + "later = 340282366920938463463374607431768211456\n":      "line 6: integer number overflowed",
 		whole + "later = -170141183460469231731687303715884105729\n":     "line 6: integer number overflowed",
-		whole + "usage_summary = [\"1\"]\n":                              "line 6: invalid type: string \"1\", expected u64",
-		whole + "context_queries = [[\"p\", \"s\"]]\n":                   "line 6: invalid length 2, expected struct ContextQueryEntry with 3 elements",
-		whole + "context_queries = [5]\n":                                "line 6: invalid type: integer `5`, expected struct ContextQueryEntry",
-		whole + "usage_summary = { tool_calls =\n1 }\n":                  "line 6: ",
-		whole + "model = true\n":                                         "line 6: invalid type: boolean `true`, expected a string",
-		whole + "attach_precedence = [1]\n":                              "line 6: invalid type: integer `1`, expected a string",
-		whole + "heartbeat_at = 2026-05-20T11:00:00Z\n":                  "line 6: invalid type: map, expected an RFC 3339 formatted date and time string",
-		whole + "heartbeat_at = \"2026-05-20 11:00\"\n":                  "line 6: premature end of input",
+		whole + "usage_summary = [\"1\"]\n": "line 6: invalid type: string \"1\", " +
+			"expected u64",
+		whole + "context_queries = [[\"p\", \"s\"]]\n": "line 6: invalid length 2, expected " +
+			"struct ContextQueryEntry with 3 elements",
+		whole + "context_queries = [5]\n": "line 6: invalid type: integer `5`, " +
+			"expected struct ContextQueryEntry",
+		whole + "usage_summary = { tool_calls =\n1 }\n": "line 6: ",
+		whole + "model = true\n": "line 6: invalid type: boolean " +
+			"`true`, expected a string",
+		whole + "attach_precedence = [1]\n": "line 6: invalid type: integer `1`, " +
+			"expected a string",
+		whole + "heartbeat_at = 2026-05-20T11:00:00Z\n": "line 6: invalid type: map, expected " +
+			"an RFC 3339 formatted date and time string",
+		whole + "heartbeat_at = \"2026-05-20 11:00\"\n": "line 6: premature end of input",
 	} {
 		_, err := agents.DecodeTOML([]byte(text))
 		var bad *agents.DecodeError
@@ -214,7 +227,8 @@ score = 0.5
 	if got := load(t, r, "agent-a"); string(got.TOML()) != text {
 		t.Fatalf("stored as it came it leaves as\n%s", got.TOML())
 	}
-	if err := r.LogContextQuery(ctx, "agent-a", agents.ContextQuery{Path: "b", QueriedAt: time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)}); err != nil {
+	if err := r.LogContextQuery(ctx, "agent-a",
+		agents.ContextQuery{Path: "b", QueriedAt: time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)}); err != nil {
 		t.Fatal(err)
 	}
 	want := head + `attach_precedence = []
@@ -277,7 +291,8 @@ queried_at = "+262142-12-31T23:59:59Z"
 	if err != nil || len(page.Items) != 1 || string(page.Items[0].TOML()) != text {
 		t.Errorf("as a page it is %+v, %v", page, err)
 	}
-	moved, _, err := r.UpdateEntry(ctx, "agent-a", func(e *agents.Entry) { e.StartedAt = e.StartedAt.Add(time.Minute) })
+	moved, _, err := r.UpdateEntry(ctx, "agent-a",
+		func(e *agents.Entry) { e.StartedAt = e.StartedAt.Add(time.Minute) })
 	if err != nil || !strings.Contains(string(moved.TOML()), `started_at = "2026-05-20T11:01:59.999999999Z"`) {
 		t.Errorf("moved by a minute it is\n%s%v", moved.TOML(), err)
 	}
@@ -285,32 +300,47 @@ queried_at = "+262142-12-31T23:59:59Z"
 
 // anEntry draws entries of all kinds of values.
 func anEntry(t *rapid.T) agents.Entry {
-	text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", `"`, `'`, `"""`, `'''`, "\n", "\\", "\r\n", "\x00", "\x7f", "ü🎉", "\u2028"}), rapid.String())
+	text := rapid.OneOf(rapid.SampledFrom([]string{"", "a", `"`, `'`, `"""`, `'''`, "\n", "\\", "\r\n", "\x00",
+		"\x7f", "ü🎉", "\u2028"}), rapid.String())
 	at := rapid.Custom(func(t *rapid.T) time.Time {
 		seconds := rapid.OneOf(rapid.Int64Range(-8e12, 8e12), rapid.Int64Range(1.7e9, 1.8e9)).Draw(t, "seconds")
 		return time.Unix(seconds, rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
 	})
 	maybe := rapid.Ptr(text, true)
-	count := rapid.Ptr(rapid.OneOf(rapid.Uint64(), rapid.SampledFrom([]uint64{0, math.MaxInt64, math.MaxUint64})), true)
+	count := rapid.Ptr(rapid.OneOf(rapid.Uint64(),
+		rapid.SampledFrom([]uint64{0, math.MaxInt64, math.MaxUint64})), true)
 	e := agents.Entry{
 		SessionID: rapid.StringMatching(`[a-z0-9-]{1,20}`).Draw(t, "id"), Thread: text.Draw(t, "thread"),
-		Status:           rapid.SampledFrom([]agents.Status{agents.Active, agents.Abandoned, agents.Complete, agents.Merged}).Draw(t, "status"),
-		ClientInstanceID: maybe.Draw(t, "client"), NativeActorKey: maybe.Draw(t, "actor"), NativeParentActorKey: maybe.Draw(t, "parent"),
-		NativeInstanceKey: maybe.Draw(t, "instance"), HeddleSessionID: maybe.Draw(t, "session"), ThreadID: maybe.Draw(t, "thread id"),
-		PID: rapid.Ptr(rapid.Uint32(), true).Draw(t, "pid"), BootID: maybe.Draw(t, "boot"), LivenessPath: maybe.Draw(t, "liveness"),
-		HeartbeatAt: rapid.Ptr(at, true).Draw(t, "heartbeat"), AnchorState: maybe.Draw(t, "anchor"), AnchorRoot: maybe.Draw(t, "root"),
-		ReservationToken: maybe.Draw(t, "token"), Path: maybe.Draw(t, "path"), BaseState: text.Draw(t, "base"), StartedAt: at.Draw(t, "start"),
-		Provider: maybe.Draw(t, "provider"), Model: maybe.Draw(t, "model"), Harness: maybe.Draw(t, "harness"), ThinkingLevel: maybe.Draw(t, "level"),
+		Status: rapid.SampledFrom([]agents.Status{agents.Active, agents.Abandoned, agents.Complete,
+			agents.Merged}).Draw(t, "status"),
+		ClientInstanceID: maybe.Draw(t, "client"), NativeActorKey: maybe.Draw(t, "actor"),
+		NativeParentActorKey: maybe.Draw(t, "parent"),
+		NativeInstanceKey:    maybe.Draw(t, "instance"), HeddleSessionID: maybe.Draw(t, "session"),
+		ThreadID: maybe.Draw(t, "thread id"),
+		PID:      rapid.Ptr(rapid.Uint32(), true).Draw(t, "pid"), BootID: maybe.Draw(t, "boot"),
+		LivenessPath: maybe.Draw(t, "liveness"),
+		HeartbeatAt:  rapid.Ptr(at, true).Draw(t, "heartbeat"), AnchorState: maybe.Draw(t, "anchor"),
+		AnchorRoot:       maybe.Draw(t, "root"),
+		ReservationToken: maybe.Draw(t, "token"), Path: maybe.Draw(t, "path"), BaseState: text.Draw(t, "base"),
+		StartedAt: at.Draw(t, "start"),
+		Provider:  maybe.Draw(t, "provider"), Model: maybe.Draw(t, "model"), Harness: maybe.Draw(t, "harness"),
+		ThinkingLevel: maybe.Draw(t, "level"),
 		UsageSummary: agents.UsageSummary{
-			InputTokens: count.Draw(t, "in"), OutputTokens: count.Draw(t, "out"), ReasoningTokens: count.Draw(t, "reasoning"),
-			ToolCalls: rapid.Ptr(rapid.Uint32(), true).Draw(t, "calls"), CostMicrosUSD: count.Draw(t, "cost"),
+			InputTokens: count.Draw(t, "in"), OutputTokens: count.Draw(t, "out"),
+			ReasoningTokens: count.Draw(t, "reasoning"),
+			ToolCalls:       rapid.Ptr(rapid.Uint32(), true).Draw(t, "calls"), CostMicrosUSD: count.Draw(t, "cost"),
 		},
-		LastProgressAt: rapid.Ptr(at, true).Draw(t, "progress"), ReportFlushState: maybe.Draw(t, "flush"), AttachReason: maybe.Draw(t, "reason"),
-		AttachPrecedence: rapid.SliceOfN(text, 0, 3).Draw(t, "precedence"), WinningAttachRule: maybe.Draw(t, "rule"), ProbeSource: maybe.Draw(t, "source"),
-		ProbeConfidence: rapid.Ptr(rapid.Float32(), true).Draw(t, "confidence"), CompletedAt: rapid.Ptr(at, true).Draw(t, "end"),
+		LastProgressAt: rapid.Ptr(at, true).Draw(t, "progress"), ReportFlushState: maybe.Draw(t, "flush"),
+		AttachReason:      maybe.Draw(t, "reason"),
+		AttachPrecedence:  rapid.SliceOfN(text, 0, 3).Draw(t, "precedence"),
+		WinningAttachRule: maybe.Draw(t, "rule"), ProbeSource: maybe.Draw(t, "source"),
+		ProbeConfidence: rapid.Ptr(rapid.Float32(), true).Draw(t, "confidence"),
+		CompletedAt:     rapid.Ptr(at, true).Draw(t, "end"),
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "queries") {
-		e.ContextQueries = append(e.ContextQueries, agents.ContextQuery{Path: text.Draw(t, "file"), Scope: maybe.Draw(t, "scope"), QueriedAt: at.Draw(t, "queried")})
+		e.ContextQueries = append(e.ContextQueries,
+			agents.ContextQuery{Path: text.Draw(t, "file"), Scope: maybe.Draw(t, "scope"),
+				QueriedAt: at.Draw(t, "queried")})
 	}
 	return e
 }
@@ -328,7 +358,8 @@ func TestEntry_RoundTripsTOMLJSONAndFile(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, &fromJSON)
 		}
-		if e.ProbeConfidence != nil && (math.IsInf(float64(*e.ProbeConfidence), 0) || math.IsNaN(float64(*e.ProbeConfidence))) {
+		if e.ProbeConfidence != nil && (math.IsInf(float64(*e.ProbeConfidence), 0) ||
+			math.IsNaN(float64(*e.ProbeConfidence))) {
 			fromJSON.ProbeConfidence = e.ProbeConfidence // which JSON has no word for
 		}
 		if err != nil || !fromJSON.Equal(e) {

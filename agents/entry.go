@@ -22,8 +22,9 @@ var statuses = []Status{Active, Abandoned, Complete, Merged}
 
 // An Entry is one agent session in the registry. Nil pointers are values that nobody gave.
 //
-// An entry that was read remembers what its fields can't say: keys that a later program added, comments and order of the
-// document it was imported from, second 60. Copying the value keeps that memory, and Save writes it back.
+// An entry that was read remembers what its fields can't say: keys that a later program added,
+// comments and order of the document it was imported from, second 60. Copying the value keeps that
+// memory, and Save writes it back.
 type Entry struct {
 	SessionID            string  // [a-z0-9-]+, the entry's key
 	ClientInstanceID     *string // of the client program that runs the session
@@ -64,12 +65,14 @@ type Entry struct {
 
 // kept is what an entry remembers beside its fields.
 type kept struct {
-	exact      map[string]string // text of each time whose second is 60, by the field's name; see chrono.Parse
-	document   []byte            // TOML document that the entry came from, where encoding the fields gives another
-	documentOf string            // SessionID that the document belongs to; the document may say another, see under
-	yearOne    bool              // the start was read, and is the zero time
-	pid        *uint32           // process that was read
-	pidNS      *int64            // namespace of that pid; nil: not known
+	exact map[string]string // text of each time whose second is 60, by the field's name; see chrono.Parse
+	// TOML document that the entry came from, where encoding the fields gives another
+	document []byte
+	// SessionID that the document belongs to; the document may say another, see under
+	documentOf string
+	yearOne    bool    // the start was read, and is the zero time
+	pid        *uint32 // process that was read
+	pidNS      *int64  // namespace of that pid; nil: not known
 }
 
 // A UsageSummary counts what an agent used; nil where nobody counted.
@@ -81,7 +84,8 @@ type UsageSummary struct {
 	CostMicrosUSD   *uint64 // millionths of a US dollar
 }
 
-// Usage is UsageSummary with the agent's provider and model, in the words that all stores have. It sums the agent's runs up.
+// Usage is UsageSummary with the agent's provider and model, in the words that all stores have. It
+// sums the agent's runs up.
 func (e Entry) Usage() db.Usage {
 	u := e.UsageSummary
 	return usage.OfAgent(e.Provider, e.Model, u.InputTokens, u.OutputTokens, u.ReasoningTokens, u.CostMicrosUSD)

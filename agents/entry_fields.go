@@ -1,5 +1,6 @@
-// Package agents holds what the registry keeps and how old programs wrote it: the record of an agent, its TOML file and
-// its JSON, its row, and the table of a scope as an import reads and fills it.
+// Package agents holds what the registry keeps and how old programs wrote it: the record of an
+// agent, its TOML file and its JSON, its row, and the table of a scope as an import reads and fills
+// it.
 package agents
 
 import (
@@ -21,15 +22,16 @@ func (s Status) known() bool {
 	return false
 }
 
-// A field is one key of an entry: its name in documents and where its value is. What holds is one of *string, **string,
-// **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status, *UsageSummary and *[]ContextQuery.
+// A field is one key of an entry: its name in documents and where its value is. What holds is one
+// of *string, **string, **uint32, **uint64, *time.Time, **time.Time, *[]string, **float32, *Status,
+// *UsageSummary and *[]ContextQuery.
 type field struct {
 	name  string
 	holds any
 }
 
-// fields are the keys of an entry in the order of the original's struct, which is that of its JSON. Everything that reads
-// or writes whole entries goes by this table.
+// fields are the keys of an entry in the order of the original's struct, which is that of its JSON.
+// Everything that reads or writes whole entries goes by this table.
 func (e *Entry) fields() []field {
 	return []field{
 		{"session_id", &e.SessionID},
@@ -118,8 +120,8 @@ func (e *Entry) keepExact(name, text string) {
 // Equal reports whether two entries say the same: all fields, times as instants, and second 60.
 func (e Entry) Equal(other Entry) bool { return string(e.encode()) == string(other.encode()) }
 
-// under gives the entry the id of the file that it stands in, where the document says another. The document stays as it
-// is for as long as nothing else of the record changes.
+// under gives the entry the id of the file that it stands in, where the document says another. The
+// document stays as it is for as long as nothing else of the record changes.
 func (e Entry) under(id string) Entry {
 	if e.kept.document == nil {
 		e.kept.document = e.encode()
@@ -128,7 +130,8 @@ func (e Entry) under(id string) Entry {
 	return e
 }
 
-// A configError speaks as the registry's old program does of a wrong argument, and is one of the db package's sentinels.
+// A configError speaks as the registry's old program does of a wrong argument, and is one of the db
+// package's sentinels.
 type configError struct {
 	Text string
 	Hint string // what a person can do about it
@@ -149,7 +152,8 @@ func invalid(hint, format string, args ...any) error {
 func checkID(id string) error {
 	bad := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
 	if id == "" || strings.ContainsFunc(id, bad) {
-		return invalid("use a to z, 0 to 9 and -, such as agents.GenerateID makes", "invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
+		return invalid("use a to z, 0 to 9 and -, such as agents.GenerateID makes",
+			"invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
 	}
 	return nil
 }
@@ -171,7 +175,8 @@ func (e *Entry) check() error {
 	}
 	for _, f := range fields {
 		if !f.writable() {
-			return invalid("give text in UTF-8 and times of the years that RFC 3339 knows", "agent %s: %s is not valid UTF-8, or a year beyond 262142", e.SessionID, f.name)
+			return invalid("give text in UTF-8 and times of the years that RFC 3339 knows",
+				"agent %s: %s is not valid UTF-8, or a year beyond 262142", e.SessionID, f.name)
 		}
 	}
 	return nil
@@ -180,7 +185,8 @@ func (e *Entry) check() error {
 // check refuses what is none of the four states.
 func (s Status) check(id string) error {
 	if !s.known() {
-		return invalid("give active, abandoned, complete or merged", "agent %s: status %q is none of active, abandoned, complete, merged", id, s)
+		return invalid("give active, abandoned, complete or merged",
+			"agent %s: status %q is none of active, abandoned, complete, merged", id, s)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// MarshalJSON writes the members in the order of the fields, without those that are nil. Keys that a later program added are
-// only in TOML.
+// MarshalJSON writes the members in the order of the fields, without those that are nil. Keys that
+// a later program added are only in TOML.
 func (e Entry) MarshalJSON() ([]byte, error) { return marshalFields(e.fields(), e.timeText) }
 
 // MarshalJSON writes the members in the order of the fields, without those that are nil.

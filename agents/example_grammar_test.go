@@ -13,12 +13,13 @@ import (
 	"selvedge/db"
 )
 
-// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have. docs/agents.md shows them.
+// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have.
+// docs/agents.md shows them.
 
 var nine = time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 
-// atWork gives a registry with active agents on threads of their own: agent-a since nine o'clock, agent-b an hour later, and
-// so on.
+// atWork gives a registry with active agents on threads of their own: agent-a since nine o'clock,
+// agent-b an hour later, and so on.
 func atWork(n int) (registry *agents.Registry, done func()) {
 	d, done := open()
 	registry = agents.NewRegistry(d, agents.Options{})
@@ -38,10 +39,11 @@ func atWork(n int) (registry *agents.Registry, done func()) {
 func ended(n int) (registry *agents.Registry, done func()) {
 	registry, done = atWork(n)
 	for i := range n {
-		_, _, err := registry.UpdateEntry(context.Background(), fmt.Sprintf("agent-%c", 'a'+i), func(e *agents.Entry) {
-			at := e.StartedAt.Add(time.Minute)
-			e.Status, e.CompletedAt = agents.Complete, &at
-		})
+		_, _, err := registry.UpdateEntry(context.Background(), fmt.Sprintf("agent-%c", 'a'+i),
+			func(e *agents.Entry) {
+				at := e.StartedAt.Add(time.Minute)
+				e.Status, e.CompletedAt = agents.Complete, &at
+			})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -177,13 +179,15 @@ func ExampleRegistry_Delete() {
 	// Output: <nil> <nil>
 }
 
-// Agents leave the registry seven days after their end. First what would go then, and then the same in earnest.
+// Agents leave the registry seven days after their end. First what would go then, and then the same
+// in earnest.
 func ExampleRegistry_Prune() {
 	ctx := context.Background()
 	registry, done := ended(3)
 	defer done()
 
-	policy := db.Policy{Age: 30 * 24 * time.Hour, DryRun: true, Each: func(gone db.Gone) { fmt.Println(gone.Of, gone.ID) }}
+	policy := db.Policy{Age: 30 * 24 * time.Hour, DryRun: true,
+		Each: func(gone db.Gone) { fmt.Println(gone.Of, gone.ID) }}
 	would, err := registry.Prune(ctx, policy)
 	if err != nil {
 		log.Fatal(err)
@@ -236,7 +240,8 @@ func ExampleRegistry_Unpin() {
 
 func leaseOf(ctx context.Context, registry *agents.Registry, o db.LeaseTerms) *agents.Lease {
 	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", o, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: nine, Status: agents.Active}, nil
+		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: nine,
+			Status: agents.Active}, nil
 	})
 	if err != nil || lease == nil {
 		log.Fatal(lease, err)
@@ -270,7 +275,8 @@ func ExampleRegistry_Recover() {
 	// Output: 1 false <nil>
 }
 
-// leave takes a thread, and closes the file without giving it back: to others that is as if the process were gone.
+// leave takes a thread, and closes the file without giving it back: to others that is as if the
+// process were gone.
 func leave(path string) {
 	d, err := db.Open(context.Background(), path, db.Options{})
 	if err != nil {

@@ -62,9 +62,11 @@ func ExampleLease() {
 	defer done()
 	ctx, registry := context.Background(), agents.NewRegistry(d, agents.Options{})
 
-	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: time.Now(), Status: agents.Active}, nil
-	})
+	lease, _, err := registry.TryLeaseThread(ctx, "feature/auth", db.LeaseTerms{TTL: time.Minute},
+		func(id string) (agents.Entry, error) {
+			return agents.Entry{SessionID: id, Thread: "feature/auth", BaseState: "hd-0123", StartedAt: time.Now(),
+				Status: agents.Active}, nil
+		})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -92,7 +94,8 @@ func ExampleRegistry_All() {
 	ctx, registry := context.Background(), agents.NewRegistry(d, agents.Options{})
 	for i, id := range []string{"agent-a", "agent-b"} {
 		err := registry.Save(ctx, agents.Entry{
-			SessionID: id, Thread: "main", BaseState: "hd-0123", StartedAt: time.Unix(int64(i), 0), Status: agents.Active,
+			SessionID: id, Thread: "main", BaseState: "hd-0123", StartedAt: time.Unix(int64(i), 0),
+			Status: agents.Active,
 		})
 		if err != nil {
 			log.Fatal(err)

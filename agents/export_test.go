@@ -10,7 +10,8 @@ import (
 // A DecodeError says why a file is none of the registry's.
 type DecodeError = decodeError
 
-// SetMember sets one field by its name in documents, null clearing it, as the harness that recorded the original did.
+// SetMember sets one field by its name in documents, null clearing it, as the harness that recorded
+// the original did.
 func SetMember(e *Entry, name string, raw json.RawMessage) error {
 	ns := e.pidNS()
 	err := e.set(name, raw)

@@ -12,7 +12,8 @@ import (
 )
 
 var (
-	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id LIMIT 1`
+	sqlNewest = ` AND a.put_aside_at IS NULL AND a.status = 'active' ORDER BY a.started_at DESC, a.session_id
+		LIMIT 1`
 
 	sqlByHeddleSession = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.heddle_session_id", "?2") + sqlNewest
 	sqlByClient        = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.client_instance_id", "?2") + sqlNewest
@@ -27,10 +28,11 @@ ORDER BY started_at DESC, session_id LIMIT ?`
 ORDER BY a.started_at, a.session_id DESC LIMIT 1`
 )
 
-// FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there are several; nobody
-// asks whether it lives. As the other FindActive calls and ActorChainForSession, it puts stale entries aside; the forms for a
-// transaction put nothing aside.
-func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool, error) {
+// FindActiveByHeddleSessionID gives the active entry of that session, the newest start where there
+// are several; nobody asks whether it lives. As the other FindActive calls and
+// ActorChainForSession, it puts stale entries aside; the forms for a transaction put nothing aside.
+func (r *Registry) FindActiveByHeddleSessionID(ctx context.Context, heddleSessionID string) (Entry, bool,
+	error) {
 	return r.newest(ctx, opBySession, sqlByHeddleSession, heddleSessionID)
 }
 
@@ -40,7 +42,8 @@ func (r *Registry) FindActiveByHeddleSessionIDTx(rx *db.Rx, heddleSessionID stri
 }
 
 // FindActiveByClientInstanceID is FindActiveByHeddleSessionID by client instance.
-func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool, error) {
+func (r *Registry) FindActiveByClientInstanceID(ctx context.Context, clientInstanceID string) (Entry, bool,
+	error) {
 	return r.newest(ctx, opByClient, sqlByClient, clientInstanceID)
 }
 
@@ -50,7 +53,8 @@ func (r *Registry) FindActiveByClientInstanceIDTx(rx *db.Rx, clientInstanceID st
 }
 
 // FindActiveByNativeActorKey is FindActiveByHeddleSessionID by the harness's name of the actor.
-func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool, error) {
+func (r *Registry) FindActiveByNativeActorKey(ctx context.Context, nativeActorKey string) (Entry, bool,
+	error) {
 	return r.newest(ctx, opByActor, sqlByActor, nativeActorKey)
 }
 
@@ -85,14 +89,16 @@ func (r *Registry) newestTx(rx *db.Rx, why, query, key string) (e Entry, ok bool
 	return e, ok, err
 }
 
-// FindActiveByPath gives the active entry whose worktree is worktreeRoot, the newest start where there are several. Both
-// paths are resolved through links; one that does not exist is compared as it is written.
+// FindActiveByPath gives the active entry whose worktree is worktreeRoot, the newest start where
+// there are several. Both paths are resolved through links; one that does not exist is compared as
+// it is written.
 func (r *Registry) FindActiveByPath(ctx context.Context, worktreeRoot string) (Entry, bool, error) {
 	return r.atPath(ctx, "find agent by path", worktreeRoot, nil)
 }
 
 // FindActiveByNativeInstanceKeyAtPath is FindActiveByPath among the entries with that instance key.
-func (r *Registry) FindActiveByNativeInstanceKeyAtPath(ctx context.Context, nativeInstanceKey, worktreeRoot string) (Entry, bool, error) {
+func (r *Registry) FindActiveByNativeInstanceKeyAtPath(ctx context.Context, nativeInstanceKey,
+	worktreeRoot string) (Entry, bool, error) {
 	return r.atPath(ctx, "find agent by instance and path", worktreeRoot, &nativeInstanceKey)
 }
 
@@ -103,11 +109,12 @@ type pathOf struct {
 	Instance  *string `db:"native_instance_key"`
 }
 
-// pathsAtOnce is how many paths are read before they are resolved, outside any transaction: they may lie on a file system
-// that hangs.
+// pathsAtOnce is how many paths are read before they are resolved, outside any transaction: they
+// may lie on a file system that hangs.
 const pathsAtOnce = 1000
 
-func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool, err error) {
+func (r *Registry) atPath(ctx context.Context, why, root string, instance *string) (e Entry, ok bool,
+	err error) {
 	paths := resolver{folders: map[string]*folder{}}
 	canonical := paths.resolve(root)
 	for after := first; ; {
@@ -123,7 +130,8 @@ func (r *Registry) atPath(ctx context.Context, why, root string, instance *strin
 		}
 		for _, c := range candidates {
 			after = place{c.StartedAt, c.ID}
-			if instance != nil && (c.Instance == nil || *c.Instance != *instance) || paths.resolve(c.Path) != canonical {
+			if instance != nil && (c.Instance == nil || *c.Instance != *instance) ||
+				paths.resolve(c.Path) != canonical {
 				continue
 			}
 			if e, ok, err = r.active(ctx, why, c.ID); ok || err != nil {
@@ -148,8 +156,8 @@ func (r *Registry) active(ctx context.Context, why, id string) (e Entry, ok bool
 	return e, ok, err
 }
 
-// A resolver follows the links of many paths, of which most lie in few folders: those are resolved once, and those with many
-// are read as a whole.
+// A resolver follows the links of many paths, of which most lie in few folders: those are resolved
+// once, and those with many are read as a whole.
 type resolver struct {
 	folders map[string]*folder // by absolute path, with the slash behind it
 }
@@ -160,8 +168,8 @@ type folder struct {
 	names    map[string]fs.DirEntry
 }
 
-// listedFrom is the number of names from which on a folder is read as a whole: one reading costs as much as some dozens of
-// questions.
+// listedFrom is the number of names from which on a folder is read as a whole: one reading costs as
+// much as some dozens of questions.
 const listedFrom = 50
 
 // entry tells whether a folder has the name, and whether it is a link.
@@ -230,9 +238,10 @@ func (r resolver) follow(absolute string) (resolved string, ok bool) {
 	return resolved, err == nil
 }
 
-// ActorChainForSession gives the actors from the first one down to the entry with the id, each the parent of the next by
-// its native keys. Ended entries count. Where several have a key the oldest is the parent; a parent that is missing, or in
-// the chain already, ends it. An unknown id has an empty chain.
+// ActorChainForSession gives the actors from the first one down to the entry with the id, each the
+// parent of the next by its native keys. Ended entries count. Where several have a key the oldest
+// is the parent; a parent that is missing, or in the chain already, ends it. An unknown id has an
+// empty chain.
 func (r *Registry) ActorChainForSession(ctx context.Context, id string) (chain []ActorChainNode, err error) {
 	err = r.look(ctx, opChain, func(rx *db.Rx) error {
 		chain, err = r.ActorChainForSessionTx(rx, id)

@@ -16,26 +16,28 @@ type Change struct {
 	Leased bool  // the reservation ends with its lease; see Lease
 }
 
-// A Followed is what a follower of agents is told: how an agent stands since its entry was written, a new status, which comes
-// behind that, or that an agent left the registry.
+// A Followed is what a follower of agents is told: how an agent stands since its entry was written,
+// a new status, which comes behind that, or that an agent left the registry.
 type Followed = db.Followed[string, Change]
 
 const opFollow = "follow agents"
 
 // stream is how agents are followed. Positions count the writes of an entry, of which the last one is kept.
 var stream = db.Stream[string, Change]{
-	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd, Read: readChange,
+	Op: opFollow, Name: "agent", Born: string(Active), Table: "agents", Key: "id", End: entryEnd,
+	Read: readChange,
 }
 
-// Follow tells how an agent stands, and then tells it anew whenever its entry was written, by whichever process: when it was
-// saved or updated, got another status, reserved its thread or gave it back. It tells states, not events: of several writes
-// between two looks the last one is told. Heartbeats under a lease and logged queries are none. That an agent died is told
-// once somebody abandons it, as Recover does. The cursor is one of Follow, FollowAll or [Registry.CursorBefore]; "" is the
-// beginning.
+// Follow tells how an agent stands, and then tells it anew whenever its entry was written, by
+// whichever process: when it was saved or updated, got another status, reserved its thread or gave
+// it back. It tells states, not events: of several writes between two looks the last one is told.
+// Heartbeats under a lease and logged queries are none. That an agent died is told once somebody
+// abandons it, as Recover does. The cursor is one of Follow, FollowAll or [Registry.CursorBefore];
+// "" is the beginning.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed, db.ErrNotFound
-// for an agent that is not there, or db.ErrCursorExpired when it left the registry, removed or put aside. A cursor of another
-// agent is db.ErrInvalid.
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
+// db.ErrClosed, db.ErrNotFound for an agent that is not there, or db.ErrCursorExpired when it left
+// the registry, removed or put aside. A cursor of another agent is db.ErrInvalid.
 func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
 		at, err := r.placeOf(rx, id, cursor)
@@ -43,12 +45,13 @@ func (r *Registry) Follow(ctx context.Context, id, cursor string) iter.Seq2[Foll
 	})
 }
 
-// FollowAll tells of the agents that pass the filter, from when they pass on, also where they then don't any more, what Follow
-// tells of one, from this call on. An agent that left the registry is a gap with Gone. Each item has the cursor of its own
-// agent, for [Registry.Follow]. The loop may be run once; it ends as that of Follow does.
+// FollowAll tells of the agents that pass the filter, from when they pass on, also where they then
+// don't any more, what Follow tells of one, from this call on. An agent that left the registry is a
+// gap with Gone. Each item has the cursor of its own agent, for [Registry.Follow]. The loop may be
+// run once; it ends as that of Follow does.
 //
-// After a commit it looks at all agents of the scope, no more than a fifth of the time, and once for all who follow with this
-// filter. An agent that came and went between two looks is not told.
+// After a commit it looks at all agents of the scope, no more than a fifth of the time, and once
+// for all who follow with this filter. An agent that came and went between two looks is not told.
 func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	where, args, err := f.where()
 	if err != nil {
@@ -56,18 +59,20 @@ func (r *Registry) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, 
 	}
 	query := fmt.Sprintf(sqlHeads, where)
 	key := [2]string{r.scope, fmt.Sprintf("%s %#v", where, args)} // %q takes large integers for one rune
-	return db.FollowAll(ctx, r.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-		scope, ok, err := rx.Scope(r.scope)
-		if err != nil || !ok {
-			return nil, err
-		}
-		err = rx.Select(&heads, query, append(slices.Clip(args), behind, last, scope)...)
-		return heads, err
-	}})
+	return db.FollowAll(ctx, r.db, stream, key,
+		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+			scope, ok, err := rx.Scope(r.scope)
+			if err != nil || !ok {
+				return nil, err
+			}
+			err = rx.Select(&heads, query, append(slices.Clip(args), behind, last, scope)...)
+			return heads, err
+		}})
 }
 
-// CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it is the one behind that, for
-// what is yet to come. db.ErrNotFound: there is no such agent. db.ErrInvalid: writes is negative.
+// CursorBefore gives the cursor with which an agent's present state comes first; with 0 writes it
+// is the one behind that, for what is yet to come. db.ErrNotFound: there is no such agent.
+// db.ErrInvalid: writes is negative.
 func (r *Registry) CursorBefore(ctx context.Context, id string, writes int64) (cursor string, err error) {
 	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = r.CursorBeforeTx(rx, id, writes)
@@ -138,7 +143,8 @@ const (
 	sqlKeyOf    = `SELECT id FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
 	sqlEntryEnd = `SELECT id AS key, changes AS seen, status FROM agents WHERE id = ? AND put_aside_at IS NULL`
 	sqlByKey    = sqlRow + `WHERE a.id = ? AND a.put_aside_at IS NULL`
-	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+	sqlHeads    = `SELECT a.id AS key, a.session_id AS of, a.changes AS seen, a.status, CASE WHEN 1 = 1%s THEN 0
+	ELSE 1 END AS out
 FROM agents a WHERE a.id > ? AND a.id <= ? AND a.scope = ? AND a.put_aside_at IS NULL ORDER BY a.id`
 )
 

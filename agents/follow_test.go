@@ -38,11 +38,12 @@ func TestFollow_AgentStatusUntilRemoved(t *testing.T) {
 	for _, path := range []string{":memory:", dbtest.Path(t)} {
 		ctx := t.Context()
 		r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
-		lease, _, err := r.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
-			e := entry("a", agents.Active)
-			e.Thread = "main"
-			return e, nil
-		})
+		lease, _, err := r.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Hour},
+			func(string) (agents.Entry, error) {
+				e := entry("a", agents.Active)
+				e.Thread = "main"
+				return e, nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,8 @@ func TestCursor_OtherAgentScopeOrListIsInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, items := range []iter.Seq2[agents.Followed, error]{
-		r.Follow(t.Context(), "b", cursor), other.Follow(t.Context(), "a", cursor), r.Follow(t.Context(), "a", page.Next),
+		r.Follow(t.Context(), "b", cursor), other.Follow(t.Context(), "a", cursor),
+		r.Follow(t.Context(), "a", page.Next),
 	} {
 		listen(t, items).EndsWith(db.ErrInvalid)
 	}
@@ -152,7 +154,8 @@ func TestCursor_OtherAgentScopeOrListIsInvalid(t *testing.T) {
 func TestFollowAll_FilterTakesAgentOnceItPasses(t *testing.T) {
 	r := newRegistry(t)
 	save(t, r, entry("a", agents.Active), entry("b", agents.Active))
-	l := listen(t, r.FollowAll(t.Context(), agents.Filter{Statuses: []agents.Status{agents.Abandoned, agents.Merged}}))
+	l := listen(t, r.FollowAll(t.Context(),
+		agents.Filter{Statuses: []agents.Status{agents.Abandoned, agents.Merged}}))
 	for id, status := range map[string]agents.Status{"a": agents.Complete, "b": agents.Merged} {
 		if err := r.UpdateStatus(ctx, id, status); err != nil {
 			t.Fatal(err)

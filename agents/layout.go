@@ -1,9 +1,10 @@
 // The layout of the old registry: agents/SESSION.toml, one entry a file.
 //
-// A file becomes the entry that it says it is, where that one's file is this; else the entry that its name says; else,
-// where the name can't be an id, the entry that it says it is, if the tree has no other file for that. Such files leave,
-// in an export, under the names and with the bytes that they came with. What the original can't read goes into quarantine
-// and stands in nobody's way. Entries that were put aside are not exported: the original had deleted them.
+// A file becomes the entry that it says it is, where that one's file is this; else the entry that
+// its name says; else, where the name can't be an id, the entry that it says it is, if the tree has
+// no other file for that. Such files leave, in an export, under the names and with the bytes that
+// they came with. What the original can't read goes into quarantine and stands in nobody's way.
+// Entries that were put aside are not exported: the original had deleted them.
 
 package agents
 
@@ -54,7 +55,8 @@ func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	if err == nil && !isParent(root) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return root, err
 	}
-	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
+	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "agent registry", ID: dir.Path(),
+		Err: db.ErrNotFound, Hint: "name the folder that holds agents/, or its agents/"}
 }
 
 const (
@@ -68,13 +70,15 @@ func isParent(dir tree.Folder) bool {
 		return false
 	}
 	found := errors.New("found")
-	return kind{}.Walk(dir, func(string) error { return found }, func(string, string) error { return nil }) == nil
+	return kind{}.Walk(dir, func(string) error { return found },
+		func(string, string) error { return nil }) == nil
 }
 
 func (kind) Noun() string { return "agent" }
 
 // Walk does as the original: every name with the extension toml is an entry's.
-func (kind) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+func (kind) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	return root.Names(".", func(name string) error {
 		if strings.HasSuffix(name, entryExtension) && len(name) > len(entryExtension) {
 			return file(name)

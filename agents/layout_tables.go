@@ -12,7 +12,8 @@ func (kind) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "agents", Noun: "agent", Said: "agent",
-			Query:   `SELECT a.*, (SELECT name FROM scopes WHERE id = a.scope) AS scope_name FROM agents AS a WHERE a.id = ?1`,
+			Query: `SELECT a.*, (SELECT name FROM scopes WHERE id = a.scope) AS scope_name FROM agents AS a
+				WHERE a.id = ?1`,
 			Numbers: []string{"id", "scope", "checksum"},
 			Marks:   []string{"changes", "recorded_at", "pid_ns"},
 			Forms:   []string{"document"},
@@ -33,11 +34,13 @@ func (kind) Tables() []tree.Table {
 		},
 		{
 			Name: "agent_reservations", Noun: "reservation",
-			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM agent_reservations AS r WHERE r.agent_id = ?1`,
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name
+				FROM agent_reservations AS r WHERE r.agent_id = ?1`,
 			Numbers: []string{"epoch", "scope", "agent_id"},
 			Clocks:  []string{"reserved_at"},
-			Marks:   []string{"heartbeat_at", "lease_ttl", "lease_until", "lease_boot_id", "owner_id", "pid_born_at", "lease_time_ns", "lease_wall_until"},
-			Own:     true,
+			Marks: []string{"heartbeat_at", "lease_ttl", "lease_until", "lease_boot_id", "owner_id", "pid_born_at",
+				"lease_time_ns", "lease_wall_until"},
+			Own: true,
 		},
 	}
 }

@@ -8,14 +8,15 @@ import (
 	"selvedge/db"
 )
 
-// A Lease is a reservation with an end. It holds until TTL has passed since the last heartbeat, on a clock that runs
-// while the machine sleeps and that nobody can set, or until it is released or taken away by a status change; unless it is
-// detached, also until its process is gone or has closed the file. What ended stays ended: every call then returns
-// db.ErrLeaseLost and changes nothing, also while nobody else has the thread yet.
+// A Lease is a reservation with an end. It holds until TTL has passed since the last heartbeat, on
+// a clock that runs while the machine sleeps and that nobody can set, or until it is released or
+// taken away by a status change; unless it is detached, also until its process is gone or has
+// closed the file. What ended stays ended: every call then returns db.ErrLeaseLost and changes
+// nothing, also while nobody else has the thread yet.
 //
-// A holder that may be stopped for a while does its work under the lease in the transaction of Hold or HoldTx: whatever
-// happened meanwhile, a stale holder writes nothing. For work outside the file, give the epoch along: it grows with every
-// reservation.
+// A holder that may be stopped for a while does its work under the lease in the transaction of Hold
+// or HoldTx: whatever happened meanwhile, a stale holder writes nothing. For work outside the file,
+// give the epoch along: it grows with every reservation.
 type Lease struct {
 	registry   *Registry
 	id, thread string
@@ -31,16 +32,17 @@ func (l *Lease) SessionID() string { return l.id }
 // Thread is what is held.
 func (l *Lease) Thread() string { return l.thread }
 
-// Epoch is the number of this reservation. Later reservations have greater ones, of whatever thread. The number of one that was undone is
-// not given again, and its handle is lost.
+// Epoch is the number of this reservation. Later reservations have greater ones, of whatever
+// thread. The number of one that was undone is not given again, and its handle is lost.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
 const opLease = "lease thread"
 
-// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. Detached, it is for programs that reserve for another
-// one and leave: where that can be told, the death of the entry's own process ends it too. The lease is nil when the thread is
-// somebody else's.
-func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms, build Builder) (*Lease, ReserveOutcome, error) {
+// TryLeaseThread is TryReserveThread with a lease, whose terms need a TTL. Detached, it is for
+// programs that reserve for another one and leave: where that can be told, the death of the entry's
+// own process ends it too. The lease is nil when the thread is somebody else's.
+func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.LeaseTerms,
+	build Builder) (*Lease, ReserveOutcome, error) {
 	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
@@ -48,9 +50,10 @@ func (r *Registry) TryLeaseThread(ctx context.Context, thread string, o db.Lease
 	return lease, out, err
 }
 
-// TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed. What it puts aside and
-// abandons stays so where build fails and the caller commits all the same.
-func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease, ReserveOutcome, error) {
+// TryLeaseThreadTx is TryLeaseThread inside a transaction; the lease holds once that is committed.
+// What it puts aside and abandons stays so where build fails and the caller commits all the same.
+func (r *Registry) TryLeaseThreadTx(tx *db.Tx, thread string, o db.LeaseTerms, build Builder) (*Lease,
+	ReserveOutcome, error) {
 	if err := checkTerms(o); err != nil {
 		return nil, ReserveOutcome{}, named(opLease, "", err)
 	}
@@ -74,9 +77,9 @@ func (l *Lease) remember(rx *db.Rx, c db.LeaseColumns) {
 	}
 }
 
-// Reattach gives the handle of a lease that was made before: by this process, when it could not be told whether it was made,
-// or detached, by whichever. Any other, and one that is over, is db.ErrLeaseLost. A process that has closed the file has
-// given up what it held.
+// Reattach gives the handle of a lease that was made before: by this process, when it could not be
+// told whether it was made, or detached, by whichever. Any other, and one that is over, is
+// db.ErrLeaseLost. A process that has closed the file has given up what it held.
 func (r *Registry) Reattach(ctx context.Context, id, thread string, epoch int64) (l *Lease, err error) {
 	err = r.db.Read(ctx, opReattach, func(rx *db.Rx) error {
 		l, err = r.ReattachTx(rx, id, thread, epoch)
@@ -103,13 +106,16 @@ func (r *Registry) ReattachTx(rx *db.Rx, id, thread string, epoch int64) (*Lease
 
 var (
 	sqlHeld = `SELECT r.epoch, r.pid_born_at, a.id, a.session_id, a.status, a.pid, a.pid_ns, a.boot_id, ` + sqlLease + `
-FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1 AND ` + db.Same("r.thread", "?2")
+FROM agent_reservations r JOIN agents a ON a.id = r.agent_id WHERE r.scope = ?1
+	AND ` + db.Same("r.thread", "?2")
 	sqlLockReservation = `SELECT epoch FROM agent_reservations WHERE scope = ?1 AND ` + db.Same("thread", "?2")
-	sqlHeartbeat       = `UPDATE agent_reservations SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
+	sqlHeartbeat       = `UPDATE agent_reservations
+	SET heartbeat_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 )
 
-// held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't. The clock is asked behind the row.
+// held gives the reservation's row where the lease holds, and db.ErrLeaseLost where it doesn't. The
+// clock is asked behind the row.
 func (l *Lease) held(rx *db.Rx, why string, clock func() db.BootTime) (w entryRow, err error) {
 	holds := false
 	err = l.registry.readTx(rx, why, l.id, func(scope int64) error {
@@ -138,7 +144,8 @@ func (l *Lease) heldBy(rx *db.Rx, w *entryRow) (bool, error) {
 }
 
 // lockReservation locks the row of a thread's reservation: whoever takes the thread away deletes it.
-func (r *Registry) lockReservation(tx *db.Tx, thread string, lock func(query string, args ...any) error) error {
+func (r *Registry) lockReservation(tx *db.Tx, thread string,
+	lock func(query string, args ...any) error) error {
 	if err := tx.Of(r.db); err != nil {
 		return err
 	}
@@ -163,7 +170,8 @@ func (l *Lease) Renew(ctx context.Context) error {
 // RenewTx is Renew inside a transaction.
 func (l *Lease) RenewTx(tx *db.Tx) error { return l.renew(tx, tx.Exec) }
 
-// renew judges by what the clock says once the row is locked: who was told meanwhile that the lease is over was told right.
+// renew judges by what the clock says once the row is locked: who was told meanwhile that the lease
+// is over was told right.
 func (l *Lease) renew(tx *db.Tx, change func(query string, args ...any) (int64, error)) error {
 	if err := l.registry.lockReservation(tx, l.thread, tx.Lock); err != nil {
 		return named(opRenew, l.id, err)
@@ -173,24 +181,27 @@ func (l *Lease) renew(tx *db.Tx, change func(query string, args ...any) (int64, 
 		return err
 	}
 	now := tx.RenewLease(w.LeaseColumns)
-	n, err := change(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch, w.Until)
+	n, err := change(sqlHeartbeat, db.Nanos(tx.Now()), now.Until, now.Boot, now.TimeNS, now.WallUntil, l.epoch,
+		w.Until)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
 	return named(opRenew, l.id, err)
 }
 
-// Keep sends heartbeats by itself until stop is called: see [db.Lease.Keep], whose rules are the same. The context that it
-// gives ends when the lease is lost.
+// Keep sends heartbeats by itself until stop is called: see [db.Lease.Keep], whose rules are the
+// same. The context that it gives ends when the lease is lost.
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return l.registry.db.KeepLease(ctx, db.Renewal{
-		TTL: l.ttl, Until: l.until, Renew: l.Renew, Named: func(err error) error { return named("keep lease", l.id, err) },
+		TTL: l.ttl, Until: l.until, Renew: l.Renew,
+		Named: func(err error) error { return named("keep lease", l.id, err) },
 	})
 }
 
 const opHold = "hold lease"
 
-// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx. Where it does, nobody takes it away before tx has ended.
+// HoldTx reports, as db.ErrLeaseLost, when the lease does not hold in tx. Where it does, nobody
+// takes it away before tx has ended.
 func (l *Lease) HoldTx(tx *db.Tx) error {
 	if err := l.registry.lockReservation(tx, l.thread, tx.Hold); err != nil {
 		return named(opHold, l.id, err)
@@ -232,7 +243,8 @@ func (l *Lease) UpdateTx(tx *db.Tx, update func(*Entry)) (e Entry, err error) {
 
 // LogContextQuery is the registry's, under the lease.
 func (l *Lease) LogContextQuery(ctx context.Context, q ContextQuery) error {
-	return l.registry.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
+	return l.registry.db.WriteLocked(ctx, opLogQuery,
+		func(tx *db.Tx) error { return l.LogContextQueryTx(tx, q) })
 }
 
 // LogContextQueryTx is LogContextQuery inside a transaction.
@@ -257,7 +269,8 @@ func (l *Lease) Release(ctx context.Context, status Status) error {
 func (l *Lease) ReleaseTx(tx *db.Tx, status Status) error {
 	return l.registry.writeTx(tx, opRelease, l.id, func(scope int64) error {
 		if status == Active {
-			return invalid("release with Complete, Abandoned or Merged", "an agent that releases its thread has ended: complete, abandoned or merged")
+			return invalid("release with Complete, Abandoned or Merged",
+				"an agent that releases its thread has ended: complete, abandoned or merged")
 		}
 		s, err := l.own(tx, scope)
 		if err != nil {

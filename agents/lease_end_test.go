@@ -62,7 +62,8 @@ func TestNoNewProcessBringsADeadLeaseBack(t *testing.T) {
 			if held, ok, err := f.Reservation(ctx, "main"); err != nil || !ok || held.Live != agents.Dead {
 				t.Errorf("before: %+v, %v, %v", held, ok, err)
 			}
-			if err := revive(f, lease.SessionID(), func(e *agents.Entry) { e.PID = p(uint32(os.Getpid())) }); err != nil {
+			if err := revive(f, lease.SessionID(),
+				func(e *agents.Entry) { e.PID = p(uint32(os.Getpid())) }); err != nil {
 				t.Fatal(err)
 			}
 			wantLost(t, lease)
@@ -136,10 +137,12 @@ func TestALeaseIsTakenUpAgain(t *testing.T) {
 		id, thread string
 		epoch      int64
 	}{
-		"another epoch": {lease.SessionID(), "main", lease.Epoch() + 1}, "another thread": {lease.SessionID(), "other", lease.Epoch()},
-		"another agent": {"agent-other", "main", lease.Epoch()},
+		"another epoch":  {lease.SessionID(), "main", lease.Epoch() + 1},
+		"another thread": {lease.SessionID(), "other", lease.Epoch()},
+		"another agent":  {"agent-other", "main", lease.Epoch()},
 	} {
-		if l, err := f.Reattach(ctx, name.id, name.thread, name.epoch); !errors.Is(err, db.ErrLeaseLost) || l != nil {
+		if l, err := f.Reattach(ctx, name.id, name.thread, name.epoch); !errors.Is(err, db.ErrLeaseLost) ||
+			l != nil {
 			t.Errorf("%s: %v, %v", what, l, err)
 		}
 	}
@@ -155,7 +158,8 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
+	lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute,
+		onThread("main", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +167,8 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := agents.NewRegistry(dbtest.OpenAt(t, path, db.Options{}), agents.Options{})
-	if _, _, err := r.TryLeaseThread(ctx, "other", minute, onThread("other", os.Getpid())); err != nil { // has the process registered anew
+	// has the process registered anew
+	if _, _, err := r.TryLeaseThread(ctx, "other", minute, onThread("other", os.Getpid())); err != nil {
 		t.Fatal(err)
 	}
 	wantLost(t, agents.LeaseOf(r, lease.SessionID(), "main", lease.Epoch()))
@@ -176,11 +181,12 @@ func TestAClosedFileGivesItsLeasesUpForEver(t *testing.T) {
 func TestWhatWasCalledDeadIsNotAliveAgain(t *testing.T) {
 	boot := db.BootTime{Boot: "first", Since: time.Hour}
 	beating, read, looked := make(chan struct{}), make(chan struct{}, 1), make(chan error)
-	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot }, Observe: func(o db.Observation) {
-		if o.Why == "look up reservation" && !o.Write {
-			read <- struct{}{}
-		}
-	}})
+	d := dbtest.Open(t, db.Options{BootTime: func() db.BootTime { return boot },
+		Observe: func(o db.Observation) {
+			if o.Why == "look up reservation" && !o.Write {
+				read <- struct{}{}
+			}
+		}})
 	r := agents.NewRegistry(d, agents.Options{})
 	lease, _, err := r.TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
 	if err != nil {
@@ -217,7 +223,10 @@ func TestKeepRenewsALeaseUntilItIsLost(t *testing.T) {
 	beats := make(chan struct{}, 100)
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.Open(t, db.Options{
-		BootTime: func() db.BootTime { return db.BootTime{Boot: "first", Since: time.Hour + time.Duration(passed.Load())} },
+		BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "first",
+				Since: time.Hour + time.Duration(passed.Load())}
+		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew lease" && o.Err == nil {
 				beats <- struct{}{}
@@ -254,7 +263,8 @@ func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	kept, stop := l.Keep(t.Context())
 	defer stop()
 	<-kept.Done()
-	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), l.SessionID()) {
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) ||
+		!strings.Contains(err.Error(), l.SessionID()) {
 		t.Errorf("the cause is %v", err)
 	}
 }
@@ -264,7 +274,8 @@ func TestHold_ReturnsCallersErrorUnchanged(t *testing.T) {
 	lease := f.lease(t, "main", minute)
 	mine := &db.Error{Op: "mine", Err: errors.New("no")}
 	before := fmt.Sprintf("%+v", *mine)
-	if err := lease.Hold(ctx, "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) || fmt.Sprintf("%+v", *mine) != before {
+	if err := lease.Hold(ctx, "work", func(*db.Tx) error { return mine }); !errors.Is(err, mine) ||
+		fmt.Sprintf("%+v", *mine) != before {
 		t.Errorf("%v became %+v", err, mine)
 	}
 }
@@ -281,7 +292,8 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, find := f.FindTx(&tx.Rx, "", 0)
 		for what, err := range map[string]error{
 			"hold": lease.HoldTx(tx), "heartbeat": lease.RenewTx(tx), "release": lease.ReleaseTx(tx, agents.Complete),
-			"save": f.SaveTx(tx, entry("agent-a", agents.Active)), "update": update, "reserve": reserve, "get": get, "page": page, "find": find,
+			"save": f.SaveTx(tx, entry("agent-a", agents.Active)), "update": update, "reserve": reserve, "get": get,
+			"page": page, "find": find,
 			"delete": f.DeleteTx(tx, "agent-a"), "status": f.UpdateStatusTx(tx, "agent-a", agents.Merged),
 			"query": f.LogContextQueryTx(tx, "agent-a", agents.ContextQuery{}),
 		} {
@@ -334,7 +346,8 @@ func TestAReusedPIDEndsADetachedLease(t *testing.T) {
 	f := newFixture(t)
 	lease := f.lease(t, "main", detached)
 	err := f.db.Write(ctx, "as if born at another time", func(tx *db.Tx) error {
-		n, err := tx.Exec(`UPDATE agent_reservations SET pid_born_at = pid_born_at - 1 WHERE pid_born_at IS NOT NULL`)
+		n, err := tx.Exec(`UPDATE agent_reservations SET pid_born_at = pid_born_at - 1
+			WHERE pid_born_at IS NOT NULL`)
 		if err == nil && n != 1 {
 			err = errors.New("nobody noted when the process was born")
 		}
@@ -357,7 +370,8 @@ func TestWhatIsWrittenIsReadBackBehindAHeartbeat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := f.wall.Now().Add(-time.Hour)
-	if _, _, err := f.UpdateEntry(ctx, lease.SessionID(), func(e *agents.Entry) { e.HeartbeatAt, e.LastProgressAt = &want, nil }); err != nil {
+	if _, _, err := f.UpdateEntry(ctx, lease.SessionID(),
+		func(e *agents.Entry) { e.HeartbeatAt, e.LastProgressAt = &want, nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := load(t, f.Registry, lease.SessionID()); !got.HeartbeatAt.Equal(want) || got.LastProgressAt != nil {

@@ -21,7 +21,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)), boot: &db.BootTime{Boot: "first", Since: time.Hour}}
+	f := &fixture{wall: dbtest.NewClock(time.Date(2026, 5, 20, 12, 0, 0, 0, time.UTC)),
+		boot: &db.BootTime{Boot: "first", Since: time.Hour}}
 	f.db = dbtest.Open(t, db.Options{Now: f.wall.Now, BootTime: func() db.BootTime { return *f.boot }})
 	f.Registry = agents.NewRegistry(f.db, agents.Options{})
 	return f
@@ -41,7 +42,8 @@ func (f *fixture) lease(t *testing.T, thread string, o db.LeaseTerms) *agents.Le
 func (f *fixture) owner(t *testing.T, thread string) string {
 	t.Helper()
 	declined := errors.New("declined")
-	_, out, err := f.TryLeaseThread(ctx, thread, minute, func(string) (agents.Entry, error) { return agents.Entry{}, declined })
+	_, out, err := f.TryLeaseThread(ctx, thread, minute,
+		func(string) (agents.Entry, error) { return agents.Entry{}, declined })
 	if errors.Is(err, declined) {
 		return ""
 	}
@@ -105,7 +107,8 @@ func TestALeaseWithoutAnEntryIsNone(t *testing.T) {
 			return l, err
 		},
 	} {
-		if l, err := try(func(string) (agents.Entry, error) { return agents.Entry{}, broken }); l != nil || !errors.Is(err, broken) {
+		if l, err := try(func(string) (agents.Entry, error) { return agents.Entry{}, broken }); l != nil ||
+			!errors.Is(err, broken) {
 			t.Errorf("%s it gave %v, %v", how, l, err)
 		}
 	}
@@ -179,7 +182,8 @@ func TestEveryWriteUnderALostLeaseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if after := load(t, f.Registry, lost.SessionID()); wrote || !after.Equal(before) || after.Status != agents.Abandoned {
+	if after := load(t, f.Registry, lost.SessionID()); wrote || !after.Equal(before) ||
+		after.Status != agents.Abandoned {
 		t.Errorf("the lost one wrote: %v, %s", wrote, after.TOML())
 	}
 	if err := holder.Renew(ctx); err != nil {
@@ -198,11 +202,13 @@ func TestLease_HolderUpdatesEntryAndReleases(t *testing.T) {
 	if err != nil || !e.HeartbeatAt.Equal(f.wall.Now()) || !e.LastProgressAt.Equal(f.wall.Now()) {
 		t.Fatalf("after a heartbeat the entry is %s, %v", e.TOML(), err)
 	}
-	if err := lease.LogContextQuery(ctx, agents.ContextQuery{Path: "a.go", QueriedAt: f.wall.Now()}); err != nil {
+	if err := lease.LogContextQuery(ctx,
+		agents.ContextQuery{Path: "a.go", QueriedAt: f.wall.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	held, ok, err := f.Reservation(ctx, "main")
-	if err != nil || !ok || held.Holder.SessionID != lease.SessionID() || held.Epoch != lease.Epoch() || !held.Leased || held.Live != agents.Alive {
+	if err != nil || !ok || held.Holder.SessionID != lease.SessionID() || held.Epoch != lease.Epoch() ||
+		!held.Leased || held.Live != agents.Alive {
 		t.Errorf("the reservation is %+v, %v, %v", held, ok, err)
 	}
 	if err := lease.Release(ctx, agents.Active); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
@@ -212,7 +218,8 @@ func TestLease_HolderUpdatesEntryAndReleases(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := load(t, f.Registry, lease.SessionID())
-	if got.Status != agents.Complete || *got.Model != "gpt-5" || len(got.ContextQueries) != 1 || !got.CompletedAt.Equal(f.wall.Now()) {
+	if got.Status != agents.Complete || *got.Model != "gpt-5" || len(got.ContextQueries) != 1 ||
+		!got.CompletedAt.Equal(f.wall.Now()) {
 		t.Errorf("after the release the entry is %s", got.TOML())
 	}
 	if _, ok, err := f.Reservation(ctx, "main"); ok || err != nil {
@@ -289,7 +296,8 @@ func TestADetachedLeaseMayGetItsProcessLater(t *testing.T) {
 
 func TestLease_NeedsTTLAndActiveEntry(t *testing.T) {
 	f := newFixture(t)
-	if _, _, err := f.TryLeaseThread(ctx, "main", db.LeaseTerms{}, onThread("main", 1)); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := f.TryLeaseThread(ctx, "main", db.LeaseTerms{}, onThread("main", 1)); !errors.Is(err,
+		db.ErrInvalid) {
 		t.Errorf("without a time: %v", err)
 	}
 	if _, _, err := f.TryLeaseThread(ctx, "main", minute, onThread("other", 1)); !errors.Is(err, db.ErrInvalid) {
@@ -322,7 +330,8 @@ func TestScopesHaveThreadsOfTheirOwn(t *testing.T) {
 	f := newFixture(t)
 	for i, scope := range []string{"", "a", "b"} {
 		r := agents.NewRegistry(f.db, agents.Options{Scope: scope})
-		if out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid())); err != nil || out.Reserved == nil {
+		if out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid())); err != nil ||
+			out.Reserved == nil {
 			t.Fatalf("scope %q: %+v, %v", scope, out, err)
 		}
 		save(t, r, entry(fmt.Sprintf("agent-%d", i), agents.Active))

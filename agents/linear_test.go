@@ -35,7 +35,8 @@ func (s threadState) free() bool {
 	return s.holder == "" || strings.Contains(s.dead, " "+processOf(s.holder)+" ")
 }
 
-// step gives the states that a call with this answer can lead to; "" is the answer of a process that was killed first.
+// step gives the states that a call with this answer can lead to; "" is the answer of a process
+// that was killed first.
 func (s threadState) step(c leaseCall, answer string) []any {
 	taken := threadState{c.id, s.dead}
 	switch c.verb {
@@ -117,7 +118,8 @@ func (h *history) do(client int, c leaseCall, fn func() string) string {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: c, Output: answer, Call: int64(called), Return: returned})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: c, Output: answer, Call: int64(called),
+		Return: returned})
 	return answer
 }
 

@@ -15,8 +15,8 @@ type Filter struct {
 	Statuses []Status
 	// Thread is the thread that the agents are on; nil is any.
 	Thread *string
-	// Since and Until bound the start: not before Since, before Until. Zero is no bound. Starts outside 1677 to 2262 count
-	// as the nearest of these years.
+	// Since and Until bound the start: not before Since, before Until. Zero is no bound. Starts
+	// outside 1677 to 2262 count as the nearest of these years.
 	Since, Until time.Time
 }
 
@@ -28,8 +28,9 @@ const (
 	listName = "agents"
 )
 
-// Page gives a page of the entries that pass the filter, the newest start first; entries that started at the same nanosecond
-// go by id. It only looks: stale entries are left out and nothing is put aside.
+// Page gives a page of the entries that pass the filter, the newest start first; entries that
+// started at the same nanosecond go by id. It only looks: stale entries are left out and nothing is
+// put aside.
 func (r *Registry) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Entry], err error) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = r.PageTx(rx, f, at)
@@ -79,8 +80,8 @@ func (r *Registry) GetTx(rx *db.Rx, id string) (e Entry, err error) {
 	return e, err
 }
 
-// Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of them, with the rules of a
-// page.
+// Find gives the ids that begin with prefix, in byte order, stale ones left out; at most limit of
+// them, with the rules of a page.
 func (r *Registry) Find(ctx context.Context, prefix string, limit int) (ids []string, err error) {
 	err = r.db.Read(ctx, opFind, func(rx *db.Rx) error {
 		ids, err = r.FindTx(rx, prefix, limit)
@@ -186,7 +187,8 @@ func (f Filter) where() (text string, args []any, err error) {
 		for i := range 4 { // one statement for any number of them, of which there are four
 			status := f.Statuses[min(i, len(f.Statuses)-1)]
 			if !slices.Contains(statuses, status) {
-				return "", nil, invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent", status)
+				return "", nil, invalid("ask for active, abandoned, complete or merged", "%q is no status of an agent",
+					status)
 			}
 			args = append(args, string(status))
 		}
@@ -194,8 +196,8 @@ func (f Filter) where() (text string, args []any, err error) {
 	return text, args, nil
 }
 
-// A place is where a list ended: what comes behind it started earlier, or at the same time with a greater id. The entry need
-// not be there any more.
+// A place is where a list ended: what comes behind it started earlier, or at the same time with a
+// greater id. The entry need not be there any more.
 type place struct {
 	startedAt int64
 	id        string

@@ -19,10 +19,11 @@ const (
 	Unknown Liveness = "unknown"
 )
 
-// LivenessFor judges an entry by its pid and boot id: an entry that is not active is Dead; without a pid it is Unknown, and
-// so it is where the pid was given in another pid namespace, as another container's; it is Dead when no process has the pid,
-// or when its boot id and the machine's are known and differ; else it is Alive. A pid that another process got since counts
-// as alive: a lease tells better, see Lease.
+// LivenessFor judges an entry by its pid and boot id: an entry that is not active is Dead; without
+// a pid it is Unknown, and so it is where the pid was given in another pid namespace, as another
+// container's; it is Dead when no process has the pid, or when its boot id and the machine's are
+// known and differ; else it is Alive. A pid that another process got since counts as alive: a lease
+// tells better, see Lease.
 func LivenessFor(e Entry) Liveness { return judgePID(e.Status, e.PID, e.pidNS(), e.BootID) }
 
 func judgePID(status Status, pid *uint32, pidNS *int64, bootID *string) Liveness {
@@ -49,8 +50,8 @@ func processAlive(pid uint32) bool {
 	return !errors.Is(unix.Kill(int(pid), 0), unix.ESRCH)
 }
 
-// CurrentBootID identifies the machine's present start in an entry's BootID, in the spelling of older programs; nil where the
-// system does not say.
+// CurrentBootID identifies the machine's present start in an entry's BootID, in the spelling of
+// older programs; nil where the system does not say.
 func CurrentBootID() *string {
 	boot := currentBoot()
 	if boot == "" {
@@ -59,13 +60,15 @@ func CurrentBootID() *string {
 	return &boot
 }
 
-// liveness judges a row: by its lease where it has one, else as LivenessFor; but of a database that other machines use too a pid
-// counts only where the entry says that it is of this machine's present start. What is dead is so for ever. Under a lease that
-// is tied to a process its time and that process's lock decide alone; the entry's pid is a hint, and ends no more than a
-// detached lease.
+// liveness judges a row: by its lease where it has one, else as LivenessFor; but of a database that
+// other machines use too a pid counts only where the entry says that it is of this machine's
+// present start. What is dead is so for ever. Under a lease that is tied to a process its time and
+// that process's lock decide alone; the entry's pid is a hint, and ends no more than a detached
+// lease.
 func liveness(rx *db.Rx, w *entryRow) (Liveness, error) {
 	judged := judgePID(w.Status, w.PID, w.PIDNS, w.BootID)
-	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == Active && (boot == nil || w.BootID == nil || *boot != *w.BootID) {
+	if boot := CurrentBootID(); !rx.OneMachine() && w.Status == Active &&
+		(boot == nil || w.BootID == nil || *boot != *w.BootID) {
 		judged = Unknown // its pid may be another machine's
 	}
 	if w.TTL == nil || w.Status != Active {
@@ -85,8 +88,8 @@ func liveness(rx *db.Rx, w *entryRow) (Liveness, error) {
 	return Dead, nil
 }
 
-// reused reports whether the pid of a detached lease's entry, which has one, belongs to another process than when the lease was
-// made.
+// reused reports whether the pid of a detached lease's entry, which has one, belongs to another
+// process than when the lease was made.
 func reused(w *entryRow) bool {
 	if w.LeasePIDBorn == nil {
 		return false

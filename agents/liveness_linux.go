@@ -17,8 +17,9 @@ var currentBoot = sync.OnceValue(func() string {
 	return ""
 })
 
-// processBorn is when the process started, in clock ticks since the machine's start: field 22 of /proc/PID/stat (proc(5)).
-// The fields are counted from the last ')', since a program's name may hold anything.
+// processBorn is when the process started, in clock ticks since the machine's start: field 22 of
+// /proc/PID/stat (proc(5)). The fields are counted from the last ')', since a program's name may
+// hold anything.
 func processBorn(pid uint32) *int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -6,8 +6,9 @@ import (
 	"selvedge/internal/replay"
 )
 
-// What the original answers where a folder is named like an entry, where an entry is a link to one, and where a match asks for
-// null: by its source, which reads a path that exists with read_to_string and compares members as JSON.
+// What the original answers where a folder is named like an entry, where an entry is a link to one,
+// and where a match asks for null: by its source, which reads a path that exists with
+// read_to_string and compares members as JSON.
 const oddFolder = `{"transcript":1,"store":"agents","original":"by its source","seed":0,"touches_files":true}
 {"op":"save","now":"2026-05-20T12:00:00Z","args":{"entry":{"session_id":"agent-a","thread":"t","base_state":"b","started_at":"2026-05-20T11:00:00Z","status":"active"}},"ok":null}
 {"op":"fs_mkdir","now":"2026-05-20T12:00:01Z","args":{"path":".heddle/agents/agent-folder.toml"},"ok":null}

@@ -17,8 +17,10 @@ import (
 // The seed's own tests, the model, what races and is killed, and what was recorded.
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
-		TestListPrunesStaleCompletedEntries, TestLoadReturnsNoneForStaleCompletedEntry, TestLogContextQueryAppendsToActiveSession,
-		TestLogContextQueryNoOpForCompleteSession, TestFindActiveByPathReturnsMatchingSession, TestCreateGeneratedEntryRetriesCollisions,
+		TestListPrunesStaleCompletedEntries, TestLoadReturnsNoneForStaleCompletedEntry,
+		TestLogContextQueryAppendsToActiveSession,
+		TestLogContextQueryNoOpForCompleteSession, TestFindActiveByPathReturnsMatchingSession,
+		TestCreateGeneratedEntryRetriesCollisions,
 		TestReserve_AbandonedEntryUnblocksThread, TestUpdateEntryPersistsHarnessMetadata,
 		TestFindActiveByClientInstanceIDReturnsMatchingSession, TestFindActive_ByNativeActorKey,
 		TestActorChain_RootToLeaf, TestTryReserveThread_ReapsDeadEntry,
@@ -27,8 +29,10 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestReserve_OwnerIsErrorIfEntryWanted,
 		TestClaim_EightProcessesHaveOneWinner, TestAProcessKilledWhileItReservesLeavesNothing,
 		TestAKilledWinnersThreadIsFreeAtOnce, TestLease_StoppedHolderKeepsItOnlyUntilExpiry,
-		TestLease_ExpiresAndHeartbeatExtendsIt, TestEveryWriteUnderALostLeaseIsRefused, TestNoNewProcessBringsADeadLeaseBack,
-		TestWhatWasCalledDeadIsNotAliveAgain, TestKeepRenewsALeaseUntilItIsLost, TestAReapingThatIsRunAgainCountsEachOnce,
+		TestLease_ExpiresAndHeartbeatExtendsIt, TestEveryWriteUnderALostLeaseIsRefused,
+		TestNoNewProcessBringsADeadLeaseBack,
+		TestWhatWasCalledDeadIsNotAliveAgain, TestKeepRenewsALeaseUntilItIsLost,
+		TestAReapingThatIsRunAgainCountsEachOnce,
 		TestReapingJudgesAnewWhatChangedSinceItLooked, TestABuildersErrorUndoesItsInsertAndNothingBefore,
 		TestLeases_LinearizableUnderKillsAndStops,
 		TestPruningSeesEachEndedAgentOnce, TestTranscripts, TestTrees,
@@ -38,8 +42,11 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 // The holder's call waits for the entry until the lease is over, and somebody has been told so.
 func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 	for name, call := range map[string]func(*agents.Lease) error{
-		"release":   func(l *agents.Lease) error { return l.Release(ctx, agents.Complete) },
-		"log query": func(l *agents.Lease) error { return l.LogContextQuery(ctx, agents.ContextQuery{Path: "late"}) },
+		"release": func(l *agents.Lease) error { return l.Release(ctx, agents.Complete) },
+		"log query": func(l *agents.Lease) error {
+			return l.LogContextQuery(ctx,
+				agents.ContextQuery{Path: "late"})
+		},
 		"update": func(l *agents.Lease) error {
 			_, err := l.Update(ctx, func(e *agents.Entry) { e.Path = new("late") })
 			return err
@@ -58,7 +65,8 @@ func TestPostgres_HolderWaitingPastEndLosesLease(t *testing.T) {
 				}})
 			}
 			d, others := open(), agents.NewRegistry(open(), agents.Options{})
-			lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute, onThread("main", os.Getpid()))
+			lease, _, err := agents.NewRegistry(d, agents.Options{}).TryLeaseThread(ctx, "main", minute,
+				onThread("main", os.Getpid()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,8 +6,9 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps the entries of an agent whatever retention says, until Unpin. It need not be there: those that left the registry
-// keep their id, and what comes under it later is pinned too. Delete removes an entry all the same.
+// Pin keeps the entries of an agent whatever retention says, until Unpin. It need not be there:
+// those that left the registry keep their id, and what comes under it later is pinned too. Delete
+// removes an entry all the same.
 func (r *Registry) Pin(ctx context.Context, id string) error {
 	return r.db.Write(ctx, "pin agent", func(tx *db.Tx) error { return r.PinTx(tx, id) })
 }

@@ -10,7 +10,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// Every statement finds its rows by an index, and the one that was made for it; see migrations/sqlite/00012_agents.sql.
+// Every statement finds its rows by an index, and the one that was made for it; see
+// migrations/sqlite/00012_agents.sql.
 func TestEveryStatementTakesItsIndex(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for name, c := range map[string]struct{ query, index string }{
@@ -19,27 +20,28 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"sqlByActor":         {sqlByActor, "agents_by_actor"},
 		"sqlParentOf":        {sqlParentOf, "agents_by_actor"},
 		"sqlPaths":           {sqlPaths, "agents_by_path"},
-		"sqlHeads":           {fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus), "agents_followed"},
-		"sqlIsFresh":         {sqlIsFresh, "agents_by_session"},
-		"sqlBySession":       {sqlBySession, "agents_by_session"},
-		"sqlList":            {sqlList, "agents_by_start"},
-		"sqlPage":            {sqlPage + sqlPageOrder, "agents_by_start"},
-		"sqlPageStatus":      {sqlPage + sqlPageStatus + sqlPageOrder, "agents_by_start"},
-		"sqlPageThread":      {sqlPage + sqlPageThread + sqlPageOrder, "agents_by_thread_start"},
-		"sqlStaleThere":      {sqlStaleThere, "agents_by_end"},
-		"sqlPutAside":        {sqlPutAside, "agents_by_end"},
-		"sqlPutAsideOne":     {sqlPutAsideOne, "agents_by_session"},
-		"sqlDelete":          {sqlDelete, "agents_by_session"},
-		"sqlOnThread":        {sqlOnThread, "agents_by_thread"},
-		"sqlIDTaken":         {sqlIDTaken, "agents_by_session"},
-		"sqlJudgeAll":        {sqlJudgeAll, "agents_by_start"},
-		"sqlJudgeThread":     {sqlJudgeThread, "agents_by_thread"},
-		"sqlForQuery":        {sqlForQuery, "agents_by_session"},
-		"sqlHeld":            {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
-		"sqlHolder":          {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
-		"sqlKeyOf":           {sqlKeyOf, "agents_by_session"},
-		"sqlEnded":           {sqlEndedThere, "agents_by_end"},
-		"sqlEndedAside":      {sqlEndedAside, "agents_aside_by_end"},
+		"sqlHeads": {fmt.Sprintf(sqlHeads, sqlPageSince+sqlPageUntil+sqlPageThread+sqlPageStatus),
+			"agents_followed"},
+		"sqlIsFresh":     {sqlIsFresh, "agents_by_session"},
+		"sqlBySession":   {sqlBySession, "agents_by_session"},
+		"sqlList":        {sqlList, "agents_by_start"},
+		"sqlPage":        {sqlPage + sqlPageOrder, "agents_by_start"},
+		"sqlPageStatus":  {sqlPage + sqlPageStatus + sqlPageOrder, "agents_by_start"},
+		"sqlPageThread":  {sqlPage + sqlPageThread + sqlPageOrder, "agents_by_thread_start"},
+		"sqlStaleThere":  {sqlStaleThere, "agents_by_end"},
+		"sqlPutAside":    {sqlPutAside, "agents_by_end"},
+		"sqlPutAsideOne": {sqlPutAsideOne, "agents_by_session"},
+		"sqlDelete":      {sqlDelete, "agents_by_session"},
+		"sqlOnThread":    {sqlOnThread, "agents_by_thread"},
+		"sqlIDTaken":     {sqlIDTaken, "agents_by_session"},
+		"sqlJudgeAll":    {sqlJudgeAll, "agents_by_start"},
+		"sqlJudgeThread": {sqlJudgeThread, "agents_by_thread"},
+		"sqlForQuery":    {sqlForQuery, "agents_by_session"},
+		"sqlHeld":        {sqlHeld, "sqlite_autoindex_agent_reservations_2"},
+		"sqlHolder":      {sqlHolder, "sqlite_autoindex_agent_reservations_2"},
+		"sqlKeyOf":       {sqlKeyOf, "agents_by_session"},
+		"sqlEnded":       {sqlEndedThere, "agents_by_end"},
+		"sqlEndedAside":  {sqlEndedAside, "agents_aside_by_end"},
 	} {
 		plan := dbtest.Plan(t, d, c.query)
 		if slices.Contains([]string{"sqlPaths", "sqlHeads"}, name) && !strings.Contains(plan, "COVERING") {

@@ -7,9 +7,12 @@ import (
 )
 
 const (
-	sqlEnded = `SELECT a.id AS key, a.session_id AS id, a.thread AS of, coalesce(a.completed_at, a.started_at) AS ended_at,
-	500 + coalesce(octet_length(a.document), 0) + (SELECT coalesce(sum(60 + octet_length(q.path)), 0) FROM agent_context_queries q WHERE q.agent_id = a.id) AS bytes
-FROM agents a WHERE a.scope = ?1 AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ?2 AND (coalesce(a.completed_at, a.started_at), a.id) < (?3, ?4)`
+	sqlEnded = `SELECT a.id AS key, a.session_id AS id, a.thread AS of,
+	coalesce(a.completed_at, a.started_at) AS ended_at,
+	500 + coalesce(octet_length(a.document), 0) + (SELECT coalesce(sum(60 + octet_length(q.path)), 0)
+	FROM agent_context_queries q WHERE q.agent_id = a.id) AS bytes
+FROM agents a WHERE a.scope = ?1 AND a.status <> 'active' AND coalesce(a.completed_at, a.started_at) <= ?2
+	AND (coalesce(a.completed_at, a.started_at), a.id) < (?3, ?4)`
 	newestEnded = `
 ORDER BY coalesce(a.completed_at, a.started_at) DESC, a.id DESC LIMIT ?5`
 	// Two lists, each in the order of its index, and no longer than what is asked for.
@@ -19,16 +22,18 @@ ORDER BY coalesce(a.completed_at, a.started_at) DESC, a.id DESC LIMIT ?5`
 UNION ALL
 SELECT * FROM (` + sqlEndedThere + `) AS there
 ORDER BY ended_at DESC, key DESC LIMIT ?5`
-	sqlPrune = `DELETE FROM agents WHERE id = ? AND status <> 'active' AND coalesce(completed_at, started_at) = ?`
+	sqlPrune = `DELETE FROM agents WHERE id = ? AND status <> 'active'
+		AND coalesce(completed_at, started_at) = ?`
 )
 
-// Prune removes the agents that have left the registry, seven days after their end, and that the policy does not keep: by the
-// time of their end, by thread, and by what their entries hold, about. It takes those that no call put aside yet like those that
-// one did; all others stay. It works in short transactions, and what it removed before an error stays removed; run again, it
-// goes on.
+// Prune removes the agents that have left the registry, seven days after their end, and that the
+// policy does not keep: by the time of their end, by thread, and by what their entries hold, about.
+// It takes those that no call put aside yet like those that one did; all others stay. It works in
+// short transactions, and what it removed before an error stays removed; run again, it goes on.
 func (r *Registry) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return db.Prune(ctx, r.db, db.Pruning{
-		Op: "prune agents", Store: db.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded, Share: prunedAtOnce,
+		Op: "prune agents", Store: db.StoreAgents, Scope: r.scope, Ended: endedAgents, Remove: removeEnded,
+		Share: prunedAtOnce,
 	}, policy)
 }
 

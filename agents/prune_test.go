@@ -20,19 +20,24 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 		policy db.Policy
 		left   []string
 	}{
-		"nothing is said": {db.Policy{}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"an age":          {db.Policy{Age: outAfter + 36*time.Hour}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"a count":         {db.Policy{Count: 1}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"pins":            {db.Policy{Age: outAfter + time.Hour, Pinned: []string{"agent-1"}}, []string{"agent-1", "agent-3", "agent-active", "agent-recent"}},
-		"bytes":           {db.Policy{Bytes: 1000}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
-		"a dry run":       {db.Policy{Age: outAfter + time.Hour, DryRun: true}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"nothing is said": {db.Policy{}, []string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active",
+			"agent-recent"}},
+		"an age": {db.Policy{Age: outAfter + 36*time.Hour},
+			[]string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"a count": {db.Policy{Count: 1}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"pins": {db.Policy{Age: outAfter + time.Hour, Pinned: []string{"agent-1"}},
+			[]string{"agent-1", "agent-3", "agent-active", "agent-recent"}},
+		"bytes": {db.Policy{Bytes: 1000}, []string{"agent-2", "agent-3", "agent-active", "agent-recent"}},
+		"a dry run": {db.Policy{Age: outAfter + time.Hour, DryRun: true},
+			[]string{"agent-0", "agent-1", "agent-2", "agent-3", "agent-active", "agent-recent"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			agents.InSmallTurns(t)
 			f := newFixture(t)
 			for i := range 4 { // one a day, on two threads, the last just out of the registry
 				e := entry(fmt.Sprintf("agent-%d", i), agents.Merged)
-				e.Thread, e.CompletedAt = fmt.Sprintf("t/%d", i%2), p(f.wall.Now().Add(-outAfter+time.Duration(i-3)*24*time.Hour))
+				e.Thread, e.CompletedAt = fmt.Sprintf("t/%d", i%2),
+					p(f.wall.Now().Add(-outAfter+time.Duration(i-3)*24*time.Hour))
 				save(t, f.Registry, e)
 			}
 			active := entry("agent-active", agents.Active)
@@ -46,13 +51,18 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 				t.Fatal(err)
 			}
 			var left []string
-			if readErr := f.db.Read(ctx, "look", func(rx *db.Rx) error { return rx.Select(&left, `SELECT session_id FROM agents ORDER BY session_id`) }); readErr != nil {
+			if readErr := f.db.Read(ctx, "look",
+				func(rx *db.Rx) error {
+					return rx.Select(&left,
+						`SELECT session_id FROM agents ORDER BY session_id`)
+				}); readErr != nil {
 				t.Fatal(readErr)
 			}
 			if !slices.Equal(left, c.left) {
 				t.Errorf("left are %q; want %q", left, c.left)
 			}
-			if removed := 6 - len(left); !c.policy.DryRun && (done.Removed != removed || done.Remaining != 4-removed || (done.Bytes > 0) != (removed > 0)) {
+			if removed := 6 - len(left); !c.policy.DryRun &&
+				(done.Removed != removed || done.Remaining != 4-removed || (done.Bytes > 0) != (removed > 0)) {
 				t.Errorf("it says %+v", done)
 			}
 			if c.policy.DryRun && done.Removed != 3 {
@@ -65,7 +75,8 @@ func TestPruneKeepsWhatThePolicySays(t *testing.T) {
 	}
 }
 
-// Of both lists, those that were put aside and those that were not yet, also where several ended in one nanosecond.
+// Of both lists, those that were put aside and those that were not yet, also where several ended in
+// one nanosecond.
 func TestPruningSeesEachEndedAgentOnce(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {

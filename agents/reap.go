@@ -7,8 +7,8 @@ import (
 	"selvedge/db"
 )
 
-// Reaping looks in reads, where it is in nobody's way, and writes only about those it found dead: judged again under the
-// writer, a few at a time.
+// Reaping looks in reads, where it is in nobody's way, and writes only about those it found dead:
+// judged again under the writer, a few at a time.
 var judgedAtOnce = 1000 // a variable for tests
 
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
@@ -20,13 +20,16 @@ var (
 FROM agents a LEFT JOIN agent_reservations r ON r.agent_id = a.id
 WHERE a.scope = ?1 AND a.status = 'active'`
 	// By start: what began together lies together.
-	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ? AND (a.started_at < ? OR a.session_id > ?)
+	sqlJudgeAll = sqlJudged + ` AND a.put_aside_at IS NULL AND a.started_at <= ?
+	AND (a.started_at < ? OR a.session_id > ?)
 ORDER BY a.started_at DESC, a.session_id LIMIT ?`
-	sqlJudgeThread = sqlJudged + ` AND ` + db.Same("a.thread", "?2") + ` AND a.session_id > ?3 ORDER BY a.session_id LIMIT ?4`
+	sqlJudgeThread = sqlJudged + ` AND ` + db.Same("a.thread", "?2") +
+		` AND a.session_id > ?3 ORDER BY a.session_id LIMIT ?4`
 )
 
-// ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and counts them. It goes in
-// short transactions: when ctx ends in between, what was abandoned stays so.
+// ReapDead abandons all active entries whose agents are dead (see LivenessFor and Lease), and
+// counts them. It goes in short transactions: when ctx ends in between, what was abandoned stays
+// so.
 func (r *Registry) ReapDead(ctx context.Context) (int, error) {
 	return r.reap(ctx, reaping{"reap dead agents", byStart, liveness})
 }
@@ -46,9 +49,10 @@ func (r *Registry) ReapDeadForThreadTx(tx *db.Tx, thread string) (int, error) {
 	return r.reapTx(tx, reaping{"reap dead agents of a thread", onThread(thread), liveness})
 }
 
-// Recover abandons the active entries whose agents are certainly dead, and counts them: those whose lease is over, and those
-// without a lease whose process is known to be gone. It is safe at any time, by anybody. Entries whose pid nobody can judge
-// from here are left alone, as those of an import, of which ReapDead takes a pid that no process has for a dead one.
+// Recover abandons the active entries whose agents are certainly dead, and counts them: those whose
+// lease is over, and those without a lease whose process is known to be gone. It is safe at any
+// time, by anybody. Entries whose pid nobody can judge from here are left alone, as those of an
+// import, of which ReapDead takes a pid that no process has for a dead one.
 func (r *Registry) Recover(ctx context.Context) (int, error) {
 	return r.reap(ctx, reaping{"recover agents", byStart, certainly})
 }
@@ -151,8 +155,10 @@ func (r *Registry) reap(ctx context.Context, g reaping) (reaped int, err error) 
 	return reaped, nil
 }
 
-// abandonDead abandons those of ids that are still dead, and tells how many it looked at before its turn was over.
-func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by judge) (abandoned, looked int, err error) {
+// abandonDead abandons those of ids that are still dead, and tells how many it looked at before its
+// turn was over.
+func (r *Registry) abandonDead(ctx context.Context, why string, ids []string, by judge) (abandoned,
+	looked int, err error) {
 	err = r.write(ctx, why, "", func(tx *db.Tx, scope int64) error {
 		abandoned, looked = 0, 0
 		for began := time.Now(); ; {

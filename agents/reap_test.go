@@ -122,7 +122,8 @@ func TestReap_StaysAfterContextEnds(t *testing.T) {
 func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
 	f := newFixture(t)
 	over, held := f.lease(t, "over", detached), f.lease(t, "held", db.LeaseTerms{TTL: time.Hour})
-	dead, alive, imported := entry("agent-dead", agents.Active), entry("agent-alive", agents.Active), entry("agent-imported", agents.Active)
+	dead, alive, imported := entry("agent-dead", agents.Active), entry("agent-alive", agents.Active),
+		entry("agent-imported", agents.Active)
 	dead.PID, alive.PID, imported.PID = p(gone), p(uint32(os.Getpid())), p(gone)
 	save(t, f.Registry, dead, alive, imported, entry("agent-no-pid", agents.Active))
 	if err := f.db.Write(ctx, "as from an import", func(tx *db.Tx) error {
@@ -139,7 +140,8 @@ func TestRecoverTakesOnlyWhatIsCertainlyDead(t *testing.T) {
 	}
 	for id, want := range map[string]agents.Status{
 		over.SessionID(): agents.Abandoned, "agent-dead": agents.Abandoned,
-		held.SessionID(): agents.Active, "agent-alive": agents.Active, "agent-no-pid": agents.Active, "agent-imported": agents.Active,
+		held.SessionID(): agents.Active, "agent-alive": agents.Active, "agent-no-pid": agents.Active,
+		"agent-imported": agents.Active,
 	} {
 		if got := load(t, f.Registry, id); got.Status != want {
 			t.Errorf("%s is %s, want %s", id, got.Status, want)
@@ -174,7 +176,10 @@ func TestReapingForgetsTheProcessesThatAreGone(t *testing.T) {
 				t.Errorf("recovered %d, %v", n, err)
 			}
 			owners := -1
-			if err := d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }); err != nil || owners != 0 {
+			if err := d.Read(ctx, "count", func(rx *db.Rx) error {
+				return rx.Get(&owners,
+					`SELECT count(*) FROM owners`)
+			}); err != nil || owners != 0 {
 				t.Errorf("%d processes are registered, %v", owners, err)
 			}
 		})
@@ -199,7 +204,8 @@ func TestReapingGoesOnAmongAgentsThatBeganTogether(t *testing.T) {
 }
 
 func TestAPIDThatNoProcessCanHaveIsDead(t *testing.T) {
-	for pid, want := range map[uint32]agents.Liveness{0: agents.Dead, 1 << 31: agents.Dead, gone: agents.Dead, uint32(os.Getpid()): agents.Alive} {
+	for pid, want := range map[uint32]agents.Liveness{0: agents.Dead, 1 << 31: agents.Dead, gone: agents.Dead,
+		uint32(os.Getpid()): agents.Alive} {
 		e := entry("agent-a", agents.Active)
 		e.PID = &pid
 		if got := agents.LivenessFor(e); got != want {

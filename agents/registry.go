@@ -15,7 +15,8 @@ type Options struct {
 	Scope string
 }
 
-// A Registry keeps the agents of one scope. Its methods are safe for concurrent use, in any number of processes.
+// A Registry keeps the agents of one scope. Its methods are safe for concurrent use, in any number
+// of processes.
 type Registry struct {
 	db    *db.DB
 	scope string
@@ -37,11 +38,14 @@ const staleAfter = 7 * 24 * time.Hour
 func staleBefore(now time.Time) int64 { return db.Nanos(now.Add(-staleAfter)) }
 
 const (
-	sqlBySession   = sqlRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
-	sqlList        = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh + ` ORDER BY a.started_at DESC, a.session_id`
-	sqlFresh       = `(a.status = 'active' OR coalesce(a.completed_at, a.started_at) > ?)`
-	sqlStaleThere  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
-	sqlPutAside    = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
+	sqlBySession = sqlRow + `WHERE a.scope = ? AND a.session_id = ? AND a.put_aside_at IS NULL`
+	sqlList      = sqlRow + `WHERE a.scope = ? AND a.put_aside_at IS NULL AND ` + sqlFresh +
+		` ORDER BY a.started_at DESC, a.session_id`
+	sqlFresh      = `(a.status = 'active' OR coalesce(a.completed_at, a.started_at) > ?)`
+	sqlStaleThere = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND put_aside_at IS NULL
+		AND status <> 'active' AND coalesce(completed_at, started_at) <= ?)`
+	sqlPutAside = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale +
+		` AND id IN (SELECT id FROM agents WHERE scope = ? AND ` + sqlStale + ` LIMIT ?)`
 	sqlPutAsideOne = `UPDATE agents SET put_aside_at = ? WHERE ` + sqlStale + ` AND scope = ? AND session_id = ?`
 	sqlStale       = `put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= ?`
 	sqlDelete      = `DELETE FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL`
@@ -89,7 +93,10 @@ func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) erro
 	met := false
 	err := r.db.Read(ctx, why, func(rx *db.Rx) error {
 		met = false
-		err := r.readTx(rx, why, "", func(scope int64) error { return rx.Get(&met, sqlStaleThere, scope, staleBefore(rx.Now())) })
+		err := r.readTx(rx, why, "", func(scope int64) error {
+			return rx.Get(&met, sqlStaleThere, scope,
+				staleBefore(rx.Now()))
+		})
 		if err != nil {
 			return err
 		}
@@ -104,7 +111,8 @@ func (r *Registry) look(ctx context.Context, why string, fn func(rx *db.Rx) erro
 // asideAtOnce is how many entries one transaction puts aside, so that other writers don't wait long.
 const asideAtOnce = 500
 
-// putAside takes stale entries out of the registry; their rows stay until Prune. more reports whether there may be others.
+// putAside takes stale entries out of the registry; their rows stay until Prune. more reports
+// whether there may be others.
 func putAside(tx *db.Tx, scope int64) (more bool, err error) {
 	before := staleBefore(tx.Now())
 	if !tx.Alone() { // whoever changes something waits for the disk, and may be in the way of others
@@ -193,10 +201,12 @@ func save(tx *db.Tx, scope int64, e *Entry) error {
 	return fmt.Errorf("%w: the id is taken, and nobody can be seen who has it", db.ErrConflict)
 }
 
-// mostTaken is how often an id may be taken between the look and the insertion, and free again at the next look.
+// mostTaken is how often an id may be taken between the look and the insertion, and free again at
+// the next look.
 const mostTaken = 100
 
-// lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it, locks or changes that first.
+// lockedEntry gives the entry with its row locked: whoever changes an entry, or what belongs to it,
+// locks or changes that first.
 func lockedEntry(tx *db.Tx, scope int64, id string) (*stored, error) {
 	if tx.Alone() {
 		return findEntry(&tx.Rx, sqlBySession, scope, id)
@@ -224,8 +234,8 @@ func replace(tx *db.Tx, s *stored, e *Entry) error {
 	return rewrite(tx, s, e, over)
 }
 
-// isOver reports whether the entry's lease is over, which nobody else changes any more. It comes behind the caller's function, so that
-// renewals don't wait for that.
+// isOver reports whether the entry's lease is over, which nobody else changes any more. It comes
+// behind the caller's function, so that renewals don't wait for that.
 func isOver(tx *db.Tx, s *stored) (bool, error) {
 	if s.TTL == nil {
 		return false, nil
@@ -237,8 +247,9 @@ func isOver(tx *db.Tx, s *stored) (bool, error) {
 	return judged == Dead, err
 }
 
-// rewrite is replace for a lease that was judged. A reservation lives as long as its agent is active on the thread. A lease that is over
-// ends with the change, whatever that is: no new pid brings it back.
+// rewrite is replace for a lease that was judged. A reservation lives as long as its agent is
+// active on the thread. A lease that is over ends with the change, whatever that is: no new pid
+// brings it back.
 func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 	if err := s.rewrite(tx, e); err != nil || s.Epoch == nil {
 		return err
@@ -259,7 +270,8 @@ func rewrite(tx *db.Tx, s *stored, e *Entry, over bool) error {
 	return err
 }
 
-// relock locks the lease that an entry has, which may have been renewed since it was read, and reads the clock behind that.
+// relock locks the lease that an entry has, which may have been renewed since it was read, and
+// reads the clock behind that.
 func relock(tx *db.Tx, s *stored) error {
 	if tx.Alone() {
 		return nil

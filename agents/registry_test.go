@@ -29,7 +29,8 @@ func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
 			want[e.SessionID] = true
 		}
 	}
-	filter := agents.Filter{Statuses: []agents.Status{agents.Active}, Thread: p("t/1"), Since: start.Add(time.Hour)}
+	filter := agents.Filter{Statuses: []agents.Status{agents.Active}, Thread: p("t/1"),
+		Since: start.Add(time.Hour)}
 	var last agents.Entry
 	for after, pages := "", 0; ; pages++ {
 		page, err := r.Page(ctx, filter, db.At{After: after, Limit: 3})
@@ -41,7 +42,8 @@ func TestPagesGiveEveryEntryOnceWhateverTheirStarts(t *testing.T) {
 				t.Errorf("%s comes twice, or should not", e.SessionID)
 			}
 			delete(want, e.SessionID)
-			if last.SessionID != "" && (e.StartedAt.After(last.StartedAt) || e.StartedAt.Equal(last.StartedAt) && e.SessionID < last.SessionID) {
+			if last.SessionID != "" && (e.StartedAt.After(last.StartedAt) || e.StartedAt.Equal(last.StartedAt) &&
+				e.SessionID < last.SessionID) {
 				t.Errorf("%s comes after %s", e.SessionID, last.SessionID)
 			}
 			last = e
@@ -103,20 +105,23 @@ func TestABuildersErrorUndoesItsInsertAndNothingBefore(t *testing.T) {
 	dead.Thread, dead.PID = "main", p(uint32(0x7fff_ffff))
 	save(t, r, dead, entry("agent-taken", agents.Active))
 	failed := errors.New("no worktree")
-	if _, err := r.TryReserveThread(ctx, "main", func(string) (agents.Entry, error) { return agents.Entry{}, failed }); !errors.Is(err, failed) {
+	if _, err := r.TryReserveThread(ctx, "main",
+		func(string) (agents.Entry, error) { return agents.Entry{}, failed }); !errors.Is(err, failed) {
 		t.Errorf("the builder's error became %v", err)
 	}
 	if e := load(t, r, "agent-dead"); e.Status != agents.Abandoned {
 		t.Errorf("the dead one is %s", e.Status)
 	}
-	_, err := r.TryReserveThread(ctx, "main", func(string) (agents.Entry, error) { return onThread("main", os.Getpid())("agent-taken") })
+	_, err := r.TryReserveThread(ctx, "main",
+		func(string) (agents.Entry, error) { return onThread("main", os.Getpid())("agent-taken") })
 	if !errors.Is(err, db.ErrConflict) {
 		t.Errorf("a builder that takes another's id: %v", err)
 	}
 	if _, ok, err := r.Reservation(ctx, "main"); ok || err != nil {
 		t.Errorf("the thread is held: %v", err)
 	}
-	if out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid())); err != nil || out.Reserved == nil {
+	if out, err := r.TryReserveThread(ctx, "main", onThread("main", os.Getpid())); err != nil ||
+		out.Reserved == nil {
 		t.Errorf("then: %+v, %v", out, err)
 	}
 }
@@ -129,8 +134,11 @@ func TestWhatCantBeStoredIsRefused(t *testing.T) {
 		"a status":       func(e *agents.Entry) { e.Status = "paused" },
 		"text":           func(e *agents.Entry) { e.Model = p("\xff") },
 		"a list of text": func(e *agents.Entry) { e.AttachPrecedence = []string{"\xff"} },
-		"a year":         func(e *agents.Entry) { e.CompletedAt = p(time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)) },
-		"a query":        func(e *agents.Entry) { e.ContextQueries = []agents.ContextQuery{{Path: "\xff"}} },
+		"a year": func(e *agents.Entry) {
+			e.CompletedAt = p(time.Date(300000, 1, 1, 0, 0, 0, 0,
+				time.UTC))
+		},
+		"a query": func(e *agents.Entry) { e.ContextQueries = []agents.ContextQuery{{Path: "\xff"}} },
 	} {
 		e := entry("agent-a", agents.Active)
 		change(&e)
@@ -162,9 +170,11 @@ func TestReserve_CostIndependentOfAgents(t *testing.T) {
 	f := newFixture(t)
 	for _, query := range []string{
 		`SELECT id FROM agents WHERE scope = 1 AND thread = 't' AND status = 'active' ORDER BY session_id`,
-		`UPDATE agents SET put_aside_at = 1 WHERE scope = 1 AND put_aside_at IS NULL AND status <> 'active' AND coalesce(completed_at, started_at) <= 5`,
+		`UPDATE agents SET put_aside_at = 1 WHERE scope = 1 AND put_aside_at IS NULL AND status <> 'active'
+			AND coalesce(completed_at, started_at) <= 5`,
 		`SELECT id FROM agents WHERE scope = 1 AND session_id = 'a' AND put_aside_at IS NULL`,
-		`SELECT id FROM agents WHERE scope = 1 AND native_actor_key = 'a' AND put_aside_at IS NULL ORDER BY started_at LIMIT 1`,
+		`SELECT id FROM agents WHERE scope = 1 AND native_actor_key = 'a' AND put_aside_at IS NULL
+			ORDER BY started_at LIMIT 1`,
 	} {
 		if plan := dbtest.Plan(t, f.db, query); !strings.HasPrefix(plan, "SEARCH") || strings.Contains(plan, "\n") {
 			t.Errorf("%s looks at too much: %s", query, plan)
@@ -196,9 +206,11 @@ func TestFindGivesWhatBeginsSo(t *testing.T) {
 	f := newFixture(t)
 	old := entry("agent-a-old", agents.Complete)
 	old.CompletedAt = p(f.wall.Now().Add(-8 * 24 * time.Hour))
-	save(t, f.Registry, entry("agent-a", agents.Active), entry("agent-a-b", agents.Merged), entry("agent-b", agents.Active), entry("b", agents.Active), old)
+	save(t, f.Registry, entry("agent-a", agents.Active), entry("agent-a-b", agents.Merged),
+		entry("agent-b", agents.Active), entry("b", agents.Active), old)
 	for prefix, want := range map[string][]string{
-		"": {"agent-a", "agent-a-b", "agent-b", "b"}, "agent-a": {"agent-a", "agent-a-b"}, "agent-a-": {"agent-a-b"}, "c": nil,
+		"": {"agent-a", "agent-a-b", "agent-b", "b"}, "agent-a": {"agent-a", "agent-a-b"},
+		"agent-a-": {"agent-a-b"}, "c": nil,
 	} {
 		got, err := f.Find(ctx, prefix, 0)
 		if err != nil || !slices.Equal(got, want) {
@@ -241,7 +253,8 @@ func TestChangesOfAgentsAreOneTransaction(t *testing.T) {
 		if err := f.SaveTx(tx, entry("agent-a", agents.Active)); err != nil {
 			return err
 		}
-		if _, ok, err := f.UpdateEntryTx(tx, "agent-a", func(e *agents.Entry) { e.Model = p("m") }); err != nil || !ok {
+		if _, ok, err := f.UpdateEntryTx(tx, "agent-a", func(e *agents.Entry) { e.Model = p("m") }); err != nil ||
+			!ok {
 			return fmt.Errorf("update: %v, %w", ok, err)
 		}
 		if err := f.LogContextQueryTx(tx, "agent-a", agents.ContextQuery{Path: "a.go"}); err != nil {

@@ -19,11 +19,13 @@ type Reservation struct {
 
 const opReservation = "look up reservation"
 
-// Reservation tells who has reserved the thread; ok is false when nobody has. An agent that is active on a thread without
-// having reserved it (see Save) is not named here, but holds it against TryReserveThread all the same.
+// Reservation tells who has reserved the thread; ok is false when nobody has. An agent that is
+// active on a thread without having reserved it (see Save) is not named here, but holds it against
+// TryReserveThread all the same.
 //
-// What it calls Dead stays so: a lease that a look finds over is judged again in the writer's turn, since a heartbeat that
-// was in time may just be on its way. A handle that only reads can't do that.
+// What it calls Dead stays so: a lease that a look finds over is judged again in the writer's turn,
+// since a heartbeat that was in time may just be on its way. A handle that only reads can't do
+// that.
 func (r *Registry) Reservation(ctx context.Context, thread string) (held Reservation, ok bool, err error) {
 	look := func(rx *db.Rx) error {
 		held, ok, err = r.ReservationTx(rx, thread)
@@ -41,7 +43,8 @@ func (r *Registry) Reservation(ctx context.Context, thread string) (held Reserva
 	return held, ok, err
 }
 
-// ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive again in a later one.
+// ReservationTx is Reservation inside a transaction. In a read, a lease that is Dead may be alive
+// again in a later one.
 func (r *Registry) ReservationTx(rx *db.Rx, thread string) (held Reservation, ok bool, err error) {
 	err = r.readTx(rx, opReservation, "", func(scope int64) error {
 		s, err := findEntry(rx, sqlHolder, scope, thread)

@@ -8,8 +8,9 @@ import (
 	"selvedge/db"
 )
 
-// A Builder makes the entry for an id that the registry generated. It may choose another id, thread or status. It runs
-// inside the transaction, and so must be short, must not call the registry, and may run more than once.
+// A Builder makes the entry for an id that the registry generated. It may choose another id, thread
+// or status. It runs inside the transaction, and so must be short, must not call the registry, and
+// may run more than once.
 type Builder func(id string) (Entry, error)
 
 // A ReserveOutcome is the answer to a reservation: exactly one of the two is set.
@@ -26,7 +27,8 @@ type ReservedError struct {
 
 // Error is the text that programs of the old registry know.
 func (e *ReservedError) Error() string {
-	return fmt.Sprintf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use `heddle thread show %[1]s` "+
+	return fmt.Sprintf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use "+
+		"`heddle thread show %[1]s` "+
 		"to inspect it, or release the session before starting another writer.", e.Thread, e.Owner.SessionID)
 }
 
@@ -35,8 +37,8 @@ func (e *ReservedError) Unwrap() error { return db.ErrConflict }
 
 const opReserve = "reserve thread"
 
-// TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons stays so where build fails
-// and the caller commits all the same.
+// TryReserveThreadTx is TryReserveThread inside a transaction. What it puts aside and abandons
+// stays so where build fails and the caller commits all the same.
 func (r *Registry) TryReserveThreadTx(tx *db.Tx, thread string, build Builder) (ReserveOutcome, error) {
 	a, err := r.attempt(tx, opReserve, thread, nil, build)
 	err = a.end(opReserve, err)
@@ -63,7 +65,8 @@ func (a *attempt) end(why string, err error) error {
 }
 
 // reserve is an attempt in a transaction of its own.
-func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms, build Builder) (ReserveOutcome, *Lease, error) {
+func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseTerms,
+	build Builder) (ReserveOutcome, *Lease, error) {
 	var a attempt
 	err := r.db.Write(ctx, why, func(tx *db.Tx) (err error) {
 		a, err = r.attempt(tx, why, thread, o, build)
@@ -76,7 +79,8 @@ func (r *Registry) reserve(ctx context.Context, why, thread string, o *db.LeaseT
 }
 
 // attempt is TryReserveThread, with a lease where one is wanted.
-func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (a attempt, err error) {
+func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, build Builder) (a attempt,
+	err error) {
 	err = r.writeTx(tx, why, "", func(scope int64) error {
 		if a.more, err = putAside(tx, scope); err != nil {
 			return err
@@ -106,11 +110,13 @@ func (r *Registry) attempt(tx *db.Tx, why, thread string, o *db.LeaseTerms, buil
 
 var (
 	errUndone = errors.New("undone")
-	// errTaken: the thread's row is there already. Where there is one writer at a time, nobody's claim comes between.
+	// errTaken: the thread's row is there already. Where there is one writer at a time, nobody's claim
+	// comes between.
 	errTaken = errors.New("the thread was reserved meanwhile")
 )
 
-// inSavepoint keeps what was done before fn when fn fails, and fn's error apart from those that end the transaction.
+// inSavepoint keeps what was done before fn when fn fails, and fn's error apart from those that end
+// the transaction.
 func inSavepoint(tx *db.Tx, fn func() error) (failed, err error) {
 	err = tx.Savepoint(func() error {
 		if failed = fn(); failed != nil {
@@ -175,7 +181,9 @@ func (r *Registry) build(tx *db.Tx, scope int64, build Builder) (Entry, int64, e
 	}
 	key, ok, err := insertEntry(tx, scope, made)
 	if err == nil && !ok {
-		err = &configError{Hint: "keep the id that was generated, or choose another", Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID), Is: db.ErrConflict}
+		err = &configError{Hint: "keep the id that was generated, or choose another",
+			Text: fmt.Sprintf("the new entry took the session ID '%s' of another agent", e.SessionID),
+			Is:   db.ErrConflict}
 	}
 	return e, key, err
 }
@@ -190,11 +198,15 @@ func (r *Registry) freeID(tx *db.Tx, scope int64) (string, error) {
 	}
 }
 
-// claim makes the thread's own row. An entry that its builder made for another thread, or as ended, holds nothing.
-func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64, o *db.LeaseTerms) (*Lease, error) {
+// claim makes the thread's own row. An entry that its builder made for another thread, or as ended,
+// holds nothing.
+func (r *Registry) claim(tx *db.Tx, scope int64, thread string, e *Entry, agent int64,
+	o *db.LeaseTerms) (*Lease, error) {
 	if e.Status != Active || e.Thread != thread {
 		if o != nil {
-			return nil, invalid("build an active entry on the thread that the lease is for", "a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status, e.Thread)
+			return nil, invalid("build an active entry on the thread that the lease is for",
+				"a lease on thread '%s' needs an active entry on it, not one that is %s on '%s'", thread, e.Status,
+				e.Thread)
 		}
 		return nil, nil
 	}
@@ -250,8 +262,8 @@ func (r *Registry) FindOrCreateActiveEntryTx(
 	return e, created, err
 }
 
-// findOrCreate keeps apart the error of the caller's functions, failed: what was done before them is kept. more reports
-// whether there are stale entries left to put aside.
+// findOrCreate keeps apart the error of the caller's functions, failed: what was done before them
+// is kept. more reports whether there are stale entries left to put aside.
 func (r *Registry) findOrCreate(
 	tx *db.Tx, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, failed error, more bool, err error) {
@@ -281,8 +293,10 @@ func (r *Registry) findOrCreate(
 
 var (
 	sqlActive   = sqlRow + `WHERE a.scope = ? AND a.status = 'active' ORDER BY a.session_id`
-	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") + ` AND a.status = 'active' ORDER BY a.session_id`
-	sqlIDTaken  = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ? AND put_aside_at IS NULL)`
+	sqlOnThread = sqlRow + `WHERE a.scope = ?1 AND ` + db.Same("a.thread", "?2") +
+		` AND a.status = 'active' ORDER BY a.session_id`
+	sqlIDTaken = `SELECT EXISTS (SELECT 1 FROM agents WHERE scope = ? AND session_id = ?
+		AND put_aside_at IS NULL)`
 
 	sqlReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, pid_born_at, ` + db.LeaseColumnNames + `)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING epoch`

@@ -65,13 +65,19 @@ type entryRow struct {
 	db.LeaseColumns
 }
 
-// sqlRow reads rows, of agents a and their reservations r; what follows it selects and orders them. PostgreSQL may answer EXISTS for
-// all agents at once, from all queries that there are; the LIMIT has it look for each.
-const sqlRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid, a.boot_id, a.heartbeat_at,
-	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key, a.native_instance_key,
-	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token, a.path,
-	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens, a.reasoning_tokens,
-	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule, a.probe_source,
+// sqlRow reads rows, of agents a and their reservations r; what follows it selects and orders them.
+// PostgreSQL may answer EXISTS for all agents at once, from all queries that there are; the LIMIT
+// has it look for each.
+const sqlRow = `SELECT a.id, a.scope, a.session_id, a.thread, a.status, a.started_at, a.completed_at, a.pid,
+	a.boot_id, a.heartbeat_at,
+	a.last_progress_at, a.client_instance_id, a.native_actor_key, a.native_parent_actor_key,
+	a.native_instance_key,
+	a.heddle_session_id, a.thread_id, a.liveness_path, a.anchor_state, a.anchor_root, a.reservation_token,
+	a.path,
+	a.base_state, a.provider, a.model, a.harness, a.thinking_level, a.input_tokens, a.output_tokens,
+	a.reasoning_tokens,
+	a.tool_calls, a.cost_micros_usd, a.report_flush_state, a.attach_precedence, a.winning_attach_rule,
+	a.probe_source,
 	a.probe_confidence, a.attach_reason, a.exact, a.document, a.pid_ns, a.recorded_at, a.changes,
 	coalesce((SELECT 1 FROM agent_context_queries q WHERE q.agent_id = a.id LIMIT 1), 0) AS queried,
 	r.epoch, r.heartbeat_at AS lease_heartbeat, r.pid_born_at, r.reserved_at, ` + sqlLease + `
@@ -88,12 +94,17 @@ const (
 ON CONFLICT DO NOTHING RETURNING id`
 	sqlInsertAs = `INSERT INTO agents (` + insertColumns + `, id) VALUES (` + insertMarks + `, ?)`
 
-	sqlReplace = `UPDATE agents SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
-	heartbeat_at = ?, last_progress_at = ?, client_instance_id = ?, native_actor_key = ?, native_parent_actor_key = ?,
-	native_instance_key = ?, heddle_session_id = ?, thread_id = ?, liveness_path = ?, anchor_state = ?, anchor_root = ?,
+	sqlReplace = `UPDATE agents
+	SET thread = ?, status = ?, started_at = ?, completed_at = ?, pid = ?, boot_id = ?,
+	heartbeat_at = ?, last_progress_at = ?, client_instance_id = ?, native_actor_key = ?,
+	native_parent_actor_key = ?,
+	native_instance_key = ?, heddle_session_id = ?, thread_id = ?, liveness_path = ?, anchor_state = ?,
+	anchor_root = ?,
 	reservation_token = ?, path = ?, base_state = ?, provider = ?, model = ?, harness = ?, thinking_level = ?,
-	input_tokens = ?, output_tokens = ?, reasoning_tokens = ?, tool_calls = ?, cost_micros_usd = ?, report_flush_state = ?,
-	attach_precedence = ?, winning_attach_rule = ?, probe_source = ?, probe_confidence = ?, attach_reason = ?, exact = ?,
+	input_tokens = ?, output_tokens = ?, reasoning_tokens = ?, tool_calls = ?, cost_micros_usd = ?,
+	report_flush_state = ?,
+	attach_precedence = ?, winning_attach_rule = ?, probe_source = ?, probe_confidence = ?, attach_reason = ?,
+	exact = ?,
 	document = ?, pid_ns = ?, recorded_at = ?, checksum = ?, changes = changes + 1
 WHERE id = ?`
 )
@@ -101,8 +112,8 @@ WHERE id = ?`
 // sqlLease are the columns of a reservation's lease.
 const sqlLease = `r.owner_id, r.lease_ttl, r.lease_until, r.lease_boot_id, r.lease_time_ns, r.lease_wall_until`
 
-// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. The last is the checksum of the
-// others, with scope and session_id before them: see migrations.Checksums.
+// columns are the values of sqlReplace, and after scope and session_id those of sqlInsert. The last
+// is the checksum of the others, with scope and session_id before them: see migrations.Checksums.
 func (w *entryRow) columns(scope int64) []any {
 	var document any // NULL, and not an empty one, where there is none
 	if w.Document != nil {
@@ -110,10 +121,14 @@ func (w *entryRow) columns(scope int64) []any {
 	}
 	columns := []any{
 		w.Thread, string(w.Status), w.StartedAt, w.CompletedAt, w.PID, w.BootID, w.HeartbeatAt, w.LastProgressAt,
-		w.ClientInstanceID, w.NativeActorKey, w.NativeParentActorKey, w.NativeInstanceKey, w.HeddleSessionID, w.ThreadID,
-		w.LivenessPath, w.AnchorState, w.AnchorRoot, w.ReservationToken, w.Path, w.BaseState, w.Provider, w.Model, w.Harness,
-		w.ThinkingLevel, w.InputTokens, w.OutputTokens, w.ReasoningTokens, w.ToolCalls, w.CostMicrosUSD, w.ReportFlushState,
-		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact, document,
+		w.ClientInstanceID, w.NativeActorKey, w.NativeParentActorKey, w.NativeInstanceKey, w.HeddleSessionID,
+		w.ThreadID,
+		w.LivenessPath, w.AnchorState, w.AnchorRoot, w.ReservationToken, w.Path, w.BaseState, w.Provider, w.Model,
+		w.Harness,
+		w.ThinkingLevel, w.InputTokens, w.OutputTokens, w.ReasoningTokens, w.ToolCalls, w.CostMicrosUSD,
+		w.ReportFlushState,
+		w.AttachPrecedence, w.WinningAttachRule, w.ProbeSource, w.ProbeConfidence, w.AttachReason, w.Exact,
+		document,
 		w.PIDNS, w.RecordedAt,
 	}
 	return append(columns, db.Checksum(append([]any{scope, w.SessionID}, columns...)...))
@@ -125,11 +140,14 @@ func rowOf(e *Entry) (entryRow, error) {
 	w := entryRow{
 		SessionID: e.SessionID, Thread: e.Thread, Status: e.Status, PID: e.PID, BootID: e.BootID,
 		StartedAt: *x.time(e, "started_at", &e.StartedAt), CompletedAt: x.time(e, "completed_at", e.CompletedAt),
-		HeartbeatAt: x.time(e, "heartbeat_at", e.HeartbeatAt), LastProgressAt: x.time(e, "last_progress_at", e.LastProgressAt),
-		ClientInstanceID: e.ClientInstanceID, NativeActorKey: e.NativeActorKey, NativeParentActorKey: e.NativeParentActorKey,
-		NativeInstanceKey: e.NativeInstanceKey, HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID,
+		HeartbeatAt:      x.time(e, "heartbeat_at", e.HeartbeatAt),
+		LastProgressAt:   x.time(e, "last_progress_at", e.LastProgressAt),
+		ClientInstanceID: e.ClientInstanceID, NativeActorKey: e.NativeActorKey,
+		NativeParentActorKey: e.NativeParentActorKey,
+		NativeInstanceKey:    e.NativeInstanceKey, HeddleSessionID: e.HeddleSessionID, ThreadID: e.ThreadID,
 		LivenessPath: e.LivenessPath, AnchorState: e.AnchorState, AnchorRoot: e.AnchorRoot,
-		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, Provider: e.Provider, Model: e.Model,
+		ReservationToken: e.ReservationToken, Path: e.Path, BaseState: e.BaseState, Provider: e.Provider,
+		Model:   e.Model,
 		Harness: e.Harness, ThinkingLevel: e.ThinkingLevel, ToolCalls: e.UsageSummary.ToolCalls,
 		InputTokens:      x.count("input_tokens", e.UsageSummary.InputTokens),
 		OutputTokens:     x.count("output_tokens", e.UsageSummary.OutputTokens),
@@ -165,14 +183,17 @@ func (w *entryRow) entry() (Entry, error) {
 	e := Entry{
 		SessionID: w.SessionID, Thread: w.Thread, Status: w.Status, PID: w.PID, BootID: w.BootID,
 		StartedAt: db.Time(w.StartedAt), CompletedAt: timeOf(w.CompletedAt), HeartbeatAt: timeOf(w.HeartbeatAt),
-		LastProgressAt: timeOf(w.LastProgressAt), ClientInstanceID: w.ClientInstanceID, NativeActorKey: w.NativeActorKey,
+		LastProgressAt: timeOf(w.LastProgressAt), ClientInstanceID: w.ClientInstanceID,
+		NativeActorKey:       w.NativeActorKey,
 		NativeParentActorKey: w.NativeParentActorKey, NativeInstanceKey: w.NativeInstanceKey,
-		HeddleSessionID: w.HeddleSessionID, ThreadID: w.ThreadID, LivenessPath: w.LivenessPath, AnchorState: w.AnchorState,
-		AnchorRoot: w.AnchorRoot, ReservationToken: w.ReservationToken, Path: w.Path, BaseState: w.BaseState,
+		HeddleSessionID: w.HeddleSessionID, ThreadID: w.ThreadID, LivenessPath: w.LivenessPath,
+		AnchorState: w.AnchorState,
+		AnchorRoot:  w.AnchorRoot, ReservationToken: w.ReservationToken, Path: w.Path, BaseState: w.BaseState,
 		Provider: w.Provider, Model: w.Model, Harness: w.Harness, ThinkingLevel: w.ThinkingLevel,
 		UsageSummary: UsageSummary{
 			InputTokens: countOf(w.InputTokens), OutputTokens: countOf(w.OutputTokens),
-			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls, CostMicrosUSD: countOf(w.CostMicrosUSD),
+			ReasoningTokens: countOf(w.ReasoningTokens), ToolCalls: w.ToolCalls,
+			CostMicrosUSD: countOf(w.CostMicrosUSD),
 		},
 		ReportFlushState: w.ReportFlushState, WinningAttachRule: w.WinningAttachRule, ProbeSource: w.ProbeSource,
 		AttachReason: w.AttachReason, kept: kept{document: w.Document, documentOf: w.SessionID},

@@ -19,8 +19,9 @@ import (
 	"selvedge/legacy"
 )
 
-// A scratch folder is where the file ops of a transcript run for real: what is in the database is exported before an op
-// that touches the old tree, and what such an op changed is imported into a new file.
+// A scratch folder is where the file ops of a transcript run for real: what is in the database is
+// exported before an op that touches the old tree, and what such an op changed is imported into a
+// new file.
 type scratch struct {
 	*player
 	root string
@@ -156,7 +157,8 @@ func (s *scratch) written(stem string, text []byte) {
 	}
 }
 
-// export writes the registry into the tree, beside the files there that it does not hold: those that can't be read.
+// export writes the registry into the tree, beside the files there that it does not hold: those
+// that can't be read.
 func (s *scratch) export() {
 	fresh := filepath.Join(s.t.TempDir(), "export")
 	report, err := legacy.Export(ctx, s.db, legacy.Agents, fresh, legacy.Options{})
@@ -251,8 +253,8 @@ func (s *scratch) list(path string, inTree bool) replay.Answer {
 	}
 }
 
-// read compares a file with what the original's encoder makes of the model's entry: byte for byte, but for the keys that
-// only ours keeps: a file that has such keys must say the same entry.
+// read compares a file with what the original's encoder makes of the model's entry: byte for byte,
+// but for the keys that only ours keeps: a file that has such keys must say the same entry.
 func (s *scratch) read(path string) replay.Answer {
 	stem := strings.TrimSuffix(filepath.Base(path), extension)
 	var modelled agents.Entry

@@ -6,18 +6,20 @@ import (
 	"selvedge/db"
 )
 
-// The calls of the registry that this package took over, under their names and with their behaviour: docs/parity.md lists
-// them. They are thin; where the grammar of all stores has a better call, they name it. The other calls of the old registry,
-// which need no other form, are ReapDead, the FindActive calls and ActorChainForSession.
+// The calls of the registry that this package took over, under their names and with their
+// behaviour: docs/parity.md lists them. They are thin; where the grammar of all stores has a better
+// call, they name it. The other calls of the old registry, which need no other form, are ReapDead,
+// the FindActive calls and ActorChainForSession.
 
-// Save puts an entry into the registry, in place of one with the same id. Nothing else is looked at: neither whether
-// another agent is active on the thread, nor who wrote the entry before. An entry without a start begins now.
+// Save puts an entry into the registry, in place of one with the same id. Nothing else is looked
+// at: neither whether another agent is active on the thread, nor who wrote the entry before. An
+// entry without a start begins now.
 func (r *Registry) Save(ctx context.Context, e Entry) error {
 	return r.db.Write(ctx, opSave, func(tx *db.Tx) error { return r.SaveTx(tx, e) })
 }
 
-// Load gives the entry with the id; ok is false when there is none. An entry that ended seven days ago or earlier is put
-// aside in this call: no later one sees it. [Registry.Get] only looks.
+// Load gives the entry with the id; ok is false when there is none. An entry that ended seven days
+// ago or earlier is put aside in this call: no later one sees it. [Registry.Get] only looks.
 func (r *Registry) Load(ctx context.Context, id string) (e Entry, ok bool, err error) {
 	old := false
 	err = r.db.Read(ctx, opLoad, func(rx *db.Rx) error {
@@ -63,8 +65,8 @@ func (r *Registry) load(rx *db.Rx, id string) (e Entry, ok, old bool, err error)
 	return e, ok, old, err
 }
 
-// List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as by Load. Lists that may be
-// long are read in parts with [Registry.Page] and [Registry.All].
+// List gives all entries, the newest start first, from one snapshot. Stale ones are put aside, as
+// by Load. Lists that may be long are read in parts with [Registry.Page] and [Registry.All].
 func (r *Registry) List(ctx context.Context) (list []Entry, err error) {
 	err = r.look(ctx, opList, func(rx *db.Rx) error {
 		list, err = r.ListTx(rx)
@@ -82,14 +84,14 @@ func (r *Registry) ListTx(rx *db.Rx) (list []Entry, err error) {
 	return list, err
 }
 
-// Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A missing one is fine, as
-// it was with the old registry.
+// Delete takes the entry with the id out, whatever its status, and with it what it had reserved. A
+// missing one is fine, as it was with the old registry.
 func (r *Registry) Delete(ctx context.Context, id string) error {
 	return r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, id) })
 }
 
-// UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A missing entry is
-// fine. Stale entries that no call met yet can be brought back by it.
+// UpdateStatus sets an entry's status, and with it the time of its end: now, or none for Active. A
+// missing entry is fine. Stale entries that no call met yet can be brought back by it.
 func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) error {
 	write := r.db.WriteEnd
 	if status == Active {
@@ -98,10 +100,12 @@ func (r *Registry) UpdateStatus(ctx context.Context, id string, status Status) e
 	return write(ctx, opStatus, func(tx *db.Tx) error { return r.UpdateStatusTx(tx, id, status) })
 }
 
-// UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is none. If update changes
-// the id, the entry with the old id stays as it was, and one with the new id is saved. update runs inside the transaction,
-// as a Builder does. Heartbeats of programs without a lease are such updates, of HeartbeatAt and LastProgressAt.
-func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool, err error) {
+// UpdateEntry gives the entry to update and stores what it makes of it; ok is false when there is
+// none. If update changes the id, the entry with the old id stays as it was, and one with the new
+// id is saved. update runs inside the transaction, as a Builder does. Heartbeats of programs
+// without a lease are such updates, of HeartbeatAt and LastProgressAt.
+func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entry)) (e Entry, ok bool,
+	err error) {
 	err = r.db.WriteLocked(ctx, opUpdate, func(tx *db.Tx) error {
 		e, ok, err = r.UpdateEntryTx(tx, id, update)
 		return err
@@ -109,26 +113,29 @@ func (r *Registry) UpdateEntry(ctx context.Context, id string, update func(*Entr
 	return e, ok, err
 }
 
-// LogContextQuery adds a query to an active entry. For an entry that is not active, or missing, nothing is done. A query
-// without a time is of now.
+// LogContextQuery adds a query to an active entry. For an entry that is not active, or missing,
+// nothing is done. A query without a time is of now.
 func (r *Registry) LogContextQuery(ctx context.Context, id string, q ContextQuery) error {
 	return r.db.WriteLocked(ctx, opLogQuery, func(tx *db.Tx) error { return r.LogContextQueryTx(tx, id, q) })
 }
 
-// TryReserveThread gives the thread to a new agent, unless one that is active on it lives, or may live (see LivenessFor
-// and Lease): that one is the answer, and build is not called. Those that are met before it, by id, and are dead are
-// abandoned; that stays so when build fails. An id of build's own that another agent has is a db.ErrConflict, and nothing
-// is built.
+// TryReserveThread gives the thread to a new agent, unless one that is active on it lives, or may
+// live (see LivenessFor and Lease): that one is the answer, and build is not called. Those that are
+// met before it, by id, and are dead are abandoned; that stays so when build fails. An id of
+// build's own that another agent has is a db.ErrConflict, and nothing is built.
 //
 // However many processes try at once, one gets the thread and each of the others is told whose it is.
 // [Registry.TryLeaseThread] gives a reservation that ends by itself.
-func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome, error) {
+func (r *Registry) TryReserveThread(ctx context.Context, thread string, build Builder) (ReserveOutcome,
+	error) {
 	out, _, err := r.reserve(ctx, opReserve, thread, nil, build)
 	return out, err
 }
 
-// CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a *ReservedError.
-func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry, error) {
+// CreateGeneratedEntryForThread is TryReserveThread for callers to whom an owner is an error: a
+// *ReservedError.
+func (r *Registry) CreateGeneratedEntryForThread(ctx context.Context, thread string, build Builder) (Entry,
+	error) {
 	out, err := r.TryReserveThread(ctx, thread, build)
 	return out.orReserved(thread, err)
 }
@@ -142,8 +149,9 @@ func (r *Registry) CreateGeneratedEntryForThreadTx(tx *db.Tx, thread string, bui
 func (out ReserveOutcome) orReserved(thread string, err error) (Entry, error) {
 	if err == nil && out.LiveOwner != nil {
 		err = &db.Error{
-			Op: opReserve, Entity: "thread", ID: thread, Hint: "wait for agent " + out.LiveOwner.SessionID + ", or release it",
-			Err: &ReservedError{Thread: thread, Owner: *out.LiveOwner},
+			Op: opReserve, Entity: "thread", ID: thread,
+			Hint: "wait for agent " + out.LiveOwner.SessionID + ", or release it",
+			Err:  &ReservedError{Thread: thread, Owner: *out.LiveOwner},
 		}
 	}
 	if err != nil {
@@ -161,9 +169,10 @@ func (r *Registry) CreateGeneratedEntry(ctx context.Context, build Builder) (e E
 	return e, err
 }
 
-// FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what it makes of it;
-// nobody asks whether the agent lives. If none matches, what build makes for a new id is added, and created is true. Stale
-// entries are put aside, also when build fails. The three functions run inside the transaction, as a Builder does.
+// FindOrCreateActiveEntry gives update the first active entry, by id, that matches, and stores what
+// it makes of it; nobody asks whether the agent lives. If none matches, what build makes for a new
+// id is added, and created is true. Stale entries are put aside, also when build fails. The three
+// functions run inside the transaction, as a Builder does.
 func (r *Registry) FindOrCreateActiveEntry(
 	ctx context.Context, matches func(Entry) bool, update func(*Entry), build Builder,
 ) (e Entry, created bool, err error) {

@@ -43,12 +43,14 @@ func TestLoadReturnsNoneForStaleCompletedEntry(t *testing.T) {
 func TestLogContextQueryAppendsToActiveSession(t *testing.T) {
 	r := newRegistry(t)
 	save(t, r, entry("agent-active", agents.Active))
-	q := agents.ContextQuery{Path: "src/auth/session.rs", Scope: p("symbol:validate_token"), QueriedAt: time.Now()}
+	q := agents.ContextQuery{Path: "src/auth/session.rs", Scope: p("symbol:validate_token"),
+		QueriedAt: time.Now()}
 	if err := r.LogContextQuery(ctx, "agent-active", q); err != nil {
 		t.Fatal(err)
 	}
 	got := load(t, r, "agent-active").ContextQueries
-	if len(got) != 1 || got[0].Path != q.Path || *got[0].Scope != *q.Scope || !got[0].QueriedAt.Equal(q.QueriedAt) {
+	if len(got) != 1 || got[0].Path != q.Path || *got[0].Scope != *q.Scope ||
+		!got[0].QueriedAt.Equal(q.QueriedAt) {
 		t.Errorf("the entry has %+v", got)
 	}
 }
@@ -58,7 +60,8 @@ func TestLogContextQueryNoOpForCompleteSession(t *testing.T) {
 	complete := entry("agent-done", agents.Complete)
 	complete.CompletedAt = p(time.Now())
 	save(t, r, complete)
-	if err := r.LogContextQuery(ctx, "agent-done", agents.ContextQuery{Path: "src/lib.rs", QueriedAt: time.Now()}); err != nil {
+	if err := r.LogContextQuery(ctx, "agent-done",
+		agents.ContextQuery{Path: "src/lib.rs", QueriedAt: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := load(t, r, "agent-done").ContextQueries; len(got) != 0 {
@@ -90,7 +93,8 @@ func TestCreateGeneratedEntryRetriesCollisions(t *testing.T) {
 		ids = ids[1:]
 		return id
 	})
-	e, err := r.CreateGeneratedEntry(ctx, func(id string) (agents.Entry, error) { return entry(id, agents.Active), nil })
+	e, err := r.CreateGeneratedEntry(ctx,
+		func(id string) (agents.Entry, error) { return entry(id, agents.Active), nil })
 	if err != nil || e.SessionID != "agent-new" {
 		t.Fatalf("created %q, %v", e.SessionID, err)
 	}
@@ -128,7 +132,10 @@ func TestReserve_AbandonedEntryUnblocksThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	active := slices.DeleteFunc(list, func(e agents.Entry) bool { return e.Thread != thread || e.Status != agents.Active })
+	active := slices.DeleteFunc(list, func(e agents.Entry) bool {
+		return e.Thread != thread ||
+			e.Status != agents.Active
+	})
 	if len(active) != 1 {
 		t.Errorf("%d active entries own the thread", len(active))
 	}
@@ -153,7 +160,8 @@ func TestUpdateEntryPersistsHarnessMetadata(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("update: %v, %v", ok, err)
 	}
-	if got := load(t, r, "agent-active"); !got.Equal(want) || *got.UsageSummary.InputTokens != 42 || *got.ProbeConfidence != 0.75 {
+	if got := load(t, r, "agent-active"); !got.Equal(want) || *got.UsageSummary.InputTokens != 42 ||
+		*got.ProbeConfidence != 0.75 {
 		t.Errorf("stored:\n%s\nwant:\n%s", got.TOML(), want.TOML())
 	}
 }
@@ -163,7 +171,8 @@ func TestFindActiveByClientInstanceIDReturnsMatchingSession(t *testing.T) {
 	a, b := entry("agent-client", agents.Active), entry("agent-other", agents.Active)
 	a.ClientInstanceID, b.ClientInstanceID = p("client-a"), p("client-b")
 	save(t, r, a, b)
-	if e, ok, err := r.FindActiveByClientInstanceID(ctx, "client-a"); err != nil || !ok || e.SessionID != "agent-client" {
+	if e, ok, err := r.FindActiveByClientInstanceID(ctx, "client-a"); err != nil || !ok ||
+		e.SessionID != "agent-client" {
 		t.Errorf("found %q, %v, %v", e.SessionID, ok, err)
 	}
 }
@@ -173,7 +182,8 @@ func TestFindActive_ByNativeActorKey(t *testing.T) {
 	a := entry("agent-native", agents.Active)
 	a.NativeActorKey = p("codex:thread:thr_123")
 	save(t, r, a)
-	if e, ok, err := r.FindActiveByNativeActorKey(ctx, "codex:thread:thr_123"); err != nil || !ok || e.SessionID != "agent-native" {
+	if e, ok, err := r.FindActiveByNativeActorKey(ctx, "codex:thread:thr_123"); err != nil || !ok ||
+		e.SessionID != "agent-native" {
 		t.Errorf("found %q, %v, %v", e.SessionID, ok, err)
 	}
 }
@@ -193,12 +203,14 @@ func chainOf(t *testing.T, r *agents.Registry, id string) []string {
 
 func TestActorChain_RootToLeaf(t *testing.T) {
 	r := newRegistry(t)
-	root, parent, child := entry("agent-root", agents.Active), entry("agent-parent", agents.Active), entry("agent-child", agents.Active)
+	root, parent, child := entry("agent-root", agents.Active), entry("agent-parent", agents.Active),
+		entry("agent-child", agents.Active)
 	root.NativeActorKey = p("human:foo")
 	parent.NativeActorKey, parent.NativeParentActorKey = p("codex:thread:parent"), p("human:foo")
 	child.NativeActorKey, child.NativeParentActorKey = p("codex:thread:child"), p("codex:thread:parent")
 	save(t, r, child, root, parent)
-	if got := chainOf(t, r, "agent-child"); !slices.Equal(got, []string{"agent-root", "agent-parent", "agent-child"}) {
+	if got := chainOf(t, r, "agent-child"); !slices.Equal(got,
+		[]string{"agent-root", "agent-parent", "agent-child"}) {
 		t.Errorf("the chain is %v", got)
 	}
 }
@@ -243,7 +255,8 @@ func TestReapDeadForThreadOnlyTouchesNamedThread(t *testing.T) {
 	if n, err := r.ReapDeadForThread(ctx, "feature/a"); n != 1 || err != nil {
 		t.Errorf("reaped %d, %v", n, err)
 	}
-	if a, b := load(t, r, "agent-dead-a"), load(t, r, "agent-dead-b"); a.Status != agents.Abandoned || b.Status != agents.Active {
+	if a, b := load(t, r, "agent-dead-a"),
+		load(t, r, "agent-dead-b"); a.Status != agents.Abandoned || b.Status != agents.Active {
 		t.Errorf("a is %s, b is %s", a.Status, b.Status)
 	}
 	if n, err := r.ReapDead(ctx); n != 1 || err != nil {
@@ -296,7 +309,8 @@ func TestTryReserveThread_ConcurrentIsRaceFree(t *testing.T) {
 				named = append(named, out.LiveOwner.SessionID)
 			}
 		}
-		if winner == "" || len(named) != racers-1 || slices.ContainsFunc(named, func(id string) bool { return id != winner }) {
+		if winner == "" || len(named) != racers-1 ||
+			slices.ContainsFunc(named, func(id string) bool { return id != winner }) {
 			t.Fatalf("round %d: the winner is %q, the losers were told %v", round, winner, named)
 		}
 	}
@@ -313,7 +327,8 @@ func TestReserve_OwnerIsErrorIfEntryWanted(t *testing.T) {
 	if !errors.As(err, &held) || held.Owner.SessionID != owner.SessionID || !errors.Is(err, db.ErrConflict) {
 		t.Errorf("the second caller got %v", err)
 	}
-	want := "configuration error: thread 'feature/x' already has active reservation " + owner.SessionID + ". Use `heddle thread show feature/x` " +
+	want := "configuration error: thread 'feature/x' already has active reservation " + owner.SessionID +
+		". Use `heddle thread show feature/x` " +
 		"to inspect it, or release the session before starting another writer."
 	if held != nil && held.Error() != want {
 		t.Errorf("the error says\n%s\nwant\n%s", held, want)

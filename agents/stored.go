@@ -56,8 +56,8 @@ func (s *stored) complete(rx *db.Rx) (err error) {
 	return err
 }
 
-// insertEntry adds a new record, which must have been checked, and gives the number of its row; ok is false when its id is
-// taken.
+// insertEntry adds a new record, which must have been checked, and gives the number of its row; ok
+// is false when its id is taken.
 func insertEntry(tx *db.Tx, scope int64, e *Entry) (id int64, ok bool, err error) {
 	now := db.Nanos(tx.Now())
 	return insert(tx, scope, e, &now)
@@ -90,8 +90,10 @@ func (s *stored) rewrite(tx *db.Tx, e *Entry) error {
 }
 
 const (
-	sqlQueries      = `SELECT path, part, queried_at, exact FROM agent_context_queries WHERE agent_id = ? ORDER BY position`
-	sqlAddQuery     = `INSERT INTO agent_context_queries (agent_id, position, path, part, queried_at, exact, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`
+	sqlQueries = `SELECT path, part, queried_at, exact FROM agent_context_queries WHERE agent_id = ?
+		ORDER BY position`
+	sqlAddQuery = `INSERT INTO agent_context_queries (agent_id, position, path, part, queried_at, exact,
+		checksum) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlDropQueries  = `DELETE FROM agent_context_queries WHERE agent_id = ?`
 	sqlCountQueries = `SELECT coalesce(max(position), -1) + 1 FROM agent_context_queries WHERE agent_id = ?`
 )
@@ -132,7 +134,8 @@ func appendQuery(tx *db.Tx, row int64, q ContextQuery) error {
 // appendQueries adds queries from the given position on.
 func appendQueries(tx *db.Tx, agent int64, from int, list []ContextQuery) error {
 	for i, q := range list {
-		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt), exactTime(q.QueriedAt, q.exact)}
+		columns := []any{agent, int64(from + i), q.Path, q.Scope, db.Nanos(q.QueriedAt),
+			exactTime(q.QueriedAt, q.exact)}
 		if err := tx.Queue(sqlAddQuery, append(columns, db.Checksum(columns...))...); err != nil {
 			return err
 		}
@@ -152,6 +155,7 @@ func replaceQueries(tx *db.Tx, agent int64, old, now []ContextQuery) error {
 }
 
 func (q ContextQuery) equal(other ContextQuery) bool {
-	scopes := q.Scope == nil && other.Scope == nil || q.Scope != nil && other.Scope != nil && *q.Scope == *other.Scope
+	scopes := q.Scope == nil && other.Scope == nil || q.Scope != nil && other.Scope != nil &&
+		*q.Scope == *other.Scope
 	return scopes && q.Path == other.Path && q.timeText("", q.QueriedAt) == other.timeText("", other.QueriedAt)
 }

@@ -7,12 +7,14 @@ import (
 	"selvedge/db"
 )
 
-// A table is the records of one scope as an import and an export need them: by the numbers of their rows, and as files.
+// A table is the records of one scope as an import and an export need them: by the numbers of their
+// rows, and as files.
 type table struct {
 	scope string
 }
 
-// put adds a record whose id entryRow did not find as it is, its times included, and gives the number of its row.
+// put adds a record whose id entryRow did not find as it is, its times included, and gives the
+// number of its row.
 func (t table) put(tx *db.Tx, e Entry) (row int64, err error) {
 	if err := e.check(); err != nil {
 		return 0, err
@@ -28,7 +30,8 @@ func (t table) put(tx *db.Tx, e Entry) (row int64, err error) {
 	if row, err = tx.Number("agents"); err != nil {
 		return 0, err
 	}
-	if err := tx.Queue(sqlInsertAs, append(append([]any{scope, w.SessionID}, w.columns(scope)...), row)...); err != nil {
+	if err := tx.Queue(sqlInsertAs, append(append([]any{scope, w.SessionID}, w.columns(scope)...),
+		row)...); err != nil {
 		return 0, err
 	}
 	return row, appendQueries(tx, row, 0, e.ContextQueries)
@@ -48,7 +51,8 @@ const (
 	sqlByRow     = sqlRow + `WHERE a.scope = ? AND a.id = ?`
 	sqlUntouched = `SELECT a.changes = 1 AND NOT EXISTS (SELECT 1 FROM agent_reservations AS r WHERE r.agent_id = a.id) FROM agents AS a WHERE a.scope = ? AND a.id = ?`
 	sqlRemoveRow = `DELETE FROM agents WHERE scope = ? AND id = ?`
-	sqlIDsAfter  = `SELECT session_id FROM agents WHERE scope = ? AND put_aside_at IS NULL AND session_id > ? ORDER BY session_id LIMIT ?`
+	sqlIDsAfter  = `SELECT session_id FROM agents WHERE scope = ? AND put_aside_at IS NULL AND session_id > ?
+		ORDER BY session_id LIMIT ?`
 )
 
 // entryRow gives the number of the row of the record with the id.
@@ -74,8 +78,8 @@ func (t table) toml(rx *db.Rx, row int64) (text []byte, ok bool, err error) {
 	return s.TOML(), true, nil
 }
 
-// untouched reports whether a record is there, put aside or not, and was never written since it was added, nor made the holder
-// of a thread.
+// untouched reports whether a record is there, put aside or not, and was never written since it was
+// added, nor made the holder of a thread.
 func (t table) untouched(rx *db.Rx, row int64) (untouched bool, err error) {
 	scope, ok, err := rx.Scope(t.scope)
 	if err == nil && ok {

@@ -14,8 +14,8 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// DecodeTOML reads an entry from a file of the old registry. Unknown keys are kept, and TOML writes them again. The error says
-// in which line the text is no entry, and why.
+// DecodeTOML reads an entry from a file of the old registry. Unknown keys are kept, and TOML writes
+// them again. The error says in which line the text is no entry, and why.
 func DecodeTOML(data []byte) (Entry, error) {
 	root, err := parseDocument(data)
 	if err != nil {
@@ -83,7 +83,8 @@ func (v *tomlValue) into(f field, keep func(name, text string)) (err error) {
 func optional[T any](v T, err error) (*T, error) { return &v, err }
 
 func (v *tomlValue) wrongType(expected string) error {
-	return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(), expected)}
+	return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid type: %s, expected %s", v.describe(),
+		expected)}
 }
 
 // describe names the value as the original's errors do.
@@ -117,7 +118,8 @@ func (v *tomlValue) asUint(bits int) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ReplaceAll(v.text, "_", ""), "+"), 0, bits)
 	if err != nil && v.text != "-0" {
-		return 0, &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
+		return 0, &decodeError{Line: v.line,
+			Reason: fmt.Sprintf("invalid value: integer `%s`, expected %s", v.text, expected)}
 	}
 	return n, nil
 }
@@ -144,7 +146,8 @@ func (v *tomlValue) asFloat32() (float32, error) {
 	return f, nil
 }
 
-// parseFloat32 goes by way of a float64, as the original does it: only what is too large for that is an error.
+// parseFloat32 goes by way of a float64, as the original does it: only what is too large for that
+// is an error.
 func parseFloat32(text string) (float32, error) {
 	switch text {
 	case "-nan", "+nan": // which ParseFloat does not know
@@ -189,7 +192,8 @@ func (v *tomlValue) asStatus() (Status, error) {
 	case v.kind == unstable.Table && len(v.table.keys) == 1:
 		word = v.table.keys[0]
 		inner := v.table.values[word]
-		empty := inner.kind == unstable.Array && len(inner.items) == 0 || inner.kind == unstable.Table && len(inner.table.keys) == 0
+		empty := inner.kind == unstable.Array && len(inner.items) == 0 || inner.kind == unstable.Table &&
+			len(inner.table.keys) == 0
 		if !empty {
 			return "", &decodeError{Line: v.line, Reason: "expected empty table"}
 		}
@@ -219,8 +223,8 @@ func (v *tomlValue) asUsage(into *UsageSummary) error {
 	return v.wrongType("struct AgentUsageSummary")
 }
 
-// inOrder sets the fields from the elements of an array, which serde takes for a struct. The last ones may be missing if
-// none of them is required.
+// inOrder sets the fields from the elements of an array, which serde takes for a struct. The last
+// ones may be missing if none of them is required.
 func (v *tomlValue) inOrder(fields []field, keep func(name, text string)) error {
 	for i, item := range v.items[:min(len(v.items), len(fields))] {
 		if err := item.into(fields[i], keep); err != nil {
@@ -254,7 +258,8 @@ func (v *tomlValue) asQuery(into *ContextQuery) error {
 	case v.kind != unstable.Array:
 		return v.wrongType("struct ContextQueryEntry")
 	case len(v.items) < len(fields):
-		return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct ContextQueryEntry with %d elements", len(v.items), len(fields))}
+		return &decodeError{Line: v.line, Reason: fmt.Sprintf("invalid length %d, expected struct "+
+			"ContextQueryEntry with %d elements", len(v.items), len(fields))}
 	}
 	return v.inOrder(fields, keep)
 }

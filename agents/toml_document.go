@@ -24,9 +24,10 @@ func (e *decodeError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
 }
 
-// A tomlTable is a table of a document with its keys in the order of their coming. The parser of go-toml gives the
-// syntax; the tables are put together here, because go-toml's own decoder has no integers above int64, matches keys
-// without regard to case, and forgets the keys that it is not asked for.
+// A tomlTable is a table of a document with its keys in the order of their coming. The parser of
+// go-toml gives the syntax; the tables are put together here, because go-toml's own decoder has no
+// integers above int64, matches keys without regard to case, and forgets the keys that it is not
+// asked for.
 type tomlTable struct {
 	keys   []string
 	values map[string]*tomlValue
@@ -43,7 +44,8 @@ const (
 	byValue                // a = {…}: closed
 )
 
-// A tomlValue is a value; kind tells which of the others is set. Array is also the kind of an array of tables.
+// A tomlValue is a value; kind tells which of the others is set. Array is also the kind of an array
+// of tables.
 type tomlValue struct {
 	kind  unstable.Kind
 	line  int

@@ -12,8 +12,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// TOML returns the entry as a file of the old registry: the document that it came from while the fields say the same, and else
-// a new one, with unknown keys behind the others of their table.
+// TOML returns the entry as a file of the old registry: the document that it came from while the
+// fields say the same, and else a new one, with unknown keys behind the others of their table.
 func (e Entry) TOML() []byte {
 	if e.kept.document == nil {
 		return e.encode()
@@ -37,8 +37,8 @@ func (e Entry) encode() []byte { return e.encodeWith(nil) }
 // A timeWriter spells a time as it was read.
 type timeWriter func(name string, t time.Time) string
 
-// encodeWith follows the original's layout: keys in the order of the struct, empty lists among them, then the tables.
-// from, which may be nil, is the document whose unknown keys are to be kept.
+// encodeWith follows the original's layout: keys in the order of the struct, empty lists among
+// them, then the tables. from, which may be nil, is the document whose unknown keys are to be kept.
 func (e Entry) encodeWith(from *tomlTable) []byte {
 	var dst []byte
 	fields := e.fields()
@@ -140,8 +140,8 @@ func appendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendUnknown writes the keys of from that fields do not name. Tables are written as inline ones: the same value, and
-// no header that would take the keys behind it along.
+// appendUnknown writes the keys of from that fields do not name. Tables are written as inline ones:
+// the same value, and no header that would take the keys behind it along.
 func appendUnknown(dst []byte, from *tomlTable, fields []field) []byte {
 	if from == nil {
 		return dst
@@ -184,19 +184,24 @@ func appendValue(dst []byte, v *tomlValue) []byte {
 }
 
 func appendKey(dst []byte, key string) []byte {
-	bare := key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
+	bare := key != "" && strings.Trim(key,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 	if bare {
 		return append(dst, key...)
 	}
 	return appendBasic(dst, key, 0)
 }
 
-// appendString chooses between TOML's four kinds of string as the original's library does (toml_writer 1, the rules of
-// its as_default): the first that needs no escape, and among those with escapes the one with or without line breaks.
+// appendString chooses between TOML's four kinds of string as the original's library does
+// (toml_writer 1, the rules of its as_default): the first that needs no escape, and among those
+// with escapes the one with or without line breaks.
 func appendString(dst []byte, s string) []byte {
 	newline := strings.Contains(s, "\n")
 	backslash := strings.Contains(s, `\`)
-	control := strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 && r != '\t' && r != '\n' || r == 0x7f })
+	control := strings.ContainsFunc(s, func(r rune) bool {
+		return r < 0x20 && r != '\t' && r != '\n' ||
+			r == 0x7f
+	})
 	double, single := longestRun(s, '"'), longestRun(s, '\'')
 	lead := ""
 	if newline {
@@ -219,8 +224,8 @@ func appendBasic(dst []byte, s string, quotes int) []byte {
 	return append(appendEscaped(append(dst, '"'), s, quotes), '"')
 }
 
-// appendEscaped writes the inside of a basic string. quotes is how many double quotes may stand in a row unescaped; where
-// it is not 0 the string is a multi-line one.
+// appendEscaped writes the inside of a basic string. quotes is how many double quotes may stand in
+// a row unescaped; where it is not 0 the string is a multi-line one.
 func appendEscaped(dst []byte, s string, quotes int) []byte {
 	short := map[byte]string{'\b': `\b`, '\t': `\t`, '\f': `\f`, '\r': `\r`, '\\': `\\`}
 	row := 0

@@ -61,9 +61,9 @@ func TestTheReplayNoticesFalsifiedAnswers(t *testing.T) {
 	}
 }
 
-// A player plays one transcript on a registry, and on two models beside it: the original as it is, and with the
-// differences that are on purpose. Where these two differ the registry must answer as the second, by the rule that caused
-// it.
+// A player plays one transcript on a registry, and on two models beside it: the original as it is,
+// and with the differences that are on purpose. Where these two differ the registry must answer as
+// the second, by the rule that caused it.
 type player struct {
 	t        *testing.T
 	clock    *dbtest.Clock
@@ -167,7 +167,8 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 	return answer
 }
 
-// unreadable are arguments that are no entry and so on: as with the original, such a call does not reach the registry.
+// unreadable are arguments that are no entry and so on: as with the original, such a call does not
+// reach the registry.
 type unreadable struct{ error }
 
 // judge lets the models answer too.
@@ -194,7 +195,8 @@ func (p *player) judge(c *replay.Call, answer *replay.Answer, now time.Time, mad
 	switch {
 	case differ(p.t, ours, answer.Outcome):
 		answer.Wrong = fmt.Sprintf("%s; the model answers %s", show(answer.Outcome), show(ours))
-	case ours.Err != nil && strings.HasPrefix(*ours.Err, "configuration error: ") && !strings.HasSuffix(*answer.Err, *ours.Err):
+	case ours.Err != nil && strings.HasPrefix(*ours.Err, "configuration error: ") &&
+		!strings.HasSuffix(*answer.Err, *ours.Err):
 		answer.Wrong = fmt.Sprintf("the error is %q and should end with %q", *answer.Err, *ours.Err)
 	}
 }
@@ -323,12 +325,14 @@ func (p *player) call(c *replay.Call) (any, error) {
 	case "create_generated_entry":
 		return r.CreateGeneratedEntry(ctx, p.builder(args))
 	case "find_or_create_active_entry":
-		e, created, err := r.FindOrCreateActiveEntry(ctx, p.matcher(args), p.setter(args, "update"), p.builder(args))
+		e, created, err := r.FindOrCreateActiveEntry(ctx, p.matcher(args), p.setter(args, "update"),
+			p.builder(args))
 		return map[string]any{"entry": e, "created": created}, err
 	case "find_active_by_path":
 		return optional(r.FindActiveByPath(ctx, args.Text("worktree_root")))
 	case "find_active_by_native_instance_key_at_path":
-		return optional(r.FindActiveByNativeInstanceKeyAtPath(ctx, args.Text("native_instance_key"), args.Text("worktree_root")))
+		return optional(r.FindActiveByNativeInstanceKeyAtPath(ctx, args.Text("native_instance_key"),
+			args.Text("worktree_root")))
 	case "find_active_by_heddle_session_id":
 		return optional(r.FindActiveByHeddleSessionID(ctx, args.Text("heddle_session_id")))
 	case "find_active_by_client_instance_id":
@@ -348,7 +352,8 @@ func (p *player) call(c *replay.Call) (any, error) {
 		made := agents.GenerateID()
 		rest := strings.TrimPrefix(made, "agent-")
 		return map[string]any{
-			"len": len(made), "prefix": strings.TrimSuffix(made, rest), "rest_in_a_z_2_7": strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == "",
+			"len": len(made), "prefix": strings.TrimSuffix(made, rest),
+			"rest_in_a_z_2_7": strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz234567") == "",
 		}, nil
 	}
 	p.t.Fatalf("line %d: no counterpart of %s", c.Line, c.Op)
@@ -389,7 +394,8 @@ func (p *player) matcher(c *replay.Call) func(agents.Entry) bool {
 	equals := decoded(p.t, match.Equals)
 	return func(e agents.Entry) bool {
 		members, _ := decoded(p.t, e).(map[string]any)
-		return (!p.original.NullIsThere || members[match.Field] != nil) && reflect.DeepEqual(members[match.Field], equals)
+		return (!p.original.NullIsThere || members[match.Field] != nil) &&
+			reflect.DeepEqual(members[match.Field], equals)
 	}
 }
 
@@ -416,7 +422,8 @@ func (p *player) builder(c *replay.Call) agents.Builder {
 			}
 			return agents.Entry{}, buildError(text)
 		}
-		e := agents.Entry{SessionID: id, Thread: "t/default", BaseState: "hd-base", StartedAt: p.clock.Now(), Status: agents.Active}
+		e := agents.Entry{SessionID: id, Thread: "t/default", BaseState: "hd-base", StartedAt: p.clock.Now(),
+			Status: agents.Active}
 		for member, value := range recipe {
 			if err := agents.SetMember(&e, member, value); err != nil {
 				return e, err

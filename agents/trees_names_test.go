@@ -11,7 +11,8 @@ import (
 
 // Rule 27 for the trees of the registry: files whose name and inner id differ.
 
-// collides reports whether a file could only be the entry of another file: its name is no id, and its id has a file.
+// collides reports whether a file could only be the entry of another file: its name is no id, and
+// its id has a file.
 func (p *treePlayer) collides(name string) bool {
 	f := p.want.Inventory.Files[name]
 	stem := strings.TrimSuffix(name, extension)
@@ -84,7 +85,8 @@ func (p *treePlayer) withoutCollisions(list any) (any, error) {
 // quarantined reports whether an active entry with that id and thread is in a file that is in quarantine.
 func (p *treePlayer) quarantined(id, thread string) bool {
 	for name, f := range p.want.Inventory.Files {
-		if p.collides(name) && *f.Entry.SessionID == id && f.Entry.Thread == thread && f.Entry.Status == agents.Active {
+		if p.collides(name) && *f.Entry.SessionID == id && f.Entry.Thread == thread &&
+			f.Entry.Status == agents.Active {
 			return true
 		}
 	}

@@ -178,7 +178,8 @@ func (p *treePlayer) inventory() error {
 				id = *f.Entry.SessionID
 			}
 			err := d.Read(ctx, "look", func(rx *db.Rx) error {
-				return rx.Get(&n, `SELECT count(*) FROM agents WHERE session_id = ? AND status = ? AND thread = ?`, id, string(f.Entry.Status), f.Entry.Thread)
+				return rx.Get(&n, `SELECT count(*) FROM agents WHERE session_id = ? AND status = ? AND thread = ?`, id,
+					string(f.Entry.Status), f.Entry.Thread)
 			})
 			if err != nil || n != 1 {
 				return fmt.Errorf("%s is not stored as %+v: %w", name, f.Entry, err)
@@ -197,8 +198,10 @@ func (p *treePlayer) inventory() error {
 	}
 	count, files := report.Counts["agent"], report.Files
 	undecodable := int(count.Quarantined + report.Counts["undecodable"].Quarantined + files.Unreadable)
-	if int(count.New) != taken || undecodable != bad || int(files.Ignored) != ignored || int(files.Found) != taken+bad {
-		return fmt.Errorf("of %d agents, %d bad and %d ignored files came %+v, %+v", taken, bad, ignored, report.Counts, files)
+	if int(count.New) != taken || undecodable != bad || int(files.Ignored) != ignored ||
+		int(files.Found) != taken+bad {
+		return fmt.Errorf("of %d agents, %d bad and %d ignored files came %+v, %+v", taken, bad, ignored,
+			report.Counts, files)
 	}
 	p.compared()
 	return nil
@@ -207,15 +210,18 @@ func (p *treePlayer) inventory() error {
 // leavesWhole reports whether an export leaves nothing out but what an import could not read either.
 func leavesWhole(report *legacy.Report) bool {
 	return !slices.ContainsFunc(report.LeftOut, func(r legacy.Remark) bool {
-		return !strings.HasPrefix(r.Reason, "is in quarantine, row ") && !strings.HasPrefix(r.Reason, "is written, but the old program can't read it: ")
+		return !strings.HasPrefix(r.Reason, "is in quarantine, row ") &&
+			!strings.HasPrefix(r.Reason, "is written, but the old program can't read it: ")
 	})
 }
 
-// lossless: an export is the tree, byte for byte, what can't be read too; importing either again changes nothing.
+// lossless: an export is the tree, byte for byte, what can't be read too; importing either again
+// changes nothing.
 func (p *treePlayer) lossless() error {
 	_, d, _ := p.imported()
 	out := filepath.Join(p.t.TempDir(), "out")
-	if report, err := legacy.Export(ctx, d, legacy.Agents, out, legacy.Options{}); err != nil || !leavesWhole(&report) {
+	if report, err := legacy.Export(ctx, d, legacy.Agents, out, legacy.Options{}); err != nil ||
+		!leavesWhole(&report) {
 		return fmt.Errorf("export: %+v, %w", report, err)
 	}
 	for name, f := range p.want.Inventory.Files {
@@ -296,7 +302,8 @@ func byStart(list any) any {
 		x, y := a.(map[string]any), b.(map[string]any)
 		startX, _, _ := chrono.Parse(x["started_at"].(string))
 		startY, _, _ := chrono.Parse(y["started_at"].(string))
-		return cmp.Or(startY.Compare(startX), strings.Compare(fmt.Sprint(x["session_id"], x["thread"]), fmt.Sprint(y["session_id"], y["thread"])))
+		return cmp.Or(startY.Compare(startX),
+			strings.Compare(fmt.Sprint(x["session_id"], x["thread"]), fmt.Sprint(y["session_id"], y["thread"])))
 	})
 	return list
 }
@@ -344,7 +351,8 @@ func (p *treePlayer) sameEntry(stem string, want json.RawMessage, e agents.Entry
 	if (is != nil) != ok {
 		return fmt.Errorf("load %q: found %v, recorded is %s", stem, ok, want)
 	}
-	if ok && (is.SessionID != p.inner(e.SessionID) || is.Status != e.Status || is.Thread != e.Thread || is.Liveness != agents.LivenessFor(e)) {
+	if ok && (is.SessionID != p.inner(e.SessionID) || is.Status != e.Status || is.Thread != e.Thread ||
+		is.Liveness != agents.LivenessFor(e)) {
 		return fmt.Errorf("load %q: %+v is %s, recorded is %s", stem, e, agents.LivenessFor(e), want)
 	}
 	return nil
@@ -406,7 +414,8 @@ func (p *treePlayer) reserve() error {
 	}
 	for _, thread := range slices.Sorted(maps.Keys(p.want.Reserve)) {
 		out, err := r.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) {
-			return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: p.clock.Now(), Status: agents.Active}, nil
+			return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: p.clock.Now(),
+				Status: agents.Active}, nil
 		})
 		if err != nil {
 			return fmt.Errorf("reserve %q: %w", thread, err)
@@ -417,7 +426,8 @@ func (p *treePlayer) reserve() error {
 		} else {
 			owner = out.LiveOwner.SessionID
 		}
-		answer := p.ask("try_reserve_thread", map[string]any{"thread": thread, "build": map[string]any{"thread": thread}}, made).(map[string]any)
+		answer := p.ask("try_reserve_thread",
+			map[string]any{"thread": thread, "build": map[string]any{"thread": thread}}, made).(map[string]any)
 		modelled, _ := answer["live_owner"].(map[string]any)
 		if modelled == nil != (owner == "") || owner != "" && modelled["session_id"] != owner {
 			return fmt.Errorf("reserve %q: the owner is %q, the model answers %v", thread, owner, answer)
@@ -432,7 +442,10 @@ func (p *treePlayer) reserve() error {
 			continue
 		case len(want.AnyOf) > 0:
 			// Each is an owner, or an answer that names one.
-			if !slices.ContainsFunc(want.AnyOf, func(one json.RawMessage) bool { return bytes.Contains(one, []byte(strconv.Quote(p.inner(owner)))) }) {
+			if !slices.ContainsFunc(want.AnyOf, func(one json.RawMessage) bool {
+				return bytes.Contains(one,
+					[]byte(strconv.Quote(p.inner(owner))))
+			}) {
 				return fmt.Errorf("reserve %q: the owner is %q, recorded are %s", thread, owner, want.AnyOf)
 			}
 		case want.Reserved != (owner == ""), owner != "" && p.inner(owner) != want.LiveOwner:
@@ -454,7 +467,10 @@ func (p *treePlayer) chains() error {
 			}
 			chains = append(chains, chain)
 		}
-		if !slices.ContainsFunc(chains, func(chain []string) bool { return slices.Equal(chain, p.want.Chains[id]) }) {
+		if !slices.ContainsFunc(chains, func(chain []string) bool {
+			return slices.Equal(chain,
+				p.want.Chains[id])
+		}) {
 			return fmt.Errorf("the chain of %s is %v, recorded is %v", id, chains, p.want.Chains[id])
 		}
 		p.compared()

@@ -25,17 +25,24 @@ func TestTx_CallsSeeEachOther(t *testing.T) {
 			}
 			e, err := r.CreateGeneratedEntryForThreadTx(tx, "main", func(id string) (agents.Entry, error) {
 				e := entry("next", agents.Active)
-				e.Thread, e.NativeActorKey, e.ClientInstanceID, e.HeddleSessionID = "main", p("actor"), p("client"), p("session")
+				e.Thread, e.NativeActorKey, e.ClientInstanceID, e.HeddleSessionID = "main", p("actor"), p("client"),
+					p("session")
 				return e, nil
 			})
 			if err != nil || e.SessionID != "next" {
 				t.Errorf("%+v, %v", e, err)
 			}
 			for name, find := range map[string]func() (agents.Entry, bool, error){
-				"load":    func() (agents.Entry, bool, error) { return r.LoadTx(&tx.Rx, "next") },
-				"actor":   func() (agents.Entry, bool, error) { return r.FindActiveByNativeActorKeyTx(&tx.Rx, "actor") },
-				"client":  func() (agents.Entry, bool, error) { return r.FindActiveByClientInstanceIDTx(&tx.Rx, "client") },
-				"session": func() (agents.Entry, bool, error) { return r.FindActiveByHeddleSessionIDTx(&tx.Rx, "session") },
+				"load":  func() (agents.Entry, bool, error) { return r.LoadTx(&tx.Rx, "next") },
+				"actor": func() (agents.Entry, bool, error) { return r.FindActiveByNativeActorKeyTx(&tx.Rx, "actor") },
+				"client": func() (agents.Entry, bool,
+					error) {
+					return r.FindActiveByClientInstanceIDTx(&tx.Rx, "client")
+				},
+				"session": func() (agents.Entry, bool,
+					error) {
+					return r.FindActiveByHeddleSessionIDTx(&tx.Rx, "session")
+				},
 			} {
 				if e, ok, err := find(); !ok || err != nil || e.SessionID != "next" {
 					t.Errorf("%s: %q, %v, %v", name, e.SessionID, ok, err)
@@ -144,7 +151,8 @@ func TestFindOrCreate_InTransaction(t *testing.T) {
 	}{{failure, true}, {nil, true}, {nil, false}} {
 		var e agents.Entry
 		err := agents.FileOf(r).Write(ctx, "find or create", func(tx *db.Tx) error {
-			found, created, err := r.FindOrCreateActiveEntryTx(tx, any, func(e *agents.Entry) { e.BaseState = "again" }, build)
+			found, created, err := r.FindOrCreateActiveEntryTx(tx, any,
+				func(e *agents.Entry) { e.BaseState = "again" }, build)
 			if created != step.created {
 				t.Errorf("created: %v", created)
 			}

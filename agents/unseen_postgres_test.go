@@ -18,10 +18,12 @@ import (
 	"selvedge/internal/replay"
 )
 
-// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with filters at random.
+// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with
+// filters at random.
 func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 	dbtest.SameAsOnAFile(t, dbtest.Unseen(t, 4), func(t *testing.T, random *rand.Rand) []string {
-		script, err := replay.Unseen("agents", random, 150, func(op string) bool { return strings.HasPrefix(op, "fs_") || op == "generated_id_shape" })
+		script, err := replay.Unseen("agents", random, 150,
+			func(op string) bool { return strings.HasPrefix(op, "fs_") || op == "generated_id_shape" })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +35,8 @@ func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 			}
 			p.clock.Set(now)
 			calls++
-			p.generated, p.given = "unbound-"+strings.TrimPrefix(c.Binds, "$"), fmt.Sprintf("agent-%c%d", "zak"[calls%3], calls)
+			p.generated, p.given = "unbound-"+strings.TrimPrefix(c.Binds, "$"),
+				fmt.Sprintf("agent-%c%d", "zak"[calls%3], calls)
 			switch {
 			case c.Op == "reopen":
 				p.open(p.db.Path())
@@ -85,7 +88,8 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 		lines = append(lines, fmt.Sprintf("%s: %s %v", what, replay.Encode(p.spelled(value)), err))
 	}
 	var texts []string
-	times := []time.Time{{}, {}, {}, time.Unix(0, 0), time.Unix(-1, 5), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
+	times := []time.Time{{}, {}, {}, time.Unix(0, 0), time.Unix(-1, 5),
+		time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)}
 	all, err := p.registry.List(ctx)
 	say("all", all, err)
 	for _, e := range all {

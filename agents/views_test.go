@@ -53,7 +53,8 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 			e := entry(id, agents.Active)
 			e.Thread, e.StartedAt, e.Harness, e.AttachReason = thread, clock.Now(), p("codex"), p("fix "+thread)
 			e.Provider, e.Model, e.NativeActorKey = p("openai"), p("gpt-5"), p("key:"+id)
-			e.UsageSummary = agents.UsageSummary{InputTokens: p(uint64(1000)), OutputTokens: p(uint64(100)), CostMicrosUSD: p(uint64(1_250_000))}
+			e.UsageSummary = agents.UsageSummary{InputTokens: p(uint64(1000)), OutputTokens: p(uint64(100)),
+				CostMicrosUSD: p(uint64(1_250_000))}
 			return e, nil
 		}
 	}
@@ -74,11 +75,13 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.NativeParentActorKey = p("key:agent-main")
-	child.ContextQueries = []agents.ContextQuery{{Path: "a.go", QueriedAt: clock.Now()}, {Path: "a.go", Scope: p("symbol:f"), QueriedAt: clock.Now()}}
+	child.ContextQueries = []agents.ContextQuery{{Path: "a.go", QueriedAt: clock.Now()},
+		{Path: "a.go", Scope: p("symbol:f"), QueriedAt: clock.Now()}}
 	save(t, r, child)
 
 	for _, c := range []struct{ question, want string }{
-		{"All threads", fmt.Sprintf("docs|agent-docs|leased|%[1]s|codex|fix docs\nmain|agent-main|reserved|%[1]s|codex|fix main", since)},
+		{"All threads", fmt.Sprintf("docs|agent-docs|leased|%[1]s|codex|fix "+
+			"docs\nmain|agent-main|reserved|%[1]s|codex|fix main", since)},
 		{"Threads with several", "main|2|agent-child agent-main"},
 		{"What agents said", "openai|gpt-5|3|3000|300|3.75"},
 		{"Which agent started which", "agent-main|agent-child|main|active"},
@@ -92,7 +95,8 @@ func TestTheDailyQuestionsAboutAgentsHaveAnswers(t *testing.T) {
 	if len(holds) != 2 || !strings.Contains(holds[0]+holds[1], "main|agent-main|reserved|"+since+"|36") {
 		t.Errorf("who holds main: %q", holds)
 	}
-	if dead := sqlite3(t, path, asked(t, "Which agents look dead")); !strings.HasPrefix(dead, "agent-main|main|36") || strings.Contains(dead, "\n") {
+	if dead := sqlite3(t, path, asked(t, "Which agents look dead")); !strings.HasPrefix(dead,
+		"agent-main|main|36") || strings.Contains(dead, "\n") {
 		t.Errorf("who looks dead: %q", dead)
 	}
 }

@@ -108,8 +108,8 @@ func appendDurable(ctx context.Context, b *bench) ([]result, error) {
 	return []result{d.atMost("append a 2 KB turn, FULL, p50, against JSONL with fsync", calls(p50), 0.8)}, nil
 }
 
-// fillWAL brings the WAL to its working size, where it stays: appending to a file that grows costs a second write of the
-// disk's own tables.
+// fillWAL brings the WAL to its working size, where it stays: appending to a file that grows costs
+// a second write of the disk's own tables.
 func (s *stage) fillWAL(ctx context.Context) error {
 	if err := s.begin(ctx, "fill"); err != nil {
 		return err
@@ -149,7 +149,8 @@ func together(callers, n int, fn func(round, caller, i int) error) side {
 	}
 }
 
-// appendMany measures group commit against the same store behind a mutex: one connection, a commit for each call.
+// appendMany measures group commit against the same store behind a mutex: one connection, a commit
+// for each call.
 func appendMany(ctx context.Context, b *bench) ([]result, error) {
 	var list []result
 	for _, level := range []struct {
@@ -206,8 +207,8 @@ const (
 	smallBytes = 200
 )
 
-// appendBatch measures rows a second against C SQLite, which runs the statements of such a call, prepared, in one
-// transaction each, on a file that our migrations made.
+// appendBatch measures rows a second against C SQLite, which runs the statements of such a call,
+// prepared, in one transaction each, on a file that our migrations made.
 func appendBatch(ctx context.Context, b *bench) ([]result, error) {
 	if b.csqlite == "" {
 		return []result{{row: "100 x 200 B in one call", baseline: "no -csqlite", met: metUnknown}}, nil

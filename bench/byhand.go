@@ -16,25 +16,29 @@ import (
 	"selvedge/runs"
 )
 
-// A byHand is what a careful program does on the same driver without us: one connection that is set up right, a table with
-// an index, prepared statements.
+// A byHand is what a careful program does on the same driver without us: one connection that is set
+// up right, a table with an index, prepared statements.
 type byHand struct {
 	pool   *sql.DB
 	insert *sql.Stmt
 }
 
-// byHandTurns is a table of turns. Its index finds a run's turns in their order, and refuses a turn that is there already.
+// byHandTurns is a table of turns. Its index finds a run's turns in their order, and refuses a turn
+// that is there already.
 var byHandTurns = []string{
-	`CREATE TABLE turns (id INTEGER PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL) STRICT`,
+	`CREATE TABLE turns (id INTEGER PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL,
+		line BLOB NOT NULL) STRICT`,
 	`CREATE UNIQUE INDEX turns_by_run ON turns (run, number)`,
 }
 
-// byHandQueue is a queue in one table, as goqite (github.com/maragudk/goqite) keeps it: ids and times of its own making, an index that
-// serves the receiver, and a trigger for the time of the last change.
+// byHandQueue is a queue in one table, as goqite (github.com/maragudk/goqite) keeps it: ids and
+// times of its own making, an index that serves the receiver, and a trigger for the time of the
+// last change.
 var byHandQueue = []string{
 	`CREATE TABLE queued (
 		id TEXT PRIMARY KEY DEFAULT ('m_' || lower(hex(randomblob(16)))),
-		created TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')), updated TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+		created TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
+		updated TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
 		queue TEXT NOT NULL, body BLOB NOT NULL, timeout TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ')),
 		received INTEGER NOT NULL DEFAULT 0, priority INTEGER NOT NULL DEFAULT 0) STRICT`,
 	`CREATE TRIGGER queued_updated AFTER UPDATE ON queued BEGIN
@@ -42,9 +46,11 @@ var byHandQueue = []string{
 	`CREATE INDEX queued_by_turn ON queued (queue, priority DESC, created)`,
 }
 
-func openByHand(ctx context.Context, dir string, level db.Synchronous, insert string, schema []string) (*byHand, error) {
+func openByHand(ctx context.Context, dir string, level db.Synchronous, insert string,
+	schema []string) (*byHand, error) {
 	set := url.Values{"_pragma": {
-		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", fmt.Sprintf("synchronous(%s)", levelName(level)), "wal_autocheckpoint(4000)",
+		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)",
+		fmt.Sprintf("synchronous(%s)", levelName(level)), "wal_autocheckpoint(4000)",
 	}, "_txlock": {"immediate"}}
 	pool, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "by-hand.db")+"?"+set.Encode())
 	if err != nil {
@@ -98,7 +104,8 @@ func byHands(ctx context.Context, b *bench) ([]result, error) {
 		}
 		if level == db.SyncFull {
 			list = append(list,
-				alone.faster("append a 2 KB turn, FULL, 1 caller, calls a second, against a table by hand", round.perCall, 1).asRates(alone),
+				alone.faster("append a 2 KB turn, FULL, 1 caller, calls a second, against a table by hand",
+					round.perCall, 1).asRates(alone),
 				many.faster("the same, FULL, 64 callers", round.perCall, 4).asRates(many))
 			continue
 		}
@@ -106,7 +113,8 @@ func byHands(ctx context.Context, b *bench) ([]result, error) {
 			alone.atMost("append a 2 KB turn, NORMAL, 1 caller, p50, against a table by hand", calls(p50), 1.25))
 	}
 	save, err := b.byHandSave(ctx)
-	return append(list, save.atMost("save a 20 KB checkpoint, FULL, against a queue's insert by hand (as goqite's)", calls(p50), 1.1)), err
+	return append(list, save.atMost("save a 20 KB checkpoint, FULL, against a queue's insert by hand (as "+
+		"goqite's)", calls(p50), 1.1)), err
 }
 
 func (b *bench) byHandAppends(ctx context.Context, level db.Synchronous) (alone, many duel, err error) {
@@ -114,7 +122,8 @@ func (b *bench) byHandAppends(ctx context.Context, level db.Synchronous) (alone,
 	if err != nil {
 		return alone, many, err
 	}
-	h, err := openByHand(ctx, s.dir, level, `INSERT INTO turns (run, number, line) VALUES (?, ?, ?)`, byHandTurns)
+	h, err := openByHand(ctx, s.dir, level, `INSERT INTO turns (run, number, line) VALUES (?, ?, ?)`,
+		byHandTurns)
 	if err != nil {
 		return alone, many, s.close(err)
 	}
@@ -122,7 +131,8 @@ func (b *bench) byHandAppends(ctx context.Context, level db.Synchronous) (alone,
 	return alone, many, s.close(h.close(err))
 }
 
-func (s *stage) byHandDuels(ctx context.Context, b *bench, h *byHand, level db.Synchronous) (alone, many duel, err error) {
+func (s *stage) byHandDuels(ctx context.Context, b *bench, h *byHand, level db.Synchronous) (alone,
+	many duel, err error) {
 	big := turn(0, turnBytes)
 	line, err := lines(big)
 	if err != nil {
@@ -145,7 +155,10 @@ func (s *stage) byHandDuels(ctx context.Context, b *bench, h *byHand, level db.S
 		}
 		return err
 	}
-	ours := func(run string, i int) error { return s.store.AppendTurns(ctx, agent, run, []runs.Turn{at(big, i)}) }
+	ours := func(run string, i int) error {
+		return s.store.AppendTurns(ctx, agent, run,
+			[]runs.Turn{at(big, i)})
+	}
 	n := b.n(5000)
 	if level == db.SyncFull {
 		n = b.n(1000)
@@ -169,7 +182,8 @@ func (b *bench) byHandSave(ctx context.Context) (d duel, err error) {
 	if err != nil {
 		return d, err
 	}
-	h, err := openByHand(ctx, s.dir, db.SyncFull, `INSERT INTO queued (queue, body) VALUES (?, ?) RETURNING id`, byHandQueue)
+	h, err := openByHand(ctx, s.dir, db.SyncFull, `INSERT INTO queued (queue, body) VALUES (?, ?) RETURNING id`,
+		byHandQueue)
 	if err != nil {
 		return d, s.close(err)
 	}

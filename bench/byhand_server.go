@@ -15,39 +15,61 @@ import (
 // poolOnServer is how many connections each process has that works by hand.
 const poolOnServer = 8
 
-// What a careful program runs by hand on our tables: READ COMMITTED, and the row of what it changes locked first with FOR NO KEY
-// UPDATE, so that the statement behind it sees what others did.
+// What a careful program runs by hand on our tables: READ COMMITTED, and the row of what it changes
+// locked first with FOR NO KEY UPDATE, so that the statement behind it sees what others did.
 const (
 	handLockRun = `SELECT key FROM runs WHERE key = $1 AND turn_count IS NULL FOR NO KEY UPDATE`
-	handAppend  = `INSERT INTO run_records (id, kind, turn_index, prompt, tool, parameters, output, cli_kind, verdict, exact)
-SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, 'turn', $2, $3, $4, $5, $6, 'exited', 'pass', 0
+	handAppend  = `INSERT INTO run_records (id, kind, turn_index, prompt, tool, parameters, output, cli_kind,
+	verdict, exact)
+SELECT coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24),
+	key << 24) + 1, 'turn', $2, $3, $4, $5, $6, 'exited', 'pass', 0
 FROM runs WHERE key = $1 AND turn_count IS NULL RETURNING id`
 
-	handPaused = `SELECT c.id, d.document, (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed')
-FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.scope = 1 AND c.run_id = $1 AND c.state = 'paused' FOR NO KEY UPDATE OF c`
-	handClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1, claimed_at = 1, owner_id = $1 WHERE id = $2 AND state = 'paused' RETURNING epoch`
+	handPaused = `SELECT c.id, d.document,
+	(SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed')
+FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.scope = 1
+	AND c.run_id = $1 AND c.state = 'paused' FOR NO KEY UPDATE OF c`
+	handClaim = `UPDATE checkpoints SET state = 'claimed', epoch = coalesce(epoch, id << 24) + 1,
+		claimed_at = 1, owner_id = $1 WHERE id = $2 AND state = 'paused' RETURNING epoch`
 
 	handOnThread = `SELECT a.session_id FROM agents AS a LEFT JOIN agent_reservations AS r ON r.agent_id = a.id
 WHERE a.scope = 1 AND a.thread = $1 AND a.status = 'active' ORDER BY a.session_id`
-	handAgent   = `INSERT INTO agents (scope, session_id, thread, status, started_at, base_state) VALUES (1, $1, $2, 'active', 1, 'b') RETURNING id`
-	handReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at) VALUES (1, $1, $2, 1) RETURNING epoch`
-	handHolder  = `SELECT a.session_id FROM agent_reservations AS r JOIN agents AS a ON a.id = r.agent_id WHERE r.scope = 1 AND r.thread = $1`
+	handAgent = `INSERT INTO agents (scope, session_id, thread, status, started_at, base_state)
+		VALUES (1, $1, $2, 'active', 1, 'b') RETURNING id`
+	handReserve = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at) VALUES (1, $1, $2, 1)
+		RETURNING epoch`
+	handHolder = `SELECT a.session_id FROM agent_reservations AS r JOIN agents AS a ON a.id = r.agent_id
+		WHERE r.scope = 1 AND r.thread = $1`
 
-	handLease     = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, owner_id, lease_ttl, lease_until, lease_boot_id) VALUES (1, $1, $2, 1, $3, 100, 100, 'b') RETURNING epoch`
-	handLockLease = `SELECT epoch FROM agent_reservations WHERE epoch = $1 AND scope = 1 AND lease_until > 1 FOR NO KEY UPDATE`
-	handBeat      = `UPDATE agent_reservations SET heartbeat_at = $2, lease_until = $2 + lease_ttl WHERE epoch = $1 AND scope = 1 AND lease_until > 1`
+	handLease = `INSERT INTO agent_reservations (scope, thread, agent_id, reserved_at, owner_id, lease_ttl,
+		lease_until, lease_boot_id) VALUES (1, $1, $2, 1, $3, 100, 100, 'b') RETURNING epoch`
+	handLockLease = `SELECT epoch FROM agent_reservations WHERE epoch = $1 AND scope = 1
+		AND lease_until > 1 FOR NO KEY UPDATE`
+	handBeat = `UPDATE agent_reservations SET heartbeat_at = $2, lease_until = $2 + lease_ttl
+		WHERE epoch = $1 AND scope = 1 AND lease_until > 1`
 
-	handRuntime   = `SELECT key FROM worker_runtimes WHERE key = $1 FOR NO KEY UPDATE`
-	handWorker    = `SELECT r.next_event_id, w.transcript_len FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key AND w.key = $2 WHERE r.key = $1`
-	handEvent     = `INSERT INTO worker_events (id, worker, kind, message, recorded_at) VALUES ($1, $2, 'worker_input_accepted', 'worker input accepted', 1)`
-	handEntry     = `INSERT INTO worker_entries (id, role, content, event_id, recorded_at) VALUES ($1, 'user', $2, $3, 1)`
-	handLog       = `UPDATE worker_runtimes SET next_event_id = CAST($1 AS BIGINT), next_event_position = CAST($1 AS BIGINT), checksum = NULL WHERE key = $2`
-	handSaw       = `UPDATE workers SET transcript_len = CAST($1 AS BIGINT), next_transcript_sequence = CAST($1 AS BIGINT) + 1, last_event_id = $2, last_input_at = 1, checksum = NULL WHERE key = $3`
-	handListRuns  = `SELECT key, run_id, intent, started_at, ended_at, status, turn_count FROM runs WHERE scope = 1 AND agent_id = $1 AND started_at IS NOT NULL ORDER BY started_at DESC, run_id LIMIT 50`
-	handFindRun   = `SELECT key FROM runs WHERE scope = 1 AND agent_id = $1 AND run_id = $2`
-	handAddRun    = `INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) VALUES (1, $1, $2, 'i', 1, 'in_progress', 0) RETURNING key`
-	handAddOwner  = `INSERT INTO owners (token, pid, program, registered_at) VALUES (decode(md5($1), 'hex'), $2, 'by hand', 1) RETURNING id`
-	handRuntimes  = `SELECT w.runtime, w.key FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime ORDER BY r.runtime_id, w.key`
+	handRuntime = `SELECT key FROM worker_runtimes WHERE key = $1 FOR NO KEY UPDATE`
+	handWorker  = `SELECT r.next_event_id, w.transcript_len FROM worker_runtimes AS r
+		JOIN workers AS w ON w.runtime = r.key AND w.key = $2 WHERE r.key = $1`
+	handEvent = `INSERT INTO worker_events (id, worker, kind, message, recorded_at)
+		VALUES ($1, $2, 'worker_input_accepted', 'worker input accepted', 1)`
+	handEntry = `INSERT INTO worker_entries (id, role, content, event_id, recorded_at)
+		VALUES ($1, 'user', $2, $3, 1)`
+	handLog = `UPDATE worker_runtimes
+		SET next_event_id = CAST($1 AS BIGINT), next_event_position = CAST($1 AS BIGINT), checksum = NULL
+		WHERE key = $2`
+	handSaw = `UPDATE workers SET transcript_len = CAST($1 AS BIGINT),
+		next_transcript_sequence = CAST($1 AS BIGINT) + 1, last_event_id = $2, last_input_at = 1, checksum = NULL
+		WHERE key = $3`
+	handListRuns = `SELECT key, run_id, intent, started_at, ended_at, status, turn_count FROM runs
+		WHERE scope = 1 AND agent_id = $1 AND started_at IS NOT NULL ORDER BY started_at DESC, run_id LIMIT 50`
+	handFindRun = `SELECT key FROM runs WHERE scope = 1 AND agent_id = $1 AND run_id = $2`
+	handAddRun  = `INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
+		VALUES (1, $1, $2, 'i', 1, 'in_progress', 0) RETURNING key`
+	handAddOwner = `INSERT INTO owners (token, pid, program, registered_at)
+		VALUES (decode(md5($1), 'hex'), $2, 'by hand', 1) RETURNING id`
+	handRuntimes = `SELECT w.runtime, w.key FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime
+		ORDER BY r.runtime_id, w.key`
 	handSavepoint = `SAVEPOINT inner_1`
 )
 
@@ -178,7 +200,10 @@ func (h *hand) doer(j *job) doer {
 				return err
 			})
 		case "input":
-			return true, h.within(ctx, func(c *sql.Conn) error { return h.input(ctx, c, h.pairs[(i*5+caller*3+j.Member)%len(h.pairs)]) })
+			return true, h.within(ctx, func(c *sql.Conn) error {
+				return h.input(ctx, c,
+					h.pairs[(i*5+caller*3+j.Member)%len(h.pairs)])
+			})
 		case "list":
 			return true, h.list(ctx)
 		}
@@ -187,7 +212,8 @@ func (h *hand) doer(j *job) doer {
 			if err := c.QueryRowContext(ctx, handLockRun, h.keys[caller]).Scan(&key); err != nil {
 				return err
 			}
-			return c.QueryRowContext(ctx, handAppend, key, i, *big.Prompt, *big.Tool, []byte(big.Parameters), []byte(big.Output)).Scan(&id)
+			return c.QueryRowContext(ctx, handAppend, key, i, *big.Prompt, *big.Tool, []byte(big.Parameters),
+				[]byte(big.Output)).Scan(&id)
 		})
 	}
 }

@@ -19,8 +19,8 @@ import (
 // childCommand is the first argument of the program when it measures for another copy of itself.
 const childCommand = "child"
 
-// child runs a part of a measurement in a process of its own: it says "ready", waits for a line, measures, and answers
-// with one line of JSON.
+// child runs a part of a measurement in a process of its own: it says "ready", waits for a line,
+// measures, and answers with one line of JSON.
 func child(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: bench child PART FILE")

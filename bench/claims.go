@@ -26,12 +26,15 @@ func entry(id, thread string) agents.Entry {
 	e := agents.Entry{
 		SessionID: id, Thread: thread, BaseState: "hd-0f96684059e9690b", StartedAt: epoch, Status: agents.Active,
 		ClientInstanceID: text("client-" + id), NativeActorKey: text("claude:actor:" + id), ThreadID: &thread,
-		Path: text("/srv/worktrees/" + thread), Provider: text("google"), Model: text("gemini-3-pro"), Harness: text("claude-code"),
-		AttachReason: text("add device flow to the CLI"), AttachPrecedence: []string{"matched-current-session", "fallback-new"},
-		HeartbeatAt: &epoch,
+		Path: text("/srv/worktrees/" + thread), Provider: text("google"), Model: text("gemini-3-pro"),
+		Harness:          text("claude-code"),
+		AttachReason:     text("add device flow to the CLI"),
+		AttachPrecedence: []string{"matched-current-session", "fallback-new"},
+		HeartbeatAt:      &epoch,
 	}
 	for range 3 {
-		e.ContextQueries = append(e.ContextQueries, agents.ContextQuery{Path: "src/auth/session.rs", Scope: text("file"), QueriedAt: epoch})
+		e.ContextQueries = append(e.ContextQueries,
+			agents.ContextQuery{Path: "src/auth/session.rs", Scope: text("file"), QueriedAt: epoch})
 	}
 	return e
 }
@@ -46,7 +49,8 @@ func record(id, thread string) original.Entry {
 		AttachPrecedence: e.AttachPrecedence, HeartbeatAt: e.HeartbeatAt,
 	}
 	for _, q := range e.ContextQueries {
-		r.ContextQueries = append(r.ContextQueries, original.ContextQuery{Path: q.Path, Scope: q.Scope, QueriedAt: q.QueriedAt})
+		r.ContextQueries = append(r.ContextQueries,
+			original.ContextQuery{Path: q.Path, Scope: q.Scope, QueriedAt: q.QueriedAt})
 	}
 	return r
 }
@@ -69,7 +73,8 @@ func registries(ctx context.Context, b *bench) ([]result, error) {
 	return append(list, durable), err
 }
 
-// durableHeartbeat measures heartbeats that survive a power cut. The original's do: it syncs the file and then the folder.
+// durableHeartbeat measures heartbeats that survive a power cut. The original's do: it syncs the
+// file and then the folder.
 func (b *bench) durableHeartbeat(ctx context.Context) (result, error) {
 	s, err := b.stage(ctx, "durable-agents", db.SyncFull)
 	if err != nil {
@@ -90,7 +95,8 @@ func (s *stage) durableHeartbeatDuel(ctx context.Context, b *bench) (duel, error
 	if err := files.Save(record("agent-0", "leased")); err != nil {
 		return duel{}, err
 	}
-	lease, out, err := agents.NewRegistry(s.file, agents.Options{}).TryLeaseThread(ctx, "leased", db.LeaseTerms{TTL: time.Hour},
+	lease, out, err := agents.NewRegistry(s.file, agents.Options{}).TryLeaseThread(ctx, "leased",
+		db.LeaseTerms{TTL: time.Hour},
 		func(id string) (agents.Entry, error) { return entry(id, "leased"), nil })
 	if err != nil || lease == nil {
 		return duel{}, fmt.Errorf("lease: %v: %w", out, err)
@@ -106,7 +112,8 @@ func beat(files *original.Registry, n int) side {
 }
 
 func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, error) {
-	ours, oursFew := agents.NewRegistry(many.file, agents.Options{}), agents.NewRegistry(few.file, agents.Options{})
+	ours, oursFew := agents.NewRegistry(many.file, agents.Options{}),
+		agents.NewRegistry(few.file, agents.Options{})
 	files := original.NewRegistry(filepath.Join(many.dir, "agents"), original.NoSync)
 	for i := range registered {
 		id, thread := fmt.Sprintf("agent-%d", i), fmt.Sprintf("thread-%d", i)
@@ -122,7 +129,8 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 	reserve := func(r *agents.Registry, name string) side {
 		return each(100, func(number, i int) error {
 			thread := fmt.Sprintf("new-%s-%d-%d", name, number, i)
-			out, err := r.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) { return entry(id, thread), nil })
+			out, err := r.TryReserveThread(ctx, thread,
+				func(id string) (agents.Entry, error) { return entry(id, thread), nil })
 			if err == nil && out.Reserved == nil {
 				err = fmt.Errorf("thread %s is held", thread)
 			}
@@ -152,7 +160,8 @@ func registryDuels(ctx context.Context, b *bench, many, few *stage) ([]result, e
 		return nil, err
 	}
 	return []result{
-		reserved.faster(fmt.Sprintf("reserve a thread among %d agents, against a scan as fast as Rust's", registered), calls(p50), 2000),
+		reserved.faster(fmt.Sprintf("reserve a thread among %d agents, against a scan as fast as Rust's",
+			registered), calls(p50), 2000),
 		flat.atMost(fmt.Sprintf("the same, %d agents against %d", registered, fewRegistered), calls(p50), flatness),
 		beats.atMost("heartbeat, NORMAL, against the rewrite without fsync", calls(p50), 0.15),
 	}, nil
@@ -169,7 +178,8 @@ func claims(ctx context.Context, b *bench) ([]result, error) {
 		n      int
 	}{
 		{"claim a 20 KB checkpoint, NORMAL, against rename and read", db.SyncNormal, original.NoSync, 1.7, 1000},
-		{"claim a 20 KB checkpoint, FULL, against rename, fsync and read", db.SyncFull, original.WithSync, 1.0, 300},
+		{"claim a 20 KB checkpoint, FULL, against rename, fsync and read", db.SyncFull, original.WithSync, 1.0,
+			300},
 	} {
 		s, err := b.stage(ctx, "claims", c.level)
 		if err != nil {
@@ -224,5 +234,6 @@ func (s *stage) claimDuel(ctx context.Context, b *bench, n int, sync original.Sy
 
 // paused is a checkpoint of 20 KB of the run RUN.
 var paused = `{"run_id":"RUN","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],"max_iterations":100},` +
-	`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{"notes":` + string(text(20_000)) + `},` +
+	`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{"notes":` +
+	string(text(20_000)) + `},` +
 	`"stage_results":[],"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`

@@ -156,7 +156,8 @@ func (j *job) through(ctx context.Context, d *db.DB) (doer, error) {
 		registry := agents.NewRegistry(d, agents.Options{})
 		return func(ctx context.Context, _, i int) (bool, error) {
 			thread := j.thing(i - 1)
-			out, err := registry.TryReserveThread(ctx, thread, func(id string) (agents.Entry, error) { return entry(id, thread), nil })
+			out, err := registry.TryReserveThread(ctx, thread,
+				func(id string) (agents.Entry, error) { return entry(id, thread), nil })
 			return out.Reserved != nil, err
 		}, nil
 	case "heartbeat":
@@ -232,8 +233,8 @@ func (j *job) inputs(ctx context.Context, d *db.DB) (doer, error) {
 // workersEach is how many workers a runtime has.
 const workersEach = 4
 
-// furnish makes what the works find there, unless an earlier run did: who sends inputs goes through the runtimes in turn, and by hand
-// in the same order.
+// furnish makes what the works find there, unless an earlier run did: who sends inputs goes through
+// the runtimes in turn, and by hand in the same order.
 func furnish(ctx context.Context, address string) error {
 	d, err := db.Open(ctx, address, db.Options{})
 	if err != nil {
@@ -241,7 +242,8 @@ func furnish(ctx context.Context, address string) error {
 	}
 	for n := range shared {
 		var runtime *workers.Runtime
-		if runtime, err = workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runName(n))}); err != nil {
+		if runtime, err = workers.Open(ctx, d,
+			workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runName(n))}); err != nil {
 			break
 		}
 		there, failed := runtime.ListWorkers(ctx)
@@ -271,7 +273,8 @@ func (j *job) lay(ctx context.Context) error {
 	store := runs.NewStore(d, runs.Options{})
 	for c := range shared {
 		names := job{Round: j.Round, Work: j.Work, Member: 0, Callers: shared}
-		if err = errors.Join(err, store.WriteStarted(ctx, started(agent, names.ownRun(c), 0))); j.Work == "append to one run" {
+		if err = errors.Join(err, store.WriteStarted(ctx,
+			started(agent, names.ownRun(c), 0))); j.Work == "append to one run" {
 			break
 		}
 	}

@@ -60,7 +60,8 @@ func (s *stage) batchDuel(ctx context.Context, b *bench) (d duel, err error) {
 	err = other.begin(ctx, "run")
 	var key int64
 	if err == nil {
-		err = other.file.Read(ctx, "find the run", func(rx *db.Rx) error { return rx.Get(&key, "SELECT max(key) FROM runs") })
+		err = other.file.Read(ctx, "find the run",
+			func(rx *db.Rx) error { return rx.Get(&key, "SELECT max(key) FROM runs") })
 	}
 	if err := other.close(err); err != nil {
 		return d, err
@@ -72,7 +73,8 @@ func (s *stage) batchDuel(ctx context.Context, b *bench) (d duel, err error) {
 	for i := range batch {
 		batch[i] = turn(uint64(i), smallBytes)
 	}
-	c, err := startHelper(ctx, b.csqlite, other.file.Path(), strconv.FormatInt(key, 10), strconv.Itoa(len(batch[0].Output)))
+	c, err := startHelper(ctx, b.csqlite, other.file.Path(), strconv.FormatInt(key, 10),
+		strconv.Itoa(len(batch[0].Output)))
 	if err != nil {
 		return d, fmt.Errorf("start C SQLite: %w", err)
 	}

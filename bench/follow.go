@@ -18,8 +18,8 @@ import (
 // pollEvery is how often a program looks that is not told.
 const pollEvery = 50 * time.Millisecond
 
-// followed is what a process says of each record that it has: when, in nanoseconds of the clock that all processes share,
-// and the time on a processor that the process has used until then.
+// followed is what a process says of each record that it has: when, in nanoseconds of the clock
+// that all processes share, and the time on a processor that the process has used until then.
 type followed struct {
 	At  int64         `json:"at"`
 	CPU time.Duration `json:"cpu"`
@@ -101,12 +101,14 @@ func follows(ctx context.Context, b *bench) ([]result, error) {
 	if err := s.close(err); err != nil {
 		return nil, err
 	}
-	return []result{late.atMost("an event to a follower in another process, p50, against polling every 50 ms", calls(p50), 0.1), waiting("", idle)}, nil
+	return []result{late.atMost("an event to a follower in another process, p50, against polling every 50 ms",
+		calls(p50), 0.1), waiting("", idle)}, nil
 }
 
 func waiting(where string, idle time.Duration) result {
 	return result{
-		row: where + "a process that follows and is told nothing, processor time in 10 s", ours: show(float64(idle)), target: "<= 10ms",
+		row:  where + "a process that follows and is told nothing, processor time in 10 s",
+		ours: show(float64(idle)), target: "<= 10ms",
 		met: verdict(idle <= 10*time.Millisecond),
 	}
 }
@@ -136,8 +138,10 @@ func (h *helper) leave() {
 	_ = h.command.Wait()
 }
 
-// followDuel measures how long after a commit two processes have it, of which one looks every 50 ms and the other follows.
-func (b *bench) followDuel(ctx context.Context, store *runs.Store, address, runID string) (d duel, idle time.Duration, err error) {
+// followDuel measures how long after a commit two processes have it, of which one looks every 50 ms
+// and the other follows.
+func (b *bench) followDuel(ctx context.Context, store *runs.Store, address, runID string) (d duel,
+	idle time.Duration, err error) {
 	if err := store.WriteStarted(ctx, started(agent, runID, 0)); err != nil {
 		return d, 0, err
 	}
@@ -203,7 +207,8 @@ func (b *bench) followAt(ctx context.Context, at, other place) (list []result, e
 	if err != nil {
 		return nil, err
 	}
-	late, idle, err := b.followDuel(ctx, runs.NewStore(d, runs.Options{}), at.address, runName(time.Now().UnixNano()))
+	late, idle, err := b.followDuel(ctx, runs.NewStore(d, runs.Options{}), at.address,
+		runName(time.Now().UnixNano()))
 	if err := errors.Join(err, d.Close()); err != nil {
 		return nil, err
 	}
@@ -211,11 +216,13 @@ func (b *bench) followAt(ctx context.Context, at, other place) (list []result, e
 	if err != nil {
 		return nil, err
 	}
-	row := fmt.Sprintf("%s: %d turns in calls of %d, until a follower in another process has them, turns a second, against %s", at.name, b.n(streamed), streamedAtOnce, other.name)
+	row := fmt.Sprintf("%s: %d turns in calls of %d, until a follower in another process has them, turns a "+
+		"second, against %s", at.name, b.n(streamed), streamedAtOnce, other.name)
 	many := stream.reported(row, round.perCall).asRates(stream)
 	many.ratio = fmt.Sprintf("%.2fx", 1/stream.ratio(round.perCall))
 	return []result{
-		late.atMost(at.name+": an event to a follower in another process, p50, against polling every 50 ms", calls(p50), 0.5),
+		late.atMost(at.name+": an event to a follower in another process, p50, against polling every 50 ms",
+			calls(p50), 0.5),
 		waiting(at.name+": ", idle), many,
 	}, nil
 }

@@ -53,7 +53,8 @@ func flatAppends(ctx context.Context, b *bench, empty, full *stage) ([]result, e
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, d.atMost(fmt.Sprintf("append into a file of %s turns, against an empty one", count(turns)), calls(p50), flatness))
+		list = append(list, d.atMost(fmt.Sprintf("append into a file of %s turns, against an empty one",
+			count(turns)), calls(p50), flatness))
 	}
 	return list, nil
 }
@@ -92,13 +93,15 @@ func retention(ctx context.Context, b *bench) ([]result, error) {
 		return nil, err
 	}
 	return []result{
-		within(fmt.Sprintf("retention with nothing to do, %d runs", n), median(of(rounds, calls(p50))), 20*time.Millisecond),
+		within(fmt.Sprintf("retention with nothing to do, %d runs", n), median(of(rounds, calls(p50))),
+			20*time.Millisecond),
 		held,
 		flat,
 	}, nil
 }
 
-// retentionOfMany removes one run of each of many agents: what that costs a run must not depend on how many there are.
+// retentionOfMany removes one run of each of many agents: what that costs a run must not depend on
+// how many there are.
 func (b *bench) retentionOfMany(ctx context.Context) (result, error) {
 	const few, many = 2000, 20_000
 	collect := func(agents int) side {
@@ -107,7 +110,8 @@ func (b *bench) retentionOfMany(ctx context.Context) (result, error) {
 			if err != nil {
 				return round{}, err
 			}
-			s.store = runs.NewStore(s.file, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1, MaxAgeDays: 30}})
+			s.store = runs.NewStore(s.file, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1,
+				MaxAgeDays: 30}})
 			if err := s.addRuns(ctx, 2*agents, shape{perAgent: 2, turns: 1, bytes: smallBytes}); err != nil {
 				return round{}, s.close(err)
 			}

@@ -60,13 +60,15 @@ func holds(ctx context.Context, b *bench) ([]result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", fmt.Sprintf(h.row, n), err)
 		}
-		list = append(list, within(fmt.Sprintf(h.row, n)+", longest hold of the writer", float64(longest), writerHeld))
+		list = append(list, within(fmt.Sprintf(h.row, n)+", longest hold of the writer", float64(longest),
+			writerHeld))
 	}
 	return list, nil
 }
 
 // longestHold is the time of the longest transaction that a call makes.
-func (b *bench) longestHold(ctx context.Context, fill, call func(*db.DB) error) (longest time.Duration, err error) {
+func (b *bench) longestHold(ctx context.Context, fill, call func(*db.DB) error) (longest time.Duration,
+	err error) {
 	dir, err := b.path("holds")
 	if err != nil {
 		return 0, err
@@ -165,7 +167,8 @@ func fillKeys(ctx context.Context, d *db.DB, n int) error {
 		return err
 	}
 	err := inParts(ctx, d, n, func(tx *db.Tx, i int) error {
-		return s.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i), Records: []runs.Record{turn(uint64(i), smallBytes)}})
+		return s.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
+			Records: []runs.Record{turn(uint64(i), smallBytes)}})
 	})
 	if err != nil {
 		return err

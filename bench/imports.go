@@ -44,7 +44,8 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it", treeAgents*treeRuns, treeTurns)
+	row := fmt.Sprintf("import %d runs of %d turns, FULL, against reading them by the reader made for it",
+		treeAgents*treeRuns, treeTurns)
 	list := []result{d.atMost(row, calls(p50), 2)}
 	if b.server == "" {
 		return list, nil
@@ -53,7 +54,8 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 	if err != nil {
 		return list, err
 	}
-	for _, at := range []place{{"PostgreSQL near", b.server}, {fmt.Sprintf("PostgreSQL %v away", roundTrip), address}} {
+	for _, at := range []place{{"PostgreSQL near", b.server},
+		{fmt.Sprintf("PostgreSQL %v away", roundTrip), address}} {
 		r, err := b.importAt(ctx, at, dir)
 		if err != nil {
 			return list, errors.Join(err, far.Close())
@@ -67,12 +69,14 @@ func imports(ctx context.Context, b *bench) ([]result, error) {
 func (b *bench) importAt(ctx context.Context, at place, dir string) (result, error) {
 	fmt.Fprintf(os.Stderr, "  %s: import\n", at.name)
 	d, err := run(b.rounds, importIntoFiles(ctx, dir), func(number int) (round, error) {
-		return importInto(ctx, fmt.Sprintf("%s&search_path=import_%d_%d", at.address, time.Now().UnixNano(), number), dir)
+		return importInto(ctx, fmt.Sprintf("%s&search_path=import_%d_%d", at.address, time.Now().UnixNano(),
+			number), dir)
 	})
 	if err != nil {
 		return result{}, err
 	}
-	row := fmt.Sprintf("%s: import %d runs of %d turns, FULL, against a file", at.name, treeAgents*treeRuns, treeTurns)
+	row := fmt.Sprintf("%s: import %d runs of %d turns, FULL, against a file", at.name, treeAgents*treeRuns,
+		treeTurns)
 	return d.atMost(row, calls(p50), 4), nil
 }
 

@@ -60,8 +60,8 @@ func (s *session) record(ctx context.Context, i int) (events int, err error) {
 	return int(run.EventCount), err
 }
 
-// lives measures one event against the save that keeps it in the original, and against itself in a small session; and
-// callers who share a run.
+// lives measures one event against the save that keeps it in the original, and against itself in a
+// small session; and callers who share a run.
 func lives(ctx context.Context, b *bench) ([]result, error) {
 	var list []result
 	for _, c := range []struct {
@@ -77,7 +77,8 @@ func lives(ctx context.Context, b *bench) ([]result, error) {
 		if err := s.close(err); err != nil {
 			return nil, err
 		}
-		row := fmt.Sprintf("one live event in %d runs x %d events, %s, against the session's save without fsync", sessionRuns, liveEvents, c.name)
+		row := fmt.Sprintf("one live event in %d runs x %d events, %s, against the session's save without fsync",
+			sessionRuns, liveEvents, c.name)
 		list = append(list, d.faster(row, calls(p50), 40))
 	}
 	flat, err := b.flatEvents(ctx)
@@ -102,7 +103,8 @@ func (s *stage) saveDuel(ctx context.Context, b *bench, n int) (duel, error) {
 	now := func() uint64 { return uint64(time.Now().UnixMilli()) }
 	files := original.NewLiveStore(filepath.Join(s.dir, "live"))
 	for _, id := range ours.runs {
-		run := files.CreateRun(live.RunSnapshot{ID: id, SessionID: sessionID, Status: live.Created, Prompt: "fix tests", CreatedAtMs: now()})
+		run := files.CreateRun(live.RunSnapshot{ID: id, SessionID: sessionID, Status: live.Created,
+			Prompt: "fix tests", CreatedAtMs: now()})
 		for range liveEvents {
 			files.RecordEvent(run, now(), answer)
 		}
@@ -131,7 +133,8 @@ func (b *bench) flatEvents(ctx context.Context) (result, error) {
 	if err := s.close(err); err != nil {
 		return result{}, err
 	}
-	row := fmt.Sprintf("the same, NORMAL, %d runs x %d events against %d x %d", sessionRuns, b.n(manyEvents), sessionRuns, fewEvents)
+	row := fmt.Sprintf("the same, NORMAL, %d runs x %d events against %d x %d", sessionRuns, b.n(manyEvents),
+		sessionRuns, fewEvents)
 	return d.atMost(row, calls(p50), flatness), nil
 }
 
@@ -155,11 +158,12 @@ func (s *stage) flatEventDuel(ctx context.Context, b *bench, events int) (duel, 
 			return err
 		})
 	}
-	return run(b.rounds, record(func(number int) *session { return few[number] }), record(func(int) *session { return many }))
+	return run(b.rounds, record(func(number int) *session { return few[number] }),
+		record(func(int) *session { return many }))
 }
 
-// sharedRun measures callers who record into one run at the same time against one caller, and looks whether the run's
-// sequences are dense afterwards: an error ends the group if they are not.
+// sharedRun measures callers who record into one run at the same time against one caller, and looks
+// whether the run's sequences are dense afterwards: an error ends the group if they are not.
 func (b *bench) sharedRun(ctx context.Context) (result, error) {
 	s, err := b.stage(ctx, "shared", db.SyncFull)
 	if err != nil {
@@ -169,7 +173,8 @@ func (b *bench) sharedRun(ctx context.Context) (result, error) {
 	if err := s.close(err); err != nil {
 		return result{}, err
 	}
-	row := fmt.Sprintf("%d callers on one live run, %d events each, FULL, sequences dense, against one caller", liveCallers, b.n(liveEvents))
+	row := fmt.Sprintf("%d callers on one live run, %d events each, FULL, sequences dense, against one caller",
+		liveCallers, b.n(liveEvents))
 	return d.faster(row, round.perCall, 3).asRates(d), nil
 }
 

@@ -49,7 +49,8 @@ func describe(ctx context.Context, w io.Writer, b *bench) error {
 	}
 	_, err = fmt.Fprintf(w, "%s, %s, %d rounds; %s, %s; %s %s, %d cores, load average %s\n\n",
 		time.Now().UTC().Format("2006-01-02 15:04 UTC"), size, b.rounds, runtime.Version(), s.Engine,
-		unix.ByteSliceToString(uname.Sysname[:]), unix.ByteSliceToString(uname.Release[:]), runtime.NumCPU(), loadAverage())
+		unix.ByteSliceToString(uname.Sysname[:]), unix.ByteSliceToString(uname.Release[:]), runtime.NumCPU(),
+		loadAverage())
 	return err
 }
 

@@ -104,11 +104,16 @@ func measureAll(ctx context.Context, args []string) (err error) {
 	flags.BoolVar(&b.huge, "huge", false, "also append into a file of 5 million turns")
 	flags.IntVar(&b.rounds, "rounds", 5, "rounds whose median is shown; an odd number")
 	flags.StringVar(&b.csqlite, "csqlite", "", "the program of bench/csqlite; its line is left out without it")
-	flags.StringVar(&b.server, "server", os.Getenv("SELVEDGE_POSTGRES"), "the address of a PostgreSQL server for the group server, as tools/postgres prints it")
-	flags.StringVar(&b.work, "work", "", "of the groups server and cluster measure this work alone: that of a crew, follow, import (cluster), or flat (server)")
-	flags.StringVar(&b.cluster, "cluster", os.Getenv("SELVEDGE_CLUSTER"), "the address of a cluster for the group cluster, as tools/cluster prints it; without it one is started")
+	flags.StringVar(&b.server, "server", os.Getenv("SELVEDGE_POSTGRES"),
+		"the address of a PostgreSQL server for the group server, as tools/postgres prints it")
+	flags.StringVar(&b.work, "work", "",
+		"of the groups server and cluster measure this work alone: that of a crew, follow, import (cluster), or "+
+			"flat (server)")
+	flags.StringVar(&b.cluster, "cluster", os.Getenv("SELVEDGE_CLUSTER"),
+		"the address of a cluster for the group cluster, as tools/cluster prints it; without it one is started")
 	parent := flags.String("dir", filepath.Join("bin", "bench-data"), "where files are made, on a real disk")
-	only := flags.String("only", "", "measure these groups, with commas between: "+strings.Join(groupNames(), ", "))
+	only := flags.String("only", "", "measure these groups, with commas between: "+
+		strings.Join(groupNames(), ", "))
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

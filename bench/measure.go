@@ -50,7 +50,8 @@ func timed(n int, fn func(i int) error) (samples, error) {
 	return s, nil
 }
 
-// A round is what one side measured in one go. block is the time of all of it together, where calls ran side by side.
+// A round is what one side measured in one go. block is the time of all of it together, where calls
+// ran side by side.
 type round struct {
 	calls samples
 	block time.Duration
@@ -74,7 +75,8 @@ func each(n int, fn func(round, i int) error) side {
 // A duel is the rounds of two sides.
 type duel struct{ baseline, ours []round }
 
-// run lets two sides measure in turns. The first round of each warms caches, files and the WAL, and does not count.
+// run lets two sides measure in turns. The first round of each warms caches, files and the WAL, and
+// does not count.
 func run(rounds int, baseline, ours side) (duel, error) {
 	var d duel
 	for number := range rounds + 1 {

@@ -15,8 +15,8 @@ import (
 	"selvedge/db"
 )
 
-// resident is the memory of a process, in bytes: all of it (VmRSS), and what it holds for itself (RssAnon), without the
-// pages of the program's own file, which every copy of it shares.
+// resident is the memory of a process, in bytes: all of it (VmRSS), and what it holds for itself
+// (RssAnon), without the pages of the program's own file, which every copy of it shares.
 type resident struct {
 	IdleRSS int64 `json:"idle_rss"`
 	Idle    int64 `json:"idle"`
@@ -126,5 +126,6 @@ func memory(ctx context.Context, b *bench) ([]result, error) {
 
 func megabytes(row string, bytes, target float64) result {
 	mb := bytes / 1e6
-	return result{row: row, ours: fmt.Sprintf("%.1f MB", mb), target: fmt.Sprintf("<= %g MB", target), met: verdict(mb <= target)}
+	return result{row: row, ours: fmt.Sprintf("%.1f MB", mb), target: fmt.Sprintf("<= %g MB", target),
+		met: verdict(mb <= target)}
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// A network stands between programs and a server, and holds each byte back for half a round trip in each direction. What is sent
-// together arrives together, and any amount is under way at once, as on a wire.
+// A network stands between programs and a server, and holds each byte back for half a round trip in
+// each direction. What is sent together arrives together, and any amount is under way at once, as
+// on a wire.
 type network struct {
 	listener     net.Listener
 	half         time.Duration
@@ -25,8 +26,8 @@ type network struct {
 // networks are those before all hosts of an address.
 type networks []*network
 
-// listenFar gives networks of this round trip before the hosts of an address, or the server whose folder it names, and the address behind
-// them.
+// listenFar gives networks of this round trip before the hosts of an address, or the server whose
+// folder it names, and the address behind them.
 func listenFar(address string, roundTrip time.Duration) (far networks, behind string, err error) {
 	scheme, rest, _ := strings.Cut(address, "://")
 	authority, path, _ := strings.Cut(rest, "/")

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	listed    = 10_000 // runs of one agent
-	listTurns = 3      // of 2 KB in each: typical runs have 24 of 1.7 KB, which the scan reads and the list does not
+	listed = 10_000 // runs of one agent
+	// of 2 KB in each: typical runs have 24 of 1.7 KB, which the scan reads and the list does not
+	listTurns = 3
 	firstPage = 50
 	flatUpTo  = 100_000
 	traceLen  = 22
@@ -62,8 +63,10 @@ func lists(ctx context.Context, b *bench) ([]result, error) {
 		return nil, err
 	}
 	return []result{
-		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs, against a scan by the reader made for it", firstPage, n), calls(p50), 1000),
-		flat.atMost(fmt.Sprintf("the same, %d runs against %d", b.n(flatUpTo), b.n(flatUpTo/100)), calls(p50), flatness),
+		first.faster(fmt.Sprintf("list the first %d of an agent's %d runs, against a scan by the reader "+
+			"made for it", firstPage, n), calls(p50), 1000),
+		flat.atMost(fmt.Sprintf("the same, %d runs against %d", b.n(flatUpTo), b.n(flatUpTo/100)), calls(p50),
+			flatness),
 		all.faster(fmt.Sprintf("list all %d runs, against the same scan", n), calls(p50), 25),
 	}, nil
 }
@@ -150,7 +153,8 @@ func (b *bench) firstRecord(ctx context.Context) (result, error) {
 	}
 	allocated := after.TotalAlloc - before.TotalAlloc
 	return result{
-		row: fmt.Sprintf("first record of a run of %d turns of 4 MB, bytes allocated", n), ours: fmt.Sprintf("%.1f MB", float64(allocated)/1e6),
+		row:    fmt.Sprintf("first record of a run of %d turns of 4 MB, bytes allocated", n),
+		ours:   fmt.Sprintf("%.1f MB", float64(allocated)/1e6),
 		target: fmt.Sprintf("<= %.1f MB", float64(target)/1e6), met: verdict(allocated <= target),
 	}, nil
 }

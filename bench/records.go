@@ -9,7 +9,8 @@ import (
 	"selvedge/runs"
 )
 
-const words = "the agent reads a file, changes a line and runs the tests; two of them fail with a message that it keeps. "
+const words = "the agent reads a file, changes a line and runs the tests; two of them fail with a message " +
+	"that it keeps. "
 
 func prose(n int) string { return strings.Repeat(words, n/len(words)+1)[:n] }
 
@@ -49,14 +50,16 @@ func text(n int) json.RawMessage {
 var epoch = time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Second)
 
 func started(agentID, runID string, number int) runs.Started {
-	return runs.Started{RunID: runID, AgentID: agentID, Intent: "fix the build", StartedAt: epoch.Add(time.Duration(number) * time.Second / 4)}
+	return runs.Started{RunID: runID, AgentID: agentID, Intent: "fix the build",
+		StartedAt: epoch.Add(time.Duration(number) * time.Second / 4)}
 }
 
 func ended(agentID, runID string, number int) runs.Ended {
 	at := epoch.Add(time.Duration(number)*time.Second/4 + time.Minute)
 	return runs.Ended{
 		RunID: runID, AgentID: agentID, EndedAt: at,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done", Timestamp: at}},
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done",
+			Timestamp: at}},
 	}
 }
 

@@ -40,7 +40,8 @@ const (
 	flatOnServerUpTo = 1.5
 )
 
-// servers measures the stores on a PostgreSQL server against the same work by hand, in turns, and says what a file does.
+// servers measures the stores on a PostgreSQL server against the same work by hand, in turns, and
+// says what a file does.
 func servers(ctx context.Context, b *bench) ([]result, error) {
 	if b.server == "" {
 		return []result{{row: "the stores on a PostgreSQL server", baseline: "no -server", met: metUnknown}}, nil
@@ -112,11 +113,13 @@ func (b *bench) crewsAt(ctx context.Context, at place, beside []place) (list []r
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "  %s: %s, %d x %d\n", at.name, crew.work, crew.processes, crew.callers)
-		r, err := b.crewDuel(ctx, at, beside, job{Work: crew.work, Callers: crew.callers, Things: b.n(crew.things)}, crew.processes, crew.things == 0)
+		r, err := b.crewDuel(ctx, at, beside,
+			job{Work: crew.work, Callers: crew.callers, Things: b.n(crew.things)}, crew.processes, crew.things == 0)
 		if err != nil {
 			return list, err
 		}
-		r.row = fmt.Sprintf("%s: %s, %d processes x %d callers, calls a second, against row locks by hand", at.name, crew.work, crew.processes, crew.callers)
+		r.row = fmt.Sprintf("%s: %s, %d processes x %d callers, calls a second, against row locks by hand",
+			at.name, crew.work, crew.processes, crew.callers)
 		r.target, r.met = fmt.Sprintf(">= %gx", crew.target), verdict(r.times >= crew.target)
 		list = append(list, r.result)
 	}
@@ -128,8 +131,10 @@ type crewResult struct {
 	times float64
 }
 
-// crewDuel has crews do the same by hand and through us, and through us at other places, in turns. The first round does not count.
-func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, processes int, timed bool) (r crewResult, err error) {
+// crewDuel has crews do the same by hand and through us, and through us at other places, in turns.
+// The first round does not count.
+func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, processes int,
+	timed bool) (r crewResult, err error) {
 	if timed {
 		j.For = time.Duration(b.n(int(1500 * time.Millisecond)))
 		j.Things = 0
@@ -165,7 +170,8 @@ func (b *bench) crewDuel(ctx context.Context, at place, beside []place, j job, p
 		times = append(times, now[1]/now[0])
 	}
 	r.times = median(times)
-	r.baseline, r.ours = fmt.Sprintf("%.0f/s", median(rates[0])), fmt.Sprintf("%.0f/s (p99 %s)", median(rates[1]), show(float64(median(slow))))
+	r.baseline, r.ours = fmt.Sprintf("%.0f/s", median(rates[0])),
+		fmt.Sprintf("%.0f/s (p99 %s)", median(rates[1]), show(float64(median(slow))))
 	r.ratio = fmt.Sprintf("%.2fx", r.times)
 	for i, other := range beside {
 		r.ratio += fmt.Sprintf(" (%s %.0f/s)", other.name, median(rates[2+i]))
@@ -195,7 +201,8 @@ func fillLists(ctx context.Context, d *db.DB, scope string, n int, agentOf func(
 	})
 }
 
-// openRuns is how many runs of a list are in progress: those that began first, so that a list of them finds none among the newest.
+// openRuns is how many runs of a list are in progress: those that began first, so that a list of
+// them finds none among the newest.
 const openRuns = 100
 
 // flatOnServer measures first pages of lists of many runs against those of few.
@@ -213,7 +220,8 @@ func (b *bench) flatLists(ctx context.Context, d *db.DB, address string) (list [
 	one := runName("agent", 1)
 	for _, n := range sizes {
 		fmt.Fprintf(os.Stderr, "  %d runs\n", n)
-		if err := fillLists(ctx, d, runName(n), n, func(number int) string { return runName("agent", number%4) }); err != nil {
+		if err := fillLists(ctx, d, runName(n), n,
+			func(number int) string { return runName("agent", number%4) }); err != nil {
 			return nil, err
 		}
 	}
@@ -241,7 +249,8 @@ func (b *bench) flatLists(ctx context.Context, d *db.DB, address string) (list [
 			if err != nil {
 				return list, err
 			}
-			row := fmt.Sprintf("PostgreSQL near: list the newest %d of %d runs, %s, against %d", firstPage, many, filter.of, sizes[0])
+			row := fmt.Sprintf("PostgreSQL near: list the newest %d of %d runs, %s, against %d", firstPage, many,
+				filter.of, sizes[0])
 			list = append(list, flat.atMost(row, calls(p50), flatOnServerUpTo))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 const bulk = "bulk" // the run whose removal frees pages
 
-// givingBack measures what a busy writer waits while the pages that a removal freed are given back to the disk, against the same
-// writer in the same file with nothing to give back.
+// givingBack measures what a busy writer waits while the pages that a removal freed are given back
+// to the disk, against the same writer in the same file with nothing to give back.
 func givingBack(ctx context.Context, b *bench) ([]result, error) {
 	s, err := b.stage(ctx, "space", db.SyncFull)
 	if err != nil {

@@ -18,15 +18,18 @@ func (c crowd) String() string { return fmt.Sprintf("%d workers x %d entries", c
 // input has the size of typical ones.
 var input = prose(600)
 
-// task is worker number i's. In typical runtimes every second worker has no configuration bundle and every fifth no
-// capabilities: the diagnostics say so, and the original writes them all anew with every change.
+// task is worker number i's. In typical runtimes every second worker has no configuration bundle
+// and every fifth no capabilities: the diagnostics say so, and the original writes them all anew
+// with every change.
 func task(i int) workers.CreateWorkerRequest {
-	r := workers.CreateWorkerRequest{Intent: workers.TaskIntent(prose(200)), Profile: workers.BuiltinProfile("builtin:coder")}
+	r := workers.CreateWorkerRequest{Intent: workers.TaskIntent(prose(200)),
+		Profile: workers.BuiltinProfile("builtin:coder")}
 	if i%2 > 0 {
 		r.ConfigBundle = &workers.ConfigBundleRef{ID: "bundle-1"}
 	}
 	if i%5 > 0 {
-		r.RequestedCapabilities = []workers.CapabilityRequest{workers.NamedCapability("read"), workers.NamedCapability("write")}
+		r.RequestedCapabilities = []workers.CapabilityRequest{workers.NamedCapability("read"),
+			workers.NamedCapability("write")}
 	}
 	return r
 }
@@ -63,8 +66,8 @@ func (r *roster) send(ctx context.Context, i int) (sequence uint64, err error) {
 	return ack.TranscriptSequence, err
 }
 
-// inputs measures sending one input to a runtime that holds much: against the original, which copies all that it holds, and
-// against itself in runtimes that hold less.
+// inputs measures sending one input to a runtime that holds much: against the original, which
+// copies all that it holds, and against itself in runtimes that hold less.
 func inputs(ctx context.Context, b *bench) ([]result, error) {
 	of := crowd{workers: 100, entries: 50}
 	var list []result
@@ -137,8 +140,8 @@ func (s *stage) inputDuel(ctx context.Context, b *bench, of crowd, n int, sync o
 		}))
 }
 
-// flatInputs measures a crowd against runtimes of one worker that has heard nothing, each new in its round, and a larger
-// crowd against that crowd.
+// flatInputs measures a crowd against runtimes of one worker that has heard nothing, each new in
+// its round, and a larger crowd against that crowd.
 func (s *stage) flatInputs(ctx context.Context, b *bench, of, larger crowd) ([]result, error) {
 	if err := s.fillWAL(ctx); err != nil {
 		return nil, err
@@ -177,7 +180,8 @@ func (s *stage) flatInputs(ctx context.Context, b *bench, of, larger crowd) ([]r
 		return nil, err
 	}
 	return []result{
-		grown.atMost(fmt.Sprintf("the same, NORMAL, %s against one worker that heard nothing", of), calls(p50), flatness),
+		grown.atMost(fmt.Sprintf("the same, NORMAL, %s against one worker that heard nothing", of), calls(p50),
+			flatness),
 		crowded.atMost(fmt.Sprintf("the same, NORMAL, %s against %s", larger, of), calls(p50), flatness),
 	}, nil
 }

@@ -9,13 +9,15 @@ import (
 	documents "selvedge/internal/checkpoints"
 )
 
-// A Claim is a run that this process has taken to resume it. It holds until it is completed, released or removed, until its
-// time is over where Options.ClaimTTL gives one, until the process is gone or has closed the file, until RecoverOrphaned of
-// this process, and until the run's next pause is claimed. What ended stays ended: every call then returns db.ErrLeaseLost
-// and changes nothing.
+// A Claim is a run that this process has taken to resume it. It holds until it is completed,
+// released or removed, until its time is over where Options.ClaimTTL gives one, until the process
+// is gone or has closed the file, until RecoverOrphaned of this process, and until the run's next
+// pause is claimed. What ended stays ended: every call then returns db.ErrLeaseLost and changes
+// nothing.
 //
-// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx: whatever happened meanwhile, a
-// stale holder writes nothing. For work outside the file, give the epoch along.
+// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx:
+// whatever happened meanwhile, a stale holder writes nothing. For work outside the file, give the
+// epoch along.
 type Claim struct {
 	store     *Store
 	runID     string
@@ -48,13 +50,14 @@ func (c *Claim) Paused() (*PausedWorkflow, error) {
 	return p, nil
 }
 
-// Claim takes the run that waits under the id, for this process to resume it. ok is false when none waits: there is no
-// such run, or somebody else was faster. Of any number of calls, in any number of processes, one gets it. An older claim
-// on the run, of a time before it paused again, ends with that.
+// Claim takes the run that waits under the id, for this process to resume it. ok is false when none
+// waits: there is no such run, or somebody else was faster. Of any number of calls, in any number
+// of processes, one gets it. An older claim on the run, of a time before it paused again, ends with
+// that.
 //
-// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does one that was imported, and that the
-// old program went on with after something was done to it here: that is ErrConflict until somebody decides with
-// migrate imports resolve.
+// A run whose document can't be read is ErrCorrupt, each time, and stays where it is. So does one
+// that was imported, and that the old program went on with after something was done to it here:
+// that is ErrConflict until somebody decides with migrate imports resolve.
 func (s *Store) Claim(ctx context.Context, runID string) (claim *Claim, ok bool, err error) {
 	err = s.db.WriteLocked(ctx, opClaim, func(tx *db.Tx) error {
 		claim, ok, err = s.claimBy(tx, runID, tx.Finish)
@@ -76,20 +79,24 @@ const (
 )
 
 const (
-	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints' AND entity_id = c.run_id AND decided_at IS NULL)`
+	sqlContested = `(SELECT max(reason) FROM import_conflicts WHERE scope = c.scope AND kind = 'checkpoints'
+		AND entity_id = c.run_id AND decided_at IS NULL)`
 	// Whoever claims, takes a claim away, or decides against one, locks the rows of the run, or changes them.
 	sqlLockRun    = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
 	sqlHoldClaim  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = 'claimed'`
-	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes, c.checksum, c.problem, d.document,
+	sqlFindPaused = `SELECT c.id, coalesce(c.epoch, c.id << 24) + 1 AS next_epoch, %s AS drawn, c.changes,
+	c.checksum, c.problem, d.document,
     (SELECT id FROM checkpoints WHERE scope = c.scope AND run_id = c.run_id AND state = 'claimed') AS older,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.scope = ? AND c.run_id = ? AND c.state = 'paused'`
 	sqlStillPaused = `SELECT id FROM checkpoints WHERE id = ? AND state = 'paused' AND changes = ?`
-	// The claim: a state flips, in a row that the document is not part of. Two rows in one state violate UNIQUE. A row that came after
-	// those that were locked is nobody's yet: it is claimed as it was found, or not.
+	// The claim: a state flips, in a row that the document is not part of. Two rows in one state
+	// violate UNIQUE. A row that came after those that were locked is nobody's yet: it is claimed as
+	// it was found, or not.
 	sqlClaim = `UPDATE checkpoints SET state = 'claimed', epoch = ?, claimed_at = ?, owner_id = ?,
-    lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, changes = changes + 1
+    lease_ttl = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?,
+    changes = changes + 1
 WHERE id = ? AND state = 'paused' AND changes = ?`
 )
 
@@ -109,8 +116,9 @@ func findPaused(tx *db.Tx) string { return fmt.Sprintf(sqlFindPaused, tx.Drawing
 // claimsOfRow are the bits of an epoch that number the claims on a row; those above are the row's number.
 const claimsOfRow = 1<<24 - 1
 
-// epoch is that of the next claim on the row. It is no less than the number that was drawn, counted from the row's own on, so that one that
-// was undone is not given again. What is drawn later than eight million numbers behind the row's begins anew.
+// epoch is that of the next claim on the row. It is no less than the number that was drawn, counted
+// from the row's own on, so that one that was undone is not given again. What is drawn later than
+// eight million numbers behind the row's begins anew.
 func (p *paused) epoch() int64 {
 	return max(p.Next, p.ID<<24+max(p.Drawn-p.ID, 0)%(claimsOfRow/2))
 }
@@ -157,7 +165,8 @@ func (s *Store) claim(tx *db.Tx, scope int64, runID string, only change) (c *Cla
 		if ok, err := tx.FindLocked(new(int64), sqlStillPaused, found.ID, found.Changes); err != nil || !ok {
 			return nil, true, err
 		}
-		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil || !ok {
+		if ok, err := end(tx, *found.Older, Superseded, Decision{}, sqlRemoveClaim, *found.Older); err != nil ||
+			!ok {
 			return nil, true, err
 		}
 	}
@@ -202,16 +211,21 @@ type claimed struct {
 
 const (
 	sqlClaims = `SELECT id, run_id, epoch, claimed_at, problem, ` + db.LeaseColumnNames + `,
-    EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id AND p.state = 'paused') AS paused_again
+    EXISTS (SELECT 1 FROM checkpoints AS p WHERE p.scope = c.scope AND p.run_id = c.run_id
+    AND p.state = 'paused') AS paused_again
 FROM checkpoints AS c WHERE state = 'claimed'`
 	sqlClaimOf = sqlClaims + ` AND scope = ? AND run_id = ?`
 
-	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that was renewed since.
-	asJudged    = ` WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ? AND lease_until IS NOT DISTINCT FROM ?`
+	// asJudged takes away nothing but the claim that was looked at: neither a later one nor one that
+	// was renewed since.
+	asJudged = ` WHERE id = ? AND state = 'claimed' AND epoch IS NOT DISTINCT FROM ?
+		AND lease_until IS NOT DISTINCT FROM ?`
 	sqlEndClaim = `DELETE FROM checkpoints` + asJudged
-	sqlRearm    = `UPDATE checkpoints SET state = 'paused', claimed_at = NULL, owner_id = NULL, lease_ttl = NULL, lease_until = NULL,
+	sqlRearm    = `UPDATE checkpoints
+	SET state = 'paused', claimed_at = NULL, owner_id = NULL, lease_ttl = NULL, lease_until = NULL,
     lease_boot_id = NULL, lease_time_ns = NULL, lease_wall_until = NULL, changes = changes + 1` + asJudged
-	sqlRenew = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?` + asJudged
+	sqlRenew = `UPDATE checkpoints SET lease_until = ?, lease_boot_id = ?, lease_time_ns = ?,
+		lease_wall_until = ?` + asJudged
 )
 
 // end ends the claim for good, and keeps that it was.
@@ -228,7 +242,8 @@ func (c *claimed) rearm(tx *db.Tx) (bool, error) {
 	return n > 0, err
 }
 
-// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked behind the row.
+// held gives the claim's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
+// behind the row.
 func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claimed, err error) {
 	err = c.store.look(rx, op, c.runID, func(scope int64) error {
 		ok, err := rx.Find(&row, sqlClaimOf, scope, c.runID)
@@ -248,7 +263,8 @@ func (c *Claim) held(rx *db.Rx, op string, clock func() db.BootTime) (row claime
 	return row, err
 }
 
-// heldTx is held behind a lock of the row: one that has the claim's epoch was there before the lock was asked for.
+// heldTx is held behind a lock of the row: one that has the claim's epoch was there before the lock
+// was asked for.
 func (c *Claim) heldTx(
 	tx *db.Tx, op string, lock func(query string, args ...any) error, query string, clock func() db.BootTime,
 ) (row claimed, err error) {
@@ -259,8 +275,9 @@ func (c *Claim) heldTx(
 	return c.held(&tx.Rx, op, clock)
 }
 
-// under runs fn on the claim's row where the claim holds; fn reports whether it found the row unchanged. Since nobody else can renew it
-// any more, its end is judged by what the clock says once the row is locked: who was told meanwhile that the claim is over was told right.
+// under runs fn on the claim's row where the claim holds; fn reports whether it found the row
+// unchanged. Since nobody else can renew it any more, its end is judged by what the clock says once
+// the row is locked: who was told meanwhile that the claim is over was told right.
 func (c *Claim) under(tx *db.Tx, op string, fn func(*claimed) (bool, error)) error {
 	row, err := c.heldTx(tx, op, tx.Lock, sqlLockRun, tx.ReadBootTime)
 	if err != nil {
@@ -298,9 +315,9 @@ func (c *Claim) Hold(ctx context.Context, why string, fn func(*db.Tx) error) err
 	})
 }
 
-// Complete says that the run was resumed to its next pause or its end: the claim is gone for good, and is in the history. What
-// the run saved meanwhile waits on. A claim that has ended is ErrLeaseLost: one that was taken away, or completed before, or
-// whose time is over.
+// Complete says that the run was resumed to its next pause or its end: the claim is gone for good,
+// and is in the history. What the run saved meanwhile waits on. A claim that has ended is
+// ErrLeaseLost: one that was taken away, or completed before, or whose time is over.
 func (c *Claim) Complete(ctx context.Context) error { return c.Decide(ctx, Decision{}) }
 
 // CompleteTx is Complete inside a transaction: what else that holds is undone when the claim is lost.
@@ -326,7 +343,8 @@ func (c *Claim) ReleaseTx(tx *db.Tx) error {
 	return c.under(tx, opRelease, func(row *claimed) (bool, error) { return row.rearm(tx) })
 }
 
-// Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the claim is still held.
+// Renew starts the time that Options.ClaimTTL gives anew. Without one it only makes sure that the
+// claim is still held.
 func (c *Claim) Renew(ctx context.Context) error {
 	return c.store.db.WriteLocked(ctx, opRenew, c.RenewTx)
 }
@@ -343,16 +361,18 @@ func (c *Claim) RenewTx(tx *db.Tx) error {
 	})
 }
 
-// Keep renews the claim by itself until stop is called: see [db.Lease.Keep], whose rules are the same. The context that it
-// gives ends when the claim is lost.
+// Keep renews the claim by itself until stop is called: see [db.Lease.Keep], whose rules are the
+// same. The context that it gives ends when the claim is lost.
 func (c *Claim) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return c.store.db.KeepLease(ctx, db.Renewal{
-		TTL: c.ttl, Until: c.until, Renew: c.Renew, Named: func(err error) error { return failed("keep claim", c.runID, err) },
+		TTL: c.ttl, Until: c.until, Renew: c.Renew,
+		Named: func(err error) error { return failed("keep claim", c.runID, err) },
 	})
 }
 
-// Reattach gives the handle of a claim that this process made before, when it could not be told whether it was made. Any
-// other, and one that has ended, is ErrLeaseLost. A process that has closed the file has given up what it held.
+// Reattach gives the handle of a claim that this process made before, when it could not be told
+// whether it was made. Any other, and one that has ended, is ErrLeaseLost. A process that has
+// closed the file has given up what it held.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (c *Claim, err error) {
 	err = s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
 		c, err = s.ReattachTx(rx, runID, epoch)
@@ -422,7 +442,8 @@ func heldElsewhere(tx *db.Tx, owner *int64) (bool, error) {
 // processOf names an owner for a person.
 func processOf(tx *db.Tx, owner int64) string {
 	var name string
-	if ok, err := tx.Find(&name, `SELECT pid || ' (' || program || ')' FROM owners WHERE id = ?`, owner); err != nil || !ok {
+	if ok, err := tx.Find(&name, `SELECT pid || ' (' || program || ')' FROM owners WHERE id = ?`,
+		owner); err != nil || !ok {
 		return fmt.Sprintf("number %d", owner)
 	}
 	return name

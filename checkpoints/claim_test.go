@@ -56,7 +56,8 @@ func TestClaim_ExpiresAndRenewalExtendsIt(t *testing.T) {
 	}
 	boot.Since += time.Minute
 	wantClaimLost(t, claim) // though nobody has it
-	if one, err := store.Get(ctx, checkpoints.Ref{RunID: "r"}); err != nil || !one.Claim.Expired || !one.Claim.Alive {
+	if one, err := store.Get(ctx, checkpoints.Ref{RunID: "r"}); err != nil || !one.Claim.Expired ||
+		!one.Claim.Alive {
 		t.Errorf("it is %+v, %v", one.Claim, err)
 	}
 	if n, err := store.Recover(ctx); n != 1 || err != nil {
@@ -110,7 +111,10 @@ func TestWorkUnderAClaimIsOneTransactionWithIt(t *testing.T) {
 		t.Errorf("%v became %+v", err, mine)
 	}
 	wantList(t, store)
-	check(t, claim.Hold(ctx, "work", func(tx *db.Tx) error { return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx)) }))
+	check(t, claim.Hold(ctx, "work", func(
+		tx *db.Tx) error {
+		return errors.Join(store.SaveTx(tx, sample("next")), claim.CompleteTx(tx))
+	}))
 	wantList(t, store, "next")
 }
 
@@ -120,7 +124,8 @@ func TestAClaimIsTakenUpAgain(t *testing.T) {
 	save(t, store, "r")
 	claim := mustClaim(t, store, "r")
 	again, err := store.Reattach(ctx, "r", claim.Epoch())
-	if err != nil || string(again.Document()) != string(claim.Document()) || !again.ClaimedAt().Equal(claim.ClaimedAt()) {
+	if err != nil || string(again.Document()) != string(claim.Document()) ||
+		!again.ClaimedAt().Equal(claim.ClaimedAt()) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	kept, stop := again.Keep(t.Context())
@@ -147,7 +152,10 @@ func TestKeepRenewsAClaimUntilItIsLost(t *testing.T) {
 	renewed := make(chan struct{}, 100)
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.Open(t, db.Options{
-		BootTime: func() db.BootTime { return db.BootTime{Boot: "first", Since: time.Hour + time.Duration(passed.Load())} },
+		BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "first",
+				Since: time.Hour + time.Duration(passed.Load())}
+		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew claim" && o.Err == nil {
 				renewed <- struct{}{}
@@ -202,7 +210,10 @@ func TestRecover_TakesOnlyWhatDeadHeld(t *testing.T) {
 	}
 	wantList(t, store, "dead", "dead, and paused again")
 	owners := 0
-	check(t, d.Read(ctx, "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }))
+	check(t, d.Read(ctx, "count", func(rx *db.Rx) error {
+		return rx.Get(&owners,
+			`SELECT count(*) FROM owners`)
+	}))
 	if owners != 2 {
 		t.Errorf("%d processes are registered: the dead one is not forgotten", owners)
 	}
@@ -272,7 +283,8 @@ func TestAnErrorOfAClaimNamesItsRun(t *testing.T) {
 	trigger := func(text string) {
 		check(t, d.Write(ctx, "trigger", func(tx *db.Tx) error { _, err := tx.Exec(text); return err }))
 	}
-	trigger(`CREATE TRIGGER none_changes BEFORE UPDATE ON checkpoints BEGIN SELECT RAISE(ABORT, 'not today'); END`)
+	trigger(`CREATE TRIGGER none_changes BEFORE UPDATE ON checkpoints BEGIN
+		SELECT RAISE(ABORT, 'not today'); END`)
 	for what, err := range map[string]error{"renew": claim.Renew(ctx), "release": claim.Release(ctx)} {
 		if err == nil || !strings.Contains(err.Error(), `"r"`) {
 			t.Errorf("%s gave %v", what, err)
@@ -307,11 +319,15 @@ func TestClaim_OnlyOpenConflictOfRunBlocks(t *testing.T) {
 		for _, statement := range []string{
 			`INSERT INTO import_sources (scope, kind, root, first_at) SELECT id, 'checkpoints', x'2f', 0 FROM scopes`,
 			`INSERT INTO imports (source, began_at, pid, user, program) SELECT id, 0, 1, 'u', 'p' FROM import_sources`,
-			`INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, decided_at, taken, pid, user, program)
-			SELECT s.scope, c.kind, c.id, s.id, x'61', i.id, 'it went on', 0, c.decided, iif(c.decided, 'ours', NULL), c.decided, iif(c.decided, 'u', NULL), iif(c.decided, 'p', NULL)
+			`INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, decided_at,
+			taken, pid, user, program)
+			SELECT s.scope, c.kind, c.id, s.id, x'61', i.id, 'it went on', 0, c.decided, iif(c.decided, 'ours', NULL),
+			c.decided, iif(c.decided, 'u', NULL), iif(c.decided, 'p', NULL)
 			FROM import_sources AS s JOIN scopes ON scopes.id = s.scope JOIN imports AS i ON i.source = s.id JOIN (
-			    SELECT '' AS scope, 'checkpoints' AS kind, 'decided' AS id, 1 AS decided UNION ALL SELECT 'other', 'checkpoints', 'of the other scope', NULL
-			    UNION ALL SELECT '', 'agents', 'an agent', NULL UNION ALL SELECT '', 'checkpoints', 'open', NULL) AS c ON c.scope = scopes.name`,
+			    SELECT '' AS scope, 'checkpoints' AS kind, 'decided' AS id, 1 AS decided UNION ALL
+			    SELECT 'other', 'checkpoints', 'of the other scope', NULL
+			    UNION ALL SELECT '', 'agents', 'an agent', NULL UNION ALL
+			    SELECT '', 'checkpoints', 'open', NULL) AS c ON c.scope = scopes.name`,
 		} {
 			if _, err := tx.Exec(statement); err != nil {
 				return err
@@ -405,9 +421,12 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, find := store.FindTx(&tx.Rx, "", 0)
 		_, list := store.ListTx(&tx.Rx)
 		for what, err := range map[string]error{
-			"claim": claims, "load": load, "get": get, "page": page, "find": find, "list": list, "save": store.SaveTx(tx, sample("r")),
-			"delete": store.DeleteTx(tx, checkpoints.Ref{RunID: "r"}), "remove": store.RemoveTx(tx, "r"), "complete by id": store.CompleteTx(tx, "r"),
-			"complete": claim.CompleteTx(tx), "renew": claim.RenewTx(tx), "release": claim.ReleaseTx(tx), "hold": claim.HoldTx(tx),
+			"claim": claims, "load": load, "get": get, "page": page, "find": find, "list": list,
+			"save":   store.SaveTx(tx, sample("r")),
+			"delete": store.DeleteTx(tx, checkpoints.Ref{RunID: "r"}), "remove": store.RemoveTx(tx, "r"),
+			"complete by id": store.CompleteTx(tx, "r"),
+			"complete":       claim.CompleteTx(tx), "renew": claim.RenewTx(tx), "release": claim.ReleaseTx(tx),
+			"hold": claim.HoldTx(tx),
 		} {
 			if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") {
 				t.Errorf("%s: %v", what, err)

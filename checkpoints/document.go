@@ -27,14 +27,16 @@ func (s *Store) SaveTx(tx *db.Tx, p *PausedWorkflow) error {
 	return s.SaveDocumentTx(tx, p.RunID, document)
 }
 
-// SaveDocument is Save for a document that was written elsewhere. It is kept byte for byte. runID is the run's name in
-// this store, whatever the document says; a document that can't be read is ErrInvalid.
+// SaveDocument is Save for a document that was written elsewhere. It is kept byte for byte. runID
+// is the run's name in this store, whatever the document says; a document that can't be read is
+// ErrInvalid.
 func (s *Store) SaveDocument(ctx context.Context, runID string, document []byte) error {
 	r, err := readable(runID, document)
 	if err != nil {
 		return failed(opSave, runID, err)
 	}
-	return failed(opSave, runID, s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.put(tx, r, document) }))
+	return failed(opSave, runID, s.db.WriteLocked(ctx, opSave,
+		func(tx *db.Tx) error { return s.put(tx, r, document) }))
 }
 
 // SaveDocumentTx is SaveDocument inside a transaction.
@@ -83,8 +85,8 @@ func (s *Store) LoadTx(rx *db.Rx, runID string) (p *PausedWorkflow, ok bool, err
 	return p, true, nil
 }
 
-// LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false when none does. One that
-// can't be read is ErrCorrupt.
+// LoadDocument gives the document of the run that waits under the id, byte for byte; ok is false
+// when none does. One that can't be read is ErrCorrupt.
 func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte, ok bool, err error) {
 	err = s.db.Read(ctx, opLoad, func(rx *db.Rx) error {
 		document, ok, err = s.LoadDocumentTx(rx, runID)
@@ -97,7 +99,8 @@ func (s *Store) LoadDocument(ctx context.Context, runID string) (document []byte
 func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok bool, err error) {
 	err = s.look(rx, opLoad, runID, func(scope int64) error {
 		var found documents.Stored
-		if there, err := rx.Find(&found, documents.SQLStored, scope, runID, documents.Paused); err != nil || !there {
+		if there, err := rx.Find(&found, documents.SQLStored, scope, runID, documents.Paused); err != nil ||
+			!there {
 			return err
 		}
 		if refused := found.Refusal(); refused != nil {
@@ -109,8 +112,9 @@ func (s *Store) LoadDocumentTx(rx *db.Rx, runID string) (document []byte, ok boo
 	return document, ok, err
 }
 
-// DocumentTx gives the document of one checkpoint, paused or claimed, byte for byte, also one that can't be read. A Ref without
-// a state means the one that waits, or else the claimed one. ErrNotFound: there is none.
+// DocumentTx gives the document of one checkpoint, paused or claimed, byte for byte, also one that
+// can't be read. A Ref without a state means the one that waits, or else the claimed one.
+// ErrNotFound: there is none.
 func (s *Store) DocumentTx(rx *db.Rx, ref Ref) (document []byte, err error) {
 	err = s.look(rx, opLoad, ref.RunID, func(scope int64) error {
 		states := []State{ref.State}
@@ -135,8 +139,8 @@ const (
 	sqlRemoveState = `DELETE FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
 )
 
-// Delete takes a checkpoint away, whoever has claimed it; a claim that is taken away so is lost. Without a state it takes
-// all that the run has. ErrNotFound: there is none.
+// Delete takes a checkpoint away, whoever has claimed it; a claim that is taken away so is lost.
+// Without a state it takes all that the run has. ErrNotFound: there is none.
 func (s *Store) Delete(ctx context.Context, ref Ref) error {
 	return s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, ref) })
 }

@@ -70,13 +70,17 @@ func TestEveryFieldSurvivesWritingAndReading(t *testing.T) {
 		Compensation: json.RawMessage(`{"type":"stage_ref","stage_id":"undo"}`),
 		Metadata:     map[string]json.RawMessage{},
 	}}
-	want.Workflow.Edges = []checkpoints.Edge{{From: "a", To: "b", Label: "then", Conditions: []checkpoints.Precondition{
-		{Key: "stage.a.succeeded", Operator: "eq", Value: json.RawMessage(`true`), Description: "it worked"},
-	}}}
-	want.Fields = []checkpoints.ApprovalField{{Name: "decision", Label: "Decision", FieldType: "options", Options: []string{"yes", "no"}, Required: true}}
-	want.WFState = map[string]json.RawMessage{"n": json.RawMessage(`1E5`), "deep": json.RawMessage(`{"a":[1,{}]}`)}
+	want.Workflow.Edges = []checkpoints.Edge{{From: "a", To: "b", Label: "then",
+		Conditions: []checkpoints.Precondition{
+			{Key: "stage.a.succeeded", Operator: "eq", Value: json.RawMessage(`true`), Description: "it worked"},
+		}}}
+	want.Fields = []checkpoints.ApprovalField{{Name: "decision", Label: "Decision", FieldType: "options",
+		Options: []string{"yes", "no"}, Required: true}}
+	want.WFState = map[string]json.RawMessage{"n": json.RawMessage(`1E5`),
+		"deep": json.RawMessage(`{"a":[1,{}]}`)}
 	want.StageResults = []checkpoints.StageResult{{
-		StageID: "s", StageName: "S", Status: checkpoints.StageFailed, Output: json.RawMessage(`{"type":"empty"}`), DurationMS: 12.25, Error: &failure,
+		StageID: "s", StageName: "S", Status: checkpoints.StageFailed, Output: json.RawMessage(`{"type":"empty"}`),
+		DurationMS: 12.25, Error: &failure,
 	}}
 	want.CompletedStageIDs = []string{"s", "t"}
 	want.PriorDurationMS = 1e21
@@ -99,8 +103,10 @@ func TestEveryFieldSurvivesWritingAndReading(t *testing.T) {
 	if a, b := canonical(t, document), canonical(t, again); a != b {
 		t.Errorf("through encoding/json it says something else:\n%s\n%s", a, b)
 	}
-	if *read.Workflow.Goal != goal || *read.StageResults[0].Error != failure || *read.Workflow.Stages[0].TimeoutMS != timeout ||
-		string(got.WFState["n"]) != "1E5" || !read.CreatedAt.Equal(want.CreatedAt) || read.Fields[0].Options[1] != "no" {
+	if *read.Workflow.Goal != goal || *read.StageResults[0].Error != failure ||
+		*read.Workflow.Stages[0].TimeoutMS != timeout ||
+		string(got.WFState["n"]) != "1E5" || !read.CreatedAt.Equal(want.CreatedAt) ||
+		read.Fields[0].Options[1] != "no" {
 		t.Errorf("read back as %+v", read)
 	}
 }
@@ -128,32 +134,47 @@ func TestDecode_RefusesDocumentsInOriginalWords(t *testing.T) {
 		return with(t, `"stages": []`, `"stages": [{"id":"s","name":"S","step":`+step+`}]`)
 	}
 	result := func(status string) []byte {
-		return with(t, `"stage_results": []`, `"stage_results": [{"stage_id":"s","stage_name":"S","output":{"type":"empty"},"duration_ms":1,"status":`+status+`}]`)
+		return with(t, `"stage_results": []`,
+			`"stage_results": [{"stage_id":"s","stage_name":"S","output":{"type":"empty"},"duration_ms":1,"status":`+
+				status+`}]`)
 	}
 	for want, document := range map[string][]byte{
-		"stream did not contain valid UTF-8":                                    with(t, "approve?", "\xe9"),
-		"missing field `prompt` at line 22 column 1":                            with(t, `"prompt"`, `"Prompt"`),
-		"duplicate field `iterations` at line 20 column 14":                     with(t, `"prior_duration_ms": 0.0`, `"iterations": 2`),
-		"invalid type: null, expected a sequence at line 14 column 16":          with(t, `"fields": []`, `"fields": null`),
-		"invalid type: floating point `1.0`, expected u32 at line 19 column 19": with(t, `"iterations": 1`, `"iterations": 1.0`),
-		"invalid value: integer `-1`, expected u32 at line 19 column 18":        with(t, `"iterations": 1`, `"iterations": -1`),
-		"premature end of input at line 21 column 22":                           with(t, `2026-05-02T10:00:00.500Z`, `2026`),
-		"invalid type: sequence, expected a map at line 16 column 14":           with(t, `"wf_state": {}`, `"wf_state": []`),
-		"number out of range at line 16 column 24":                              with(t, `"wf_state": {}`, `"wf_state": {"x":1e999}`),
-		"unknown variant `deliver`, expected one of `pattern`, `proposal`, `sub_workflow`, `approval`, `loop_until`, `for_each`, `dedup` at line 7 column 60": step(`{"type":"deliver"}`),
+		"stream did not contain valid UTF-8":         with(t, "approve?", "\xe9"),
+		"missing field `prompt` at line 22 column 1": with(t, `"prompt"`, `"Prompt"`),
+		"duplicate field `iterations` at line 20 column 14": with(t,
+			`"prior_duration_ms": 0.0`, `"iterations": 2`),
+		"invalid type: null, expected a sequence at line 14 column 16": with(t, `"fields": []`,
+			`"fields": null`),
+		"invalid type: floating point `1.0`, expected u32 at line 19 column 19": with(t, `"iterations": 1`,
+			`"iterations": 1.0`),
+		"invalid value: integer `-1`, expected u32 at line 19 column 18": with(t, `"iterations": 1`,
+			`"iterations": -1`),
+		"premature end of input at line 21 column 22": with(t,
+			`2026-05-02T10:00:00.500Z`, `2026`),
+		"invalid type: sequence, expected a map at line 16 column 14": with(t, `"wf_state": {}`,
+			`"wf_state": []`),
+		"number out of range at line 16 column 24": with(t, `"wf_state": {}`,
+			`"wf_state": {"x":1e999}`),
+		"unknown variant `deliver`, expected one of `pattern`, `proposal`, `sub_workflow`, `approval`, " +
+			"`loop_until`, `for_each`, `dedup` at line 7 column 60": step(`{"type":"deliver"}`),
 		"missing field `type` at line 7 column 45":       step(`{}`),
 		"missing field `output_key` at line 7 column 76": step(`{"type":"approval","prompt":"p"}`),
 		"trailing characters at line 23 column 1":        []byte(sampleDocument + "\n{}"),
 
 		// A list for a struct, or for an enum whose first element is its tag.
-		"trailing characters at line 14 column 39":                               with(t, `"fields": []`, `"fields": [["n","l","text",[],false,1]]`),
-		"trailing comma at line 14 column 39":                                    with(t, `"fields": []`, `"fields": [["n","l","text",[],false,]]`),
-		"invalid length 4, expected 3 elements in sequence at line 7 column 71":  step(`["approval","p",[],"k","x"]`),
-		"invalid length 7, expected 5 elements in sequence at line 7 column 134": step(`{"type":"approval","prompt":"p","output_key":"k","fields":[["n","l","text",[],false,1,2]]}`),
+		"trailing characters at line 14 column 39": with(t, `"fields": []`,
+			`"fields": [["n","l","text",[],false,1]]`),
+		"trailing comma at line 14 column 39": with(t, `"fields": []`,
+			`"fields": [["n","l","text",[],false,]]`),
+		"invalid length 4, expected 3 elements in sequence at line 7 " +
+			"column 71": step(`["approval","p",[],"k","x"]`),
+		"invalid length 7, expected 5 elements in sequence at line 7 " +
+			"column 134": step(`{"type":"approval","prompt":"p","output_key":"k","fields":[["n","l","text",[],false,1,2]]}`),
 		"invalid length 1, expected 0 elements in sequence at line 17 column 108": with(t, `"stage_results": []`,
 			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":["empty",1]}]`),
 
-		"invalid length 5, expected struct AgentOutput with 9 elements at line 17 column 162": with(t, `"stage_results": []`,
+		"invalid length 5, expected struct AgentOutput with 9 elements at line 17 column 162": with(t,
+			`"stage_results": []`,
 			`"stage_results": [{"stage_id":"s","stage_name":"S","status":"failed","duration_ms":1,"output":{"type":"pattern","final_answer":"","outputs":[["a","",1,1,1.5]]}}]`),
 
 		// A word as an object.
@@ -162,13 +183,20 @@ func TestDecode_RefusesDocumentsInOriginalWords(t *testing.T) {
 		"key must be a string at line 17 column 106":                     result(`{1}`),
 
 		// A member that is not known, and numbers and times that end too early or too late.
-		"key must be a string at line 14 column 33":                                    with(t, `"fields": []`, `"fields": [], "later": {"a":1,}`),
-		"expected value at line 14 column 29":                                          with(t, `"fields": []`, `"fields": [], "later": [1,]`),
-		"invalid number at line 14 column 28":                                          with(t, `"fields": []`, `"fields": [], "later": 1e`),
-		"EOF while parsing an object at line 4 column 12":                              []byte(sampleDocument[:40] + `"x":{"a":1,`),
-		"number out of range at line 16 column 31":                                     with(t, `"wf_state": {}`, `"wf_state": {"x":1e99999999999}`),
-		"input is out of range at line 21 column 27":                                   with(t, "2026-05-02T10:00:00.500Z", "2026-00-x"),
-		"invalid type: string \"a\\u{301}\", expected a sequence at line 14 column 21": with(t, `"fields": []`, `"fields": "a\u0301"`),
+		"key must be a string at line 14 column 33": with(t, `"fields": []`,
+			`"fields": [], "later": {"a":1,}`),
+		"expected value at line 14 column 29": with(t, `"fields": []`,
+			`"fields": [], "later": [1,]`),
+		"invalid number at line 14 column 28": with(t, `"fields": []`,
+			`"fields": [], "later": 1e`),
+		"EOF while parsing an object at line 4 " +
+			"column 12": []byte(sampleDocument[:40] + `"x":{"a":1,`),
+		"number out of range at line 16 column 31": with(t, `"wf_state": {}`,
+			`"wf_state": {"x":1e99999999999}`),
+		"input is out of range at line 21 column 27": with(t,
+			"2026-05-02T10:00:00.500Z", "2026-00-x"),
+		"invalid type: string \"a\\u{301}\", expected a sequence at line 14 column 21": with(t, `"fields": []`,
+			`"fields": "a\u0301"`),
 	} {
 		_, err := checkpoints.Decode(document)
 		var reason *checkpoints.DocumentError
@@ -182,8 +210,9 @@ func TestDecode_OddSpellingsLikeOriginal(t *testing.T) {
 	plain := canonical(t, []byte(sampleDocument))
 	list := `["run-1",{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[]},"gate","approve?",[],"approval",{},[],[],1,0,"2026-05-02T12:00:00.5+02:00"]`
 	for name, document := range map[string]string{
-		"a list for a struct":               list,
-		"unknown members, however deep":     string(with(t, `"fields": []`, `"fields": [], "later": `+strings.Repeat("[", 300)+strings.Repeat("]", 300))),
+		"a list for a struct": list,
+		"unknown members, however deep": string(with(t, `"fields": []`,
+			`"fields": [], "later": `+strings.Repeat("[", 300)+strings.Repeat("]", 300))),
 		"a member known but for its case":   string(with(t, `"fields": []`, `"fields": [], "PROMPT": "other"`)),
 		"a key with an escape":              string(with(t, `"prompt"`, `"\u0070rompt"`)),
 		"without prior_duration_ms":         string(with(t, "  \"prior_duration_ms\": 0.0,\n", "")),
@@ -214,7 +243,8 @@ func TestExport_UnchangedDocumentIsByteForByte(t *testing.T) {
 
 func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	document := with(t, `"stages": []`, `"later_in_workflow": {"x": 1.50}, "stages": [{"id":"s","name":"S","step":{"type":"approval","prompt":"p","output_key":"k","later_in_step":true}}]`)
-	document = []byte(strings.Replace(string(document), `"wf_state": {}`, `"wf_state": {"n": 1E5}, "owner": "later"`, 1))
+	document = []byte(strings.Replace(string(document), `"wf_state": {}`,
+		`"wf_state": {"n": 1E5}, "owner": "later"`, 1))
 	p, err := checkpoints.Decode(document)
 	if err != nil {
 		t.Fatal(err)
@@ -222,12 +252,14 @@ func TestAChangeKeepsWhatOnlyTheDocumentKnows(t *testing.T) {
 	p.Prompt = "again?"
 	p.WFState["m"] = json.RawMessage(`[true]`)
 	p.Workflow.Name = "WF2"
-	p.StageResults = append(p.StageResults, checkpoints.StageResult{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{"type":"empty"}`)})
+	p.StageResults = append(p.StageResults,
+		checkpoints.StageResult{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{"type":"empty"}`)})
 	changed, err := p.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step":true`, `"n": 1E5`, `"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
+	for _, part := range []string{`"later_in_workflow"`, "1.50", `"later_in_step":true`, `"n": 1E5`,
+		`"owner": "later"`, `"prompt": "again?"`, `"name": "WF2"`, `"succeeded"`} {
 		if !strings.Contains(string(changed), part) {
 			t.Errorf("%s is gone from:\n%s", part, changed)
 		}
@@ -274,10 +306,22 @@ func TestEncode_RefusesUnreadableByOriginal(t *testing.T) {
 		"a status it does not have": func(p *checkpoints.PausedWorkflow) {
 			p.StageResults = []checkpoints.StageResult{{Status: "paused", Output: json.RawMessage(`{"type":"empty"}`)}}
 		},
-		"a value that is no JSON":       func(p *checkpoints.PausedWorkflow) { p.WFState = map[string]json.RawMessage{"x": json.RawMessage(`{`)} },
-		"a stage without a step":        func(p *checkpoints.PausedWorkflow) { p.Workflow.Stages = []checkpoints.Stage{{}} },
-		"a number that JSON can't hold": func(p *checkpoints.PausedWorkflow) { p.PriorDurationMS = p.PriorDurationMS / p.PriorDurationMS },
-		"a year beyond its calendar":    func(p *checkpoints.PausedWorkflow) { p.CreatedAt = time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"a value that is no JSON": func(
+			p *checkpoints.PausedWorkflow) {
+			p.WFState = map[string]json.RawMessage{"x": json.RawMessage(`{`)}
+		},
+		"a stage without a step": func(
+			p *checkpoints.PausedWorkflow) {
+			p.Workflow.Stages = []checkpoints.Stage{{}}
+		},
+		"a number that JSON can't hold": func(
+			p *checkpoints.PausedWorkflow) {
+			p.PriorDurationMS = p.PriorDurationMS / p.PriorDurationMS
+		},
+		"a year beyond its calendar": func(p *checkpoints.PausedWorkflow) {
+			p.CreatedAt = time.Date(300_000, 1,
+				1, 0, 0, 0, 0, time.UTC)
+		},
 	} {
 		p := sample("x")
 		spoil(p)
@@ -315,12 +359,15 @@ func FuzzDocuments(f *testing.F) {
 
 func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 	values := map[string]json.RawMessage{
-		"compact": json.RawMessage(`{"a":[1,{"b":null}],"c":1E5}`), "spaced": json.RawMessage("{ \"a\" :\n\t1 }"), "text": json.RawMessage(`"\u00e9\/"`),
+		"compact": json.RawMessage(`{"a":[1,{"b":null}],"c":1E5}`), "spaced": json.RawMessage("{ \"a\" :\n\t1 }"),
+		"text": json.RawMessage(`"\u00e9\/"`),
 	}
 	p := sample("run-1")
 	p.WFState, p.Workflow.Metadata = values, values
-	p.Workflow.Stages = []checkpoints.Stage{{ID: "s", Name: "S", Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values}}
-	p.StageResults = []checkpoints.StageResult{{Status: checkpoints.StageSucceeded, Output: json.RawMessage(`{ "type":"empty" }`)}}
+	p.Workflow.Stages = []checkpoints.Stage{{ID: "s", Name: "S",
+		Step: json.RawMessage(`{"type":"approval", "prompt":"p","output_key":"k"}`), Metadata: values}}
+	p.StageResults = []checkpoints.StageResult{{Status: checkpoints.StageSucceeded,
+		Output: json.RawMessage(`{ "type":"empty" }`)}}
 	for _, what := range []string{"written", "changed elsewhere", "changed itself"} {
 		document, err := p.Document()
 		if err != nil {
@@ -331,7 +378,8 @@ func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		for of, got := range map[string]map[string]json.RawMessage{
-			"wf_state": back.WFState, "metadata": back.Workflow.Metadata, "metadata of a stage": back.Workflow.Stages[0].Metadata,
+			"wf_state": back.WFState, "metadata": back.Workflow.Metadata,
+			"metadata of a stage": back.Workflow.Stages[0].Metadata,
 		} {
 			if diff := cmp.Diff(p.WFState, got); diff != "" {
 				t.Errorf("%s, %s (-given +read):\n%s", what, of, diff)
@@ -346,7 +394,8 @@ func TestFreeFormValuesComeBackByteForByte(t *testing.T) {
 		p = back
 		p.Prompt += "?"
 		if what == "changed elsewhere" {
-			changed := map[string]json.RawMessage{"compact": json.RawMessage(`{ "a" : [ 2 ] }`), "new": json.RawMessage("[\n]")}
+			changed := map[string]json.RawMessage{"compact": json.RawMessage(`{ "a" : [ 2 ] }`),
+				"new": json.RawMessage("[\n]")}
 			p.WFState, p.Workflow.Metadata, p.Workflow.Stages[0].Metadata = changed, changed, changed
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// encode writes p pretty, two blanks a level, members in the order of the fields and keys of maps in byte order. Free-form values come back byte for byte, so they stay as they are.
+// encode writes p pretty, two blanks a level, members in the order of the fields and keys of maps
+// in byte order. Free-form values come back byte for byte, so they stay as they are.
 func encode(p *PausedWorkflow) ([]byte, error) {
 	w := &writer{}
 	w.paused(p)
@@ -248,8 +249,9 @@ func checkJSON(value []byte) error {
 	return nil
 }
 
-// deepest is the level from which on values keep their own line breaks: members that nobody knows may be nested to
-// any depth, and the blanks before a line grow with it, as do the calls on the stack.
+// deepest is the level from which on values keep their own line breaks: members that nobody knows
+// may be nested to any depth, and the blanks before a line grow with it, as do the calls on the
+// stack.
 const deepest = 128
 
 // pretty writes a document that was accepted with its own tokens and this writer's line breaks.

@@ -207,7 +207,8 @@ func ExampleStore_Delete() {
 	// missing: true
 }
 
-// The history of claims that are over: first what would go of it, then the same in earnest. What waits or is claimed stays.
+// The history of claims that are over: first what would go of it, then the same in earnest. What
+// waits or is claimed stays.
 func ExampleStore_Prune() {
 	ctx := context.Background()
 	store, done := completed(2)
@@ -287,7 +288,8 @@ func ExampleStore_Recover() {
 	// Output: 1 paused <nil>
 }
 
-// leave claims a run, and closes the file without completing it: to others that is as if the process were gone.
+// leave claims a run, and closes the file without completing it: to others that is as if the
+// process were gone.
 func leave(path string) {
 	d, err := db.Open(context.Background(), path, db.Options{})
 	if err != nil {

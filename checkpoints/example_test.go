@@ -13,7 +13,8 @@ import (
 	"selvedge/runs"
 )
 
-// A workflow pauses at an approval stage; later one process claims it, reads what it needs, and completes the claim.
+// A workflow pauses at an approval stage; later one process claims it, reads what it needs, and
+// completes the claim.
 func ExampleStore_Claim() {
 	ctx := context.Background()
 	d, err := db.Open(ctx, ":memory:", db.Options{})
@@ -57,8 +58,8 @@ func ExampleStore_Claim() {
 	// once more: true
 }
 
-// The end of a resumed run is one transaction across three stores: its trace ends, its claim is completed, and the thread
-// of its agent is free, or nothing of it happened.
+// The end of a resumed run is one transaction across three stores: its trace ends, its claim is
+// completed, and the thread of its agent is free, or nothing of it happened.
 func ExampleClaim_CompleteTx() {
 	ctx := context.Background()
 	d, err := db.Open(ctx, ":memory:", db.Options{})
@@ -69,13 +70,16 @@ func ExampleClaim_CompleteTx() {
 	traces, registry := runs.NewStore(d, runs.Options{}), agents.NewRegistry(d, agents.Options{})
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 
-	lease, _, err := registry.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "main", BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
-	})
+	lease, _, err := registry.TryLeaseThread(ctx, "main", db.LeaseTerms{TTL: time.Minute},
+		func(id string) (agents.Entry, error) {
+			return agents.Entry{SessionID: id, Thread: "main", BaseState: "none", StartedAt: time.Now(),
+				Status: agents.Active}, nil
+		})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "r", AgentID: "agent-a", Intent: "deploy", StartedAt: time.Now()}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{RunID: "r", AgentID: "agent-a", Intent: "deploy",
+		StartedAt: time.Now()}); err != nil {
 		log.Fatal(err)
 	}
 	if err := paused.Save(ctx, sample("r")); err != nil {
@@ -88,8 +92,10 @@ func ExampleClaim_CompleteTx() {
 
 	err = d.Write(ctx, "end run", func(tx *db.Tx) error {
 		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: tx.Now()}
-		ended := runs.Ended{RunID: "r", AgentID: "agent-a", EndedAt: tx.Now(), Termination: runs.Termination{Outcome: &outcome}}
-		if err := traces.AppendTx(tx, runs.Batch{AgentID: "agent-a", RunID: "r", Records: []runs.Record{ended}}); err != nil {
+		ended := runs.Ended{RunID: "r", AgentID: "agent-a", EndedAt: tx.Now(),
+			Termination: runs.Termination{Outcome: &outcome}}
+		if err := traces.AppendTx(tx, runs.Batch{AgentID: "agent-a", RunID: "r",
+			Records: []runs.Record{ended}}); err != nil {
 			return err
 		}
 		if err := claim.CompleteTx(tx); err != nil { // ErrLeaseLost would undo the end of the run, too

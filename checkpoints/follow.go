@@ -8,55 +8,62 @@ import (
 	"selvedge/db"
 )
 
-// A Followed is what a follower of checkpoints is told: how a checkpoint stands since it was saved, claimed or given back, its
-// new state, which comes behind that, or that it is gone. It is of a run.
+// A Followed is what a follower of checkpoints is told: how a checkpoint stands since it was saved,
+// claimed or given back, its new state, which comes behind that, or that it is gone. It is of a
+// run.
 type Followed = db.Followed[string, Summary]
 
 const opFollow = "follow checkpoints"
 
-// stream is how checkpoints are followed. Positions count the changes of a row, of which the last one is kept.
+// stream is how checkpoints are followed. Positions count the changes of a row, of which the last
+// one is kept.
 var stream = db.Stream[string, Summary]{
-	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd, Read: readChange,
+	Op: opFollow, Name: "checkpoint", Born: string(Paused), Table: "checkpoints", Key: "id", End: rowEnd,
+	Read: readChange,
 }
 
-// Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or given back, by whichever
-// process. It tells states, not events: of several changes between two looks the last one is told. The cursor is one of
-// Follow, FollowAll or [Store.CursorBefore], and then says which checkpoint of the run it is, whatever the state in ref; "" is
-// the beginning.
+// Follow tells how a checkpoint stands, and then tells it anew whenever it was saved, claimed or
+// given back, by whichever process. It tells states, not events: of several changes between two
+// looks the last one is told. The cursor is one of Follow, FollowAll or [Store.CursorBefore], and
+// then says which checkpoint of the run it is, whatever the state in ref; "" is the beginning.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed,
-// db.ErrNotFound for a checkpoint that is not there, or db.ErrCursorExpired when it is gone: completed, removed, or dropped
-// because the run paused again and that was claimed. A run that pauses again has another checkpoint then. A cursor of another
-// run is db.ErrInvalid.
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
+// db.ErrClosed, db.ErrNotFound for a checkpoint that is not there, or db.ErrCursorExpired when it
+// is gone: completed, removed, or dropped because the run paused again and that was claimed. A run
+// that pauses again has another checkpoint then. A cursor of another run is db.ErrInvalid.
 func (s *Store) Follow(ctx context.Context, ref Ref, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) { return s.placeOf(rx, ref, cursor) })
 }
 
-// FollowAll tells of the checkpoints that pass the filter, from when they pass on, also where they then don't any more, what
-// Follow tells of one, from this call on. One that was completed or removed is a gap with Gone. Each item has the cursor of
-// its own checkpoint, for [Store.Follow]. The loop may be run once; it ends as that of Follow does.
+// FollowAll tells of the checkpoints that pass the filter, from when they pass on, also where they
+// then don't any more, what Follow tells of one, from this call on. One that was completed or
+// removed is a gap with Gone. Each item has the cursor of its own checkpoint, for [Store.Follow].
+// The loop may be run once; it ends as that of Follow does.
 //
-// After a commit it looks at all checkpoints of the scope, no more than a fifth of the time, and once for all who follow with
-// this filter. A checkpoint that came and went between two looks is not told.
+// After a commit it looks at all checkpoints of the scope, no more than a fifth of the time, and
+// once for all who follow with this filter. A checkpoint that came and went between two looks is
+// not told.
 func (s *Store) FollowAll(ctx context.Context, f Filter) iter.Seq2[Followed, error] {
 	if _, err := f.State.condition(); err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, failed(opFollow, "", err)) }
 	}
-	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)}, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return nil, err
-		}
-		err = rx.Select(&heads, sqlHeads, behind, last, scope)
-		for i := range heads {
-			heads[i].Out = f.State != "" && f.State != State(heads[i].Status)
-		}
-		return heads, err
-	}})
+	return db.FollowAll(ctx, s.db, stream, [2]string{s.scope, string(f.State)},
+		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+			scope, ok, err := rx.Scope(s.scope)
+			if err != nil || !ok {
+				return nil, err
+			}
+			err = rx.Select(&heads, sqlHeads, behind, last, scope)
+			for i := range heads {
+				heads[i].Out = f.State != "" && f.State != State(heads[i].Status)
+			}
+			return heads, err
+		}})
 }
 
-// CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes it is the one behind that,
-// for what is yet to come. db.ErrNotFound: there is none. db.ErrInvalid: changes is negative.
+// CursorBefore gives the cursor with which a checkpoint's present state comes first; with 0 changes
+// it is the one behind that, for what is yet to come. db.ErrNotFound: there is none. db.ErrInvalid:
+// changes is negative.
 func (s *Store) CursorBefore(ctx context.Context, ref Ref, changes int64) (cursor string, err error) {
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = s.CursorBeforeTx(rx, ref, changes)
@@ -123,7 +130,8 @@ const (
 	sqlIsOf         = `SELECT id FROM checkpoints WHERE id = ? AND scope = ? AND run_id = ?`
 	sqlRowEnd       = `SELECT id AS key, changes AS seen, state AS status FROM checkpoints WHERE id = ?`
 	sqlByKey        = sqlSummary + `WHERE c.id = ?`
-	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status FROM checkpoints WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
+	sqlHeads        = `SELECT id AS key, run_id AS of, changes AS seen, state AS status FROM checkpoints
+		WHERE id > ? AND id <= ? AND +scope = ? ORDER BY id`
 )
 
 func rowEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {

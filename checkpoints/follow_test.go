@@ -21,7 +21,8 @@ func spelled(f checkpoints.Followed) string {
 	return f.Of + " " + string(f.Item.State) + " at " + f.Item.PausedStageID
 }
 
-func listen(t *testing.T, items iter.Seq2[checkpoints.Followed, error]) *dbtest.Listener[string, checkpoints.Summary] {
+func listen(t *testing.T, items iter.Seq2[checkpoints.Followed, error]) *dbtest.Listener[string,
+	checkpoints.Summary] {
 	t.Helper()
 	return dbtest.Listen(t, items, spelled)
 }
@@ -45,7 +46,8 @@ func TestFollow_CheckpointStatusUntilRemoved(t *testing.T) {
 		ctx := t.Context()
 		s := checkpoints.NewStore(dbtest.OpenAt(t, path, db.Options{}), checkpoints.Options{})
 		pauseAt(t, s, "a", "one")
-		l, all := listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")), listen(t, s.FollowAll(ctx, checkpoints.Filter{}))
+		l, all := listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")),
+			listen(t, s.FollowAll(ctx, checkpoints.Filter{}))
 		l.Hears("a paused at one")
 		pauseAt(t, s, "a", "two")
 		l.Hears("a paused at two")
@@ -68,7 +70,8 @@ func TestFollow_CheckpointStatusUntilRemoved(t *testing.T) {
 		l.EndsWith(db.ErrCursorExpired)
 		all.Hears("a gone")
 		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, before)).EndsWith(db.ErrCursorExpired)
-		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a", State: checkpoints.Claimed}, "")).EndsWith(db.ErrNotFound)
+		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a", State: checkpoints.Claimed},
+			"")).EndsWith(db.ErrNotFound)
 		listen(t, s.Follow(ctx, checkpoints.Ref{RunID: "a"}, "")).Hears("a paused at three")
 		check(t, s.Remove(ctx, "a"))
 		all.Hears("a gone")
@@ -90,7 +93,8 @@ func TestAFilterTakesACheckpointFromWhenItPassesOn(t *testing.T) {
 
 func TestCursor_OtherCheckpointScopeOrListIsInvalid(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	s, other := checkpoints.NewStore(d, checkpoints.Options{}), checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
+	s, other := checkpoints.NewStore(d, checkpoints.Options{}),
+		checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	for _, one := range []*checkpoints.Store{s, other} {
 		pauseAt(t, one, "a", "one")
 		pauseAt(t, one, "b", "one")
@@ -101,7 +105,8 @@ func TestCursor_OtherCheckpointScopeOrListIsInvalid(t *testing.T) {
 	page, err := s.Page(t.Context(), checkpoints.Filter{}, db.At{Limit: 1})
 	check(t, err)
 	for _, items := range []iter.Seq2[checkpoints.Followed, error]{
-		s.Follow(t.Context(), checkpoints.Ref{RunID: "b"}, cursor), other.Follow(t.Context(), a, cursor), s.Follow(t.Context(), a, page.Next),
+		s.Follow(t.Context(), checkpoints.Ref{RunID: "b"}, cursor), other.Follow(t.Context(), a, cursor),
+		s.Follow(t.Context(), a, page.Next),
 	} {
 		listen(t, items).EndsWith(db.ErrInvalid)
 	}
@@ -114,7 +119,8 @@ func TestCursor_OtherCheckpointScopeOrListIsInvalid(t *testing.T) {
 	if _, err := s.CursorBefore(t.Context(), a, -1); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
 		t.Errorf("-1 changes: %v", err)
 	}
-	if _, err := s.CursorBefore(t.Context(), checkpoints.Ref{RunID: "none"}, 0); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.CursorBefore(t.Context(), checkpoints.Ref{RunID: "none"}, 0); !errors.Is(err,
+		db.ErrNotFound) {
 		t.Errorf("of no checkpoint: %v", err)
 	}
 }

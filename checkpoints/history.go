@@ -14,8 +14,9 @@ type Ending string
 
 // The endings that the history has. A claim that was released, recovered or removed is not in it.
 const (
-	Completed  Ending = "completed"  // its holder said that the run was resumed to its next pause or its end
-	Superseded Ending = "superseded" // nobody said so, but the run had paused again, and that pause was claimed or waits
+	Completed Ending = "completed" // its holder said that the run was resumed to its next pause or its end
+	// nobody said so, but the run had paused again, and that pause was claimed or waits
+	Superseded Ending = "superseded"
 )
 
 // A Decision is what a person said to a run that waited, in the caller's words. The zero value says nothing.
@@ -67,7 +68,8 @@ func (s *Store) History(ctx context.Context, f HistoryFilter) iter.Seq2[Past, er
 }
 
 const (
-	sqlHistory = `SELECT id, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at, created_at_text, claimed_at,
+	sqlHistory = `SELECT id, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
+	created_at_text, claimed_at,
     completed_at, epoch, owner_pid, owner_program FROM checkpoint_history WHERE scope = ?`
 	sqlHistoryOrder = ` ORDER BY completed_at DESC, id DESC LIMIT ?`
 	sqlHistoryOfRun = ` AND run_id = ?`
@@ -109,9 +111,10 @@ func (s *Store) HistoryPageTx(rx *db.Rx, f HistoryFilter, at db.At) (page db.Pag
 		} else {
 			query += sqlHistoryOrder
 		}
-		page, err = db.FillPage(room, past(rx, query, append(args, room.Items+1)...), (*Past).weight, func(one *Past) string {
-			return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
-		})
+		page, err = db.FillPage(room, past(rx, query, append(args, room.Items+1)...), (*Past).weight,
+			func(one *Past) string {
+				return rx.Cursor(historyName, []int64{scope, db.Nanos(one.CompletedAt), one.ID}, f.RunID)
+			})
 		return err
 	})
 	return page, err
@@ -146,7 +149,8 @@ type pastClaim struct {
 
 func (r *pastRow) past() Past {
 	return Past{
-		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending), Decision: Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
+		ID: r.ID, RunID: r.RunID, Ending: Ending(r.Ending),
+		Decision:      Decision{Decision: deref(r.Decision), By: deref(r.DecidedBy)},
 		PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt), PausedAt: r.Created(),
 		ClaimedAt: db.Time(r.ClaimedAt), CompletedAt: db.Time(r.CompletedAt), Epoch: deref(r.Epoch),
 		Pid: int(deref(r.OwnerPid)), Program: deref(r.OwnerProgram),
@@ -154,16 +158,19 @@ func (r *pastRow) past() Past {
 }
 
 const (
-	sqlPastClaim = `SELECT scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, claimed_at, epoch,
-    (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid, (SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
+	sqlPastClaim = `SELECT scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size,
+	claimed_at, epoch,
+    (SELECT pid FROM owners AS o WHERE o.id = c.owner_id) AS owner_pid,
+    (SELECT program FROM owners AS o WHERE o.id = c.owner_id) AS owner_program
 FROM checkpoints AS c WHERE id = ? AND state = 'claimed'`
-	sqlKeep = `INSERT INTO checkpoint_history (scope, run_id, ending, decision, decided_by, paused_stage_id, prompt, created_at,
+	sqlKeep = `INSERT INTO checkpoint_history (scope, run_id, ending, decision, decided_by, paused_stage_id,
+	prompt, created_at,
     created_at_text, saved_at, size, claimed_at, completed_at, epoch, owner_pid, owner_program, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// end removes the row of a claim with the statement that is given, and keeps in the history that there was one. ok is false
-// where the statement found nothing to remove.
+// end removes the row of a claim with the statement that is given, and keeps in the history that
+// there was one. ok is false where the statement found nothing to remove.
 func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...any) (ok bool, err error) {
 	var c pastClaim
 	if ok, err := tx.Find(&c, sqlPastClaim, id); err != nil || !ok {
@@ -173,7 +180,8 @@ func end(tx *db.Tx, id int64, ending Ending, d Decision, remove string, args ...
 		return false, err
 	}
 	columns := []any{
-		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt, c.CreatedAt, c.CreatedAtText,
+		c.Scope, c.RunID, string(ending), said(d.Decision), said(d.By), c.PausedStageID, c.Prompt, c.CreatedAt,
+		c.CreatedAtText,
 		c.SavedAt, c.Size, c.ClaimedAt, db.Nanos(tx.Now()), c.Epoch, c.OwnerPid, c.OwnerProgram,
 	}
 	_, err = tx.Exec(sqlKeep, append(columns, db.Checksum(columns...))...)

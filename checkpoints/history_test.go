@@ -15,16 +15,18 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// Histories of several processes on two runs, with SIGKILL and SIGSTOP among the calls, are judged by a linearizability
-// checker: every answer must be explained by calls that took effect one after the other, each between its beginning and
-// its end. A call whose process was killed may have taken effect or not.
+// Histories of several processes on two runs, with SIGKILL and SIGSTOP among the calls, are judged
+// by a linearizability checker: every answer must be explained by calls that took effect one after
+// the other, each between its beginning and its end. A call whose process was killed may have taken
+// effect or not.
 
 // did is a call as the model sees it.
 type did struct {
 	order
 	Process int // number of the process, never used again
 
-	// Recovery is the number of a recovery, which is one call and goes from run to run: one of these for each, with the count of all.
+	// Recovery is the number of a recovery, which is one call and goes from run to run: one of these
+	// for each, with the count of all.
 	Recovery int
 }
 
@@ -39,7 +41,8 @@ type world struct {
 	Runs [2]modelRun
 	Dead string // numbers of the processes that are gone, each between spaces
 
-	// Counted has the recoveries that were at one of the runs and have counted it, and Passed those that have not, each between spaces.
+	// Counted has the recoveries that were at one of the runs and have counted it, and Passed those
+	// that have not, each between spaces.
 	Counted, Passed string
 }
 
@@ -67,7 +70,8 @@ func containsWord(list string, process int) bool {
 
 func asWord(number int) string { return fmt.Sprintf(" %d ", number) }
 
-// counts takes note that a recovery counted n at one of the runs, and reports whether that can be of one that counted so many in all.
+// counts takes note that a recovery counted n at one of the runs, and reports whether that can be
+// of one that counted so many in all.
 func (w *world) counts(recovery, n, inAll int) bool {
 	switch {
 	case containsWord(w.Counted, recovery):
@@ -213,7 +217,8 @@ func (r *recorder) add(client int, d did, g got, call, end int64) {
 	}
 	for i, id := range ids {
 		d.RunID = id
-		r.ops = append(r.ops, porcupine.Operation{ClientId: client + 1_000_000*i, Input: d, Output: g, Call: call, Return: end})
+		r.ops = append(r.ops, porcupine.Operation{ClientId: client + 1_000_000*i, Input: d, Output: g, Call: call,
+			Return: end})
 	}
 }
 
@@ -249,7 +254,8 @@ func (s *seat) call(o order, kill bool) {
 		}
 		return
 	}
-	s.hand.Send(`{"op":"` + o.Op + `","run_id":"` + o.RunID + `","prompt":"` + o.Prompt + `","epoch":` + fmt.Sprint(o.Epoch) + `}`)
+	s.hand.Send(`{"op":"` + o.Op + `","run_id":"` + o.RunID + `","prompt":"` + o.Prompt + `","epoch":` +
+		fmt.Sprint(o.Epoch) + `}`)
 	for range s.rnd.IntN(4) { // somewhere on its way
 		s.hand.Signal(syscall.SIGSTOP)
 		s.hand.Signal(syscall.SIGCONT)
@@ -340,14 +346,17 @@ func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
 		got
 	}
 	for name, history := range map[string][]entry{
-		"two winners":                 {{save, got{}}, {claim(1), taken(1)}, {claim(2), taken(2)}},
-		"a loss":                      {{save, got{}}, {claim(1), got{}}},
-		"a living process is robbed":  {{save, got{}}, {claim(1), taken(1)}, {recover, recovered(1)}},
-		"a dead one keeps its claim":  {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(0)}},
-		"a recovery counts too many":  {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(2)}},
-		"an epoch comes twice":        {{save, got{}}, {claim(2), taken(7)}, {recover, recovered(1)}, {claim(1), taken(7)}},
-		"a stale handle completes":    {{save, got{}}, {claim(2), taken(1)}, {recover, recovered(1)}, {claim(1), taken(2)}, {by(2, order{Op: "complete", RunID: "a", Epoch: 1}), got{}}},
-		"a document of an older save": {{save, got{}}, {by(1, order{Op: "save", RunID: "a", Prompt: "q"}), got{}}, {claim(1), taken(1)}},
+		"two winners":                {{save, got{}}, {claim(1), taken(1)}, {claim(2), taken(2)}},
+		"a loss":                     {{save, got{}}, {claim(1), got{}}},
+		"a living process is robbed": {{save, got{}}, {claim(1), taken(1)}, {recover, recovered(1)}},
+		"a dead one keeps its claim": {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(0)}},
+		"a recovery counts too many": {{save, got{}}, {claim(1), taken(1)}, {die, got{}}, {recover, recovered(2)}},
+		"an epoch comes twice": {{save, got{}}, {claim(2), taken(7)}, {recover, recovered(1)},
+			{claim(1), taken(7)}},
+		"a stale handle completes": {{save, got{}}, {claim(2), taken(1)}, {recover, recovered(1)},
+			{claim(1), taken(2)}, {by(2, order{Op: "complete", RunID: "a", Epoch: 1}), got{}}},
+		"a document of an older save": {{save, got{}}, {by(1, order{Op: "save", RunID: "a", Prompt: "q"}), got{}},
+			{claim(1), taken(1)}},
 	} {
 		possible := func(history []entry) bool {
 			var log recorder
@@ -365,7 +374,8 @@ func TestTheHistoryCheckNoticesWhatCantBe(t *testing.T) {
 	}
 }
 
-// A recovery takes turns where others wait: they may see that it has been at one run and not yet at the other.
+// A recovery takes turns where others wait: they may see that it has been at one run and not yet at
+// the other.
 func TestHistory_RecoveryIsPerRun(t *testing.T) {
 	var log recorder
 	at := int64(0)

@@ -25,8 +25,8 @@ const (
 type Summary struct {
 	RunID string
 	State State
-	// PausedStageID, Prompt and CreatedAt are out of the document: the stage that the run waits at, what the person is
-	// asked, and since when. Empty where Problem is set.
+	// PausedStageID, Prompt and CreatedAt are out of the document: the stage that the run waits at,
+	// what the person is asked, and since when. Empty where Problem is set.
 	PausedStageID string
 	Prompt        string
 	CreatedAt     time.Time
@@ -34,15 +34,16 @@ type Summary struct {
 	Size          int64     // bytes of the document
 	Problem       string    // why the document can't be read; "" if it can
 	Claim         *Holder   // who resumes the run; nil while it waits
-	// Contested says what the old program did to the run since it was imported: nobody can claim it (ErrConflict) before somebody
-	// decides whose version counts; "" where nothing is to be decided.
+	// Contested says what the old program did to the run since it was imported: nobody can claim it
+	// (ErrConflict) before somebody decides whose version counts; "" where nothing is to be decided.
 	Contested string
 
 	createdAtText string // as it was written, where CreatedAt can't hold it (second 60)
 }
 
-// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at, and contested where it says anything.
-// The three in the middle are null where the document can't be read.
+// MarshalJSON gives the fields that lists have: run_id, paused_stage_id, prompt, created_at, and
+// contested where it says anything. The three in the middle are null where the document can't be
+// read.
 func (s Summary) MarshalJSON() ([]byte, error) {
 	out := serdejson.AppendQuoted([]byte(`{"run_id":`), s.RunID)
 	if s.Problem != "" {
@@ -73,7 +74,8 @@ type Holder struct {
 // A Ref names a checkpoint: a run, and which of the two that it may have.
 type Ref struct {
 	RunID string
-	// State is the checkpoint's. "" is the one that waits where there is one, else the claimed one; for Delete, both.
+	// State is the checkpoint's. "" is the one that waits where there is one, else the claimed one;
+	// for Delete, both.
 	State State
 }
 
@@ -90,8 +92,8 @@ const (
 	listName = "checkpoints"
 )
 
-// Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's claimed one comes before its
-// waiting one.
+// Page gives a page of the checkpoints that pass the filter, in the order of run ids; a run's
+// claimed one comes before its waiting one.
 func (s *Store) Page(ctx context.Context, f Filter, at db.At) (page db.Page[Summary], err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = s.PageTx(rx, f, at)
@@ -106,7 +108,8 @@ func (s *Store) PageTx(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], er
 	return page, failed(opList, "", err)
 }
 
-// All gives the checkpoints that pass the filter one by one, in the order of Page: see [db.AllPages]. A claim moves one.
+// All gives the checkpoints that pass the filter one by one, in the order of Page: see
+// [db.AllPages]. A claim moves one.
 func (s *Store) All(ctx context.Context, f Filter) iter.Seq2[Summary, error] {
 	return db.AllPages(func(at db.At) (db.Page[Summary], error) { return s.Page(ctx, f, at) })
 }
@@ -128,7 +131,8 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 		if err != nil {
 			return err
 		}
-		for summary, err = range summaries(rx, sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
+		for summary, err = range summaries(rx,
+			sqlSummaries+` AND c.run_id = ?`+inState+` ORDER BY c.state DESC LIMIT 1`, scope, ref.RunID) {
 			found = err == nil
 		}
 		return err
@@ -139,8 +143,8 @@ func (s *Store) GetTx(rx *db.Rx, ref Ref) (summary Summary, err error) {
 	return summary, err
 }
 
-// Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most limit of them, with the rules
-// of a page.
+// Find gives the checkpoints of runs whose id begins with prefix, in the order of Page; at most
+// limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []Ref, err error) {
 	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
 		found, err = s.FindTx(rx, prefix, limit)
@@ -166,11 +170,14 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []Ref, err er
 	return found, err
 }
 
-const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, state LIMIT ?`
+const sqlFindRuns = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND run_id >= ? AND run_id < ?
+	ORDER BY run_id, state LIMIT ?`
 
 const (
-	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.problem,
-    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns, c.lease_wall_until, c.changes, o.pid, o.program,
+	sqlSummary = `SELECT c.run_id, c.state, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text,
+	c.saved_at, c.size, c.problem,
+    c.claimed_at, c.epoch, c.owner_id, c.lease_ttl, c.lease_until, c.lease_boot_id, c.lease_time_ns,
+    c.lease_wall_until, c.changes, o.pid, o.program,
     ` + sqlContested + ` AS contested
 FROM checkpoints AS c LEFT JOIN owners AS o ON o.id = c.owner_id
 `
@@ -232,9 +239,10 @@ func (s *Store) page(rx *db.Rx, f Filter, at db.At) (page db.Page[Summary], err 
 		query += sqlBehind
 		args = append(args, after.RunID, after.State)
 	}
-	return db.FillPage(room, summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size, func(one *Summary) string {
-		return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
-	})
+	return db.FillPage(room, summaries(rx, query+sqlPageOrder, append(args, room.Items+1)...), (*Summary).size,
+		func(one *Summary) string {
+			return rx.Cursor(listName, []int64{scope}, one.RunID, string(one.State))
+		})
 }
 
 // size is how many bytes a summary takes, about.
@@ -250,7 +258,8 @@ func summaries(rx *db.Rx, query string, args ...any) iter.Seq2[Summary, error] {
 func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	one := Summary{
 		RunID: r.RunID, State: State(r.State), PausedStageID: deref(r.PausedStageID), Prompt: deref(r.Prompt),
-		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size, Problem: deref(r.Problem),
+		CreatedAt: r.Created(), createdAtText: deref(r.CreatedAtText), SavedAt: db.Time(r.SavedAt), Size: r.Size,
+		Problem:   deref(r.Problem),
 		Contested: deref(r.Contested),
 	}
 	if r.ClaimedAt == nil {
@@ -261,7 +270,8 @@ func (r *summaryRow) summary(rx *db.Rx) (Summary, error) {
 	if r.Owner == nil {
 		return one, nil
 	}
-	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.Owner, deref(r.Pid), deref(r.Program), time.Duration(deref(r.TTL))
+	h.Epoch, h.Owner, h.Pid, h.Program, h.TTL = deref(r.Epoch), *r.Owner, deref(r.Pid), deref(r.Program),
+		time.Duration(deref(r.TTL))
 	state, err := rx.LeaseState(r.LeaseColumns)
 	if err == nil {
 		h.Expired = state == db.LeaseExpired

@@ -19,7 +19,8 @@ type mapStore struct {
 	epoch            map[string]int64  // of the claim
 }
 
-// Any sequence of calls by one process does to the store what it does to two maps. Each example has a scope of its own.
+// Any sequence of calls by one process does to the store what it does to two maps. Each example has
+// a scope of its own.
 func TestTheStoreIsTwoMaps(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	examples := 0
@@ -66,7 +67,8 @@ func TestTheStoreIsTwoMaps(t *testing.T) {
 				claim := rapid.SampledFrom(handles).Draw(rt, "claim")
 				err := claim.Complete(ctx)
 				_, held := m.claimed[claim.RunID()]
-				if held = held && m.epoch[claim.RunID()] == claim.Epoch(); held != (err == nil) || err != nil && !errors.Is(err, db.ErrLeaseLost) {
+				if held = held && m.epoch[claim.RunID()] == claim.Epoch(); held != (err == nil) || err != nil &&
+					!errors.Is(err, db.ErrLeaseLost) {
 					rt.Fatalf("complete %q of epoch %d: %v", claim.RunID(), claim.Epoch(), err)
 				}
 				if held {

@@ -26,21 +26,25 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestRecover_TakesOnlyWhatDeadHeld, TestAClaimThatWasMadeSinceRecoveryLookedStays,
 		TestARecoveryThatIsRunAgainCountsEachOnce, TestTx_CallsHappenTogetherOrNever,
 		TestPrune_KeepsDecisionsOfOpenRuns,
-		TestClaimingTheNextPauseEndsTheOlderClaim, TestAStaleHandleCompletesNothing, TestEpochsGrowThroughRemovalAndRecovery,
-		TestClaimsOfALivingProcessAreSafe, TestClaimsOfADeadProcessAreRecoveredOnce, TestAnExpiredClaimIsTakenFromALivingProcess,
+		TestClaimingTheNextPauseEndsTheOlderClaim, TestAStaleHandleCompletesNothing,
+		TestEpochsGrowThroughRemovalAndRecovery,
+		TestClaimsOfALivingProcessAreSafe, TestClaimsOfADeadProcessAreRecoveredOnce,
+		TestAnExpiredClaimIsTakenFromALivingProcess,
 		TestOneClaimerWins, TestHistoriesAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
 }
 
-// Of two saves the one that comes later must not be numbered first: the epoch of a claim begins with the number of its row, and a run's
-// epochs grow.
+// Of two saves the one that comes later must not be numbered first: the epoch of a claim begins
+// with the number of its row, and a run's epochs grow.
 func TestPostgres_SavesOfRunNumberedInOrder(t *testing.T) {
 	address := dbtest.Postgres(t)
 	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
 	save(t, store, "r")
 	number := func() string {
-		return string(dbtest.PostgresExec(t, address, "SELECT last_value FROM pg_sequences WHERE schemaname = 'selvedge' AND sequencename = 'checkpoints_id_seq'")[0][0])
+		return string(dbtest.PostgresExec(t, address,
+			"SELECT last_value FROM pg_sequences WHERE schemaname = 'selvedge' AND sequencename = "+
+				"'checkpoints_id_seq'")[0][0])
 	}
 	conn, err := pgconn.Connect(t.Context(), address)
 	check(t, err)
@@ -65,7 +69,8 @@ func TestPostgres_SavesOfRunNumberedInOrder(t *testing.T) {
 	saves.Wait()
 }
 
-// A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the older claim goes on.
+// A pause comes behind a claimer's lock, and is removed again: either the claimer has it, or the
+// older claim goes on.
 func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 	address := dbtest.Postgres(t)
 	store := checkpoints.NewStore(dbtest.OpenAt(t, address, db.Options{}), checkpoints.Options{})
@@ -84,7 +89,8 @@ func TestPostgres_VanishedPauseEndsNoOlderClaim(t *testing.T) {
 		check(t, err)
 	}
 	waiting := func() int {
-		return len(dbtest.PostgresExec(t, address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"))
+		return len(dbtest.PostgresExec(t, address,
+			"SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"))
 	}
 	waits := func() { dbtest.AwaitPostgresWaits(t, address, 1) }
 	claimed := locking("SELECT id FROM checkpoints FOR UPDATE")

@@ -47,8 +47,10 @@ func TestClaim_CompletedIsOnlyInHistory(t *testing.T) {
 		t.Fatalf("the history is %v", list)
 	}
 	one := list[0]
-	if one.Decision != (checkpoints.Decision{Decision: "approved", By: "ada"}) || one.Epoch != claim.Epoch() || one.Program == "" || one.Pid == 0 ||
-		one.Prompt != "approve?" || !one.ClaimedAt.Equal(claim.ClaimedAt()) || !one.CompletedAt.After(one.ClaimedAt) || one.PausedAt.IsZero() {
+	if one.Decision != (checkpoints.Decision{Decision: "approved", By: "ada"}) || one.Epoch != claim.Epoch() ||
+		one.Program == "" || one.Pid == 0 ||
+		one.Prompt != "approve?" || !one.ClaimedAt.Equal(claim.ClaimedAt()) ||
+		!one.CompletedAt.After(one.ClaimedAt) || one.PausedAt.IsZero() {
 		t.Errorf("it says %+v", one)
 	}
 
@@ -117,7 +119,8 @@ func TestTheHistoryIsReadInPages(t *testing.T) {
 	}
 	page, err := store.HistoryPage(ctx, checkpoints.HistoryFilter{}, db.At{Limit: 1})
 	check(t, err)
-	if _, err := store.HistoryPage(ctx, checkpoints.HistoryFilter{RunID: "r1"}, db.At{After: page.Next}); err == nil {
+	if _, err := store.HistoryPage(ctx, checkpoints.HistoryFilter{RunID: "r1"},
+		db.At{After: page.Next}); err == nil {
 		t.Error("another list's cursor is taken")
 	}
 }
@@ -131,7 +134,8 @@ func TestACompletedImportHasNoOwner(t *testing.T) {
 	}))
 	check(t, store.Complete(ctx, "torn"))
 	list := history(t, store, checkpoints.HistoryFilter{})
-	if len(list) != 1 || list[0].Epoch != 0 || list[0].Pid != 0 || !list[0].PausedAt.IsZero() || list[0].Ending != checkpoints.Completed {
+	if len(list) != 1 || list[0].Epoch != 0 || list[0].Pid != 0 || !list[0].PausedAt.IsZero() ||
+		list[0].Ending != checkpoints.Completed {
 		t.Errorf("the history is %+v", list)
 	}
 }

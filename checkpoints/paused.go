@@ -6,24 +6,28 @@ import (
 	"time"
 )
 
-// A PausedWorkflow is a run that waits at an approval stage, with all that is needed to resume it. Its zero value is not
-// ready: RunID, CreatedAt and the workflow are the caller's.
+// A PausedWorkflow is a run that waits at an approval stage, with all that is needed to resume it.
+// Its zero value is not ready: RunID, CreatedAt and the workflow are the caller's.
 //
-// One that was read remembers its document. As long as nothing in it is changed it is saved as those very bytes; unknown
-// members of the document survive a change elsewhere.
+// One that was read remembers its document. As long as nothing in it is changed it is saved as
+// those very bytes; unknown members of the document survive a change elsewhere.
 type PausedWorkflow struct {
-	RunID             string                     `json:"run_id"`
-	Workflow          Workflow                   `json:"workflow"`        // the whole definition
-	PausedStageID     string                     `json:"paused_stage_id"` // the approval stage
-	Prompt            string                     `json:"prompt"`          // what the person is asked
-	Fields            []ApprovalField            `json:"fields"`          // what the person is to fill in
-	OutputKey         string                     `json:"output_key"`      // key in the state for the person's answer
-	WFState           map[string]json.RawMessage `json:"wf_state"`        // the state of the run, any JSON by key
-	StageResults      []StageResult              `json:"stage_results"`   // of the stages before the pause
+	RunID         string          `json:"run_id"`
+	Workflow      Workflow        `json:"workflow"`        // the whole definition
+	PausedStageID string          `json:"paused_stage_id"` // the approval stage
+	Prompt        string          `json:"prompt"`          // what the person is asked
+	Fields        []ApprovalField `json:"fields"`          // what the person is to fill in
+	// key in the state for the person's answer
+	OutputKey string `json:"output_key"`
+	// the state of the run, any JSON by key
+	WFState           map[string]json.RawMessage `json:"wf_state"`
+	StageResults      []StageResult              `json:"stage_results"` // of the stages before the pause
 	CompletedStageIDs []string                   `json:"completed_stage_ids"`
-	Iterations        uint32                     `json:"iterations"`        // stages run so far, against Workflow.MaxIterations
-	PriorDurationMS   float64                    `json:"prior_duration_ms"` // milliseconds of work before the pause, without the waiting
-	CreatedAt         time.Time                  `json:"-"`                 // when the run paused
+	// stages run so far, against Workflow.MaxIterations
+	Iterations uint32 `json:"iterations"`
+	// milliseconds of work before the pause, without the waiting
+	PriorDurationMS float64   `json:"prior_duration_ms"`
+	CreatedAt       time.Time `json:"-"` // when the run paused
 
 	createdAtText string // CreatedAt as the document has it, where a time.Time can't hold it (second 60)
 	document      []byte // what it was read from
@@ -31,23 +35,26 @@ type PausedWorkflow struct {
 
 // A Workflow is a graph of stages.
 type Workflow struct {
-	ID            string                     `json:"id"`
-	Name          string                     `json:"name"`
-	Start         string                     `json:"start"` // id of the first stage
-	Goal          *string                    `json:"goal"`  // nil: none was set
-	Stages        []Stage                    `json:"stages"`
-	Edges         []Edge                     `json:"edges"`
-	MaxIterations uint32                     `json:"max_iterations"` // stages that a run may execute; 100 where a document says nothing
+	ID     string  `json:"id"`
+	Name   string  `json:"name"`
+	Start  string  `json:"start"` // id of the first stage
+	Goal   *string `json:"goal"`  // nil: none was set
+	Stages []Stage `json:"stages"`
+	Edges  []Edge  `json:"edges"`
+	// stages that a run may execute; 100 where a document says nothing
+	MaxIterations uint32                     `json:"max_iterations"`
 	Metadata      map[string]json.RawMessage `json:"metadata"`
 }
 
 // A Stage is a named step.
 type Stage struct {
-	ID           string                     `json:"id"`
-	Name         string                     `json:"name"`
-	Step         json.RawMessage            `json:"step"`         // an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or dedup
-	Compensation json.RawMessage            `json:"compensation"` // an object whose "type" is proposal or stage_ref; nil: none
-	TimeoutMS    *uint64                    `json:"timeout_ms"`   // milliseconds; nil: none
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// an object whose "type" is pattern, proposal, sub_workflow, approval, loop_until, for_each or dedup
+	Step json.RawMessage `json:"step"`
+	// an object whose "type" is proposal or stage_ref; nil: none
+	Compensation json.RawMessage            `json:"compensation"`
+	TimeoutMS    *uint64                    `json:"timeout_ms"` // milliseconds; nil: none
 	Metadata     map[string]json.RawMessage `json:"metadata"`
 }
 
@@ -69,19 +76,22 @@ type Precondition struct {
 
 // An ApprovalField is a field of the form that a person fills in.
 type ApprovalField struct {
-	Name      string   `json:"name"` // key in the answer
-	Label     string   `json:"label"`
-	FieldType string   `json:"field_type"` // text, textarea, options, bool or number; "text" where a document says nothing
-	Options   []string `json:"options"`    // of the type options
+	Name  string `json:"name"` // key in the answer
+	Label string `json:"label"`
+	// text, textarea, options, bool or number; "text" where a document says nothing
+	FieldType string   `json:"field_type"`
+	Options   []string `json:"options"` // of the type options
 	Required  bool     `json:"required"`
 }
 
 // A StageResult is what came of a stage.
 type StageResult struct {
-	StageID    string          `json:"stage_id"`
-	StageName  string          `json:"stage_name"`
-	Status     StageStatus     `json:"status"`
-	Output     json.RawMessage `json:"output"` // an object whose "type" is pattern, proposal, sub_workflow, approval, review, loop, for_each, dedup or empty
+	StageID   string      `json:"stage_id"`
+	StageName string      `json:"stage_name"`
+	Status    StageStatus `json:"status"`
+	// an object whose "type" is pattern, proposal, sub_workflow, approval, review, loop, for_each,
+	// dedup or empty
+	Output     json.RawMessage `json:"output"`
 	DurationMS float64         `json:"duration_ms"`
 	Error      *string         `json:"error"` // nil: none
 }
@@ -97,8 +107,9 @@ const (
 	StageCompensated StageStatus = "compensated"
 )
 
-// Document is p as it is saved: the bytes that it was read from while they still say the same, else a new
-// writing of it, with the members that only the document has. A value that could not be read back is an error.
+// Document is p as it is saved: the bytes that it was read from while they still say the same, else
+// a new writing of it, with the members that only the document has. A value that could not be read
+// back is an error.
 func (p *PausedWorkflow) Document() ([]byte, error) {
 	if p.document == nil {
 		return encode(p)

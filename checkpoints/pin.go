@@ -6,7 +6,8 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps the history of a run whatever retention says, until Unpin: what is there, and what comes. The run need not be there.
+// Pin keeps the history of a run whatever retention says, until Unpin: what is there, and what
+// comes. The run need not be there.
 func (s *Store) Pin(ctx context.Context, runID string) error {
 	return s.db.Write(ctx, "pin checkpoint", func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }

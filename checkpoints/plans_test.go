@@ -33,7 +33,8 @@ func TestEveryStatementTakesItsIndex(t *testing.T) {
 		"claimed page":  {sqlSummaries + " AND c.state = 'claimed'" + sqlPageOrder, "checkpoints_claimed"},
 	} {
 		steps := dbtest.Plan(t, d, c.query)
-		if !strings.Contains(steps, "INDEX "+c.index+" ") || strings.Contains(steps, "SCAN") || strings.Contains(steps, "TEMP B-TREE") {
+		if !strings.Contains(steps, "INDEX "+c.index+" ") || strings.Contains(steps, "SCAN") ||
+			strings.Contains(steps, "TEMP B-TREE") {
 			t.Errorf("%s takes another way than %s:\n%s", name, c.index, steps)
 		}
 	}

@@ -7,26 +7,30 @@ import (
 )
 
 const (
-	// sqlOpen is true of an entry whose run is open. It looks at the tables of other stores: a run that goes on may need what was
-	// decided, whichever store says that it does.
+	// sqlOpen is true of an entry whose run is open. It looks at the tables of other stores: a run
+	// that goes on may need what was decided, whichever store says that it does.
 	sqlOpen = `(EXISTS (SELECT 1 FROM checkpoints AS c WHERE c.scope = h.scope AND c.run_id = h.run_id)
     OR EXISTS (SELECT 1 FROM runs AS r WHERE r.scope = h.scope AND r.run_id = h.run_id AND r.ended_at IS NULL)
     OR EXISTS (SELECT 1 FROM live_runs AS l WHERE l.scope = h.scope AND l.run_id = h.run_id
         AND l.status NOT IN ('completed', 'failed', 'cancelled')))`
 	sqlEnded = `SELECT id AS key, run_id AS id, run_id AS of, completed_at AS ended_at, ` + sqlOpen + ` AS held,
-    150 + octet_length(run_id) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(paused_stage_id), 0)
+    150 + octet_length(run_id) + coalesce(octet_length(prompt), 0) + coalesce(octet_length(paused_stage_id),
+    0)
     + coalesce(octet_length(decision), 0) + coalesce(octet_length(decided_by), 0) AS bytes
-FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?) ORDER BY completed_at DESC, h.id DESC LIMIT ?`
+FROM checkpoint_history AS h WHERE scope = ? AND (completed_at, h.id) < (?, ?)
+	ORDER BY completed_at DESC, h.id DESC LIMIT ?`
 	sqlPrune = `DELETE FROM checkpoint_history AS h WHERE id = ? AND NOT ` + sqlOpen
 )
 
-// Prune removes the claims of the history that the policy does not keep: by the time at which they were over, by run, and by
-// what their entries hold, about. What waits or is claimed always stays. So does the history of a run that is open, in any store
-// of the scope, and of a run that is pinned. Prune works in short transactions, and what it removed before an error stays
-// removed; run again, it goes on.
+// Prune removes the claims of the history that the policy does not keep: by the time at which they
+// were over, by run, and by what their entries hold, about. What waits or is claimed always stays.
+// So does the history of a run that is open, in any store of the scope, and of a run that is
+// pinned. Prune works in short transactions, and what it removed before an error stays removed; run
+// again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	return db.Prune(ctx, s.db, db.Pruning{
-		Op: "prune checkpoints", Store: db.StoreCheckpoints, Scope: s.scope, Ended: endedClaims, Remove: removeEnded, Share: prunedAtOnce,
+		Op: "prune checkpoints", Store: db.StoreCheckpoints, Scope: s.scope, Ended: endedClaims,
+		Remove: removeEnded, Share: prunedAtOnce,
 	}, policy)
 }
 

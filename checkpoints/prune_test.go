@@ -10,8 +10,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// What a person decided stays as long as the run that asked is open, in whichever store: a run that starts again after a crash
-// asks the history before it asks the person.
+// What a person decided stays as long as the run that asked is open, in whichever store: a run that
+// starts again after a crash asks the history before it asks the person.
 func TestPrune_KeepsDecisionsOfOpenRuns(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	store := checkpoints.NewStore(d, checkpoints.Options{})
@@ -33,7 +33,8 @@ func TestPrune_KeepsDecisionsOfOpenRuns(t *testing.T) {
 	if would != done || done.Removed != 1 || done.Remaining != 3 {
 		t.Errorf("pruning would do %+v and did %+v", would, done)
 	}
-	if got := endings(history(t, store, checkpoints.HistoryFilter{})); got != "waits:completed live:completed trace:completed " {
+	if got := endings(history(t, store, checkpoints.HistoryFilter{})); got != "waits:completed "+
+		"live:completed trace:completed " {
 		t.Errorf("it left %s", got)
 	}
 

@@ -14,7 +14,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// longVariable, set to anything, makes the tests of races and histories as long as they were on the originals.
+// longVariable, set to anything, makes the tests of races and histories as long as they were on the
+// originals.
 const longVariable = "SELVEDGE_LONG"
 
 func scaled(short, long int) int {
@@ -50,8 +51,8 @@ func claimer(args []string) (err error) {
 	return nil
 }
 
-// In each round one checkpoint waits and every process claims it at once. The originals lost 13 of 20,000 with four
-// processes, and the winner's mark 575 times.
+// In each round one checkpoint waits and every process claims it at once. The originals lost 13 of
+// 20,000 with four processes, and the winner's mark 575 times.
 func TestOneClaimerWins(t *testing.T) {
 	rounds := scaled(150, 20_000)
 	for _, processes := range []int{2, 3, 4} {
@@ -91,7 +92,8 @@ func TestOneClaimerWins(t *testing.T) {
 					unmarked++
 				}
 			}
-			t.Logf("%d rounds of %d processes: %d lost, %d double, %d unmarked", rounds, processes, lost, double, unmarked)
+			t.Logf("%d rounds of %d processes: %d lost, %d double, %d unmarked", rounds, processes, lost, double,
+				unmarked)
 			if lost+double+unmarked > 0 {
 				t.Fail()
 			}
@@ -111,5 +113,6 @@ func marked(t testing.TB, s *checkpoints.Store, id, epoch string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return one.State == checkpoints.Claimed && one.Claim.Alive && strings.TrimSpace(epoch) == fmt.Sprint(one.Claim.Epoch)
+	return one.State == checkpoints.Claimed && one.Claim.Alive &&
+		strings.TrimSpace(epoch) == fmt.Sprint(one.Claim.Epoch)
 }

@@ -7,8 +7,8 @@ import (
 	"selvedge/db"
 )
 
-// Recovery looks in reads, where it is in nobody's way, and writes only about the claims that it may take: judged again under
-// the writer, a few at a time.
+// Recovery looks in reads, where it is in nobody's way, and writes only about the claims that it
+// may take: judged again under the writer, a few at a time.
 var recoverBatch = 1000 // a variable for tests
 
 // longestTurn is after how long a transaction of many changes ends and lets other writers in.
@@ -20,23 +20,25 @@ const (
 	sqlClaimsBehind = sqlClaims + ` AND scope = ? AND run_id > ? ORDER BY run_id LIMIT ?`
 )
 
-// Recover makes claims claimable again whose processes are gone (killed, crashed, on a machine that was restarted) or whose
-// time is over, and tells how many there were. It is safe at any time, by anybody: claims that are being worked on stay, those
-// of this process too, whichever handle made them. So do those that an import brought, of which nobody knows whether the
-// program that made them still runs: see [Store.RecoverOrphaned].
+// Recover makes claims claimable again whose processes are gone (killed, crashed, on a machine that
+// was restarted) or whose time is over, and tells how many there were. It is safe at any time, by
+// anybody: claims that are being worked on stay, those of this process too, whichever handle made
+// them. So do those that an import brought, of which nobody knows whether the program that made
+// them still runs: see [Store.RecoverOrphaned].
 //
-// A claim on a run that has paused again meanwhile is dropped and not counted. One whose document can't be read waits
-// again, where List and Load show it, and is not counted either: nobody can claim it. It goes from run to run, and lets other
-// writers in when it has worked for some milliseconds: they may see that it has been at one and not yet at the next. When ctx
-// ends in between, what was recovered stays so.
+// A claim on a run that has paused again meanwhile is dropped and not counted. One whose document
+// can't be read waits again, where List and Load show it, and is not counted either: nobody can
+// claim it. It goes from run to run, and lets other writers in when it has worked for some
+// milliseconds: they may see that it has been at one and not yet at the next. When ctx ends in
+// between, what was recovered stays so.
 func (s *Store) Recover(ctx context.Context) (rearmed int, err error) { return s.recover(ctx, isOver) }
 
 // RecoverTx is Recover inside a transaction, which is as long as there are many.
 func (s *Store) RecoverTx(tx *db.Tx) (rearmed int, err error) { return s.recoverTx(tx, isOver) }
 
-// RecoverOrphaned is what the old store has, for a program that starts: besides what [Store.Recover] takes it takes this
-// process's own claims, also those that are being worked on, and those that an import brought. Claims of other living
-// processes stay.
+// RecoverOrphaned is what the old store has, for a program that starts: besides what
+// [Store.Recover] takes it takes this process's own claims, also those that are being worked on,
+// and those that an import brought. Claims of other living processes stay.
 func (s *Store) RecoverOrphaned(ctx context.Context) (rearmed int, err error) {
 	return s.recover(ctx, isOrphaned)
 }
@@ -116,8 +118,10 @@ func (s *Store) recoverTx(tx *db.Tx, free judge) (rearmed int, err error) {
 	return rearmed, err
 }
 
-// claimsToTake gives the runs of those claims that may be taken, out of a page of them, and the run that this ends with.
-func claimsToTake(rx *db.Rx, scope int64, from string, begins bool, free judge) (runs []string, last string, more bool, err error) {
+// claimsToTake gives the runs of those claims that may be taken, out of a page of them, and the run
+// that this ends with.
+func claimsToTake(rx *db.Rx, scope int64, from string, begins bool, free judge) (runs []string, last string,
+	more bool, err error) {
 	query, args := sqlClaimsFirst, []any{scope, recoverBatch}
 	if !begins {
 		query, args = sqlClaimsBehind, []any{scope, from, recoverBatch}
@@ -139,7 +143,8 @@ func claimsToTake(rx *db.Rx, scope int64, from string, begins bool, free judge) 
 	return runs, last, len(claims) == recoverBatch, nil
 }
 
-// rearm takes those of the runs' claims that may still be taken, and tells how many it looked at before its turn was over.
+// rearm takes those of the runs' claims that may still be taken, and tells how many it looked at
+// before its turn was over.
 func (s *Store) rearm(ctx context.Context, runs []string, free judge) (rearmed, looked int, err error) {
 	err = s.db.Write(ctx, opRecover, func(tx *db.Tx) error {
 		rearmed, looked = 0, 0

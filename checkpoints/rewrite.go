@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// rewrite writes a workflow that was read from a document and then changed: what did not change keeps its text, and
-// members that only the document has stay in their places.
+// rewrite writes a workflow that was read from a document and then changed: what did not change
+// keeps its text, and members that only the document has stay in their places.
 func rewrite(document []byte, before, after *PausedWorkflow) ([]byte, error) {
 	was, err := encode(before)
 	if err != nil {

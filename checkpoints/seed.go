@@ -6,12 +6,14 @@ import (
 	"selvedge/db"
 )
 
-// The calls of the store that this package took over, under their names and with their behaviour: docs/parity.md lists them.
-// They are thin; where the grammar of all stores has a better call, they name it. The other calls of the old store, which
-// need no other form, are Claim and RecoverOrphaned.
+// The calls of the store that this package took over, under their names and with their behaviour:
+// docs/parity.md lists them. They are thin; where the grammar of all stores has a better call, they
+// name it. The other calls of the old store, which need no other form, are Claim and
+// RecoverOrphaned.
 
-// Save keeps a paused run: it waits from then on and can be claimed. One that waits already is replaced; a claim on the
-// run stays as it is, so that a resumed run can pause again. A run without a time of its pause pauses now.
+// Save keeps a paused run: it waits from then on and can be claimed. One that waits already is
+// replaced; a claim on the run stays as it is, so that a resumed run can pause again. A run without
+// a time of its pause pauses now.
 func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	if p.CreatedAt.IsZero() {
 		return s.db.WriteLocked(ctx, opSave, func(tx *db.Tx) error { return s.SaveTx(tx, p) })
@@ -23,8 +25,8 @@ func (s *Store) Save(ctx context.Context, p *PausedWorkflow) error {
 	return s.SaveDocument(ctx, p.RunID, document)
 }
 
-// Load gives the run that waits under the id; ok is false when none does, claimed ones included. One whose document can't
-// be read is ErrCorrupt.
+// Load gives the run that waits under the id; ok is false when none does, claimed ones included.
+// One whose document can't be read is ErrCorrupt.
 func (s *Store) Load(ctx context.Context, runID string) (p *PausedWorkflow, ok bool, err error) {
 	err = s.db.Read(ctx, opLoad, func(rx *db.Rx) error {
 		p, ok, err = s.LoadTx(rx, runID)
@@ -33,8 +35,9 @@ func (s *Store) Load(ctx context.Context, runID string) (p *PausedWorkflow, ok b
 	return p, ok, err
 }
 
-// Complete ends the run's claim by id, without a handle. A run that is not claimed is fine. A claim that another living
-// process holds is ErrLeaseLost; one of this process, of a dead one or from an import goes. [Claim.Complete] is fenced.
+// Complete ends the run's claim by id, without a handle. A run that is not claimed is fine. A claim
+// that another living process holds is ErrLeaseLost; one of this process, of a dead one or from an
+// import goes. [Claim.Complete] is fenced.
 func (s *Store) Complete(ctx context.Context, runID string) error {
 	return s.db.WriteEnd(ctx, opComplete, func(tx *db.Tx) error { return s.CompleteTx(tx, runID) })
 }
@@ -57,8 +60,8 @@ func (s *Store) RemoveTx(tx *db.Tx, runID string) error {
 
 const sqlList = `SELECT run_id FROM checkpoints WHERE scope = ? AND state = 'paused' ORDER BY run_id`
 
-// List gives the ids of the runs that wait, in byte order; those whose document can't be read are among them. Lists that may
-// be long are read in parts with [Store.Page] and [Store.All].
+// List gives the ids of the runs that wait, in byte order; those whose document can't be read are
+// among them. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) (ids []string, err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
 		ids, err = s.ListTx(rx)

@@ -13,12 +13,13 @@ import (
 type Options struct {
 	// Scope is the part of the file that the store keeps to; "" is the default scope.
 	Scope string
-	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a process that still
-	// lives. 0 means that only the death of its process frees a claim.
+	// ClaimTTL is how long a claim lasts without a renewal before RecoverOrphaned may take it from a
+	// process that still lives. 0 means that only the death of its process frees a claim.
 	ClaimTTL time.Duration
 }
 
-// A Store keeps the checkpoints of one scope. Its methods are safe for concurrent use, in any number of processes.
+// A Store keeps the checkpoints of one scope. Its methods are safe for concurrent use, in any
+// number of processes.
 type Store struct {
 	db    *db.DB
 	scope string

@@ -14,7 +14,8 @@ import (
 
 func TestDocumentsComeBackByteForByte(t *testing.T) {
 	store := openStore(t)
-	document := []byte(strings.Replace(sampleDocument, `"wf_state": {}`, "\"later\":\t1e0, \"wf_state\": {\"n\":1E5}", 1) + "\r\n")
+	document := []byte(strings.Replace(sampleDocument, `"wf_state": {}`,
+		"\"later\":\t1e0, \"wf_state\": {\"n\":1E5}", 1) + "\r\n")
 	if err := store.SaveDocument(ctx, "kept", document); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,8 @@ func TestDocumentsComeBackByteForByte(t *testing.T) {
 	if err := store.Save(ctx, p); err != nil {
 		t.Fatal(err)
 	}
-	if loaded, _, err = store.LoadDocument(ctx, "kept"); err != nil || !strings.Contains(string(loaded), `"n": 1E5`) {
+	if loaded, _, err = store.LoadDocument(ctx, "kept"); err != nil ||
+		!strings.Contains(string(loaded), `"n": 1E5`) {
 		t.Errorf("saved again as %s, %v", loaded, err)
 	}
 }
@@ -77,9 +79,13 @@ func TestClaimingTheNextPauseEndsTheOlderClaim(t *testing.T) {
 
 func TestAStaleHandleCompletesNothing(t *testing.T) {
 	for name, away := range map[string]func(t *testing.T, s *checkpoints.Store){
-		"recovered":                   func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1) },
-		"recovered and claimed again": func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1); mustClaim(t, s, "r") },
-		"removed":                     func(t *testing.T, s *checkpoints.Store) { check(t, s.Remove(ctx, "r")) },
+		"recovered": func(t *testing.T, s *checkpoints.Store) { wantRecovered(t, s, 1) },
+		"recovered and claimed again": func(t *testing.T,
+			s *checkpoints.Store) {
+			wantRecovered(t, s, 1)
+			mustClaim(t, s, "r")
+		},
+		"removed": func(t *testing.T, s *checkpoints.Store) { check(t, s.Remove(ctx, "r")) },
 		"removed, saved and claimed": func(t *testing.T, s *checkpoints.Store) {
 			check(t, s.Remove(ctx, "r"))
 			save(t, s, "r")
@@ -147,7 +153,8 @@ func TestEpochsGrowThroughRemovalAndRecovery(t *testing.T) {
 
 func TestScopesDoNotSeeEachOther(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	home, other := checkpoints.NewStore(d, checkpoints.Options{}), checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
+	home, other := checkpoints.NewStore(d, checkpoints.Options{}),
+		checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	wantList(t, other)
 	wantRecovered(t, other, 0)
 	save(t, home, "r")
@@ -162,7 +169,8 @@ func TestScopesDoNotSeeEachOther(t *testing.T) {
 
 func TestIDsAreWhatTheyAre(t *testing.T) {
 	store := openStore(t)
-	ids := []string{"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y", strings.Repeat("é", db.MaxID/2), "\U0001F600"}
+	ids := []string{"", ".", "..", "../escaped", "A", "a", "a\nb", "x.inflight", "x/y",
+		strings.Repeat("é", db.MaxID/2), "\U0001F600"}
 	for _, id := range ids {
 		save(t, store, id)
 	}
@@ -191,7 +199,8 @@ func TestIDsAreWhatTheyAre(t *testing.T) {
 func TestADocumentThatCantBeReadIsNotSaved(t *testing.T) {
 	store := openStore(t)
 	err := store.SaveDocument(ctx, "r", []byte(`{"run_id":"r"}`))
-	if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "missing field `workflow` at line 1 column 14") {
+	if !errors.Is(err, db.ErrInvalid) ||
+		!strings.Contains(err.Error(), "missing field `workflow` at line 1 column 14") {
 		t.Errorf("saved with %v", err)
 	}
 	wantList(t, store)
@@ -233,7 +242,8 @@ func TestClaim_SpoiledDocumentIsRefused(t *testing.T) {
 	}
 	edit(strings.Replace(string(document), `"prompt"`, `"Prompt"`, 1))
 	for range 2 {
-		if _, _, err := store.Claim(ctx, "r"); !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), "missing field `prompt`") {
+		if _, _, err := store.Claim(ctx, "r"); !errors.Is(err, db.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "missing field `prompt`") {
 			t.Errorf("claimed with %v", err)
 		}
 		if _, _, err := store.Load(ctx, "r"); !errors.Is(err, db.ErrCorrupt) {
@@ -262,22 +272,26 @@ func TestListsComeInPagesAndByPrefix(t *testing.T) {
 		check(t, err)
 		got = append(got, one.RunID+" "+string(one.State))
 	}
-	if want := []string{"a paused", "a-1 claimed", "a-1 paused", "a-2 paused", "b paused"}; !slices.Equal(got, want) {
+	if want := []string{"a paused", "a-1 claimed", "a-1 paused", "a-2 paused", "b paused"}; !slices.Equal(got,
+		want) {
 		t.Errorf("the list is %q", got)
 	}
 	for state, want := range map[checkpoints.State]int{checkpoints.Claimed: 1, checkpoints.Paused: 4} {
-		if page, err := store.Page(ctx, checkpoints.Filter{State: state}, db.At{}); err != nil || len(page.Items) != want {
+		if page, err := store.Page(ctx, checkpoints.Filter{State: state}, db.At{}); err != nil ||
+			len(page.Items) != want {
 			t.Errorf("%d are %s, %v; want %d", len(page.Items), state, err, want)
 		}
 	}
-	if found, err := store.Find(ctx, "a-", 0); err != nil || len(found) != 3 || found[0] != (checkpoints.Ref{RunID: "a-1", State: checkpoints.Claimed}) {
+	if found, err := store.Find(ctx, "a-", 0); err != nil || len(found) != 3 ||
+		found[0] != (checkpoints.Ref{RunID: "a-1", State: checkpoints.Claimed}) {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	page, err := store.Page(ctx, checkpoints.Filter{}, db.At{Limit: 2})
 	check(t, err)
 	other := checkpoints.NewStore(d, checkpoints.Options{Scope: "other"})
 	for what, at := range map[string]db.At{"no cursor": {After: "x"}, "a limit": {Limit: 1001}} {
-		if _, err := store.Page(ctx, checkpoints.Filter{}, at); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+		if _, err := store.Page(ctx, checkpoints.Filter{}, at); !errors.Is(err, db.ErrInvalid) ||
+			db.Hint(err) == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

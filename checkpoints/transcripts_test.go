@@ -56,8 +56,9 @@ func TestTheReplayNoticesFalsifiedAnswers(t *testing.T) {
 	}
 }
 
-// A player plays one transcript on a store, and on two models beside it: the original as it is, and with the differences
-// that are on purpose. Where these two differ the store must answer as the second, by the rule that caused it.
+// A player plays one transcript on a store, and on two models beside it: the original as it is, and
+// with the differences that are on purpose. Where these two differ the store must answer as the
+// second, by the rule that caused it.
 type player struct {
 	t      *testing.T
 	path   string
@@ -91,16 +92,17 @@ func newPlayer(t *testing.T) *player {
 
 var leapSecond = regexp.MustCompile(`"created_at":\s*"[^"]*:60`)
 
-// asMade is a workflow as a program makes one: without the document it was read from. Only a document tells that a time is
-// second 60, which no time.Time holds (rule 25).
+// asMade is a workflow as a program makes one: without the document it was read from. Only a
+// document tells that a time is second 60, which no time.Time holds (rule 25).
 func asMade(p *checkpoints.PausedWorkflow) *checkpoints.PausedWorkflow {
 	if document, err := p.Document(); err == nil && leapSecond.Match(document) {
 		return p
 	}
 	return &checkpoints.PausedWorkflow{
 		RunID: p.RunID, Workflow: p.Workflow, PausedStageID: p.PausedStageID, Prompt: p.Prompt, Fields: p.Fields,
-		OutputKey: p.OutputKey, WFState: p.WFState, StageResults: p.StageResults, CompletedStageIDs: p.CompletedStageIDs,
-		Iterations: p.Iterations, PriorDurationMS: p.PriorDurationMS, CreatedAt: p.CreatedAt,
+		OutputKey: p.OutputKey, WFState: p.WFState, StageResults: p.StageResults,
+		CompletedStageIDs: p.CompletedStageIDs,
+		Iterations:        p.Iterations, PriorDurationMS: p.PriorDurationMS, CreatedAt: p.CreatedAt,
 	}
 }
 
@@ -188,7 +190,8 @@ func (p *player) call(c *replay.Call) (any, error) {
 		return p.records(), nil
 	}
 	p.touch(c)
-	if names := []string{c.Text("path"), c.Text("from"), c.Text("to")}; !slices.ContainsFunc(names, isRecord) && strings.Join(names, "") != "" {
+	if names := []string{c.Text("path"), c.Text("from"), c.Text("to")}; !slices.ContainsFunc(names, isRecord) &&
+		strings.Join(names, "") != "" {
 		return nil, nil // what is in no record file changes nothing here
 	}
 	check(p.t, p.db.Close())
@@ -214,7 +217,8 @@ func (p *player) export() {
 	exported, err := os.ReadDir(out)
 	check(p.t, err)
 	names := p.records()
-	for _, e := range exported { // what is in its way would have gone, or kept the original from writing it (rule 17)
+	// what is in its way would have gone, or kept the original from writing it (rule 17)
+	for _, e := range exported {
 		names = append(names, e.Name())
 	}
 	for _, name := range names {

@@ -122,8 +122,8 @@ func (j *judge) all(want expected, report legacy.Report) {
 	j.recovery(want)
 }
 
-// has reports whether there is a file behind a name; behind others that the original lists is a folder or nothing
-// (rule 17).
+// has reports whether there is a file behind a name; behind others that the original lists is a
+// folder or nothing (rule 17).
 func (j *judge) has(name string) bool {
 	_, err := os.ReadFile(filepath.Join(j.dir, name))
 	return err == nil
@@ -171,7 +171,8 @@ func (j *judge) report(want expected, report legacy.Report) {
 	}
 	for _, name := range slices.Concat(want.OtherNames, want.TempFiles) {
 		_, err := os.Lstat(filepath.Join(j.dir, name))
-		j.equal("there is a "+name, true, err == nil || strings.ContainsRune(name, '\uFFFD')) // which stands for what is no UTF-8
+		// which stands for what is no UTF-8
+		j.equal("there is a "+name, true, err == nil || strings.ContainsRune(name, '\uFFFD'))
 	}
 	unnamed := j.unnamed()
 	files := len(names) + unnamed
@@ -250,7 +251,8 @@ func (j *judge) document(id string, e expectedID, s checkpoints.Summary) {
 		j.rule(15)
 		j.equal("problem of "+id, e.Load.Err, s.Problem)
 		j.equal("bytes of "+id, *e.Bytes, s.Size)
-		j.equal("load of "+id+" is ErrCorrupt", true, errors.Is(err, db.ErrCorrupt) && strings.Contains(err.Error(), e.Load.Err))
+		j.equal("load of "+id+" is ErrCorrupt", true,
+			errors.Is(err, db.ErrCorrupt) && strings.Contains(err.Error(), e.Load.Err))
 		text, err := os.ReadFile(filepath.Join(j.dir, id+".json")) // what an export gives back
 		check(j.t, err)
 		j.equal("sha256 of "+id, e.SHA256, sum(text))
@@ -278,7 +280,8 @@ func (j *judge) document(id string, e expectedID, s checkpoints.Summary) {
 	if w := e.Load.Summary; w != nil {
 		p, ok, err := j.store.Load(ctx, id)
 		check(j.t, err)
-		j.equal("summary of "+id, []any{true, w.RunID, w.PausedStageID, w.Prompt}, []any{ok, p.RunID, s.PausedStageID, s.Prompt})
+		j.equal("summary of "+id, []any{true, w.RunID, w.PausedStageID, w.Prompt},
+			[]any{ok, p.RunID, s.PausedStageID, s.Prompt})
 		at, _, err := chrono.Parse(w.CreatedAt) // a second 60 is in the document
 		check(j.t, err)
 		j.equal("time of "+id, at, s.CreatedAt)
@@ -321,7 +324,8 @@ func (j *judge) claims(want expected) {
 	for _, id := range slices.Sorted(maps.Keys(want.IDs)) {
 		e := want.IDs[id]
 		if e.Claim != nil && !j.blocked(id+".json") && !failedOnNames(e.Claim) {
-			j.equal(id+" is listed after its claim", e.ListedAfterClaim || e.undecodable() && e.HasJSON, slices.Contains(ids, id))
+			j.equal(id+" is listed after its claim", e.ListedAfterClaim || e.undecodable() && e.HasJSON,
+				slices.Contains(ids, id))
 		}
 	}
 }
@@ -371,8 +375,8 @@ func (j *judge) recovery(want expected) {
 	j.equal("list after recovery", j.only(want.Recovered.ListAfter, ".json", ".inflight"), named(ids))
 }
 
-// sameAfterRoundTrip imports the tree again, which adds nothing, verifies it, exports it, which gives the same bytes, and
-// imports that.
+// sameAfterRoundTrip imports the tree again, which adds nothing, verifies it, exports it, which
+// gives the same bytes, and imports that.
 func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
 	t.Helper()
 	before := contents(t, store.Store)
@@ -383,7 +387,8 @@ func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
 	}
 	verified, err := legacy.Verify(ctx, store.db, legacy.Checkpoints, dir, legacy.Options{})
 	check(t, err)
-	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) > 0 || len(verified.Quarantined) < int(verified.Files.Unreadable) {
+	if verified.Files.New+verified.Files.Changed != 0 || len(verified.Differs) > 0 ||
+		len(verified.Quarantined) < int(verified.Files.Unreadable) {
 		t.Errorf("verification finds %+v", verified)
 	}
 	out := filepath.Join(t.TempDir(), "out")
@@ -394,7 +399,8 @@ func sameAfterRoundTrip(t *testing.T, store treeStore, dir string) {
 		unread[q.File] = true
 	}
 	for _, r := range exported.LeftOut {
-		if !unread[r.File] && r.File != ".json" && r.File != ".inflight" { // those two stand in no list of the original
+		// those two stand in no list of the original
+		if !unread[r.File] && r.File != ".json" && r.File != ".inflight" {
 			t.Errorf("left out: %v", r)
 		}
 	}
@@ -428,25 +434,32 @@ func wantSameFiles(t *testing.T, dir, out string) {
 func TestFalsifiedAnswersOnATreeAreNoticed(t *testing.T) {
 	trees, err := replay.Trees("checkpoints")
 	check(t, err)
-	tree := trees[slices.IndexFunc(trees, func(t replay.Tree) bool { return strings.HasSuffix(t.Name, "awkward") })]
+	tree := trees[slices.IndexFunc(trees,
+		func(t replay.Tree) bool { return strings.HasSuffix(t.Name, "awkward") })]
 	dir := unpack(t, tree)
 	store, report := importTree(t, dir)
 	for name, lie := range map[string]func(e *expected){
-		"list":            func(e *expected) { e.List = e.List[1:] },
-		"other name":      func(e *expected) { e.OtherNames[0] += "x" },
-		"undecodable":     change("torn", func(e *expectedID) { e.SHA256 += "x" }),
-		"claimed too":     change("plain", func(e *expectedID) { e.HasInflight = true }),
-		"inventory":       func(e *expected) { e.OtherNames = append(e.OtherNames, "more") },
-		"recovered":       func(e *expected) { *e.Recovered.Answer.OK++ },
-		"list after":      func(e *expected) { e.Recovered.ListAfter = e.Recovered.ListAfter[1:] },
-		"error text":      change("torn", func(e *expectedID) { e.Load.Err += "x" }),
-		"readable":        change("plain", func(e *expectedID) { e.Load.Kind = "InvalidData" }),
-		"value":           change("plain", func(e *expectedID) { e.Load.Canonical = e.SHA256 }),
-		"whole value":     change("plain", func(e *expectedID) { e.Load.OK = bytes.Replace(e.Load.OK, []byte("gate"), []byte("date"), 1) }),
-		"bytes":           change("plain", func(e *expectedID) { *e.Bytes++ }),
-		"sha256":          change("plain", func(e *expectedID) { e.SHA256 = e.Load.Canonical }),
-		"summary":         change("plain", func(e *expectedID) { e.Load.Summary.Prompt += "x" }),
-		"time":            change("plain", func(e *expectedID) { e.Load.Summary.CreatedAt = "2026-05-02T10:00:01Z" }),
+		"list":        func(e *expected) { e.List = e.List[1:] },
+		"other name":  func(e *expected) { e.OtherNames[0] += "x" },
+		"undecodable": change("torn", func(e *expectedID) { e.SHA256 += "x" }),
+		"claimed too": change("plain", func(e *expectedID) { e.HasInflight = true }),
+		"inventory":   func(e *expected) { e.OtherNames = append(e.OtherNames, "more") },
+		"recovered":   func(e *expected) { *e.Recovered.Answer.OK++ },
+		"list after":  func(e *expected) { e.Recovered.ListAfter = e.Recovered.ListAfter[1:] },
+		"error text":  change("torn", func(e *expectedID) { e.Load.Err += "x" }),
+		"readable":    change("plain", func(e *expectedID) { e.Load.Kind = "InvalidData" }),
+		"value":       change("plain", func(e *expectedID) { e.Load.Canonical = e.SHA256 }),
+		"whole value": change("plain", func(e *expectedID) {
+			e.Load.OK = bytes.Replace(e.Load.OK,
+				[]byte("gate"), []byte("date"), 1)
+		}),
+		"bytes":   change("plain", func(e *expectedID) { *e.Bytes++ }),
+		"sha256":  change("plain", func(e *expectedID) { e.SHA256 = e.Load.Canonical }),
+		"summary": change("plain", func(e *expectedID) { e.Load.Summary.Prompt += "x" }),
+		"time": change("plain", func(
+			e *expectedID) {
+			e.Load.Summary.CreatedAt = "2026-05-02T10:00:01Z"
+		}),
 		"claim":           change("plain", func(e *expectedID) { e.Claim = json.RawMessage(`"none"`) }),
 		"second claim":    change("plain", func(e *expectedID) { e.ClaimAgain = json.RawMessage(`"some"`) }),
 		"listed":          change("plain", func(e *expectedID) { e.ListedAfterClaim = true }),

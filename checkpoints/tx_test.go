@@ -89,7 +89,8 @@ func TestRecoveryInATransactionGoesOverAllPages(t *testing.T) {
 	}))
 	wantList(t, s, append(ids, "e")...)
 	owners := 0
-	check(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }))
+	check(t, d.Read(t.Context(), "count",
+		func(rx *db.Rx) error { return rx.Get(&owners, `SELECT count(*) FROM owners`) }))
 	if owners != 1 {
 		t.Errorf("%d processes are registered: the dead one is not forgotten", owners)
 	}

@@ -18,7 +18,8 @@ import (
 // Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for.
 func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 	dbtest.SameAsOnAFile(t, dbtest.Unseen(t, 4), func(t *testing.T, random *rand.Rand) []string {
-		script, err := replay.Unseen("checkpoints", random, 150, func(op string) bool { return strings.HasPrefix(op, "fs.") })
+		script, err := replay.Unseen("checkpoints", random, 150,
+			func(op string) bool { return strings.HasPrefix(op, "fs.") })
 		check(t, err)
 		p := newPlayer(t)
 		lines := replay.Answers(script, sameValues, func(c *replay.Call) replay.Answer {
@@ -61,7 +62,9 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		for range 10 {
 			page, err := p.store.HistoryPage(ctx, of, past)
 			for _, one := range page.Items {
-				say("past", fmt.Sprint(one.RunID, one.Ending, one.Decision, one.PausedStageID, one.Prompt, one.PausedAt, one.Epoch > 0), nil) // each engine draws its own
+				// each engine draws its own
+				say("past", fmt.Sprint(one.RunID, one.Ending, one.Decision, one.PausedStageID, one.Prompt, one.PausedAt,
+					one.Epoch > 0), nil)
 			}
 			say("history", nil, err)
 			if past.After = page.Next; past.After == "" {

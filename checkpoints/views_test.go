@@ -37,12 +37,18 @@ func TestTheViewsAnswerTheDailyQuestions(t *testing.T) {
 	}))
 
 	for query, want := range map[string]string{
-		`SELECT run_id, prompt FROM v_checkpoints WHERE state = 'paused' AND problem IS NULL ORDER BY run_id`:                                                      "claimed|approve?\nwaits|approve?",
-		`SELECT paused_seconds BETWEEN 3595 AND 3700 FROM v_checkpoints WHERE run_id = 'waits'`:                                                                    "1",
-		`SELECT paused_at FROM v_checkpoints WHERE run_id = 'claimed' LIMIT 1`:                                                                                     "2026-05-02T10:00:00.500000000Z",
-		`SELECT owner_pid > 0, owner_program, lease_seconds, claimed_seconds BETWEEN 0 AND 60, length(claimed_at) > 19 FROM v_checkpoints WHERE state = 'claimed'`: "1|checkpoints.test|60.0|1|1",
-		`SELECT run_id, problem, paused_at IS NULL FROM v_checkpoints WHERE problem IS NOT NULL`:                                                                   "torn|EOF while parsing an object at line 1 column 1|1",
-		`SELECT json_extract(document, '$.output_key') FROM v_checkpoint_documents WHERE run_id = 'waits'`:                                                         "approval",
+		`SELECT run_id, prompt FROM v_checkpoints WHERE state = 'paused' AND problem IS NULL
+			ORDER BY run_id`: "claimed|approve?\nwaits|approve?",
+		`SELECT paused_seconds BETWEEN 3595 AND 3700 FROM v_checkpoints
+			WHERE run_id = 'waits'`: "1",
+		`SELECT paused_at FROM v_checkpoints WHERE run_id = 'claimed'
+			LIMIT 1`: "2026-05-02T10:00:00.500000000Z",
+		`SELECT owner_pid > 0, owner_program, lease_seconds, claimed_seconds BETWEEN 0 AND 60,
+			length(claimed_at) > 19 FROM v_checkpoints WHERE state = 'claimed'`: "1|checkpoints.test|60.0|1|1",
+		`SELECT run_id, problem, paused_at IS NULL FROM v_checkpoints
+			WHERE problem IS NOT NULL`: "torn|EOF while parsing an object at line 1 column 1|1",
+		`SELECT json_extract(document, '$.output_key') FROM v_checkpoint_documents
+			WHERE run_id = 'waits'`: "approval",
 	} {
 		if got := sqlite3(t, d.Path(), query); got != want {
 			t.Errorf("%s\nis %q, want %q", query, got, want)

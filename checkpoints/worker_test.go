@@ -16,10 +16,12 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// A worker is a process that makes calls on a store as it is told: an order is a line of JSON, and so is its answer.
+// A worker is a process that makes calls on a store as it is told: an order is a line of JSON, and
+// so is its answer.
 
 type order struct {
-	Op     string `json:"op"` // save, load, claim, complete (the handle of an epoch), complete_id, remove, recover, list
+	// save, load, claim, complete (the handle of an epoch), complete_id, remove, recover, list
+	Op     string `json:"op"`
 	RunID  string `json:"run_id"`
 	Prompt string `json:"prompt,omitempty"` // save: tells documents apart
 	Epoch  int64  `json:"epoch,omitempty"`  // complete
@@ -152,7 +154,8 @@ func TestClaimsOfALivingProcessAreSafe(t *testing.T) {
 	other.Signal(syscall.SIGSTOP)
 	wantRecovered(t, store, 0)
 	wantNoClaim(t, store, "r")
-	if err := store.Complete(ctx, "r"); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), fmt.Sprint(other.Pid())) {
+	if err := store.Complete(ctx, "r"); !errors.Is(err, db.ErrLeaseLost) ||
+		!strings.Contains(err.Error(), fmt.Sprint(other.Pid())) {
 		t.Errorf("completing its claim by id: %v", err)
 	}
 	other.Signal(syscall.SIGCONT)
@@ -190,7 +193,8 @@ func TestAnExpiredClaimIsTakenFromALivingProcess(t *testing.T) {
 	other := startWorker(t, path)
 	other.do(order{Op: "claim", RunID: "theirs"})
 	check(t, d.Write(ctx, "give the claim a lease", func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE checkpoints SET lease_ttl = ?, lease_until = ?, lease_boot_id = ? WHERE run_id = 'theirs'`,
+		_, err := tx.Exec(`UPDATE checkpoints SET lease_ttl = ?, lease_until = ?, lease_boot_id = ?
+			WHERE run_id = 'theirs'`,
 			int64(time.Minute), int64(boot.Since+time.Minute), boot.Boot)
 		return err
 	}))

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The database below is an engine's own matter: a signature, a field or a variable that named its driver's types would be
-// a promise to keep them.
+// The database below is an engine's own matter: a signature, a field or a variable that named its
+// driver's types would be a promise to keep them.
 func TestAPI_ExposesNoDriverType(t *testing.T) {
 	files := token.NewFileSet()
 	packages, err := parser.ParseDir(files, ".", func(info fs.FileInfo) bool { return !strings.HasSuffix(info.Name(), "_test.go") }, 0) //nolint:staticcheck // no build tags here
@@ -30,7 +30,8 @@ func TestAPI_ExposesNoDriverType(t *testing.T) {
 			if i.Name != nil {
 				name = i.Name.Name
 			}
-			if strings.HasPrefix(path, "database/sql") || strings.Contains(path, "sqlx") || strings.Contains(path, "modernc.org") || strings.Contains(path, "db/internal/sqlite") {
+			if strings.HasPrefix(path, "database/sql") || strings.Contains(path, "sqlx") ||
+				strings.Contains(path, "modernc.org") || strings.Contains(path, "db/internal/sqlite") {
 				below[name] = true
 			}
 		}

@@ -56,7 +56,8 @@ func TestCloseWaitsForABackup(t *testing.T) {
 
 func TestABackupEndsWithItsContext(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	write(t, d, "CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000) SELECT x, hex(randomblob(50)) AS h FROM c")
+	write(t, d, "CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x "+
+		"< 100000) SELECT x, hex(randomblob(50)) AS h FROM c")
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
@@ -83,14 +84,16 @@ func copier(args []string) error {
 
 func TestBackup_RemovesLeftoversOfKilledOne(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	write(t, d, "CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000) SELECT x, hex(randomblob(50)) AS h FROM c")
+	write(t, d, "CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x "+
+		"< 100000) SELECT x, hex(randomblob(50)) AS h FROM c")
 	dir := t.TempDir()
 	p := dbtest.Start(t, "copier", d.Path(), dir)
 	p.Expect("begun")
 	for !left(t, dir, ".part") {
 	}
 	p.Kill()
-	for _, name := range []string{".selvedge-1.part", ".selvedge-1.part-journal", ".selvedge-2.part-lock", "not.selvedge-1.part"} {
+	for _, name := range []string{".selvedge-1.part", ".selvedge-1.part-journal", ".selvedge-2.part-lock",
+		"not.selvedge-1.part"} {
 		putText("left")(t, filepath.Join(dir, name))
 	}
 	write(t, d, "DROP TABLE junk")
@@ -136,10 +139,12 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 	}
 	write(t, d, "INSERT INTO scopes (name) VALUES ('later')")
 	var cursor string
-	if err := d.Read(t.Context(), "cursor", func(rx *db.Rx) error { cursor = rx.Cursor("test", []int64{7}); return nil }); err != nil {
+	if err := d.Read(t.Context(), "cursor",
+		func(rx *db.Rx) error { cursor = rx.Cursor("test", []int64{7}); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Restore(t.Context(), backup, path, db.Options{LockTimeout: 50 * time.Millisecond}); !errors.Is(err, db.ErrBusy) {
+	if _, err := db.Restore(t.Context(), backup, path,
+		db.Options{LockTimeout: 50 * time.Millisecond}); !errors.Is(err, db.ErrBusy) {
 		t.Errorf("while it is open: %v", err)
 	}
 	if err := d.Close(); err != nil {
@@ -163,7 +168,10 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 	if got := one[string](t, d, "SELECT group_concat(name, ' ') FROM scopes"); got != " kept" {
 		t.Errorf("the scopes are %q", got)
 	}
-	err = d.Read(t.Context(), "cursor", func(rx *db.Rx) error { return rx.ReadCursor("test", cursor, make([]int64, 1)) })
+	err = d.Read(t.Context(), "cursor", func(rx *db.Rx) error {
+		return rx.ReadCursor("test", cursor,
+			make([]int64, 1))
+	})
 	if !errors.Is(err, db.ErrCursorExpired) {
 		t.Errorf("a cursor from before: %v", err)
 	}
@@ -171,14 +179,16 @@ func TestARestoredFileIsTheBackupWithAnotherGeneration(t *testing.T) {
 	if got := one[int](t, before, "SELECT count(*) FROM scopes"); got != 3 {
 		t.Errorf("the file from before has %d scopes", got)
 	}
-	err = before.Read(t.Context(), "cursor", func(rx *db.Rx) error { return rx.ReadCursor("test", cursor, make([]int64, 1)) })
+	err = before.Read(t.Context(), "cursor",
+		func(rx *db.Rx) error { return rx.ReadCursor("test", cursor, make([]int64, 1)) })
 	if err != nil {
 		t.Errorf("a cursor of the file from before: %v", err)
 	}
 }
 
 func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
-	path, damaged, text := dbtest.Path(t), filepath.Join(t.TempDir(), "damaged.db"), filepath.Join(t.TempDir(), "text")
+	path, damaged, text := dbtest.Path(t), filepath.Join(t.TempDir(), "damaged.db"),
+		filepath.Join(t.TempDir(), "text")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -190,13 +200,15 @@ func TestRestoreRefusesWhatIsNoBackup(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fromOutside(t, damaged, "PRAGMA foreign_keys=0; INSERT INTO live_scopes (scope, runs, removed, oldest) VALUES (77, 0, 0, 0)")
+	fromOutside(t, damaged, "PRAGMA foreign_keys=0; INSERT INTO live_scopes (scope, runs, removed, oldest) "+
+		"VALUES (77, 0, 0, 0)")
 	putText("a diary")(t, text)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{damaged: db.ErrCorrupt, text: db.ErrNotADatabase, path: db.ErrInvalid, path + "-none": db.ErrNotFound} {
+	for name, want := range map[string]error{damaged: db.ErrCorrupt, text: db.ErrNotADatabase,
+		path: db.ErrInvalid, path + "-none": db.ErrNotFound} {
 		if _, err := db.Restore(t.Context(), name, path, db.Options{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}

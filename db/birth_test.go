@@ -71,14 +71,15 @@ func TestOpen_UnwritableFileIsRefusedForWriting(t *testing.T) {
 	if err := os.Chmod(path, 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Open(t.Context(), path, db.Options{}); !errors.Is(err, fs.ErrPermission) || !strings.Contains(db.Hint(err), "ReadOnly") {
+	if _, err := db.Open(t.Context(), path, db.Options{}); !errors.Is(err, fs.ErrPermission) ||
+		!strings.Contains(db.Hint(err), "ReadOnly") {
 		t.Errorf("the error is %v", err)
 	}
 	dbtest.OpenAt(t, path, db.Options{ReadOnly: true})
 }
 
-// putTornBirth makes what a power cut leaves of a first transaction with a rollback journal: the journal, which says that
-// there was nothing, and a page of which the first sector is missing.
+// putTornBirth makes what a power cut leaves of a first transaction with a rollback journal: the
+// journal, which says that there was nothing, and a page of which the first sector is missing.
 func putTornBirth(t *testing.T, path string) {
 	t.Helper()
 	journal := make([]byte, 512)
@@ -132,7 +133,9 @@ func TestOpen_FinishesBirthKilledBeforeWAL(t *testing.T) {
 	}
 	defer pool.Close() //nolint:errcheck // what matters has failed before
 	pool.SetMaxOpenConns(1)
-	if _, err := pool.Exec("PRAGMA cache_size=10; BEGIN IMMEDIATE; UPDATE scopes SET name = 'half'; CREATE TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000) SELECT x, hex(randomblob(50)) AS h FROM c"); err != nil {
+	if _, err := pool.Exec("PRAGMA cache_size=10; BEGIN IMMEDIATE; UPDATE scopes SET name = 'half'; CREATE " +
+		"TABLE junk AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000) SELECT x, " +
+		"hex(randomblob(50)) AS h FROM c"); err != nil {
 		t.Fatal(err)
 	}
 	for _, suffix := range []string{"", "-journal"} {
@@ -237,7 +240,8 @@ func stranger(args []string) error {
 	fmt.Println("open")
 	err = eachLine(func(string) error {
 		var n int
-		err := d.Read(context.Background(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM scopes") })
+		err := d.Read(context.Background(), "count",
+			func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM scopes") })
 		switch {
 		case errors.Is(err, db.ErrBusy):
 			fmt.Println("busy")
@@ -293,7 +297,8 @@ func opened(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.Write(context.Background(), "claim", func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
+	if err := d.Write(context.Background(), "claim",
+		func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
 		return err
 	}
 	fmt.Println("open")

@@ -15,8 +15,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Panic is what Read and Write panic with when the function they were given panicked, or one given to Tx.AfterCommit: it
-// may have run on another goroutine, so its stack is kept here.
+// Panic is what Read and Write panic with when the function they were given panicked, or one given
+// to Tx.AfterCommit: it may have run on another goroutine, so its stack is kept here.
 type Panic struct {
 	Value     any    // what the function panicked with
 	Stack     []byte // where
@@ -88,7 +88,8 @@ func (c *call) runRead(x engine.Rx) error {
 	return c.read(&tx.Rx)
 }
 
-// begin gives the transaction of a run. Each has its own: what goroutines have that a run left behind stays ended.
+// begin gives the transaction of a run. Each has its own: what goroutines have that a run left
+// behind stays ended.
 func (c *call) begin(x engine.Rx, writes bool) *Tx {
 	if c.began = time.Now(); writes {
 		c.db.work.waited(c.began.Sub(c.queued))
@@ -101,8 +102,8 @@ func (c *call) begin(x engine.Rx, writes bool) *Tx {
 	return tx
 }
 
-// end tells the observer, and ends the calling goroutine the way the callback ended: a panic reaches the caller's defers,
-// and t.Fatal ends the caller's test.
+// end tells the observer, and ends the calling goroutine the way the callback ended: a panic
+// reaches the caller's defers, and t.Fatal ends the caller's test.
 func (c *call) end(out callback.Outcome) error {
 	err := wrap(c.why, c.numbered(out.Err))
 	if c.observed != nil {
@@ -144,7 +145,8 @@ func (c *call) tell(err error) error {
 	return guarded(&c.db.callbacks, "Options.Observe", func() { c.db.options.Observe(o.seen) })
 }
 
-// batches numbers the write transactions of this process, from a random number on, so that no other process's are the same.
+// batches numbers the write transactions of this process, from a random number on, so that no other
+// process's are the same.
 var batches = func() *atomic.Int64 {
 	var from [8]byte
 	_, _ = rand.Read(from[:]) // never fails
@@ -153,8 +155,9 @@ var batches = func() *atomic.Int64 {
 	return n
 }()
 
-// Batch is a number that no other Write has, the same each time that its function asks and each time that it runs. Stores
-// write it into the rows that they append, so that a call whose outcome is unknown can be repeated: see BatchOf.
+// Batch is a number that no other Write has, the same each time that its function asks and each
+// time that it runs. Stores write it into the rows that they append, so that a call whose outcome
+// is unknown can be repeated: see BatchOf.
 func (tx *Tx) Batch() int64 {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -164,8 +167,9 @@ func (tx *Tx) Batch() int64 {
 	return tx.call.number
 }
 
-// BatchOf gives the Tx.Batch of the Write that failed with ErrOutcomeUnknown. A repeat that is given it does nothing where
-// the first try was kept after all. It reports false for other errors, and where the function of that Write asked for none.
+// BatchOf gives the Tx.Batch of the Write that failed with ErrOutcomeUnknown. A repeat that is
+// given it does nothing where the first try was kept after all. It reports false for other errors,
+// and where the function of that Write asked for none.
 func BatchOf(err error) (batch int64, ok bool) {
 	if b, ok := errors.AsType[*batched](err); ok {
 		return b.number, true

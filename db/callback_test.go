@@ -97,7 +97,8 @@ func TestAClockThatPanicsHarmsItsOwnCallerAlone(t *testing.T) {
 		}
 	}
 	var first sync.Once // whoever it is, the next one's clock panics
-	call := then(insert("one of four", 1), func(*db.Tx) error { first.Do(func() { broken.Store("now", true) }); return nil })
+	call := then(insert("one of four", 1),
+		func(*db.Tx) error { first.Do(func() { broken.Store("now", true) }); return nil })
 	ends := together(t, d, call, call, call, call)
 	slices.Sort(ends)
 	if fmt.Sprint(ends) != "[nil nil nil panic: no time]" {
@@ -159,7 +160,8 @@ func TestObserveHearsHowEveryCallEnded(t *testing.T) {
 	together(t, d, insert("one", 1), func(*db.Tx) error { runtime.Goexit(); return nil })
 	all := []string{<-heard, <-heard, <-heard}
 	slices.Sort(all)
-	if got := strings.Join(all, "; "); got != "call 0: <nil>; call 1: the function left by runtime.Goexit; hold: <nil>" {
+	if got := strings.Join(all, "; "); got != "call 0: <nil>; call 1: the function left by runtime.Goexit; "+
+		"hold: <nil>" {
 		t.Errorf("of a group it heard %q", got)
 	}
 }
@@ -236,7 +238,8 @@ func TestReadersAreAsManyAsWereAskedFor(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			_ = d.Read(context.Background(), "read", func(*db.Rx) error { inside <- struct{}{}; <-release; return nil })
+			_ = d.Read(context.Background(), "read",
+				func(*db.Rx) error { inside <- struct{}{}; <-release; return nil })
 		})
 	}
 	for range 8 {
@@ -274,7 +277,8 @@ func TestShutdownWaitsNoLongerThanItsContext(t *testing.T) {
 	ctx, end := context.WithTimeoutCause(ctx, 20*time.Millisecond, stop)
 	defer end()
 	err = d.Shutdown(ctx)
-	if !errors.Is(err, stop) || !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), "count for ever") || !strings.Contains(err.Error(), "write slowly") {
+	if !errors.Is(err, stop) || !errors.Is(err, db.ErrBusy) ||
+		!strings.Contains(err.Error(), "count for ever") || !strings.Contains(err.Error(), "write slowly") {
 		t.Errorf("Shutdown: %v", err)
 	}
 	if err := <-ends; !errors.Is(err, db.ErrClosed) { // the read was interrupted; the write goes on
@@ -318,7 +322,8 @@ func TestOpenEndsWithItsContextBehindAnotherProgram(t *testing.T) {
 	}
 	defer func() { _ = p.Wait() }()
 	defer in.Close() //nolint:errcheck // ends it
-	if _, err := fmt.Fprintln(in, "PRAGMA locking_mode=EXCLUSIVE; INSERT INTO numbers (name, n) VALUES ('x', 1); SELECT 'held';"); err != nil {
+	if _, err := fmt.Fprintln(in, "PRAGMA locking_mode=EXCLUSIVE; INSERT INTO numbers (name, n) VALUES ('x', "+
+		"1); SELECT 'held';"); err != nil {
 		t.Fatal(err)
 	}
 	said := ""

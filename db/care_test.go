@@ -107,7 +107,8 @@ func TestCheckFindsDamage(t *testing.T) {
 			outside(t, path, "PRAGMA foreign_keys=OFF; INSERT INTO claims (owner_id) VALUES (99)")
 		}, "foreign keys", "row 1 of claims refers to a row of owners"},
 		{"an index that lacks a row", func(t *testing.T, path string) {
-			outside(t, path, "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX by_n ON numbers (name)' WHERE name = 'by_n'; PRAGMA writable_schema=RESET")
+			outside(t, path, "PRAGMA writable_schema=ON; UPDATE sqlite_schema SET sql = 'CREATE INDEX by_n ON "+
+				"numbers (name)' WHERE name = 'by_n'; PRAGMA writable_schema=RESET")
 		}, "integrity", "by_n"},
 		{"overwritten pages", func(t *testing.T, path string) {
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -182,7 +183,8 @@ func TestStatsCountsWhatThereIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Schema != db.SchemaVersion() || s.PageSize != 4096 || s.FileBytes == 0 || s.WALBytes == 0 || s.CreatedAt.IsZero() {
+	if s.Schema != db.SchemaVersion() || s.PageSize != 4096 || s.FileBytes == 0 || s.WALBytes == 0 ||
+		s.CreatedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	rows := map[string]int64{}
@@ -198,11 +200,13 @@ func TestAnErrorSaysWhatWasDone(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	err := d.Write(t.Context(), "append the numbers", insert("bad", -1))
 	var e *db.Error
-	if !errors.As(err, &e) || e.Op != "append the numbers" || e.Code != 275 || !strings.HasPrefix(err.Error(), "append the numbers: ") {
+	if !errors.As(err, &e) || e.Op != "append the numbers" || e.Code != 275 ||
+		!strings.HasPrefix(err.Error(), "append the numbers: ") {
 		t.Errorf("%+v", e)
 	}
 	own := &db.Error{Op: "own", Err: db.ErrNotFound, Hint: "look elsewhere"}
-	if err := d.Write(t.Context(), "outer", func(*db.Tx) error { return own }); !errors.Is(err, db.ErrNotFound) || db.Hint(err) != own.Hint || err.Error() != "own: not found" {
+	if err := d.Write(t.Context(), "outer", func(*db.Tx) error { return own }); !errors.Is(err,
+		db.ErrNotFound) || db.Hint(err) != own.Hint || err.Error() != "own: not found" {
 		t.Errorf("a store's own error came back as %v", err)
 	}
 }

@@ -55,7 +55,8 @@ func TestInvariantsAreReadInOnePass(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"SELECT 1 FROM runs LEFT JOIN (SELECT id >> 24 AS run, count(*) AS n FROM run_records GROUP BY 1) ON run = key",
+		"SELECT 1 FROM runs LEFT JOIN (SELECT id >> 24 AS run, count(*) AS n FROM run_records GROUP BY 1) ON " +
+			"run = key",
 		"SELECT (SELECT count(*) FROM runs WHERE others = r.others) FROM runs AS r",
 	} {
 		if plan := explain(query); len(scansInLoops(plan)) == 0 {
@@ -69,7 +70,8 @@ func TestEveryTableHasChecksumsOrAReasonForNone(t *testing.T) {
 	var tables []string
 	if err := d.Read(t.Context(), "list tables", func(rx *db.Rx) error {
 		tables = nil
-		return rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+		return rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table'
+			AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	}); err != nil {
 		t.Fatal(err)
 	}

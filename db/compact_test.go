@@ -20,7 +20,8 @@ func half(t *testing.T, d *db.DB) {
 	t.Helper()
 	err := d.Write(t.Context(), "fill", func(tx *db.Tx) error {
 		for i := range 2000 {
-			if _, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, ?)", strings.Repeat("x", 1000), i); err != nil {
+			if _, err := tx.Exec("INSERT INTO numbers (name, n) VALUES (?, ?)", strings.Repeat("x", 1000),
+				i); err != nil {
 				return err
 			}
 		}
@@ -78,7 +79,9 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	cursor := cursorOf(t, d)
-	if _, err := db.Compact(t.Context(), path, db.Options{MustExist: true, LockTimeout: 10 * time.Millisecond}); !errors.Is(err, db.ErrBusy) || db.Hint(err) == "" {
+	if _, err := db.Compact(t.Context(), path,
+		db.Options{MustExist: true, LockTimeout: 10 * time.Millisecond}); !errors.Is(err, db.ErrBusy) ||
+		db.Hint(err) == "" {
 		t.Errorf("while it is open: %v, hint %q", err, db.Hint(err))
 	}
 	if err := d.Close(); err != nil {
@@ -95,7 +98,8 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)
 	}
-	if parts, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".selvedge-*")); err != nil || len(parts) > 0 {
+	if parts, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".selvedge-*")); err != nil ||
+		len(parts) > 0 {
 		t.Errorf("%v is left, %v", parts, err)
 	}
 	d = dbtest.OpenAt(t, path, db.Options{MustExist: true})
@@ -105,7 +109,8 @@ func TestCompact_LeavesNoSpaceKeepsRows(t *testing.T) {
 	if mode := d.WriterPragma(t, "auto_vacuum"); mode != "2" {
 		t.Errorf("its auto_vacuum is %s", mode)
 	}
-	err = d.Read(t.Context(), "read cursor", func(rx *db.Rx) error { return rx.ReadCursor("list", cursor, make([]int64, 1)) })
+	err = d.Read(t.Context(), "read cursor",
+		func(rx *db.Rx) error { return rx.ReadCursor("list", cursor, make([]int64, 1)) })
 	if err != nil {
 		t.Errorf("a cursor from before: %v", err)
 	}
@@ -144,7 +149,8 @@ func TestCompactLeavesADamagedFileAlone(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
 		t.Errorf("it was changed, %v", err)
 	}
-	if _, err := db.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"), db.Options{MustExist: true}); !errors.Is(err, db.ErrNotFound) {
+	if _, err := db.Compact(t.Context(), filepath.Join(t.TempDir(), "none.db"),
+		db.Options{MustExist: true}); !errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of none: %v", err)
 	}
 }
@@ -204,7 +210,8 @@ func TestCompactLosesNothingThatAnotherProgramWritesMeanwhile(t *testing.T) {
 	m := &meddler{FS: migrations.SQLite(), dir: filepath.Dir(path), meddle: func() {
 		outside(t, path, "INSERT INTO numbers (name, n) VALUES ('meanwhile', 1)")
 	}}
-	_, err := db.Compact(t.Context(), path, db.Options{MustExist: true}.WithLadder(m, migrations.Steps, migrations.Views()))
+	_, err := db.Compact(t.Context(), path,
+		db.Options{MustExist: true}.WithLadder(m, migrations.Steps, migrations.Views()))
 	if !errors.Is(err, db.ErrBusy) || db.Hint(err) == "" {
 		t.Errorf("it gave %v, hint %q", err, db.Hint(err))
 	}

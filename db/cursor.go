@@ -6,11 +6,13 @@ import (
 	"fmt"
 )
 
-// A cursor has one text form, whatever it points into: base64url of the file's generation, the name of the list or stream
-// that it belongs to, and the values of the place. People keep it and give it back; nobody else reads it.
+// A cursor has one text form, whatever it points into: base64url of the file's generation, the name
+// of the list or stream that it belongs to, and the values of the place. People keep it and give it
+// back; nobody else reads it.
 var cursorText = base64.RawURLEncoding
 
-// Cursor is the text of a place in the list or stream called of: the numbers and texts by which the place is found again.
+// Cursor is the text of a place in the list or stream called of: the numbers and texts by which the
+// place is found again.
 func (rx *Rx) Cursor(of string, numbers []int64, texts ...string) string {
 	out := binary.AppendUvarint(make([]byte, 0, 48), rx.generation())
 	out = appendCursorText(out, of)
@@ -27,8 +29,9 @@ func appendCursorText(out []byte, text string) []byte {
 	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
 }
 
-// ReadCursor reads a text that Cursor made from as many numbers and texts. One that is no cursor, or one of another list or
-// stream, is ErrInvalid; one from before the file was restored from a backup is ErrCursorExpired.
+// ReadCursor reads a text that Cursor made from as many numbers and texts. One that is no cursor,
+// or one of another list or stream, is ErrInvalid; one from before the file was restored from a
+// backup is ErrCursorExpired.
 func (rx *Rx) ReadCursor(of, cursor string, numbers []int64, texts ...*string) error {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil {
@@ -64,7 +67,8 @@ func NotThisCursor(cursor string) error {
 
 // CursorExpired is the error for a cursor into what is gone.
 func CursorExpired(why string) error {
-	return &Error{Op: "read cursor", Hint: "start over without the cursor", Err: fmt.Errorf("%w: %s", ErrCursorExpired, why)}
+	return &Error{Op: "read cursor", Hint: "start over without the cursor",
+		Err: fmt.Errorf("%w: %s", ErrCursorExpired, why)}
 }
 
 // generation tells apart the files that a path has had: it changes when a backup is restored.

@@ -77,26 +77,36 @@ func TestCheck_NoticesMissingOrChangedSchema(t *testing.T) {
 		check      string
 		detail     string
 	}{
-		"a dropped table":            {[]string{"DROP TABLE run_leavings"}, "schema", "table run_leavings is missing"},
-		"a dropped index":            {[]string{"DROP INDEX runs_by_end"}, "schema", "index runs_by_end is missing"},
-		"a dropped trigger":          {[]string{"DROP TRIGGER runs_count_delete"}, "schema", "trigger runs_count_delete is missing"},
-		"a dropped view":             {[]string{"DROP VIEW v_threads"}, "schema", "view v_threads is missing"},
-		"an index of another column": {[]string{"DROP INDEX runs_by_end", "CREATE INDEX runs_by_end ON runs (scope)"}, "schema", "index runs_by_end is not as"},
+		"a dropped table": {[]string{"DROP TABLE run_leavings"}, "schema",
+			"table run_leavings is missing"},
+		"a dropped index": {[]string{"DROP INDEX runs_by_end"}, "schema",
+			"index runs_by_end is missing"},
+		"a dropped trigger": {[]string{"DROP TRIGGER runs_count_delete"}, "schema",
+			"trigger runs_count_delete is missing"},
+		"a dropped view": {[]string{"DROP VIEW v_threads"}, "schema", "view v_threads is missing"},
+		"an index of another column": {[]string{"DROP INDEX runs_by_end",
+			"CREATE INDEX runs_by_end ON runs (scope)"}, "schema", "index runs_by_end is not as"},
 		"a trigger that does less": {[]string{
 			"DROP TRIGGER runs_count_delete",
 			"CREATE TRIGGER runs_count_delete AFTER DELETE ON runs BEGIN SELECT 1; END",
 		}, "schema", "trigger runs_count_delete is not as"},
-		"a view that shows something else": {[]string{"DROP VIEW v_threads", "CREATE VIEW v_threads AS SELECT 1 AS thread"}, "schema", "view v_threads is not as"},
+		"a view that shows something else": {[]string{"DROP VIEW v_threads",
+			"CREATE VIEW v_threads AS SELECT 1 AS thread"}, "schema", "view v_threads is not as"},
 		"a table without a constraint": {[]string{
 			edit, "UPDATE sqlite_schema SET sql = replace(sql, 'CHECK (ended >= 0)', '') WHERE name = 'run_agents'",
 		}, "schema", "table run_agents is not as"},
-		"a column more":             {[]string{"ALTER TABLE run_leavings ADD COLUMN more TEXT"}, "schema", "table run_leavings is not as"},
-		"another schema version":    {[]string{"UPDATE goose_db_version SET version_id = 1000 WHERE version_id = (SELECT max(version_id) FROM goose_db_version)"}, "versions", "never got"},
-		"other programs' versions":  {[]string{"UPDATE selvedge_file SET min_writer = 3"}, "versions", "writers from 3 on"},
-		"no schema version at all":  {[]string{"DROP TABLE goose_db_version"}, "versions", "are missing"},
-		"a comment that is another": {[]string{edit, "UPDATE sqlite_schema SET sql = replace(sql, '-- ', '--  ') WHERE name = 'runs'"}, "", ""},
+		"a column more": {[]string{"ALTER TABLE run_leavings ADD COLUMN more TEXT"}, "schema",
+			"table run_leavings is not as"},
+		"another schema version": {[]string{"UPDATE goose_db_version SET version_id = 1000 WHERE version_id " +
+			"= (SELECT max(version_id) FROM goose_db_version)"}, "versions", "never got"},
+		"other programs' versions": {[]string{"UPDATE selvedge_file SET min_writer = 3"}, "versions",
+			"writers from 3 on"},
+		"no schema version at all": {[]string{"DROP TABLE goose_db_version"}, "versions", "are missing"},
+		"a comment that is another": {[]string{edit,
+			"UPDATE sqlite_schema SET sql = replace(sql, '-- ', '--  ') WHERE name = 'runs'"}, "", ""},
 		"what its user made": {[]string{
-			"CREATE TABLE mine (x)", "CREATE VIEW my_view AS SELECT run_id FROM runs", "CREATE INDEX my_index ON runs (outcome)",
+			"CREATE TABLE mine (x)", "CREATE VIEW my_view AS SELECT run_id FROM runs",
+			"CREATE INDEX my_index ON runs (outcome)",
 			"CREATE TRIGGER my_trigger AFTER DELETE ON runs BEGIN DELETE FROM mine; END", "ANALYZE",
 		}, "", ""},
 	} {
@@ -136,14 +146,17 @@ func putRun(t *testing.T, d *db.DB, sums bool) {
 	t.Helper()
 	var run, record any
 	if sums {
-		run = sumOf("runs", map[string]any{"scope": 1, "agent_id": "a", "run_id": "r", "intent": "mend", "started_at": 5, "status": "in_progress", "others": 1})
-		record = sumOf("run_records", map[string]any{"kind": "started", "parameters": []byte{}, "raw": []byte("{}"), "exact": 1, "recorded_at": 7})
+		run = sumOf("runs", map[string]any{"scope": 1, "agent_id": "a", "run_id": "r", "intent": "mend",
+			"started_at": 5, "status": "in_progress", "others": 1})
+		record = sumOf("run_records", map[string]any{"kind": "started", "parameters": []byte{},
+			"raw": []byte("{}"), "exact": 1, "recorded_at": 7})
 	}
 	err := d.Write(t.Context(), "put", func(tx *db.Tx) error {
 		if _, err := tx.Exec(someRun, run); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`INSERT INTO run_records (id, kind, parameters, raw, exact, recorded_at, checksum) VALUES ((1 << 24) + 1, 'started', x'', ?, 1, 7, ?)`,
+		_, err := tx.Exec(`INSERT INTO run_records (id, kind, parameters, raw, exact, recorded_at, checksum)
+			VALUES ((1 << 24) + 1, 'started', x'', ?, 1, 7, ?)`,
 			[]byte("{}"), record)
 		return err
 	})
@@ -159,14 +172,20 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 		detail    string // "" where nothing is wrong
 		without   int64
 	}{
-		"rows as they were written":                {sums: true},
-		"rows from before":                         {without: 1},
-		"a text":                                   {sums: true, statement: "UPDATE runs SET intent = 'bend'", detail: "row 1 of runs has another checksum"},
-		"a number":                                 {sums: true, statement: "UPDATE run_records SET recorded_at = 8", detail: "row 16777217 of run_records"},
-		"bytes":                                    {sums: true, statement: "UPDATE run_records SET raw = x'7b7c'", detail: "row 16777217 of run_records"},
-		"an empty value that is NULL now":          {sums: true, statement: "UPDATE run_records SET parameters = NULL", detail: "row 16777217 of run_records"},
-		"a checksum of a user's own":               {sums: true, statement: "UPDATE runs SET checksum = 7", detail: "row 1 of runs"},
-		"a row that its user says is right":        {sums: true, statement: "UPDATE runs SET intent = 'bend', checksum = NULL", without: 1},
+		"rows as they were written": {sums: true},
+		"rows from before":          {without: 1},
+		"a text": {sums: true, statement: "UPDATE runs SET intent = 'bend'",
+			detail: "row 1 of runs has another checksum"},
+		"a number": {sums: true,
+			statement: "UPDATE run_records SET recorded_at = 8", detail: "row 16777217 of run_records"},
+		"bytes": {sums: true, statement: "UPDATE run_records SET raw = x'7b7c'",
+			detail: "row 16777217 of run_records"},
+		"an empty value that is NULL now": {sums: true,
+			statement: "UPDATE run_records SET parameters = NULL", detail: "row 16777217 of run_records"},
+		"a checksum of a user's own": {sums: true, statement: "UPDATE runs SET checksum = 7",
+			detail: "row 1 of runs"},
+		"a row that its user says is right": {sums: true,
+			statement: "UPDATE runs SET intent = 'bend', checksum = NULL", without: 1},
 		"a column that the checksum doesn't cover": {sums: true, statement: "UPDATE runs SET owner_id = NULL"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +206,8 @@ func TestCheckRecomputesEveryChecksum(t *testing.T) {
 			if c.detail == "" && len(x.Problems) > 0 || c.detail != "" && !finds(x, "checksums", c.detail) {
 				t.Errorf("%v", x.Problems)
 			}
-			if want := (db.ChecksumCount{Table: "runs", Rows: 1, Without: c.without}); !slices.Contains(x.Checksums, want) {
+			if want := (db.ChecksumCount{Table: "runs", Rows: 1, Without: c.without}); !slices.Contains(x.Checksums,
+				want) {
 				t.Errorf("%+v", x.Checksums)
 			}
 		})
@@ -210,7 +230,8 @@ INSERT INTO run_records (id, kind, raw, exact) SELECT (1 << 24) + i, 'opaque', x
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !finds(x, "checksums", "row 16779716 of run_records") || !slices.Contains(x.Checksums, db.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
+	if !finds(x, "checksums", "row 16779716 of run_records") ||
+		!slices.Contains(x.Checksums, db.ChecksumCount{Table: "run_records", Rows: 2500, Without: 2499}) {
 		t.Errorf("%v %v", x.Problems, x.Checksums)
 	}
 }
@@ -259,7 +280,8 @@ func putManyRows(t *testing.T, d *db.DB) {
 		if _, err := tx.Exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, x TEXT)"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) INSERT INTO filler SELECT i, printf('%50d', i) FROM n`)
+		_, err := tx.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+			WHERE i < 200000) INSERT INTO filler SELECT i, printf('%50d', i) FROM n`)
 		return err
 	})
 	if err != nil {
@@ -282,7 +304,8 @@ func TestAFileAtRestIsCheckedTheSame(t *testing.T) {
 	}
 }
 
-// flipped changes one bit of a text wherever it stands in the file: a page may still have what was there before an ALTER.
+// flipped changes one bit of a text wherever it stands in the file: a page may still have what was
+// there before an ALTER.
 func flipped(t *testing.T, path, text string, at int, bit byte) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -336,7 +359,8 @@ func TestABitOfTheSchemaKeepsNobodyOut(t *testing.T) {
 			if problems, err := d.Check(t.Context()); err != nil || len(problems) > 0 {
 				t.Errorf("%v, %v", problems, err)
 			}
-			if err := d.Write(t.Context(), "write", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM runs"); return err }); err != nil {
+			if err := d.Write(t.Context(), "write",
+				func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM runs"); return err }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -345,7 +369,8 @@ func TestABitOfTheSchemaKeepsNobodyOut(t *testing.T) {
 
 func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 	path := made(t)
-	foreign(t, path, "DROP INDEX runs_by_end", "CREATE INDEX runs_by_end ON runs (scope)", "DROP VIEW v_threads", "DROP TRIGGER runs_count_delete",
+	foreign(t, path, "DROP INDEX runs_by_end", "CREATE INDEX runs_by_end ON runs (scope)",
+		"DROP VIEW v_threads", "DROP TRIGGER runs_count_delete",
 		"CREATE VIEW my_view AS SELECT 1 AS x")
 	d, err := db.Open(t.Context(), path, db.Options{})
 	if err != nil {
@@ -354,7 +379,8 @@ func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 	defer d.Close() //nolint:errcheck // what was written is looked at
 	done, err := d.Repair(t.Context())
 	slices.Sort(done)
-	if want := []string{"index runs_by_end", "trigger runs_count_delete", "view v_threads"}; err != nil || !slices.Equal(done, want) {
+	if want := []string{"index runs_by_end", "trigger runs_count_delete", "view v_threads"}; err != nil ||
+		!slices.Equal(done, want) {
 		t.Errorf("%q, %v", done, err)
 	}
 	if problems, err := d.Check(t.Context()); err != nil || len(problems) > 0 {
@@ -365,8 +391,8 @@ func TestRepairMakesAgainWhatWasDroppedOrChanged(t *testing.T) {
 	}
 }
 
-// A value of another type than its column's is damage, whoever reads it; a reader who wants another type than the column's is
-// not told so.
+// A value of another type than its column's is damage, whoever reads it; a reader who wants another
+// type than the column's is not told so.
 func TestAValueThatATableCannotHoldIsCorrupt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows.db")
 	d, err := db.Open(t.Context(), path, db.Options{})
@@ -377,9 +403,12 @@ func TestAValueThatATableCannotHoldIsCorrupt(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	foreign(t, path, "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'run_records'")
+	foreign(t, path, "PRAGMA writable_schema = ON",
+		"UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'run_records'")
 	foreign(t, path, "PRAGMA ignore_check_constraints = ON", "UPDATE run_records SET recorded_at = 'never'")
-	foreign(t, path, "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'run_records'", "PRAGMA wal_checkpoint(TRUNCATE)")
+	foreign(t, path, "PRAGMA writable_schema = ON",
+		"UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'run_records'",
+		"PRAGMA wal_checkpoint(TRUNCATE)")
 	if d, err = db.Open(t.Context(), path, db.Options{ReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -400,14 +429,28 @@ func TestAValueThatATableCannotHoldIsCorrupt(t *testing.T) {
 		},
 	} {
 		err := d.Read(t.Context(), "read", read)
-		if !errors.Is(err, db.ErrCorrupt) || !strings.Contains(err.Error(), "run_records.recorded_at is a TEXT and must be INTEGER, in the row in which id is 16777217") {
+		if !errors.Is(err, db.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "run_records.recorded_at is a TEXT and must be INTEGER, in the row in "+
+				"which id is 16777217") {
 			t.Errorf("%s: %v", how, err)
 		}
 	}
 	for how, read := range map[string]func(*db.Rx) error{
-		"a text as a number":   func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT kind FROM run_records") },
-		"NULL where it may be": func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT batch FROM run_records") },
-		"an expression":        func(rx *db.Rx) error { var n int64; return rx.Get(&n, "SELECT 'x' || kind FROM run_records") },
+		"a text as a number": func(rx *db.Rx) error {
+			var n int64
+			return rx.Get(&n,
+				"SELECT kind FROM run_records")
+		},
+		"NULL where it may be": func(rx *db.Rx) error {
+			var n int64
+			return rx.Get(&n,
+				"SELECT batch FROM run_records")
+		},
+		"an expression": func(rx *db.Rx) error {
+			var n int64
+			return rx.Get(&n,
+				"SELECT 'x' || kind FROM run_records")
+		},
 	} {
 		if err := d.Read(t.Context(), "read", read); err == nil || errors.Is(err, db.ErrCorrupt) {
 			t.Errorf("%s: %v", how, err)

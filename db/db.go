@@ -40,13 +40,15 @@ func (d *DB) Path() string { return d.path }
 // ReadOnly reports whether the handle was opened with Options.ReadOnly.
 func (d *DB) ReadOnly() bool { return d.options.ReadOnly }
 
-// Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file. Claims of this process
-// that are still open can be taken over by others from then on. A second Close returns what the first did.
+// Close waits for the calls that were taken, refuses new ones with ErrClosed and closes the file.
+// Claims of this process that are still open can be taken over by others from then on. A second
+// Close returns what the first did.
 func (d *DB) Close() error { return d.Shutdown(context.Background()) }
 
-// Shutdown is Close for who does not wait without an end. When ctx ends first, it interrupts the statements of the reads
-// under way and returns ErrBusy with the context's cause, and the calls that it waits for by name. A function that writes
-// goes on to its end. The file is closed as soon as the last call ends; another Shutdown, or Close, waits for that.
+// Shutdown is Close for who does not wait without an end. When ctx ends first, it interrupts the
+// statements of the reads under way and returns ErrBusy with the context's cause, and the calls
+// that it waits for by name. A function that writes goes on to its end. The file is closed as soon
+// as the last call ends; another Shutdown, or Close, waits for that.
 func (d *DB) Shutdown(ctx context.Context) error {
 	if err := d.ready("close"); err != nil {
 		return err
@@ -76,13 +78,16 @@ func (d *DB) Shutdown(ctx context.Context) error {
 
 func (d *DB) now() time.Time { return d.options.Now().UTC() }
 
-// Changes gives a channel that gets a value when something was committed to the file: by this process at once, by another
-// process or program a moment later. Commits that come while a value is waiting share it, and a value may come without
-// a commit; what never happens is a commit, ended after Changes returned, that no value follows. So: call Changes, read
-// what there is, and read again after each value.
+// Changes gives a channel that gets a value when something was committed to the file: by this
+// process at once, by another process or program a moment later. Commits that come while a value is
+// waiting share it, and a value may come without a commit; what never happens is a commit, ended
+// after Changes returned, that no value follows. So: call Changes, read what there is, and read
+// again after each value.
 //
-// The channel is closed when ctx ends or the file is closed, and when the database of a server is moved: Changes is ErrMoved then. While a file has no watcher nothing is watched; with one, an
-// idle file costs a look a second (20 a second where the system doesn't tell of writes), on a connection of its own.
+// The channel is closed when ctx ends or the file is closed, and when the database of a server is
+// moved: Changes is ErrMoved then. While a file has no watcher nothing is watched; with one, an
+// idle file costs a look a second (20 a second where the system doesn't tell of writes), on a
+// connection of its own.
 func (d *DB) Changes(ctx context.Context) (<-chan struct{}, error) {
 	if err := d.ready("watch"); err != nil {
 		return nil, err

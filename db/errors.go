@@ -17,14 +17,16 @@ var (
 	ErrConflict = engine.ErrConflict
 	// ErrInvalid: an argument can't be used; nothing was changed.
 	ErrInvalid = engine.ErrInvalid
-	// ErrBusy: the context ended, or the lock timeout passed, while another caller or process held what was needed.
+	// ErrBusy: the context ended, or the lock timeout passed, while another caller or process held
+	// what was needed.
 	ErrBusy = engine.ErrBusy
 	// ErrLeaseLost: the lease that the call was made under has passed to another holder; nothing was changed.
 	ErrLeaseLost = engine.ErrLeaseLost
-	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened. The handle refuses
-	// every call until the file is closed and opened again; then repeat the call with BatchOf, or look for the change. On a server
-	// it comes where no primary answered, and the handle goes on. Of Backup and Restore: the file has its name, and a power cut may
-	// take that again.
+	// ErrOutcomeUnknown: a commit failed, and the disk did not let Write find out whether it happened.
+	// The handle refuses every call until the file is closed and opened again; then repeat the call
+	// with BatchOf, or look for the change. On a server it comes where no primary answered, and the
+	// handle goes on. Of Backup and Restore: the file has its name, and a power cut may take that
+	// again.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 	// ErrCursorExpired: what the cursor points at was removed by retention.
 	ErrCursorExpired = engine.ErrCursorExpired
@@ -38,30 +40,37 @@ var (
 	ErrSchemaTooNew = engine.ErrSchemaTooNew
 	// ErrNotADatabase: the file is not an SQLite database, or it belongs to another program.
 	ErrNotADatabase = engine.ErrNotADatabase
-	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the database safely; or the engine has
-	// no such thing, and the hint names what does it there.
+	// ErrUnsupported: the file system, or the way in which the file lies on it, can't hold the
+	// database safely; or the engine has no such thing, and the hint names what does it there.
 	ErrUnsupported = engine.ErrUnsupported
-	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open; nothing was changed. Every later Write of the
-	// handle finds the same, until the file is back, and so does Open of the path in this process, until the handle is closed.
-	// Open, Restore and Salvage return it, too, for a file beside a -wal that a killed program left and that belongs to another file.
+	// ErrReplaced: the file, or its -wal or -shm, was removed, renamed or replaced while it was open;
+	// nothing was changed. Every later Write of the handle finds the same, until the file is back, and
+	// so does Open of the path in this process, until the handle is closed. Open, Restore and Salvage
+	// return it, too, for a file beside a -wal that a killed program left and that belongs to another
+	// file.
 	ErrReplaced = engine.ErrReplaced
-	// ErrMoved: what was here is moved to another database, or is under way there, and may not be written here; or a move has not filled
-	// the database yet. The error and its hint say where the other one is.
+	// ErrMoved: what was here is moved to another database, or is under way there, and may not be
+	// written here; or a move has not filled the database yet. The error and its hint say where the
+	// other one is.
 	ErrMoved = engine.ErrMoved
 	// ErrClosed: the handle was closed, or never opened.
 	ErrClosed = engine.ErrClosed
 )
 
-// Error is what this package and the stores return. Error() is one line for logs; Hint is for a person and stays out of
-// it.
+// Error is what this package and the stores return. Error() is one line for logs; Hint is for a
+// person and stays out of it.
 type Error struct {
 	Op     string // what was being done, in the caller's words: "append records"
 	Entity string // the kind of thing: "run", "file"; may be empty
 	ID     string // its id or path; may be empty
-	Code   int    // the extended SQLite result code, or the SQLSTATE read as a number of base 36; 0 when the database did not fail
-	Hint   string // what a person can do about it; may be empty
-	HeldBy []int  // with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't tell, nor of a server's locks: see Health
-	Err    error  // the cause, which wraps a sentinel where one fits
+	// the extended SQLite result code, or the SQLSTATE read as a number of base 36; 0 when the
+	// database did not fail
+	Code int
+	Hint string // what a person can do about it; may be empty
+	// with ErrBusy, pids of the processes that hold what was waited for; none where the system doesn't
+	// tell, nor of a server's locks: see Health
+	HeldBy []int
+	Err    error // the cause, which wraps a sentinel where one fits
 }
 
 // Error names the operation, the thing and the cause.
@@ -80,8 +89,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// LogValue gives log/slog what the error knows, each by its name: op, entity, id, code, held_by, hint and error. What is empty
-// is left out.
+// LogValue gives log/slog what the error knows, each by its name: op, entity, id, code, held_by,
+// hint and error. What is empty is left out.
 func (e *Error) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("op", e.Op)}
 	for _, a := range []struct{ name, value string }{{"entity", e.Entity}, {"id", e.ID}} {
@@ -156,10 +165,12 @@ func violated(err error) engine.Constraint {
 	return engine.NoConstraint
 }
 
-// IsConstraint reports whether err is a violated constraint: UNIQUE, PRIMARY KEY, CHECK, NOT NULL or FOREIGN KEY.
+// IsConstraint reports whether err is a violated constraint: UNIQUE, PRIMARY KEY, CHECK, NOT NULL
+// or FOREIGN KEY.
 func IsConstraint(err error) bool { return violated(err) != engine.NoConstraint }
 
-// wrap names what was being done. An error that is an *Error already passes as it is: it was wrapped where it arose.
+// wrap names what was being done. An error that is an *Error already passes as it is: it was
+// wrapped where it arose.
 func wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -170,9 +181,10 @@ func wrap(op string, err error) error {
 	return &Error{Op: op, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
 }
 
-// About says in an error of a store which thing it is about, where it names none yet: an *Error gets the entity and the id,
-// and any other error becomes one, with the operation and what hint, if there is one, knows to do. An entity of "" names nothing. The error
-// may be the caller's own, so it is copied, not changed.
+// About says in an error of a store which thing it is about, where it names none yet: an *Error
+// gets the entity and the id, and any other error becomes one, with the operation and what hint, if
+// there is one, knows to do. An entity of "" names nothing. The error may be the caller's own, so
+// it is copied, not changed.
 func About(err error, op, entity, id string, hint func(error) string) error {
 	if err == nil {
 		return nil
@@ -207,8 +219,8 @@ type Misstatement struct {
 	Column string // the same of a column
 }
 
-// Misstated reports whether err blames the statement, as somebody has written it: it can't be compiled, names what isn't there, fails as
-// it runs, or would write.
+// Misstated reports whether err blames the statement, as somebody has written it: it can't be
+// compiled, names what isn't there, fails as it runs, or would write.
 func Misstated(err error) (m Misstatement, blamed bool) {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok || !f.Statement.Wrong && !f.Statement.Writes {

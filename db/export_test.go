@@ -31,8 +31,8 @@ func WithGapPatience(t testing.TB, patience time.Duration) {
 	t.Cleanup(func() { sqlite.GapPatience = before })
 }
 
-// WithBusyWriters takes every handle for one that writes often. The function that it gives writes until the system tells the
-// handle's writer of what changes beside the file.
+// WithBusyWriters takes every handle for one that writes often. The function that it gives writes
+// until the system tells the handle's writer of what changes beside the file.
 func WithBusyWriters(t testing.TB) (begin func(*DB)) {
 	before := sqlite.BusyLooks
 	sqlite.BusyLooks = 1
@@ -130,7 +130,8 @@ func WithoutWriteNotices(t testing.TB) {
 	t.Cleanup(func() { machine.WatchWrites = before })
 }
 
-// WriteNotices gives the channels on which the system has told watchers of writes since, until the test has ended.
+// WriteNotices gives the channels on which the system has told watchers of writes since, until the
+// test has ended.
 func WriteNotices(t testing.TB) (notices func() []<-chan struct{}) {
 	before := machine.WatchWrites
 	var mu sync.Mutex
@@ -174,8 +175,8 @@ func WorkOfALook(ctx context.Context, d *DB, fn func(*Rx) error) (time.Duration,
 	return l.worked, err
 }
 
-// AskedAfter reports whether a follower asks for another look who read when looked looks had begun, and comes to wait when begun
-// had.
+// AskedAfter reports whether a follower asks for another look who read when looked looks had begun,
+// and comes to wait when begun had.
 func AskedAfter(looked, begun int) bool {
 	t := &tail{
 		lookout: lookout{asked: make(chan struct{}, 1), ended: make(chan struct{})},

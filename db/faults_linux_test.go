@@ -63,7 +63,8 @@ type seccompAnswer struct {
 func sabotage(numbers ...uint32) (*saboteur, error) {
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number of the call
 	for i, number := range numbers {
-		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jt: uint8(len(numbers) - i)})
+		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number,
+			Jt: uint8(len(numbers) - i)})
 	}
 	filter = append(filter,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: seccompRetAllow},
@@ -87,7 +88,8 @@ func sabotage(numbers ...uint32) (*saboteur, error) {
 func (s *saboteur) run() {
 	for {
 		var asked seccompNotif
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), seccompNotifRecv, uintptr(unsafe.Pointer(&asked))); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), seccompNotifRecv,
+			uintptr(unsafe.Pointer(&asked))); errno != 0 {
 			continue // the thread that asked was interrupted
 		}
 		answer := seccompAnswer{id: asked.id, flags: seccompNotifContinue}
@@ -96,13 +98,15 @@ func (s *saboteur) run() {
 				answer.flags, answer.errno = 0, -s.errno.Load()
 			}
 		}
-		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), seccompNotifSend, uintptr(unsafe.Pointer(&answer)))
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(s.listener), seccompNotifSend,
+			uintptr(unsafe.Pointer(&answer)))
 	}
 }
 
 // counts takes of fcntl's calls those that lock, or those that unlock.
 func (s *saboteur) counts(command, lock uint64) bool {
-	return command == unix.F_SETLK && ((*(**unix.Flock_t)(unsafe.Pointer(&lock))).Type == unix.F_UNLCK) == s.unlocks.Load()
+	return command == unix.F_SETLK && ((*(**unix.Flock_t)(
+		unsafe.Pointer(&lock))).Type == unix.F_UNLCK) == s.unlocks.Load()
 }
 
 // arm has the calls of one name from the n-th to the m-th from now on fail.
@@ -121,7 +125,8 @@ func (s *saboteur) disarm() { s.to.Store(0) }
 func init() { programs["unlucky"] = unlucky }
 
 var calls = map[string]uint32{
-	"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT, "lock": unix.SYS_FCNTL, "unlock": unix.SYS_FCNTL,
+	"fsync": unix.SYS_FSYNC, "pwrite64": unix.SYS_PWRITE64, "openat": unix.SYS_OPENAT, "lock": unix.SYS_FCNTL,
+	"unlock":  unix.SYS_FCNTL,
 	"pread64": unix.SYS_PREAD64,
 }
 
@@ -129,7 +134,8 @@ var errnos = map[string]unix.Errno{
 	"EIO": unix.EIO, "ENOSPC": unix.ENOSPC, "EDQUOT": unix.EDQUOT, "EINTR": unix.EINTR, "ENOLCK": unix.ENOLCK,
 }
 
-// unlucky does what its lines say, on a disk that fails when they say so, and answers each. Arguments: path, synchronous.
+// unlucky does what its lines say, on a disk that fails when they say so, and answers each.
+// Arguments: path, synchronous.
 func unlucky(args []string) error {
 	s, err := sabotage(calls["fsync"], calls["pwrite64"], calls["openat"], calls["lock"], calls["pread64"])
 	if err != nil {
@@ -205,7 +211,10 @@ func unlucky(args []string) error {
 			}
 		case "batch": // whether the row of the unknown call is there
 			var n int
-			err := d.Read(ctx, "batch", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM numbers WHERE n = ?", unknown) })
+			err := d.Read(ctx, "batch", func(rx *db.Rx) error {
+				return rx.Get(&n,
+					"SELECT count(*) FROM numbers WHERE n = ?", unknown)
+			})
 			fmt.Println(unknown != 0, n, describe(err))
 		case "close":
 			fmt.Println(describe(d.Close()))
@@ -214,8 +223,8 @@ func unlucky(args []string) error {
 	})
 }
 
-// story has a process of its own go through lines, each with the answer that is expected after "->", and gives the names in
-// the file after it was killed.
+// story has a process of its own go through lines, each with the answer that is expected after
+// "->", and gives the names in the file after it was killed.
 func story(t *testing.T, synchronous string, lines ...string) []string {
 	t.Helper()
 	path := numbersAt(t)
@@ -275,16 +284,24 @@ func TestCommit_DiskFailureSettledBeforeAnswer(t *testing.T) {
 		synchronous string
 		lines       []string
 	}{
-		"the wait for the disk": {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error", "names -> [a]"}},
-		"then another write":    {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error", "add a2 -> nil", "names -> [a a2]"}},
-		"the quota at the wait": {"FULL", []string{"fail fsync EDQUOT 1 1 -> armed", "add b -> disk full", "names -> [a]"}},
-		"the first page":        {"FULL", []string{"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error", "names -> [a]"}},
-		"the last page":         {"FULL", []string{"fail pwrite64 EIO 4 4 -> armed", long, "names -> [a]"}},
-		"a page, NORMAL":        {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
-		"a full disk":           {"FULL", []string{"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full", "names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
-		"a full quota":          {"FULL", []string{"fail pwrite64 EDQUOT 1 999 -> armed", "add b -> disk full", "names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
-		"several callers":       {"FULL", []string{"fail fsync EIO 1 1 -> armed", "crowd b c d -> input/output error, input/output error, input/output error", "names -> [a]"}},
-		"several, a full disk":  {"FULL", []string{"fail pwrite64 ENOSPC 1 1 -> armed", "crowd a1 a2 a3 -> nil, nil, nil", "names -> [a a1 a2 a3]"}},
+		"the wait for the disk": {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
+			"names -> [a]"}},
+		"then another write": {"FULL", []string{"fail fsync EIO 1 1 -> armed", "add b -> input/output error",
+			"add a2 -> nil", "names -> [a a2]"}},
+		"the quota at the wait": {"FULL", []string{"fail fsync EDQUOT 1 1 -> armed", "add b -> disk full",
+			"names -> [a]"}},
+		"the first page": {"FULL", []string{"fail pwrite64 EIO 1 1 -> armed", "add b -> input/output error",
+			"names -> [a]"}},
+		"the last page":  {"FULL", []string{"fail pwrite64 EIO 4 4 -> armed", long, "names -> [a]"}},
+		"a page, NORMAL": {"NORMAL", []string{"fail pwrite64 EIO 2 2 -> armed", long, "names -> [a]"}},
+		"a full disk": {"FULL", []string{"fail pwrite64 ENOSPC 1 999 -> armed", "add b -> disk full",
+			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
+		"a full quota": {"FULL", []string{"fail pwrite64 EDQUOT 1 999 -> armed", "add b -> disk full",
+			"names -> [a]", "add c -> disk full", "mend -> mended true", "add a2 -> nil"}},
+		"several callers": {"FULL", []string{"fail fsync EIO 1 1 -> armed",
+			"crowd b c d -> input/output error, input/output error, input/output error", "names -> [a]"}},
+		"several, a full disk": {"FULL", []string{"fail pwrite64 ENOSPC 1 1 -> armed",
+			"crowd a1 a2 a3 -> nil, nil, nil", "names -> [a a1 a2 a3]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			names := story(t, c.synchronous, slices.Concat([]string{"open -> nil", "add a -> nil"}, c.lines)...)
@@ -309,16 +326,18 @@ func TestUnknownOutcome_StopsHandleUntilReopened(t *testing.T) {
 
 func TestAnUnknownOutcomeCarriesItsBatch(t *testing.T) {
 	story(t, "FULL", "open -> nil", "add a -> nil", "fail fsync EIO 1 999 -> armed",
-		"crowd b c -> outcome unknown, outcome unknown", "mend -> mended true", "close -> nil", "open -> nil", "batch -> true 0 nil")
+		"crowd b c -> outcome unknown, outcome unknown", "mend -> mended true", "close -> nil", "open -> nil",
+		"batch -> true 0 nil")
 }
 
-// Another process keeps the WAL as it is, with what the failed commit left in it. What the handle showed once it was opened
-// again still holds after all are killed and the WAL is recovered.
+// Another process keeps the WAL as it is, with what the failed commit left in it. What the handle
+// showed once it was opened again still holds after all are killed and the WAL is recovered.
 func TestReopeningSettlesWhatTheHandleBeforeCouldNot(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil")
 	beside := live(t, path, "FULL", "open -> nil", "names -> [a]")
-	goOn(t, p, "fail fsync EIO 1 999 -> armed", "add b -> outcome unknown", "close -> nil", "open -> outcome unknown",
+	goOn(t, p, "fail fsync EIO 1 999 -> armed", "add b -> outcome unknown", "close -> nil",
+		"open -> outcome unknown",
 		"mend -> mended true", "open -> nil", "names -> [a]")
 	p.Kill()
 	beside.Kill()
@@ -327,8 +346,9 @@ func TestReopeningSettlesWhatTheHandleBeforeCouldNot(t *testing.T) {
 	}
 }
 
-// The connections of a process share a list of its locks. What could not be given back stays in it until the last of them is
-// closed, where nobody takes care: then nobody in the process writes any more, or nobody in another.
+// The connections of a process share a list of its locks. What could not be given back stays in it
+// until the last of them is closed, where nobody takes care: then nobody in the process writes any
+// more, or nobody in another.
 func TestLock_UnreleasedKeepsNobodyOut(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "names -> [a]")
@@ -350,8 +370,10 @@ func TestLock_UnreleasedKeepsNobodyOut(t *testing.T) {
 
 func TestLock_FailingCallsFailAtOnce(t *testing.T) {
 	for _, errno := range []string{"EIO", "EINTR", "ENOLCK"} {
-		story(t, "FULL", "open -> nil", "add a -> nil", "fail lock "+errno+" 1 3 -> armed", "add b -> nil", "names -> [a b]",
-			"fail lock "+errno+" 1 999 -> armed", "add c -> input/output error", "names -> input/output error", "mend -> mended true",
+		story(t, "FULL", "open -> nil", "add a -> nil", "fail lock "+errno+" 1 3 -> armed", "add b -> nil",
+			"names -> [a b]",
+			"fail lock "+errno+" 1 999 -> armed", "add c -> input/output error", "names -> input/output error",
+			"mend -> mended true",
 			"names -> [a b]", "add d -> nil", "names -> [a b d]", "close -> nil")
 	}
 }
@@ -361,10 +383,12 @@ func TestCheck_UnreadableIsNotCalledCorrupt(t *testing.T) {
 	path := numbersAt(t)
 	p := live(t, path, "FULL", "open -> nil", "add a -> nil", "close -> nil")
 	for _, number := range []int{1, 2, 4} { // of the page of the schema that a new reader reads
-		goOn(t, p, "open -> nil", fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number), "names -> input/output error", "mend -> mended true",
+		goOn(t, p, "open -> nil", fmt.Sprintf("fail pread64 EIO %d 999 -> armed", number),
+			"names -> input/output error", "mend -> mended true",
 			"names -> [a]", "close -> nil")
 	}
-	goOn(t, p, "open -> nil", "names -> [a]", "fail pread64 EIO 1 999 -> armed", "add b -> input/output error", "mend -> mended true",
+	goOn(t, p, "open -> nil", "names -> [a]", "fail pread64 EIO 1 999 -> armed", "add b -> input/output error",
+		"mend -> mended true",
 		"add c -> nil", "names -> [a c]", "close -> nil")
 	p.Wait()
 }

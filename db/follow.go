@@ -19,7 +19,8 @@ const (
 	Gap
 )
 
-// A Followed is what a follower is told next. R names the thing that is followed, and T is what is written there.
+// A Followed is what a follower is told next. R names the thing that is followed, and T is what is
+// written there.
 type Followed[R, T any] struct {
 	Of     R
 	What   What
@@ -38,18 +39,18 @@ type Place struct {
 	Status string `db:"status"` // the status that it knows
 }
 
-// A Stream is how a store tells its followers of one sort of thing. Its functions may be called more than once for one
-// answer, and must not change what they share.
+// A Stream is how a store tells its followers of one sort of thing. Its functions may be called
+// more than once for one answer, and must not change what they share.
 type Stream[R comparable, T any] struct {
 	Op   string // in errors: "follow runs"
 	Name string // in cursors: "run"
 	// Born is the status of a thing that nobody has seen yet. One that has it still is not told.
 	Born string
-	// Table is the table of the things, and Key its column that Place.Key is of. FollowAll goes through the keys of all scopes,
-	// so that what one read looks at is bounded.
+	// Table is the table of the things, and Key its column that Place.Key is of. FollowAll goes
+	// through the keys of all scopes, so that what one read looks at is bounded.
 	Table, Key string
-	// End is the place behind everything that a stream has; false: it is not there. Every follower that waits is asked for
-	// at each commit, so it must be a seek.
+	// End is the place behind everything that a stream has; false: it is not there. Every follower
+	// that waits is asked for at each commit, so it must be a seek.
 	End func(rx *Rx, key int64) (Place, bool, error)
 	// Read gives what stands behind a place, as much as there is room for. ErrCursorExpired: the stream is gone.
 	Read func(rx *Rx, behind Place, room Room) (Stretch[R, T], error)
@@ -77,7 +78,8 @@ func (s *Stream[R, T]) Cursor(rx *Rx, at Place) string {
 	return rx.Cursor(s.Name, []int64{at.Key, at.Seen}, at.Status)
 }
 
-// ReadCursor reads the text of a place. Whether the key is that of the stream that the caller wants is the store's to see.
+// ReadCursor reads the text of a place. Whether the key is that of the stream that the caller wants
+// is the store's to see.
 func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
 	var numbers [2]int64
 	err = rx.ReadCursor(s.Name, cursor, numbers[:], &at.Status)
@@ -88,14 +90,15 @@ func (s *Stream[R, T]) ReadCursor(rx *Rx, cursor string) (at Place, err error) {
 	return at, err
 }
 
-// Follow tells what comes behind a place of one stream, first what is there and then each item as it comes, by whichever
-// process, in the order of the stream, none twice and none left out without a Gap. begin finds the place; its Status is ""
-// where the reader knows none. No transaction is open while the caller's loop runs, and nothing is read for a stream to
-// which nothing comes.
+// Follow tells what comes behind a place of one stream, first what is there and then each item as
+// it comes, by whichever process, in the order of the stream, none twice and none left out without
+// a Gap. begin finds the place; its Status is "" where the reader knows none. No transaction is
+// open while the caller's loop runs, and nothing is read for a stream to which nothing comes.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, ErrClosed, what begin
-// said, or ErrCursorExpired when the thing is removed or replaced.
-func Follow[R comparable, T any](ctx context.Context, d *DB, s Stream[R, T], begin func(*Rx) (Place, error)) iter.Seq2[Followed[R, T], error] {
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
+// ErrClosed, what begin said, or ErrCursorExpired when the thing is removed or replaced.
+func Follow[R comparable, T any](ctx context.Context, d *DB, s Stream[R, T],
+	begin func(*Rx) (Place, error)) iter.Seq2[Followed[R, T], error] {
 	return func(yield func(Followed[R, T], error) bool) {
 		if err := s.follow(ctx, d, begin, yield); !errors.Is(err, errLeft) {
 			yield(Followed[R, T]{}, s.failed(ctx, err))
@@ -110,7 +113,8 @@ func (s *Stream[R, T]) failed(ctx context.Context, err error) error {
 	return wrap(s.Op, err)
 }
 
-func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place, error), yield func(Followed[R, T], error) bool) error {
+func (s *Stream[R, T]) follow(ctx context.Context, d *DB, begin func(*Rx) (Place, error),
+	yield func(Followed[R, T], error) bool) error {
 	// The tail comes before the first look: what is committed between them is told.
 	tail, err := joinTail(ctx, d)
 	if err != nil {
@@ -192,7 +196,8 @@ func (s *Stream[R, T]) read(rx *Rx, at Place) (told []Followed[R, T], next Place
 	told, at = s.tell(rx, at, got)
 	if !got.More && got.Status != at.Status {
 		at.Status = got.Status
-		told = append(told, Followed[R, T]{Of: got.Of, What: StatusChanged, Status: got.Status, Cursor: s.Cursor(rx, at)})
+		told = append(told, Followed[R, T]{Of: got.Of, What: StatusChanged, Status: got.Status,
+			Cursor: s.Cursor(rx, at)})
 	}
 	return told, at, got.More, nil
 }
@@ -224,24 +229,29 @@ type Head[R comparable] struct {
 
 // Heads are how FollowAll looks at its streams.
 type Heads[R comparable] struct {
-	// Between gives those with keys behind one and up to another, those that don't pass the filter too, in the order of keys.
+	// Between gives those with keys behind one and up to another, those that don't pass the filter
+	// too, in the order of keys.
 	Between func(rx *Rx, behind, last int64) ([]Head[R], error)
-	// Open gives the keys of those to which something may well come, at most so many. Where a look at all takes long it comes
-	// but a twentieth of the time, and in between it is these that are looked at. nil: all are, always.
+	// Open gives the keys of those to which something may well come, at most so many. Where a look at
+	// all takes long it comes but a twentieth of the time, and in between it is these that are looked
+	// at. nil: all are, always.
 	Open func(rx *Rx, most int) (keys []int64, err error)
 }
 
-// FollowAll tells what comes to many streams from this call on. Followers whose key is equal, any comparable value, look together. New things are followed from
-// their beginning, and a thing that has begun to pass from then on, until it is removed. Inside a stream the order is its own,
-// none twice and none left out without a Gap; between streams it is that in which they were met. The removal of a thing is a
-// Gap that says Gone. The loop may be run once; it ends as that of Follow does.
+// FollowAll tells what comes to many streams from this call on. Followers whose key is equal, any
+// comparable value, look together. New things are followed from their beginning, and a thing that
+// has begun to pass from then on, until it is removed. Inside a stream the order is its own, none
+// twice and none left out without a Gap; between streams it is that in which they were met. The
+// removal of a thing is a Gap that says Gone. The loop may be run once; it ends as that of Follow
+// does.
 //
-// It looks at the heads after a commit, 1,000 keys in a read, and no more than a fifth of the time. What came and went between
-// two looks is not told.
+// It looks at the heads after a commit, 1,000 keys in a read, and no more than a fifth of the time.
+// What came and went between two looks is not told.
 func FollowAll[R comparable, T any](
 	ctx context.Context, d *DB, s Stream[R, T], key any, heads Heads[R],
 ) iter.Seq2[Followed[R, T], error] {
-	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key}, someHeads[R]{s.some(heads.Between), heads})
+	overview, now, leave, err := joinOverview(ctx, d, overviewKey{s.Name, key},
+		someHeads[R]{s.some(heads.Between), heads})
 	return func(yield func(Followed[R, T], error) bool) {
 		if err == nil {
 			defer leave()
@@ -257,7 +267,8 @@ func FollowAll[R comparable, T any](
 const headsAtATime = 1000
 
 // sqlNextKeys gives the greatest and the number of the next keys of a table behind one.
-const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
+const sqlNextKeys = `SELECT coalesce(max(%[2]s), 0) AS last, count(*) AS keys
+	FROM (SELECT %[2]s FROM %[1]s WHERE %[2]s > ? ORDER BY %[2]s LIMIT ?) AS next`
 
 // some gives the heads of the next keys, and the last of these.
 func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R], error)) pageOfHeads[R] {
@@ -278,7 +289,8 @@ func (s *Stream[R, T]) some(between func(rx *Rx, behind, last int64) ([]Head[R],
 // A stand is where a follower stands in one of many streams; Out until that first passes.
 type stand[R comparable] struct {
 	Head[R]
-	// gone: its removal was told. A look that began before the removal, or that kept what an earlier one saw, may show it still.
+	// gone: its removal was told. A look that began before the removal, or that kept what an earlier
+	// one saw, may show it still.
 	gone bool
 }
 
@@ -330,8 +342,8 @@ func (s *Stream[R, T]) followAll(
 	}
 }
 
-// behind reports whether there is something to read for a reader who stands there. One who has read on beyond the look has
-// seen all that the look saw.
+// behind reports whether there is something to read for a reader who stands there. One who has read
+// on beyond the look has seen all that the look saw.
 func (at *stand[R]) behind(end Place) bool {
 	return !at.gone && (at.Seen < end.Seen || at.Seen == end.Seen && at.Status != end.Status)
 }
@@ -340,7 +352,8 @@ func (at *stand[R]) behind(end Place) bool {
 var errLeft = errors.New("the loop was left")
 
 // tellRest reads one stream to its end, or tells that it was removed meanwhile.
-func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R], yield func(Followed[R, T], error) bool) error {
+func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R],
+	yield func(Followed[R, T], error) bool) error {
 	for more := true; more; {
 		var told []Followed[R, T]
 		var next Place
@@ -366,7 +379,8 @@ func (s *Stream[R, T]) tellRest(ctx context.Context, d *DB, at *stand[R], yield 
 	return nil
 }
 
-func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was stand[R], yield func(Followed[R, T], error) bool) error {
+func (s *Stream[R, T]) tellGone(ctx context.Context, d *DB, was stand[R],
+	yield func(Followed[R, T], error) bool) error {
 	if was.Out || was.gone {
 		return nil
 	}

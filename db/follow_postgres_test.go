@@ -11,8 +11,9 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// The server falls silent before the first one follows. Who waits for it ends with its own context, and so does who comes behind: not
-// with the patience that a call has with a server, by which the last try of three is judged.
+// The server falls silent before the first one follows. Who waits for it ends with its own context,
+// and so does who comes behind: not with the patience that a call has with a server, by which the
+// last try of three is judged.
 func TestPostgres_FollowOfSilentServerEndsWithContext(t *testing.T) {
 	for range 3 {
 		if endsWithItsContext(t) {

@@ -19,7 +19,9 @@ import (
 
 // A bell is followed in these tests: it has a name and a status, and it rings.
 const bells = `
-CREATE TABLE bells (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'new', rings INTEGER NOT NULL DEFAULT 0, kept INTEGER NOT NULL DEFAULT 1) STRICT`
+CREATE TABLE bells (key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,
+	status TEXT NOT NULL DEFAULT 'new', rings INTEGER NOT NULL DEFAULT 0,
+	kept INTEGER NOT NULL DEFAULT 1) STRICT`
 
 type told = db.Followed[string, int64]
 
@@ -75,18 +77,21 @@ func listenAll(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
 
 func bellsBetween(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
 	var rows []bell
-	err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ? ORDER BY key`, behind, last)
+	err = rx.Select(&rows, `SELECT key, name, status, rings, kept FROM bells WHERE key > ? AND key <= ?
+		ORDER BY key`, behind, last)
 	for _, b := range rows {
-		heads = append(heads, db.Head[string]{Of: b.Name, Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
+		heads = append(heads, db.Head[string]{Of: b.Name,
+			Place: db.Place{Key: b.Key, Seen: b.Rings, Status: b.Status}})
 	}
 	return heads, err
 }
 
 // listenAllByOpen is listenAll for where a look at all takes long: bells that are done are closed.
 func listenAllByOpen(ctx context.Context, d *db.DB) iter.Seq2[told, error] {
-	return db.FollowAll(ctx, d, ringing, "by open", db.Heads[string]{Between: bellsBetween, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-		return keys, rx.Select(&keys, `SELECT key FROM bells WHERE status <> 'done' LIMIT ?`, most)
-	}})
+	return db.FollowAll(ctx, d, ringing, "by open",
+		db.Heads[string]{Between: bellsBetween, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			return keys, rx.Select(&keys, `SELECT key FROM bells WHERE status <> 'done' LIMIT ?`, most)
+		}})
 }
 
 // hear gives what the loop is told first, in short, and the cursor behind it.
@@ -169,7 +174,8 @@ func TestFollowersOfIdleStreamsReadNothing(t *testing.T) {
 	hear(t, listen(t.Context(), d, idle+1, ""), commits+1)
 	cancel()
 	over.Wait()
-	t.Logf("%d reads to begin with, %d in all, for %d idle followers and %d commits elsewhere", first, reads.Load(), idle, commits)
+	t.Logf("%d reads to begin with, %d in all, for %d idle followers and %d commits elsewhere", first,
+		reads.Load(), idle, commits)
 	if reads.Load()-first >= 300 {
 		t.Errorf("%d idle followers read %d times", idle, reads.Load()-first)
 	}
@@ -239,7 +245,8 @@ func TestAFollowerHearsItemsGapsAndStatuses(t *testing.T) {
 }
 
 func TestBehindAGapComesWhatIsLeft(t *testing.T) {
-	_, d := openTable(t, bells, `INSERT INTO bells (key, name, rings, kept) VALUES (1, 'a', 7, 5), (2, 'b', 7, 8)`)
+	_, d := openTable(t, bells, `INSERT INTO bells (key, name, rings, kept)
+		VALUES (1, 'a', 7, 5), (2, 'b', 7, 8)`)
 	gap, cursor := hear(t, listen(t.Context(), d, 1, ""), 1)
 	same(t, "first", gap, []string{"a lost old rings"})
 	rest, _ := hear(t, listen(t.Context(), d, 1, cursor), 3)
@@ -278,7 +285,8 @@ func TestAFollowerOfManyHearsWhatComesToEach(t *testing.T) {
 	same(t, "by the cursor of one", got, []string{"b 2", "b 3"})
 
 	all = listenAll(t.Context(), d)
-	go meanwhile(t, d, `DELETE FROM bells WHERE name = 'a'`, `INSERT INTO bells (name, rings, status) VALUES ('c', 1, 'cracked')`)
+	go meanwhile(t, d, `DELETE FROM bells WHERE name = 'a'`,
+		`INSERT INTO bells (name, rings, status) VALUES ('c', 1, 'cracked')`)
 	got, _ = hear(t, all, 3)
 	same(t, "of one that goes and one that comes", got, []string{"a gone", "c 1", "c is cracked"})
 
@@ -326,14 +334,18 @@ func TestCursorsBelongToOneList(t *testing.T) {
 		cursor := rx.Cursor("list", []int64{-1, 1 << 62}, "", "text")
 		var numbers [2]int64
 		var a, b string
-		if err := rx.ReadCursor("list", cursor, numbers[:], &a, &b); err != nil || numbers != [2]int64{-1, 1 << 62} || a != "" || b != "text" {
+		if err := rx.ReadCursor("list", cursor, numbers[:], &a, &b); err != nil ||
+			numbers != [2]int64{-1, 1 << 62} || a != "" || b != "text" {
 			t.Errorf("it came back as %v, %q, %q: %v", numbers, a, b, err)
 		}
 		for name, read := range map[string]func() error{
-			"another list":    func() error { return rx.ReadCursor("other", cursor, numbers[:], &a, &b) },
-			"fewer values":    func() error { return rx.ReadCursor("list", cursor, numbers[:1], &a) },
-			"more values":     func() error { return rx.ReadCursor("list", cursor, numbers[:], &a, &b, &a) },
-			"half a cursor":   func() error { return rx.ReadCursor("list", cursor[:len(cursor)/2], numbers[:], &a, &b) },
+			"another list": func() error { return rx.ReadCursor("other", cursor, numbers[:], &a, &b) },
+			"fewer values": func() error { return rx.ReadCursor("list", cursor, numbers[:1], &a) },
+			"more values":  func() error { return rx.ReadCursor("list", cursor, numbers[:], &a, &b, &a) },
+			"half a cursor": func() error {
+				return rx.ReadCursor("list", cursor[:len(cursor)/2], numbers[:], &a,
+					&b)
+			},
 			"no base64":       func() error { return rx.ReadCursor("list", "?", numbers[:], &a, &b) },
 			"nothing":         func() error { return rx.ReadCursor("list", "", numbers[:], &a, &b) },
 			"a huge length":   func() error { return rx.ReadCursor("list", "AP____8P", numbers[:], &a, &b) },
@@ -391,20 +403,23 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+		page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] },
+			func(i *int) string { return fmt.Sprint(*i) })
 		if err != nil || !slices.Equal(page.Items, c.want) || page.Next != c.next || read != len(c.want)+1 {
 			t.Errorf("a page of %d is %+v after %d items: %v", c.limit, page, read, err)
 		}
 	}
 	weights[1] = db.MaxPageBytes - 1 // with the first they fill it
 	room, _ := db.At{}.Room()
-	page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+	page, err := db.FillPage(room, items, func(i *int) int { return weights[*i] },
+		func(i *int) string { return fmt.Sprint(*i) })
 	if err != nil || !slices.Equal(page.Items, []int{0, 1}) || page.Next != "1" {
 		t.Errorf("two that fill a page gave %+v: %v", page, err)
 	}
 	weights = weights[2:]
 	room, _ = db.At{}.Room()
-	page, err = db.FillPage(room, items, func(i *int) int { return weights[*i] }, func(i *int) string { return fmt.Sprint(*i) })
+	page, err = db.FillPage(room, items, func(i *int) int { return weights[*i] },
+		func(i *int) string { return fmt.Sprint(*i) })
 	if err != nil || !slices.Equal(page.Items, []int{0}) || page.Next != "0" {
 		t.Errorf("an item that fills a page alone gave %+v: %v", page, err)
 	}
@@ -416,7 +431,8 @@ func TestAPageIsBoundedByItemsAndByBytes(t *testing.T) {
 }
 
 func TestWhatComesBehindAPrefix(t *testing.T) {
-	for prefix, want := range map[string]string{"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000", "é": "ê"} {
+	for prefix, want := range map[string]string{"a": "b", "az": "a{", "a\U0010ffff": "b", "\ud7ff": "\ue000",
+		"é": "ê"} {
 		if got := db.AfterPrefix(prefix); got != want {
 			t.Errorf("behind %q comes %q, not %q", prefix, got, want)
 		}
@@ -436,18 +452,21 @@ func TestWhatComesBehindAPrefix(t *testing.T) {
 func TestALookAtManyIsShortReads(t *testing.T) {
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
-	write(t, d, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2500) INSERT INTO bells (name) SELECT 'bell ' || i FROM n`)
+	write(t, d, `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n
+		WHERE i < 2500) INSERT INTO bells (name) SELECT 'bell ' || i FROM n`)
 	var reads, most atomic.Int64
-	items := db.FollowAll(ctx, d, ringing, t.Name(), db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-		heads, err = bellsBetween(rx, behind, last)
-		reads.Add(1)
-		most.Store(max(most.Load(), int64(len(heads))))
-		return heads, err
-	}})
+	items := db.FollowAll(ctx, d, ringing, t.Name(),
+		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+			heads, err = bellsBetween(rx, behind, last)
+			reads.Add(1)
+			most.Store(max(most.Load(), int64(len(heads))))
+			return heads, err
+		}})
 	if reads.Load() < 3 || most.Load() != 1000 {
 		t.Errorf("the first look took %d reads, of at most %d", reads.Load(), most.Load())
 	}
-	meanwhile(t, d, `DELETE FROM bells WHERE name = 'bell 1000'`, `UPDATE bells SET rings = rings + 1 WHERE name = 'bell 2500'`,
+	meanwhile(t, d, `DELETE FROM bells WHERE name = 'bell 1000'`,
+		`UPDATE bells SET rings = rings + 1 WHERE name = 'bell 2500'`,
 		`INSERT INTO bells (name, rings) VALUES ('new', 1)`)
 	got, _ := hear(t, items, 3)
 	slices.Sort(got)
@@ -461,7 +480,8 @@ func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 	db.WithLongLooks(t)
 	d, ctx := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal}), t.Context()
 	write(t, d, bells)
-	write(t, d, `INSERT INTO bells (name, status) VALUES ('open', 'new'), ('closed', 'done'), ('doomed', 'done'), ('ending', 'new'), ('removed', 'new')`)
+	write(t, d, `INSERT INTO bells (name, status)
+		VALUES ('open', 'new'), ('closed', 'done'), ('doomed', 'done'), ('ending', 'new'), ('removed', 'new')`)
 	items := listenAllByOpen(ctx, d)
 	next, stop := iter.Pull2(items)
 	defer stop()
@@ -491,7 +511,8 @@ func TestFollow_OpenStreamsMissNothing(t *testing.T) {
 	}
 }
 
-// One goes before it was read, while looks still show it: those that keep what they saw of a closed one do for long.
+// One goes before it was read, while looks still show it: those that keep what they saw of a closed
+// one do for long.
 func TestFollow_RemovalIsReportedOnce(t *testing.T) {
 	db.WithoutLooksAtAll(t)
 	d := dbtest.Open(t, db.Options{})
@@ -571,13 +592,15 @@ func TestWhoNeverBeginsToFollowLeavesNothing(t *testing.T) {
 	}
 }
 
-// A look rests several times as long as it worked: one that waited for a server would have its followers wait for minutes.
+// A look rests several times as long as it worked: one that waited for a server would have its
+// followers wait for minutes.
 func TestALookDoesNotRestFromWaiting(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Readers: 1})
 	held, release := make(chan struct{}), make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		if err := d.Read(t.Context(), "test", func(*db.Rx) error { close(held); <-release; return nil }); err != nil {
+		if err := d.Read(t.Context(), "test",
+			func(*db.Rx) error { close(held); <-release; return nil }); err != nil {
 			t.Error(err)
 		}
 	})

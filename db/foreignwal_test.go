@@ -35,7 +35,8 @@ func change(t *testing.T, path string, statements ...string) {
 	must(t, d.Close())
 }
 
-// copyFile is cp: what lies at to keeps its inode. Another process does it, since closing the file drops this one's locks on it.
+// copyFile is cp: what lies at to keeps its inode. Another process does it, since closing the file
+// drops this one's locks on it.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
@@ -60,7 +61,8 @@ func leaveWALAfter(t *testing.T, path string, half func()) {
 	p.Kill()
 }
 
-// fates are what becomes of a WAL before its program is killed: modes of PRAGMA wal_checkpoint behind which it begins anew.
+// fates are what becomes of a WAL before its program is killed: modes of PRAGMA wal_checkpoint
+// behind which it begins anew.
 var fates = []string{"none", "PASSIVE", "TRUNCATE"}
 
 // moveWAL moves the WAL into the file.
@@ -88,8 +90,8 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// copies are ways to a copy of a file that lies in its place later. Each gives the copy's path; the file is at rest before and
-// after.
+// copies are ways to a copy of a file that lies in its place later. Each gives the copy's path; the
+// file is at rest before and after.
 var copies = map[string]func(t *testing.T, path, to string){
 	"the file at rest": copyFile,
 	"the file as it was long ago": func(t *testing.T, path, to string) {
@@ -129,7 +131,8 @@ func TestOpen_ForeignWALIsRefused(t *testing.T) {
 	}
 }
 
-func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string), fate string, put func(t *testing.T, from, to string),
+func refusesForeignWAL(t *testing.T, copied func(t *testing.T, path, to string), fate string,
+	put func(t *testing.T, from, to string),
 ) {
 	path := closed(t)
 	dir := filepath.Dir(path)
@@ -240,10 +243,13 @@ func TestOpen_CopyWithItsWALOpens(t *testing.T) {
 // A program that knows nothing of the number leaves a WAL without one.
 func TestOpen_WALOfAnotherProgramIsRecovered(t *testing.T) {
 	for name, script := range map[string]string{
-		"few pages":                      "INSERT INTO numbers (name, n) VALUES ('foreign', 1)",
-		"a larger file":                  "INSERT INTO numbers (name, n) VALUES ('foreign', 1); CREATE TABLE more AS SELECT randomblob(100000) AS x",
-		"the file's own number":          "PRAGMA user_version = 7; INSERT INTO numbers (name, n) VALUES ('foreign', 1)",
-		"as a failed commit was settled": "PRAGMA user_version = 1; INSERT INTO numbers (name, n) VALUES ('foreign', 1)",
+		"few pages": "INSERT INTO numbers (name, n) VALUES ('foreign', 1)",
+		"a larger file": "INSERT INTO numbers (name, n) VALUES ('foreign', 1); CREATE TABLE " +
+			"more AS SELECT randomblob(100000) AS x",
+		"the file's own number": "PRAGMA user_version = 7; INSERT INTO numbers (name, n) VALUES " +
+			"('foreign', 1)",
+		"as a failed commit was settled": "PRAGMA user_version = 1; INSERT INTO numbers (name, n) VALUES " +
+			"('foreign', 1)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := closed(t)
@@ -325,7 +331,8 @@ func TestRestore_ForeignWALGoesAside(t *testing.T) {
 	}
 }
 
-// checkpoints gives a function that moves the WAL into the file, as PRAGMA wal_checkpoint does in a mode, and one that ends it.
+// checkpoints gives a function that moves the WAL into the file, as PRAGMA wal_checkpoint does in a
+// mode, and one that ends it.
 func checkpoints(t *testing.T, path string) (move func(mode string) error, end func()) {
 	t.Helper()
 	pool, err := sql.Open("sqlite", "file:"+path+"?_busy_timeout=10000")
@@ -409,7 +416,8 @@ func TestOpen_CopyAtAnyMomentOpens(t *testing.T) {
 
 // insertMany adds 4 MB, which SQLite writes to the WAL before the commit.
 func insertMany(tx *db.Tx) error {
-	_, err := tx.Exec(`INSERT INTO numbers (name, n) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000)
+	_, err := tx.Exec(`INSERT INTO numbers (name, n) WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1
+	FROM c WHERE x < 2000)
 SELECT hex(randomblob(1000)), x FROM c`)
 	return err
 }

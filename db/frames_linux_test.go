@@ -43,7 +43,8 @@ func TestAChangedPageTakesOneCall(t *testing.T) {
 	}
 }
 
-// SQLite computes the checksums of a transaction's pages anew when it changed some that it had written to the WAL before.
+// SQLite computes the checksums of a transaction's pages anew when it changed some that it had
+// written to the WAL before.
 func TestATransactionThatChangesWrittenPagesAgainIsWhole(t *testing.T) {
 	const rows = 1000 // twice what the page cache holds
 	path := dbtest.Path(t)
@@ -58,7 +59,8 @@ func TestATransactionThatChangesWrittenPagesAgainIsWhole(t *testing.T) {
 		_, err := tx.Exec("UPDATE numbers SET n = n + 1")
 		return err
 	}))
-	copied := filepath.Join(t.TempDir(), "copy.db") // without the index of the WAL, which is made again from its checksums
+	// without the index of the WAL, which is made again from its checksums
+	copied := filepath.Join(t.TempDir(), "copy.db")
 	for _, suffix := range []string{"", "-wal"} {
 		data, err := os.ReadFile(path + suffix)
 		must(t, err)

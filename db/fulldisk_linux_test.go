@@ -196,7 +196,8 @@ func TestWrite_GoesOnAfterBlockingRead(t *testing.T) {
 		}
 	})
 	<-reading
-	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	isPlainlyFull(t, "a write", add())
 	await(t, "what can be given back is", d.Resting)
 	close(enough)
@@ -252,12 +253,14 @@ func TestAFullDiskIsEmptiedByDeleting(t *testing.T) {
 	})
 }
 
-// onFullDisk opens a file that has used all of its disk, and empties its reserve by a deletion that frees little.
+// onFullDisk opens a file that has used all of its disk, and empties its reserve by a deletion that
+// frees little.
 func onFullDisk(t *testing.T) (d, other *db.DB) {
 	t.Helper()
 	path := fullDisk(t, smallDisk(t, "size=24m"))
 	d, other = dbtest.OpenAt(t, path, db.Options{}), dbtest.OpenAt(t, path, db.Options{})
-	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n = 1"); return err }))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n = 1"); return err }))
 	if size := sizeOf(t, path+"-reserve"); size != 0 {
 		t.Fatalf("the reserve has %d bytes", size)
 	}
@@ -270,7 +273,8 @@ func TestReserve_EveryHandleKnowsItIsInUse(t *testing.T) {
 		isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
 		isPlainlyFull(t, "another handle's write", other.Write(t.Context(), "add", insert("more", 1)))
 	}
-	must(t, other.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, other.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	must(t, d.Write(t.Context(), "add", insert("more", 1)))
 	if size := sizeOf(t, d.Path()+"-reserve"); size != db.ReserveBytes {
 		t.Errorf("the reserve has %d bytes", size)
@@ -293,7 +297,8 @@ func TestWriteEnd_LeavesRoomForDeletions(t *testing.T) {
 	if n := count(t, d, "n = 9999"); n != ended-1 {
 		t.Errorf("%d ends are there of %d", n, ended-1)
 	}
-	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	must(t, d.Write(t.Context(), "add", insert("more", 1)))
 }
 

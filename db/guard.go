@@ -11,8 +11,9 @@ import (
 	"selvedge/db/internal/callback"
 )
 
-// guarded runs a function of the caller's that gets no transaction: an observer, or one that is told of progress or waits. Its panic
-// is an error, and what it calls of the handle that the callbacks belong to fails at once.
+// guarded runs a function of the caller's that gets no transaction: an observer, or one that is
+// told of progress or waits. Its panic is an error, and what it calls of the handle that the
+// callbacks belong to fails at once.
 func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) {
 	callbacks.Invoke(func() error { fn(); return nil }, func(out callback.Outcome) {
 		if out.Panicked {
@@ -22,7 +23,8 @@ func guarded(callbacks *callback.Callbacks, what string, fn func()) (err error) 
 	return err
 }
 
-// apart is guarded on a goroutine of its own, where the function may leave by runtime.Goexit: that is an error too.
+// apart is guarded on a goroutine of its own, where the function may leave by runtime.Goexit: that
+// is an error too.
 func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 	err := fmt.Errorf("the function given to %s left by runtime.Goexit", what)
 	done := make(chan struct{})
@@ -34,8 +36,8 @@ func apart(callbacks *callback.Callbacks, what string, fn func()) error {
 	return err
 }
 
-// A listener is a function that is told of something, by whatever goroutine, while a call is under way. Once it has failed it is told
-// nothing more, and the call gives its error.
+// A listener is a function that is told of something, by whatever goroutine, while a call is under
+// way. Once it has failed it is told nothing more, and the call gives its error.
 type listener struct {
 	what  string
 	outer *listener // of the context that this one's was made of

@@ -62,7 +62,8 @@ func TestClock_PanicEndsKeep(t *testing.T) {
 		}
 		return db.ReadBootTime()
 	}})
-	lease, err := d.Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
+	lease, err := d.Reserve(t.Context(), "port", "1",
+		db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func TestProgress_FailureIsTheCallsError(t *testing.T) {
 		}
 	}
 	copied := filepath.Join(dir, "copy.db")
-	wantsPanic(t, "backup", d.Backup(db.WithProgress(t.Context(), func(db.Progress) { panic("teller") }), copied), "teller")
+	wantsPanic(t, "backup", d.Backup(db.WithProgress(t.Context(), func(db.Progress) { panic("teller") }),
+		copied), "teller")
 	dbtest.Check(t, copied) // what the call did stays done
 }
 
@@ -112,12 +114,14 @@ func TestObserve_CallBackIsRefused(t *testing.T) {
 			inner = d.Write(context.Background(), "inner", func(*db.Tx) error { return nil })
 		}
 	}})
-	if err := d.Write(t.Context(), "outer", func(*db.Tx) error { return nil }); err != nil || !errors.Is(inner, db.ErrInvalid) {
+	if err := d.Write(t.Context(), "outer", func(*db.Tx) error { return nil }); err != nil ||
+		!errors.Is(inner, db.ErrInvalid) {
 		t.Errorf("%v; a call inside gave %v", err, inner)
 	}
 }
 
-// A look that panics ends those who wait for it, and nobody who comes later, though somebody uses what it looked for still.
+// A look that panics ends those who wait for it, and nobody who comes later, though somebody uses
+// what it looked for still.
 func TestFollow_ObserverPanicEndsIt(t *testing.T) {
 	var panics atomic.Bool
 	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
@@ -171,7 +175,8 @@ func TestKeep_FailingNameIsItsEnd(t *testing.T) {
 			TTL: time.Second, Until: db.ReadBootTime(), Named: func(err error) error { fails(); return err },
 		})
 		<-ctx.Done()
-		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), "Renewal.Named") {
+		if err := context.Cause(ctx); !errors.Is(err, db.ErrLeaseLost) ||
+			!strings.Contains(err.Error(), "Renewal.Named") {
 			t.Errorf("%s: %v", name, err)
 		}
 		stop()

@@ -72,10 +72,12 @@ func insertScope(t *testing.T, d *db.DB, name string) {
 }
 
 func addScope(d *db.DB, name string) error {
-	return d.Write(context.Background(), "add scope", func(tx *db.Tx) error { _, err := tx.Scope(name); return err })
+	return d.Write(context.Background(), "add scope",
+		func(tx *db.Tx) error { _, err := tx.Scope(name); return err })
 }
 
-// byHandles runs a test with a handle that looks at each commit what lies where, and with one that the system tells.
+// byHandles runs a test with a handle that looks at each commit what lies where, and with one that
+// the system tells.
 func byHandles(t *testing.T, test func(t *testing.T, begin func(*db.DB))) {
 	t.Run("that looks", func(t *testing.T) { test(t, func(*db.DB) {}) })
 	if runtime.GOOS == "linux" {

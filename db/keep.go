@@ -11,21 +11,24 @@ import (
 	"selvedge/db/internal/callback"
 )
 
-// keepLook is how often Keep looks after a lease that has no TTL, or a long one: whether somebody released it.
+// keepLook is how often Keep looks after a lease that has no TTL, or a long one: whether somebody
+// released it.
 const keepLook = time.Minute
 
 // keepRetry is the pause after a renewal that failed for the moment.
 const keepRetry = 50 * time.Millisecond
 
-// Keep renews the lease by itself, each time a third of its TTL has passed, and each minute at the latest. The context that
-// it gives ends when ctx does, when stop is called, and when the lease is lost: then context.Cause is an ErrLeaseLost. A
-// lease is lost as well when it could not be renewed before its end, by a full disk or a writer that keeps everybody waiting;
-// the context ends at that moment, without waiting for the call under way. Closing the file ends it with ErrClosed.
+// Keep renews the lease by itself, each time a third of its TTL has passed, and each minute at the
+// latest. The context that it gives ends when ctx does, when stop is called, and when the lease is
+// lost: then context.Cause is an ErrLeaseLost. A lease is lost as well when it could not be renewed
+// before its end, by a full disk or a writer that keeps everybody waiting; the context ends at that
+// moment, without waiting for the call under way. Closing the file ends it with ErrClosed.
 //
-// stop ends the renewing and returns when it has ended; it leaves the lease to its time, which Release cuts short. Each
-// renewal is a Write, as Options.Observe sees it: "renew reservation".
+// stop ends the renewing and returns when it has ended; it leaves the lease to its time, which
+// Release cuts short. Each renewal is a Write, as Options.Observe sees it: "renew reservation".
 func (l *Lease) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
-	return l.db.KeepLease(ctx, Renewal{TTL: l.ttl, Until: l.until, Renew: l.Renew, Named: func(err error) error { return l.failed("keep reservation", err) }})
+	return l.db.KeepLease(ctx, Renewal{TTL: l.ttl, Until: l.until, Renew: l.Renew,
+		Named: func(err error) error { return l.failed("keep reservation", err) }})
 }
 
 // A Renewal says how a lease is kept: for stores, whose leases lie in tables of their own.
@@ -94,11 +97,13 @@ func (k *keeper) run() {
 }
 
 // errDied: who does not renew in time counts as dead, on a server.
-var errDied = fmt.Errorf("%w: this process did not reach the server in time, and counts as dead there", ErrLeaseLost)
+var errDied = fmt.Errorf("%w: this process did not reach the server in time, and counts as dead there",
+	ErrLeaseLost)
 
 var errKeptTooLate = fmt.Errorf("%w: it could not be renewed before its end", ErrLeaseLost)
 
-// renew gives up at the lease's end. A Write that has begun does not, so the context that was given out ends before it then.
+// renew gives up at the lease's end. A Write that has begun does not, so the context that was given
+// out ends before it then.
 func (k *keeper) renew(until BootTime) error {
 	ctx, cancel := context.WithTimeoutCause(k.ctx, k.left(until), errKeptTooLate)
 	defer cancel()
@@ -124,11 +129,12 @@ func (k *keeper) end(why error) {
 
 // now reads the clock, which may not call the handle.
 func (k *keeper) now() (now BootTime) {
-	k.db.callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil }, func(out callback.Outcome) {
-		if out.Panicked {
-			panic(&Panic{Value: out.Value, Stack: out.Stack})
-		}
-	})
+	k.db.callbacks.Invoke(func() error { now = k.db.options.BootTime(); return nil },
+		func(out callback.Outcome) {
+			if out.Panicked {
+				panic(&Panic{Value: out.Value, Stack: out.Stack})
+			}
+		})
 	return now
 }
 
@@ -145,8 +151,8 @@ func (k *keeper) left(until BootTime) time.Duration {
 	return until.Since - k.now().Since
 }
 
-// sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come: a program's timers stand
-// still while the machine sleeps, so the end is looked at again.
+// sleep waits for the next renewal. False: the lease is no longer to be kept, or its end has come:
+// a program's timers stand still while the machine sleeps, so the end is looked at again.
 func (k *keeper) sleep(pause time.Duration, until BootTime) bool {
 	timer := time.NewTimer(min(pause, k.left(until)))
 	defer timer.Stop()

@@ -70,7 +70,8 @@ func opener([]string) error {
 	})
 }
 
-// appender writes numbers, one a transaction, and says each one once it is acknowledged. Arguments: path, name, count.
+// appender writes numbers, one a transaction, and says each one once it is acknowledged. Arguments:
+// path, name, count.
 func appender(args []string) error {
 	d, err := db.Open(context.Background(), args[0], db.Options{})
 	if err != nil {
@@ -135,7 +136,8 @@ func owner(args []string) error {
 	return eachLine(func(string) error { return nil })
 }
 
-// frugal opens the file with more and more descriptors, until it can be opened, and says of each failure whether it says why.
+// frugal opens the file with more and more descriptors, until it can be opened, and says of each
+// failure whether it says why.
 func frugal(args []string) error {
 	for n := uint64(4); ; n++ {
 		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: 4096}); err != nil {
@@ -165,8 +167,8 @@ func holder(args []string) error {
 	return d.Close()
 }
 
-// moving has the lock of who moves the WAL into the file (sqlite.org/walformat.html, 2.3.2) until its input ends. It waits for it: the
-// care of the file moves the WAL, too.
+// moving has the lock of who moves the WAL into the file (sqlite.org/walformat.html, 2.3.2) until
+// its input ends. It waits for it: the care of the file moves the WAL, too.
 func moving(args []string) error {
 	file, err := os.OpenFile(args[0]+"-shm", os.O_RDWR, 0)
 	if err != nil {
@@ -199,8 +201,8 @@ func waitingWriter(args []string) error {
 	return d.Close()
 }
 
-// limited writes a row that is larger than its files may become, so that the commit fails in the middle, and then, with
-// the limit lifted, another one. It says how each ended.
+// limited writes a row that is larger than its files may become, so that the commit fails in the
+// middle, and then, with the limit lifted, another one. It says how each ended.
 func limited(args []string) error {
 	d, err := db.Open(context.Background(), args[0], db.Options{})
 	if err != nil {

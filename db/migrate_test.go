@@ -14,8 +14,8 @@ import (
 	"selvedge/migrations"
 )
 
-// ladderUpTo is a made-up history: parents and children, a parent table that is rebuilt, a column that shuts older
-// programs out.
+// ladderUpTo is a made-up history: parents and children, a parent table that is rebuilt, a column
+// that shuts older programs out.
 func ladderUpTo(t *testing.T, version int64, extra ...migration) db.Options {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -25,7 +25,8 @@ func ladderUpTo(t *testing.T, version int64, extra ...migration) db.Options {
 		{"00001_file.sql", first, migrations.Step{Version: 1, MinReader: 1, MinWriter: 1}},
 		{"00002_family.sql", `-- +goose Up
 CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT) STRICT;
-CREATE TABLE children (id INTEGER PRIMARY KEY, parent INTEGER NOT NULL REFERENCES parents (id) ON DELETE CASCADE) STRICT;
+CREATE TABLE children (id INTEGER PRIMARY KEY,
+	parent INTEGER NOT NULL REFERENCES parents (id) ON DELETE CASCADE) STRICT;
 CREATE INDEX children_parent ON children (parent);
 `, migrations.Step{Version: 2, MinReader: 1, MinWriter: 1}},
 		{"00003_rebuild.sql", `-- +goose Up
@@ -67,7 +68,8 @@ func fileItself(t *testing.T) string {
 // one is what a query of one value gives.
 func one[T any](t *testing.T, d *db.DB, query string, args ...any) (got T) {
 	t.Helper()
-	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Get(&got, query, args...) }); err != nil {
+	if err := d.Read(t.Context(), "look",
+		func(rx *db.Rx) error { return rx.Get(&got, query, args...) }); err != nil {
 		t.Fatal(err)
 	}
 	return got
@@ -147,7 +149,10 @@ func TestOpen_OlderProgramMayWriteIfAllowed(t *testing.T) {
 		}
 	}
 	d := dbtest.OpenAt(t, path, ladderUpTo(t, 2))
-	err := d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Get(new(int), "SELECT count(*) FROM v_family") })
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Get(new(int),
+			"SELECT count(*) FROM v_family")
+	})
 	if err != nil {
 		t.Errorf("the older program took the views away: %v", err)
 	}
@@ -174,7 +179,9 @@ func TestABusyErrorNamesTheProcess(t *testing.T) {
 	path := dbtest.Path(t)
 	p := dbtest.Start(t, "holder", path)
 	p.Expect("open")
-	_, err := db.Open(t.Context(), path, ladderUpTo(t, 3, migration{"00004_all.sql", "-- +goose Up\nSELECT 1;", migrations.Step{Version: 4, MinReader: 4, MinWriter: 4}}))
+	_, err := db.Open(t.Context(), path,
+		ladderUpTo(t, 3, migration{"00004_all.sql", "-- +goose Up\nSELECT 1;",
+			migrations.Step{Version: 4, MinReader: 4, MinWriter: 4}}))
 	if !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprint("process ", p.Pid())) {
 		t.Errorf("the error is %v", err)
 	}
@@ -185,7 +192,8 @@ func TestABusyErrorNamesTheProcess(t *testing.T) {
 func TestAMigrationThatLosesRowsIsUndone(t *testing.T) {
 	path := openFamily(t)
 	for range 2 {
-		_, err := db.Open(t.Context(), path, ladderWithThird(t, "-- +goose Up\nDELETE FROM children WHERE id = 12;"))
+		_, err := db.Open(t.Context(), path,
+			ladderWithThird(t, "-- +goose Up\nDELETE FROM children WHERE id = 12;"))
 		if err == nil || !strings.Contains(err.Error(), "2 of 3 rows in children") || db.Hint(err) == "" {
 			t.Errorf("the error is %v", err)
 		}
@@ -209,7 +217,10 @@ func TestAMigrationThatFailsLeavesTheVersionBefore(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	d := dbtest.OpenAt(t, path, ladderUpTo(t, 2))
-	err := d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Get(new(int), "SELECT count(*) FROM v_family") })
+	err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Get(new(int),
+			"SELECT count(*) FROM v_family")
+	})
 	if err != nil {
 		t.Errorf("the views did not come back: %v", err)
 	}
@@ -246,7 +257,8 @@ func TestEveryStepHasItsMigration(t *testing.T) {
 		t.Fatalf("%d migrations and %d steps", len(list), len(migrations.Steps))
 	}
 	for i, step := range migrations.Steps {
-		if list[i].Version != step.Version || step.MinReader > step.Version || step.MinWriter > step.Version || step.MinWriter < step.MinReader {
+		if list[i].Version != step.Version || step.MinReader > step.Version || step.MinWriter > step.Version ||
+			step.MinWriter < step.MinReader {
 			t.Errorf("step %+v stands beside %s", step, list[i].Name)
 		}
 	}

@@ -27,8 +27,9 @@ type Migration struct {
 	DownSQL string // the statements that take it away
 }
 
-// Migrations lists the program's schema versions and which of them a file with this schema has, or a database of a server where path
-// is the address of one: its first version has all that came before it.
+// Migrations lists the program's schema versions and which of them a file with this schema has, or
+// a database of a server where path is the address of one: its first version has all that came
+// before it.
 func Migrations(path string, schema int64) ([]Migration, error) {
 	steps := sqlite.ProgramLadder().Files
 	if IsAddress(path) {
@@ -50,7 +51,8 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 			return nil, err
 		}
 		up, down, _ := strings.Cut(string(text), "-- +goose Down")
-		list = append(list, Migration{Version: version, Name: name, Applied: version <= schema, SQL: strings.TrimSpace(up), DownSQL: strings.TrimSpace(down)})
+		list = append(list, Migration{Version: version, Name: name, Applied: version <= schema,
+			SQL: strings.TrimSpace(up), DownSQL: strings.TrimSpace(down)})
 	}
 	return list, nil
 }
@@ -58,8 +60,8 @@ func Migrations(path string, schema int64) ([]Migration, error) {
 // A Migrated says what a migration did to a file.
 type Migrated struct {
 	From, To int64 // schema versions; From is 0 for a file that was made
-	// Backup is the path of the checked copy that was made before rows were removed or rewritten; "" where none was. One is
-	// kept, that of the last such migration.
+	// Backup is the path of the checked copy that was made before rows were removed or rewritten; ""
+	// where none was. One is kept, that of the last such migration.
 	Backup string
 	Tables []TableMigrated // that were there and have more or fewer rows now
 }
@@ -78,12 +80,14 @@ func migrated(m engine.Move) Migrated {
 	return out
 }
 
-// Migrate brings the file at path to schema version o.SchemaVersion, also down to one that it has left behind, and makes it
-// where it is missing. All of it takes effect, or nothing: when it fails the file is as it was. Rows are counted before and
-// after, and a migration that does to them what it does not say fails. What users have made in the file stays; where the new
-// schema does not fit it, Migrate is ErrConflict and names it.
+// Migrate brings the file at path to schema version o.SchemaVersion, also down to one that it has
+// left behind, and makes it where it is missing. All of it takes effect, or nothing: when it fails
+// the file is as it was. Rows are counted before and after, and a migration that does to them what
+// it does not say fails. What users have made in the file stays; where the new schema does not fit
+// it, Migrate is ErrConflict and names it.
 //
-// Going down needs the file alone, always makes a backup, and loses what the versions in between have brought.
+// Going down needs the file alone, always makes a backup, and loses what the versions in between
+// have brought.
 func Migrate(ctx context.Context, path string, o Options) (done Migrated, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	if IsAddress(path) {
@@ -109,18 +113,21 @@ func migrateServer(ctx context.Context, address string, o Options) (m Migrated, 
 	return migrated(moved), nil
 }
 
-// Rehearse does to a copy of the file, beside it, what Migrate would do to the file, checks the copy and removes it.
-// Backup is the path that Migrate would give.
+// Rehearse does to a copy of the file, beside it, what Migrate would do to the file, checks the
+// copy and removes it. Backup is the path that Migrate would give.
 func Rehearse(ctx context.Context, path string, o Options) (Migrated, error) {
-	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there too, or nothing"
+	hint := "rehearse on a database that pg_restore made of a backup: all of a migration takes effect there " +
+		"too, or nothing"
 	return inFile(path, o, "a rehearsal", hint, func(c sqlite.Config) (Migrated, error) {
 		m, err := sqlite.Rehearse(ctx, path, c)
 		return migrated(m), err
 	})
 }
 
-// inFile runs fn, which opens the file for itself. what it is and its hint are for who gives the address of a server.
-func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T, err error) {
+// inFile runs fn, which opens the file for itself. what it is and its hint are for who gives the
+// address of a server.
+func inFile[T any](path string, o Options, what, hint string, fn func(sqlite.Config) (T, error)) (result T,
+	err error) {
 	if err := onlyFile(path, what, hint); err != nil {
 		return result, err
 	}

@@ -36,17 +36,21 @@ type MoveDifference struct {
 	Table, Row, Reason string
 }
 
-// Move brings all that is in one database into another: from a file to a server, back, or to another server. from and to are what Open
-// takes, and Synchronous, AllowNetworkFS, AllowLinks, LockTimeout and Now are what counts of the options. Both hold the same afterwards, row by row: ids, counters, owners, claims, what is in quarantine, and the generation, so that a
-// cursor from before goes on there.
+// Move brings all that is in one database into another: from a file to a server, back, or to
+// another server. from and to are what Open takes, and Synchronous, AllowNetworkFS, AllowLinks,
+// LockTimeout and Now are what counts of the options. Both hold the same afterwards, row by row:
+// ids, counters, owners, claims, what is in quarantine, and the generation, so that a cursor from
+// before goes on there.
 //
-// From its beginning on nobody but Move writes to from: a file may be open nowhere, and on a server nobody may live who owns something
-// (ErrBusy says who). Open for writing, and a Write with a handle of a server that was open before, are ErrMoved from then on, and
-// say where; reading goes on. to must be empty, or be missing, and can't be opened before all of it is there.
+// From its beginning on nobody but Move writes to from: a file may be open nowhere, and on a server
+// nobody may live who owns something (ErrBusy says who). Open for writing, and a Write with a
+// handle of a server that was open before, are ErrMoved from then on, and say where; reading goes
+// on. to must be empty, or be missing, and can't be opened before all of it is there.
 //
-// A Move that was stopped, however, goes on where it was when it is called again, or is undone with AbandonMove. At its end every row
-// is read in both and compared; a difference is ErrConflict and in Differs. Then from is marked, for ever, as moved, and to is opened.
-// There is no moment at which both take work.
+// A Move that was stopped, however, goes on where it was when it is called again, or is undone with
+// AbandonMove. At its end every row is read in both and compared; a difference is ErrConflict and
+// in Differs. Then from is marked, for ever, as moved, and to is opened. There is no moment at
+// which both take work.
 func Move(ctx context.Context, from, to string, o Options) (moved Moved, err error) {
 	defer func() { err = Heard(ctx, err) }()
 	o = o.withClockRead()
@@ -76,7 +80,8 @@ func Move(ctx context.Context, from, to string, o Options) (moved Moved, err err
 }
 
 func movedOf(r moving.Report) Moved {
-	m := Moved{From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256, Left: r.Left}
+	m := Moved{From: r.From, To: r.To, Already: r.Already, Rows: r.Rows, SHA256: r.SHA256, ToSHA256: r.ToSHA256,
+		Left: r.Left}
 	for _, t := range r.Tables {
 		m.Tables = append(m.Tables, MovedTable(t))
 	}
@@ -93,11 +98,13 @@ type Abandoned struct {
 	Swept bool   // what was there of them is gone
 }
 
-// AbandonMove undoes a Move of from whose target is not open yet: from takes work again. With to, what has come there is taken away, too. With
-// "" the place that from names is looked at, and what is there stays, in a database that nobody can open, until a move from the same
-// place to it, or AbandonMove with its place. A target that takes the work already is ErrMoved: go back with a move the other way. Even where
-// from does not say so it may be: a server that failed over, or a copy that was laid in its place, has lost the end of the move. One that can't be
-// asked is an error; AbandonMoveToLost does not ask. Once from is marked as moved, only with to it is given back.
+// AbandonMove undoes a Move of from whose target is not open yet: from takes work again. With to,
+// what has come there is taken away, too. With "" the place that from names is looked at, and what
+// is there stays, in a database that nobody can open, until a move from the same place to it, or
+// AbandonMove with its place. A target that takes the work already is ErrMoved: go back with a move
+// the other way. Even where from does not say so it may be: a server that failed over, or a copy
+// that was laid in its place, has lost the end of the move. One that can't be asked is an error;
+// AbandonMoveToLost does not ask. Once from is marked as moved, only with to it is given back.
 func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, err error) {
 	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
@@ -122,7 +129,8 @@ func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, 
 		case how == moving.LookThere && errors.Is(failed, ErrNotFound): // then nothing takes the work there
 		case how == moving.LookThere:
 			return a, &Error{
-				Op: "abandon the move", Code: code(failed), HeldBy: heldBy(failed), Err: fmt.Errorf("ask the target whether it takes the work: %w", failed),
+				Op: "abandon the move", Code: code(failed), HeldBy: heldBy(failed),
+				Err:  fmt.Errorf("ask the target whether it takes the work: %w", failed),
 				Hint: "name it with --to as it can be reached; where it is lost for good: migrate move --abandon --lost",
 			}
 		default:
@@ -132,7 +140,8 @@ func AbandonMove(ctx context.Context, from, to string, o Options) (a Abandoned, 
 	return abandon(ctx, source, target, how, o)
 }
 
-// AbandonMoveToLost is AbandonMove for a target that is lost for good: it is not asked. Whoever says so of one that takes the work has two that do.
+// AbandonMoveToLost is AbandonMove for a target that is lost for good: it is not asked. Whoever
+// says so of one that takes the work has two that do.
 func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned, err error) {
 	o = o.withClockRead()
 	source, err := openMovable(ctx, from, o, mustExist)
@@ -143,15 +152,16 @@ func AbandonMoveToLost(ctx context.Context, from string, o Options) (a Abandoned
 	return abandon(ctx, source, nil, moving.LookThere, o)
 }
 
-// withClockRead reads the user's clock once, before anything is open; from there the time goes on by the machine's. What a clock does
-// wrong inside an engine's own transactions nobody would hear.
+// withClockRead reads the user's clock once, before anything is open; from there the time goes on
+// by the machine's. What a clock does wrong inside an engine's own transactions nobody would hear.
 func (o Options) withClockRead() Options {
 	now, at := o.withDefaults().Now(), time.Now()
 	o.Now = func() time.Time { return now.Add(time.Since(at)) }
 	return o
 }
 
-func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o Options) (Abandoned, error) {
+func abandon(ctx context.Context, from movable, to engine.Movable, how moving.How, o Options) (Abandoned,
+	error) {
 	did, err := moving.Abandon(ctx, from.Movable, to, how, moving.Options{Now: o.Now})
 	return Abandoned{From: did.Path, To: did.Place, Swept: did.Swept}, wrap("abandon the move", ended(ctx, err))
 }

@@ -14,7 +14,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// inNamespaces gives the command that runs a process in new namespaces, after script has changed something there.
+// inNamespaces gives the command that runs a process in new namespaces, after script has changed
+// something there.
 func inNamespaces(t *testing.T, flags, script string) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -33,7 +34,8 @@ func TestAFolderMayHaveTwoPaths(t *testing.T) {
 	must(t, os.Mkdir(mounted, 0o700))
 	d := dbtest.OpenAt(t, path, db.Options{})
 	insertScope(t, d, "outside")
-	inside, refused := startCrew(t, inNamespaces(t, "--mount", "mount --bind "+filepath.Dir(path)+" "+mounted), filepath.Join(mounted, "x.db"))
+	inside, refused := startCrew(t, inNamespaces(t, "--mount", "mount --bind "+filepath.Dir(path)+" "+mounted),
+		filepath.Join(mounted, "x.db"))
 	if refused != "" {
 		t.Fatal(refused)
 	}
@@ -84,7 +86,8 @@ func TestAContainersNeighbourKeepsWhatItHolds(t *testing.T) {
 			}
 			theirs := there.must(order{Op: "reserve", Name: "theirs", TTL: time.Hour})
 			owner := there.must(order{Op: "claim"}).Owner
-			if l, err := d.Reserve(t.Context(), "port", "theirs", db.ReserveOptions{}); !errors.Is(err, db.ErrConflict) {
+			if l, err := d.Reserve(t.Context(), "port", "theirs", db.ReserveOptions{}); !errors.Is(err,
+				db.ErrConflict) {
 				t.Errorf("this process took what the neighbour holds: %v, %v", l, err)
 			}
 			must(t, l.Renew(t.Context()))
@@ -144,7 +147,8 @@ func asUser(t *testing.T, group string) []string {
 	must(t, err)
 	must(t, os.Chmod(dir, 0o755))
 	must(t, os.WriteFile(dir+"/test", program, 0o755))
-	return []string{"setpriv", "--reuid=nobody", "--regid=" + group, "--clear-groups", "sh", "-c", `shift && exec ` + dir + `/test "$@"`, "sh"}
+	return []string{"setpriv", "--reuid=nobody", "--regid=" + group, "--clear-groups", "sh", "-c",
+		`shift && exec ` + dir + `/test "$@"`, "sh"}
 }
 
 // sharedFolder gives the path of a file with this mode, in a folder that a group may write to.
@@ -196,7 +200,8 @@ func TestSeveralUsersOfAGroupShareAFile(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	other.must(order{Op: "reserve", Name: "nobody's"})
-	if _, err := d.Reserve(t.Context(), "port", "nobody's", db.ReserveOptions{}); !errors.Is(err, db.ErrConflict) {
+	if _, err := d.Reserve(t.Context(), "port", "nobody's", db.ReserveOptions{}); !errors.Is(err,
+		db.ErrConflict) {
 		t.Error(err)
 	}
 	other.Kill()

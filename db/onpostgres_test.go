@@ -10,7 +10,8 @@ import (
 
 func TestPostgresReservesAsTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
-		TestWhatIsReservedHasOneHolder, TestHistoriesOfReservationsAreLinearizable, TestAReservationLastsForItsTimeAndNoLonger,
+		TestWhatIsReservedHasOneHolder, TestHistoriesOfReservationsAreLinearizable,
+		TestAReservationLastsForItsTimeAndNoLonger,
 		TestKeepRenewsUntilTheLeaseIsLost,
 	)
 }

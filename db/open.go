@@ -12,26 +12,32 @@ import (
 	"selvedge/db/internal/sqlite"
 )
 
-// memoryPath is the path that means a database in memory: the same code on a single connection, gone at Close.
+// memoryPath is the path that means a database in memory: the same code on a single connection,
+// gone at Close.
 const memoryPath = ":memory:"
 
-// Open opens the file at path, creates it (0600, its folder 0700) where it is missing, and migrates it to this program's
-// schema where it is older. path may be ":memory:". The handle is used by the whole process and closed at its end.
+// Open opens the file at path, creates it (0600, its folder 0700) where it is missing, and migrates
+// it to this program's schema where it is older. path may be ":memory:". The handle is used by the
+// whole process and closed at its end.
 //
-// path may also be the address of a PostgreSQL server, postgres://user@host:port/database with libpq's settings behind a ?: the
-// tables are made there, in the schema selvedge or the one that search_path names. docs/postgres.md says what is promised
-// there and what is not. An address is never taken for a file's name; a program that was built with the tag nopostgres
-// answers ErrUnsupported.
+// path may also be the address of a PostgreSQL server, postgres://user@host:port/database with
+// libpq's settings behind a ?: the tables are made there, in the schema selvedge or the one that
+// search_path names. docs/postgres.md says what is promised there and what is not. An address is
+// never taken for a file's name; a program that was built with the tag nopostgres answers
+// ErrUnsupported.
 //
-// Each of these is an error of its own, and leaves every byte as it was: a path that is a folder (ErrInvalid), a file that
-// is no database or another program's (ErrNotADatabase), one that needs a newer program to write it, or to read it with
-// Options.ReadOnly (ErrSchemaTooNew), a file that was put beside another one's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder that can't be written
-// (fs.ErrPermission and the like), a file that another process has for itself (ErrBusy).
+// Each of these is an error of its own, and leaves every byte as it was: a path that is a folder
+// (ErrInvalid), a file that is no database or another program's (ErrNotADatabase), one that needs a
+// newer program to write it, or to read it with Options.ReadOnly (ErrSchemaTooNew), a file that was
+// put beside another one's -wal (ErrReplaced), a network file system (ErrUnsupported), a folder
+// that can't be written (fs.ErrPermission and the like), a file that another process has for itself
+// (ErrBusy).
 func Open(ctx context.Context, path string, options Options) (*DB, error) {
 	if err := options.check(path); err != nil {
 		return nil, openError(path, err)
 	}
-	d := &DB{options: options.withDefaults(), lookouts: lookouts{starting: make(chan struct{}, 1)}, closed: make(chan struct{})}
+	d := &DB{options: options.withDefaults(), lookouts: lookouts{starting: make(chan struct{}, 1)},
+		closed: make(chan struct{})}
 	d.giveNumber = d.callbacks.TakeNumber()
 	opened, err := d.open(ctx, path)
 	if err != nil {
@@ -65,7 +71,8 @@ func onlyFile(path, what, hint string) error {
 		return nil
 	}
 	return openError(path, &engine.Failure{
-		Kind: ErrUnsupported, Hint: hint, Err: fmt.Errorf("%s is for files, and this is the address of a server", what),
+		Kind: ErrUnsupported, Hint: hint, Err: fmt.Errorf("%s is for files, and this is the address of a server",
+			what),
 	})
 }
 
@@ -76,13 +83,15 @@ func openError(path string, err error) error {
 		entity = "database"
 		path, _ = WithoutSecrets(path)
 	}
-	e := &Error{Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err), Err: err}
+	e := &Error{Op: "open", Entity: entity, ID: path, Code: code(err), Hint: hintOf(err), HeldBy: heldBy(err),
+		Err: err}
 	switch {
 	case e.Hint != "" || entity != "file":
 	case errors.Is(err, ErrNotADatabase):
 		e.Hint = "choose another path: this file belongs to another program and was left as it is"
 	case errors.Is(err, ErrUnsupported):
-		e.Hint = "keep the file on a local disk; Options.AllowNetworkFS overrides this where only one host ever opens it"
+		e.Hint = "keep the file on a local disk; Options.AllowNetworkFS overrides this where only one host " +
+			"ever opens it"
 	case errors.Is(err, ErrSchemaTooNew):
 		e.Hint = "use the newer program that wrote the file"
 	case errors.Is(err, ErrNotFound):

@@ -131,13 +131,15 @@ func TestWrite_TruncatedFileIsRefused(t *testing.T) {
 
 func TestWrite_FileShrunkByReclaimIsWritten(t *testing.T) {
 	path, d := openTable(t, numbers)
-	write(t, d, "INSERT INTO numbers (name, n) WITH RECURSIVE c (n) AS (VALUES (1) UNION ALL SELECT n+1 FROM c WHERE n < 2000) SELECT printf('%0500d', n), n FROM c")
+	write(t, d, "INSERT INTO numbers (name, n) WITH RECURSIVE c (n) AS (VALUES (1) UNION ALL SELECT n+1 FROM "+
+		"c WHERE n < 2000) SELECT printf('%0500d', n), n FROM c")
 	must(t, d.Close()) // so that it is in the file
 	d = dbtest.OpenAt(t, path, db.Options{})
 	p := dbtest.Start(t, "stepper", path, "other")
 	step := func(want string) { p.Send("step"); p.Expect(want) }
 	step("0")
-	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers"); return err }))
 	before, err := os.Stat(path)
 	must(t, err)
 	must(t, d.GiveBack(t.Context()))
@@ -165,12 +167,14 @@ func TestCursor_ExpiresAfterBackupCopiedOver(t *testing.T) {
 	d, err := db.Open(t.Context(), dbtest.Path(t), db.Options{})
 	must(t, err)
 	cursor := func() (text string) {
-		must(t, d.Read(t.Context(), "cursor", func(rx *db.Rx) error { text = rx.Cursor("test", []int64{7}); return nil }))
+		must(t, d.Read(t.Context(), "cursor",
+			func(rx *db.Rx) error { text = rx.Cursor("test", []int64{7}); return nil }))
 		return text
 	}
 	wantCursor := func(text string, want error) {
 		t.Helper()
-		err := d.Read(t.Context(), "cursor", func(rx *db.Rx) error { return rx.ReadCursor("test", text, make([]int64, 1)) })
+		err := d.Read(t.Context(), "cursor",
+			func(rx *db.Rx) error { return rx.ReadCursor("test", text, make([]int64, 1)) })
 		if !errors.Is(err, want) || want == nil && err != nil {
 			t.Errorf("the cursor: %v, want %v", err, want)
 		}
@@ -187,7 +191,8 @@ func TestCursor_ExpiresAfterBackupCopiedOver(t *testing.T) {
 	must(t, err)
 	wantCursor(second, nil)
 	other := dbtest.OpenAt(t, d.Path(), db.Options{ReadOnly: true})
-	must(t, other.Read(t.Context(), "cursor", func(rx *db.Rx) error { return rx.ReadCursor("test", second, make([]int64, 1)) }))
+	must(t, other.Read(t.Context(), "cursor",
+		func(rx *db.Rx) error { return rx.ReadCursor("test", second, make([]int64, 1)) }))
 	must(t, other.Close())
 	d = putBack(t, d, backup) // the same one again
 	defer d.Close()           //nolint:errcheck // nothing was written

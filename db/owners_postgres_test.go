@@ -17,7 +17,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// soon makes a process that is silent count as dead within a second. So does one that a busy machine leaves no time.
+// soon makes a process that is silent count as dead within a second. So does one that a busy
+// machine leaves no time.
 const soon = "&selvedge.owner_ttl=1s"
 
 // untilTaken reserves a thing as soon as nobody has it.
@@ -25,7 +26,8 @@ func untilTaken(t *testing.T, d *db.DB, name string) (l *db.Lease) {
 	t.Helper()
 	dbtest.Await(t, "nobody has "+name, func() bool {
 		var err error
-		if l, err = d.Reserve(t.Context(), "port", name, db.ReserveOptions{}); err != nil && !errors.Is(err, db.ErrConflict) {
+		if l, err = d.Reserve(t.Context(), "port", name, db.ReserveOptions{}); err != nil &&
+			!errors.Is(err, db.ErrConflict) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -106,8 +108,8 @@ func TestPostgres_OtherHostsLeaseExpires(t *testing.T) {
 	}
 }
 
-// One host's clock is an hour ahead, and another's an hour behind. Their processes hold things, as one whose time is right, and each judges the
-// others.
+// One host's clock is an hour ahead, and another's an hour behind. Their processes hold things, as
+// one whose time is right, and each judges the others.
 func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 	address := dbtest.Postgres(t)
 	off := []time.Duration{-time.Hour, 0, time.Hour}
@@ -116,9 +118,11 @@ func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 	var leases []*db.Lease
 	for i, by := range off {
 		// A ttl of its own makes it a process of its own.
-		d := dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i), db.Options{Now: func() time.Time { return time.Now().Add(by) }})
+		d := dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i),
+			db.Options{Now: func() time.Time { return time.Now().Add(by) }})
 		processes = append(processes, d)
-		for kind, terms := range map[string]db.LeaseTerms{"": {}, " for ten minutes": {TTL: 10 * time.Minute}, " detached": {TTL: 10 * time.Minute, Detached: true}} {
+		for kind, terms := range map[string]db.LeaseTerms{"": {}, " for ten minutes": {TTL: 10 * time.Minute},
+			" detached": {TTL: 10 * time.Minute, Detached: true}} {
 			l, err := d.Reserve(t.Context(), "port", names[i]+kind, db.ReserveOptions{LeaseTerms: terms})
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +135,8 @@ func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 	}
 	for _, l := range leases {
 		for i, d := range processes {
-			if _, err := d.Reserve(t.Context(), "port", l.Name(), db.ReserveOptions{}); !errors.Is(err, db.ErrConflict) {
+			if _, err := d.Reserve(t.Context(), "port", l.Name(), db.ReserveOptions{}); !errors.Is(err,
+				db.ErrConflict) {
 				t.Errorf("one whose clock is off by %v takes the one %s: %v", off[i], l.Name(), err)
 			}
 		}
@@ -148,24 +153,27 @@ func TestPostgres_WrongClockNeitherKillsNorDies(t *testing.T) {
 	}
 }
 
-// Two ask for what one held who is dead, and neither waits for the other: it would, with all that it has locked, until that one commits, which
-// may wait for what is locked.
+// Two ask for what one held who is dead, and neither waits for the other: it would, with all that
+// it has locked, until that one commits, which may wait for what is locked.
 func TestPostgres_DeadsHoldingsGoToAllAskers(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
-	if _, err := d.Reserve(t.Context(), "port", "its own, so that it has a number", db.ReserveOptions{}); err != nil {
+	if _, err := d.Reserve(t.Context(), "port", "its own, so that it has a number",
+		db.ReserveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var dead []*db.DB
 	for i := range 2 { // a ttl of its own makes each a process of its own
-		dead = append(dead, dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i), db.Options{}))
+		dead = append(dead, dbtest.OpenAt(t, fmt.Sprintf("%s&selvedge.owner_ttl=%ds", address, 600+i),
+			db.Options{}))
 		for _, name := range []string{"a", "b"} {
 			if _, err := dead[i].Reserve(t.Context(), "port", fmt.Sprint(name, i), db.ReserveOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	dbtest.PostgresExec(t, address, "UPDATE selvedge.owner_beats SET until = 1 FROM selvedge.leases WHERE owner = owner_id AND name IN ('a0', 'a1')")
+	dbtest.PostgresExec(t, address, "UPDATE selvedge.owner_beats SET until = 1 FROM selvedge.leases WHERE "+
+		"owner = owner_id AND name IN ('a0', 'a1')")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	runs := 0
@@ -187,7 +195,8 @@ func TestPostgres_DeadsHoldingsGoToAllAskers(t *testing.T) {
 	}
 }
 
-// A thing is asked for while another reservation of it is being made: who comes second draws its epoch when that one is there, or undone.
+// A thing is asked for while another reservation of it is being made: who comes second draws its
+// epoch when that one is there, or undone.
 func TestPostgres_EpochsGrowInOrder(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, other := dbtest.OpenAt(t, address, db.Options{}), dbtest.OpenAt(t, address, db.Options{})
@@ -205,7 +214,8 @@ func TestPostgres_EpochsGrowInOrder(t *testing.T) {
 			reserved <- l
 		}()
 		dbtest.AwaitPostgresWaits(t, d.Path(), 1)
-		if _, err := other.Reserve(t.Context(), "port", "b", db.ReserveOptions{}); err != nil { // of another name nobody waits
+		// of another name nobody waits
+		if _, err := other.Reserve(t.Context(), "port", "b", db.ReserveOptions{}); err != nil {
 			return err
 		}
 		return undone
@@ -279,7 +289,8 @@ func TestPostgres_FailedRenewalMeansLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer keeper.Close(t.Context()) //nolint:errcheck // the database goes next
-	if _, err := keeper.Exec(t.Context(), "BEGIN; SELECT * FROM selvedge.owner_beats FOR SHARE").ReadAll(); err != nil {
+	if _, err := keeper.Exec(t.Context(),
+		"BEGIN; SELECT * FROM selvedge.owner_beats FOR SHARE").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	dbtest.Receive(t, "the end of what it keeps", kept.Done())

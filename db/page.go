@@ -22,39 +22,43 @@ const (
 const (
 	// NoLimit is the limit of a statement that gives all rows: more than fit into memory.
 	NoLimit = math.MaxInt32
-	// BoundLimit is where a statement has its limit as a parameter. Where it is a bare "?", SQLite looks at its value to plan the
-	// statement, and so prepares it anew each time that it is bound; it does not look into a cast. PostgreSQL takes what stands
-	// beside small numbers for a small one, unless it is told.
+	// BoundLimit is where a statement has its limit as a parameter. Where it is a bare "?", SQLite
+	// looks at its value to plan the statement, and so prepares it anew each time that it is bound; it
+	// does not look into a cast. PostgreSQL takes what stands beside small numbers for a small one,
+	// unless it is told.
 	BoundLimit = `CAST(? AS BIGINT)`
 )
 
-// Same is the condition of a statement that a column which may hold more than [MaxID] bytes is what mark says: another column, or a
-// parameter such as ?2; a bare ? stands there three times. No index of PostgreSQL takes a long text, so its indexes have the beginning.
+// Same is the condition of a statement that a column which may hold more than [MaxID] bytes is what
+// mark says: another column, or a parameter such as ?2; a bare ? stands there three times. No index
+// of PostgreSQL takes a long text, so its indexes have the beginning.
 func Same(column, mark string) string {
 	return column + " = " + mark + " AND " + Start(column) + " = " + Start(mark)
 }
 
-// Start is the beginning of a text that an index of PostgreSQL has in place of it. It keeps the order: what comes behind a text
-// begins with what that begins with, or with what comes behind. SQLite takes the beginning of no bytes for NULL.
+// Start is the beginning of a text that an index of PostgreSQL has in place of it. It keeps the
+// order: what comes behind a text begins with what that begins with, or with what comes behind.
+// SQLite takes the beginning of no bytes for NULL.
 func Start(column string) string { return engine.Start(column) }
 
-// InOrder is what a statement orders by that is to give rows in the order of such a column: by its beginning first, where that is what
-// the indexes have.
+// InOrder is what a statement orders by that is to give rows in the order of such a column: by its
+// beginning first, where that is what the indexes have.
 func (rx *Rx) InOrder(column string) string { return rx.engine.InOrder(column) }
 
 // An At says which part of a list is wanted. The zero value is the first page.
 type At struct {
 	// After is the Next of the page before; "" is the beginning of the list.
 	After string
-	// Limit is the largest number of items; 0 means DefaultLimit, and less, or more than MaxLimit, is ErrInvalid.
+	// Limit is the largest number of items; 0 means DefaultLimit, and less, or more than MaxLimit, is
+	// ErrInvalid.
 	Limit int
 }
 
 // A Page is a part of a list, from one snapshot.
 type Page[T any] struct {
 	Items []T
-	// Next is the cursor of the page behind this one, for At.After; "" when there is none. It stays good whatever becomes of
-	// the items: the next page begins behind where this one ended.
+	// Next is the cursor of the page behind this one, for At.After; "" when there is none. It stays
+	// good whatever becomes of the items: the next page begins behind where this one ended.
 	Next string
 }
 
@@ -91,9 +95,10 @@ func (r *Room) Take(bytes int) bool {
 	return true
 }
 
-// FillPage takes items until the page is full, and looks no further than at the one behind the last. weigh says how many
-// bytes an item takes, about; next gives the cursor behind one.
-func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int, next func(*T) string) (page Page[T], err error) {
+// FillPage takes items until the page is full, and looks no further than at the one behind the
+// last. weigh says how many bytes an item takes, about; next gives the cursor behind one.
+func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int,
+	next func(*T) string) (page Page[T], err error) {
 	for item, err := range items {
 		if err != nil {
 			return Page[T]{}, err
@@ -107,11 +112,11 @@ func FillPage[T any](room Room, items iter.Seq2[T, error], weigh func(*T) int, n
 	return page, nil
 }
 
-// AllPages gives the items of all pages one by one: no transaction is open while the caller's loop runs. After an error
-// there is nothing more.
+// AllPages gives the items of all pages one by one: no transaction is open while the caller's loop
+// runs. After an error there is nothing more.
 //
-// Each page is a snapshot of its own. An item that keeps its place in the order meanwhile comes once; one that comes, goes or
-// moves may be missed, and one that moves may come twice.
+// Each page is a snapshot of its own. An item that keeps its place in the order meanwhile comes
+// once; one that comes, goes or moves may be missed, and one that moves may come twice.
 func AllPages[T any](page func(At) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for at := (At{Limit: 200}); ; {
@@ -133,8 +138,8 @@ func AllPages[T any](page func(At) (Page[T], error)) iter.Seq2[T, error] {
 	}
 }
 
-// AfterPrefix gives a text behind all ids that begin with prefix, and before all others behind it, compared byte by byte, so that
-// finding them is a range: from prefix on, before that.
+// AfterPrefix gives a text behind all ids that begin with prefix, and before all others behind it,
+// compared byte by byte, so that finding them is a range: from prefix on, before that.
 func AfterPrefix(prefix string) string {
 	for prefix != "" {
 		last, size := utf8.DecodeLastRuneInString(prefix)

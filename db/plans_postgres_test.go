@@ -15,13 +15,17 @@ import (
 
 // mayScanOnAServer are those that do so there alone, for its indexes or its planner.
 var mayScanOnAServer = map[string]string{
-	"DELETE FROM sessions WHERE seen <":                   "a row for each connection that writes, looked through when one is made",
-	"AND state = 'claimed' AND epoch IS NOT DISTINCT":     "has the row's id; of an empty table any index will do",
-	"WHERE scope = $1 AND run_id = $2 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked in the order of their ids",
+	"DELETE FROM sessions WHERE seen <": "a row for each connection that writes, looked " +
+		"through when one is made",
+	"AND state = 'claimed' AND epoch IS NOT DISTINCT": "has the row's id; of an empty table any " +
+		"index will do",
+	"WHERE scope = $1 AND run_id = $2 ORDER BY id FOR NO": "sorts the checkpoints of a run, which are locked " +
+		"in the order of their ids",
 }
 
-// A server plans by what it knows of the rows. This is about what its indexes let it do: no statement sorts or goes through a whole table
-// where there is another way, whatever it costs in an empty one.
+// A server plans by what it knows of the rows. This is about what its indexes let it do: no
+// statement sorts or goes through a whole table where there is another way, whatever it costs in an
+// empty one.
 func TestPostgresNoStatementGoesThroughAWholeTable(t *testing.T) {
 	var seen dbtest.PostgresStatements
 	dbtest.OnPostgres(t, func(t *testing.T) {
@@ -66,7 +70,8 @@ type node struct {
 	Plans     []node
 }
 
-// isNumber reports whether rows are sorted by their number, which an index of a file ends with, and one of a server doesn't.
+// isNumber reports whether rows are sorted by their number, which an index of a file ends with, and
+// one of a server doesn't.
 func isNumber(key string) bool {
 	column := strings.TrimSuffix(key[strings.LastIndex(key, ".")+1:], " DESC")
 	return column == "id" || column == "key"
@@ -81,7 +86,8 @@ func (n node) scans() (found []string) {
 		}
 	case "Sort":
 		found = append(found, fmt.Sprintf("Sort by %v", n.Sort))
-	case "Incremental Sort": // only what is alike in the beginning of a long text is sorted, see db.Start, or in all but the row's number
+	// only what is alike in the beginning of a long text is sorted, see db.Start, or in all but the row's number
+	case "Incremental Sort":
 		last := n.Presorted[len(n.Presorted)-1]
 		if !strings.Contains(strings.ToLower(last), "substr(") && !isNumber(n.Sort[len(n.Presorted)]) {
 			found = append(found, fmt.Sprintf("Sort by %v behind %v", n.Sort, n.Presorted))

@@ -14,24 +14,31 @@ import (
 	"selvedge/storetest"
 )
 
-// mayScan are the statements that may go through a whole table or sort what they found, by what they have in them, and why.
+// mayScan are the statements that may go through a whole table or sort what they found, by what
+// they have in them, and why.
 var mayScan = map[string]string{
-	"INSERT INTO scopes (":                     "the foreign keys to a new scope are looked for in agents: once a scope",
-	"FROM selvedge_file":                       "a table of one row",
-	"FROM run_leavings ORDER":                  "what removed runs left is in a queue of its own, and the first is asked for",
+	"INSERT INTO scopes (": "the foreign keys to a new scope are looked for in agents: " +
+		"once a scope",
+	"FROM selvedge_file": "a table of one row",
+	"FROM run_leavings ORDER": "what removed runs left is in a queue of its own, and the " +
+		"first is asked for",
 	"WHERE owner_id IS NOT NULL AND scope = ?": "sorts the runs that are held, which are few",
 	"FROM leases AS l LEFT JOIN owners":        "sorts the reservations of a scope, which are listed as a whole",
-	"ORDER BY started_at, run_id DESC LIMIT":   "what it goes through is the bounded query inside it, by its index",
-	"coalesce(w.ended_at, 0) DESC":             "a pruning reads all ended workers of a scope, in the order of their ends",
-	"FROM sqlite_sequence":                     "it has a row a table, and the last rowid is one step",
-	"UPDATE sqlite_sequence":                   "the same",
-	") AS last, count(*) AS keys FROM":         "what it goes through is the bounded query inside it",
-	"LIMIT ?5) AS aside":                       "sorts two lists together, each of which is bounded and found by its index",
-	"SELECT name FROM scopes ORDER BY id":      "the whole list is asked for",
+	"ORDER BY started_at, run_id DESC LIMIT": "what it goes through is the bounded query inside it, by " +
+		"its index",
+	"coalesce(w.ended_at, 0) DESC": "a pruning reads all ended workers of a scope, in the order " +
+		"of their ends",
+	"FROM sqlite_sequence":             "it has a row a table, and the last rowid is one step",
+	"UPDATE sqlite_sequence":           "the same",
+	") AS last, count(*) AS keys FROM": "what it goes through is the bounded query inside it",
+	"LIMIT ?5) AS aside": "sorts two lists together, each of which is bounded and " +
+		"found by its index",
+	"SELECT name FROM scopes ORDER BY id": "the whole list is asked for",
 }
 
-// Plans do not depend on how many rows there are, since nothing here ever runs ANALYZE: without its tables SQLite plans by
-// the schema alone. See https://www.sqlite.org/optoverview.html, "The SQLite query planner".
+// Plans do not depend on how many rows there are, since nothing here ever runs ANALYZE: without its
+// tables SQLite plans by the schema alone. See https://www.sqlite.org/optoverview.html, "The SQLite
+// query planner".
 func TestNoStatementGoesThroughAWholeTable(t *testing.T) {
 	seen := map[string]bool{}
 	t.Run("the suite of the stores", func(t *testing.T) {
@@ -60,7 +67,8 @@ func TestNoStatementGoesThroughAWholeTable(t *testing.T) {
 		}
 		var found []string
 		for step := range strings.SplitSeq(dbtest.Plan(t, d, text), "\n") {
-			if strings.HasPrefix(step, "SCAN ") && step != "SCAN CONSTANT ROW" || strings.Contains(step, "TEMP B-TREE") {
+			if strings.HasPrefix(step, "SCAN ") && step != "SCAN CONSTANT ROW" ||
+				strings.Contains(step, "TEMP B-TREE") {
 				found = append(found, step)
 			}
 		}

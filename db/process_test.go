@@ -177,7 +177,8 @@ func TestOwner_RowGoesWhenUnreferenced(t *testing.T) {
 	p, id := startOwner(t, path)
 	forget := func() int {
 		t.Helper()
-		if err := d.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }); err != nil {
+		if err := d.Write(t.Context(), "forget",
+			func(tx *db.Tx) error { return tx.ForgetDeadOwners() }); err != nil {
 			t.Fatal(err)
 		}
 		return ownerRows(t, d, id)
@@ -202,12 +203,14 @@ func TestOwnersAreForgottenAFewAtATime(t *testing.T) {
 	sqlite.OwnersAtOnce = 2
 	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
 	for i := range 5 {
-		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+i, fmt.Appendf(nil, "%016d", i))
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)",
+			100+i, fmt.Appendf(nil, "%016d", i))
 	}
 	for _, want := range []int{3, 1, 0} {
 		must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error { return tx.ForgetDeadOwners() }))
 		var left int
-		must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
+		must(t, d.Read(t.Context(), "count",
+			func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
 		if left != want {
 			t.Errorf("%d owners are left, not %d", left, want)
 		}
@@ -221,7 +224,8 @@ func TestOwners_ShortHandlesForgetAllDead(t *testing.T) {
 	sqlite.OwnersAtOnce = 2
 	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
 	for id := range 3 {
-		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+id, fmt.Appendf(nil, "%016d", id))
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)",
+			100+id, fmt.Appendf(nil, "%016d", id))
 	}
 	write(t, d, "INSERT INTO claims VALUES (100), (101)")
 	for tries := 0; ownerRows(t, d, 102) == 1; tries++ {
@@ -241,7 +245,8 @@ func TestAllDeadOwnersAreForgottenAtOnce(t *testing.T) {
 	sqlite.OwnersAtOnce = 2
 	t.Cleanup(func() { sqlite.OwnersAtOnce = before })
 	for i := range 7 {
-		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)", 100+i, fmt.Appendf(nil, "%016d", i))
+		write(t, d, "INSERT INTO owners (id, token, pid, program, registered_at) VALUES (?, ?, 1, 'dead', 0)",
+			100+i, fmt.Appendf(nil, "%016d", i))
 	}
 	write(t, d, "INSERT INTO claims VALUES (100), (101), (104)")
 	must(t, d.ForgetDeadOwners(t.Context()))
@@ -251,7 +256,8 @@ func TestAllDeadOwnersAreForgottenAtOnce(t *testing.T) {
 	write(t, d, "DELETE FROM claims")
 	must(t, d.ForgetDeadOwners(t.Context()))
 	var left int
-	must(t, d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
+	must(t, d.Read(t.Context(), "count",
+		func(rx *db.Rx) error { return rx.Get(&left, "SELECT count(*) FROM owners") }))
 	if left != 0 {
 		t.Errorf("%d owners are left", left)
 	}
@@ -337,7 +343,8 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 	other := dbtest.OpenAt(t, path, db.Options{})
 	scope := func(h *db.DB, name string) (id int64) {
 		t.Helper()
-		if err := h.Write(t.Context(), "scope", func(tx *db.Tx) (err error) { id, err = tx.Scope(name); return err }); err != nil {
+		if err := h.Write(t.Context(), "scope",
+			func(tx *db.Tx) (err error) { id, err = tx.Scope(name); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -363,7 +370,9 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Write(t.Context(), "long", func(tx *db.Tx) error { _, err := tx.Scope(strings.Repeat("x", 1025)); return err }); !errors.Is(err, db.ErrInvalid) {
+	if err := d.Write(t.Context(), "long",
+		func(tx *db.Tx) error { _, err := tx.Scope(strings.Repeat("x", 1025)); return err }); !errors.Is(err,
+		db.ErrInvalid) {
 		t.Errorf("a name of 1025 bytes: %v", err)
 	}
 }
@@ -371,7 +380,8 @@ func TestScopesAreSharedByProcesses(t *testing.T) {
 // scope2 reads the number of "home" through another handle.
 func scope2(d *db.DB, t *testing.T) (id int64) {
 	t.Helper()
-	if err := d.Read(t.Context(), "scope", func(rx *db.Rx) (err error) { id, _, err = rx.Scope("home"); return err }); err != nil {
+	if err := d.Read(t.Context(), "scope",
+		func(rx *db.Rx) (err error) { id, _, err = rx.Scope("home"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	return id

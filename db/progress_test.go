@@ -43,8 +43,16 @@ func TestLongCallsTellHowFarTheyAre(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	told("Compact", func(ctx context.Context) error { _, err := db.Compact(ctx, path, db.Options{}); return err }, "copy", "check")
-	told("Restore", func(ctx context.Context) error { _, err := db.Restore(ctx, copied, path, db.Options{}); return err }, "copy", "check")
+	told("Compact", func(ctx context.Context) error {
+		_,
+			err := db.Compact(ctx, path, db.Options{})
+		return err
+	}, "copy", "check")
+	told("Restore", func(ctx context.Context) error {
+		_,
+			err := db.Restore(ctx, copied, path, db.Options{})
+		return err
+	}, "copy", "check")
 	told("Salvage", func(ctx context.Context) error {
 		_, err := db.Salvage(ctx, path, filepath.Join(dir, "salvaged.db"), db.SalvageOptions{})
 		return err

@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is removed. [Prune] does the
-// rest.
+// Pruning is how a store prunes: what has ended, the newest first, and how one thing of it is
+// removed. [Prune] does the rest.
 type Pruning struct {
 	Op    string // names the call in errors
 	Store string // see Stores
 	Scope string
 
-	// Ended gives at most limit of what has ended, from the newest on: what ended before after, or then and has a lower key. The
-	// first time after is behind all.
+	// Ended gives at most limit of what has ended, from the newest on: what ended before after, or
+	// then and has a lower key. The first time after is behind all.
 	Ended func(rx *Rx, scope int64, after Ended, limit int) ([]Ended, error)
 	// Weigh gives the Bytes of a thing where Ended does not; nil: it does.
 	Weigh func(rx *Rx, thing Ended) (int64, error)
-	// Remove removes one thing that was ended and still is, or a part of it where it is more than share, and says what it did
-	// and how much of the share it took. The share of a transaction is Share.
+	// Remove removes one thing that was ended and still is, or a part of it where it is more than
+	// share, and says what it did and how much of the share it took. The share of a transaction is
+	// Share.
 	Remove func(tx *Tx, thing Ended, share int64) (Removal, int64, error)
 	Share  int64
 }
@@ -49,13 +50,13 @@ const (
 const (
 	// endedAtOnce is how many things one read looks at: reads that are long keep the WAL from starting anew.
 	endedAtOnce = 2000
-	// pruneTurn is after how long a transaction ends and lets other writers in. The longest hold of the writer is to be
-	// 50 ms, the commit included.
+	// pruneTurn is after how long a transaction ends and lets other writers in. The longest hold of
+	// the writer is to be 50 ms, the commit included.
 	pruneTurn = 5 * time.Millisecond
 )
 
-// Prune removes what a policy does not keep, in short transactions, the oldest first. What it removed before an error stays
-// removed, and where it is run again it goes on.
+// Prune removes what a policy does not keep, in short transactions, the oldest first. What it
+// removed before an error stays removed, and where it is run again it goes on.
 func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
@@ -99,8 +100,10 @@ func Prune(ctx context.Context, d *DB, p Pruning, policy Policy) (done Pruned, e
 	return done, err
 }
 
-// plan goes through all that has ended, in short reads, and gives what the policy does not keep, the newest first.
-func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64, err error) {
+// plan goes through all that has ended, in short reads, and gives what the policy does not keep,
+// the newest first.
+func (d *DB) plan(ctx context.Context, p Pruning, policy Policy) (planned []Ended, ended int, scope int64,
+	err error) {
 	counts := map[string]int{}
 	var bytes int64
 	early := p.Weigh != nil && policy.Bytes > 0 // else only what goes is weighed
@@ -171,8 +174,9 @@ func (p Pruning) pin(thing Ended) Pinned {
 	return Pinned{Store: p.Store, ID: thing.ID, Owner: thing.Owner}
 }
 
-// beyondCount, beyondBytes and beyondAge report whether a limit does not keep the thing that is the nth of those that are
-// counted with it, with which the kept ones hold so many bytes, and that ended then.
+// beyondCount, beyondBytes and beyondAge report whether a limit does not keep the thing that is the
+// nth of those that are counted with it, with which the kept ones hold so many bytes, and that
+// ended then.
 func (p Policy) beyondCount(nth int) bool { return p.Count != 0 && nth > max(p.Count, 0) }
 
 func (p Policy) beyondBytes(held int64) bool {
@@ -183,7 +187,8 @@ func (p Policy) beyondAge(now time.Time, ended int64) bool {
 	return p.Age == KeepNone || p.Age > 0 && ended < Nanos(now.Add(-p.Age))
 }
 
-// removeSome removes the first of what is planned, as far as a transaction's share goes. looked is how many are done with.
+// removeSome removes the first of what is planned, as far as a transaction's share goes. looked is
+// how many are done with.
 func (p Pruning) removeSome(tx *Tx, scope int64, planned []Ended) (went []Ended, looked int, err error) {
 	began := time.Now()
 	for share := p.Share; looked < len(planned) && share > 0 && (looked == 0 || time.Since(began) < pruneTurn); {

@@ -34,7 +34,8 @@ func newPast(n int) *past {
 	p := &past{share: 100}
 	for i := range n {
 		at := int64(n - i)
-		p.things = append(p.things, db.Ended{Key: at, ID: fmt.Sprint(at), Of: "a", At: at / 3, Bytes: 10}) // three at a time
+		// three at a time
+		p.things = append(p.things, db.Ended{Key: at, ID: fmt.Sprint(at), Of: "a", At: at / 3, Bytes: 10})
 	}
 	return p
 }
@@ -158,7 +159,8 @@ func TestGC_UnknownScopeHasNothing(t *testing.T) {
 	p := newPast(5)
 	pruning := p.pruning()
 	pruning.Scope = "none"
-	if done := prune(t, dbtest.Open(t, db.Options{}), pruning, db.Policy{Count: 1}); done != (db.Pruned{}) || p.pages != nil {
+	if done := prune(t, dbtest.Open(t, db.Options{}), pruning, db.Policy{Count: 1}); done != (db.Pruned{}) ||
+		p.pages != nil {
 		t.Errorf("it said %+v, and looked %d times", done, len(p.pages))
 	}
 }
@@ -166,7 +168,8 @@ func TestGC_UnknownScopeHasNothing(t *testing.T) {
 func TestPrune_SparesPinnedMeanwhile(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	pin := func(id string) {
-		if err := d.Write(t.Context(), "pin", func(tx *db.Tx) error { return tx.Pin("", db.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {
+		if err := d.Write(t.Context(), "pin",
+			func(tx *db.Tx) error { return tx.Pin("", db.Pinned{Store: db.StoreLive, ID: id}) }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -230,7 +233,8 @@ func TestWhatGoesInPartsIsGoneOnce(t *testing.T) {
 		return db.Went, 0, nil
 	}
 	var gone []string
-	done := prune(t, dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
+	done := prune(t, dbtest.Open(t, db.Options{}), p.pruning(),
+		db.Policy{Count: db.KeepNone, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
 	if want := []string{"2", "3"}; !slices.Equal(gone, want) {
 		t.Errorf("%q went", gone)
 	}
@@ -255,7 +259,8 @@ func TestWhatWentBeforeAnErrorStaysGone(t *testing.T) {
 		return db.Went, math.MaxInt32, nil
 	}
 	var gone []string
-	done, err := db.Prune(t.Context(), dbtest.Open(t, db.Options{}), p.pruning(), db.Policy{Count: db.KeepNone, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
+	done, err := db.Prune(t.Context(), dbtest.Open(t, db.Options{}), p.pruning(),
+		db.Policy{Count: db.KeepNone, Each: func(g db.Gone) { gone = append(gone, g.ID) }})
 	if want := []string{"1", "2", "3"}; !errors.Is(err, broken) || !slices.Equal(gone, want) {
 		t.Errorf("%q went before %v", gone, err)
 	}

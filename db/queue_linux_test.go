@@ -91,7 +91,8 @@ func wantHeldBy(t *testing.T, err error, pid int) {
 	if !errors.Is(err, db.ErrBusy) || !errors.As(err, &e) || !slices.Equal(e.HeldBy, []int{pid}) {
 		t.Fatalf("it left with %v", err)
 	}
-	if who := fmt.Sprintf("process %d", pid); !strings.Contains(err.Error(), who) || !strings.Contains(db.Hint(err), who) {
+	if who := fmt.Sprintf("process %d", pid); !strings.Contains(err.Error(), who) ||
+		!strings.Contains(db.Hint(err), who) {
 		t.Errorf("%q (hint %q) does not name %s", err, db.Hint(err), who)
 	}
 }

@@ -17,13 +17,15 @@ type ReserveOptions struct {
 	Note string
 }
 
-// A Lease is a reservation of something that has a name and that one holder has: a port, a worktree, a path. It holds until it is
-// released, until its TTL has passed since the last renewal, and, unless it is detached, while this process lives and has the
-// file open. What ended stays ended: every call then returns ErrLeaseLost and changes nothing, also while nobody else has the
+// A Lease is a reservation of something that has a name and that one holder has: a port, a
+// worktree, a path. It holds until it is released, until its TTL has passed since the last renewal,
+// and, unless it is detached, while this process lives and has the file open. What ended stays
+// ended: every call then returns ErrLeaseLost and changes nothing, also while nobody else has the
 // thing yet.
 //
-// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx: whatever happened meanwhile,
-// a stale holder writes nothing. For work outside the file, give the epoch along: it grows with every reservation.
+// A holder that may be stopped for a while does its work in the transaction of Hold or HoldTx:
+// whatever happened meanwhile, a stale holder writes nothing. For work outside the file, give the
+// epoch along: it grows with every reservation.
 type Lease struct {
 	db         *DB
 	scope      string
@@ -40,8 +42,9 @@ func (l *Lease) Kind() string { return l.kind }
 // Name says which one of its kind.
 func (l *Lease) Name() string { return l.name }
 
-// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever kind and name. The number of one that
-// was undone, with its transaction or with a savepoint, is not given again, and its handle is lost.
+// Epoch is the number of this reservation. Later ones in the file have greater ones, of whatever
+// kind and name. The number of one that was undone, with its transaction or with a savepoint, is
+// not given again, and its handle is lost.
 func (l *Lease) Epoch() int64 { return l.epoch }
 
 // A ReservedError says that something is somebody else's. It is an ErrConflict.
@@ -60,8 +63,9 @@ func (e *ReservedError) Error() string {
 // Unwrap makes it an ErrConflict.
 func (e *ReservedError) Unwrap() error { return ErrConflict }
 
-// Reserve takes the thing of that kind and name. Of any number of calls, in any number of processes, one gets it; the
-// others are told by a *ReservedError, an ErrConflict, who has it. This process's own reservation is in the way like any other.
+// Reserve takes the thing of that kind and name. Of any number of calls, in any number of
+// processes, one gets it; the others are told by a *ReservedError, an ErrConflict, who has it. This
+// process's own reservation is in the way like any other.
 //
 // With ErrOutcomeUnknown comes the reservation that may have been made, to be asked about with Reattach.
 func (d *DB) Reserve(ctx context.Context, kind, name string, o ReserveOptions) (*Lease, error) {
@@ -124,8 +128,8 @@ func (l *Lease) check() error {
 	return CheckID(l.kind, l.name)
 }
 
-// take removes what is over and adds its own. The holder may give the thing back or renew it meanwhile, and others may remove what is over:
-// then it looks again.
+// take removes what is over and adds its own. The holder may give the thing back or renew it
+// meanwhile, and others may remove what is over: then it looks again.
 func (l *Lease) take(tx *Tx, scope int64, o ReserveOptions) error {
 	for {
 		free, err := l.makeWay(tx, scope)
@@ -149,7 +153,8 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	}
 	l.remember(&tx.Rx, lease)
 	now := Nanos(tx.Now())
-	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now, LeaseColumns: lease}
+	row := reservationRow{Kind: l.kind, Name: l.name, Note: o.Note, ReservedAt: now, RenewedAt: now,
+		LeaseColumns: lease}
 	columns := row.columns(scope)
 	ok, err := tx.Find(&l.epoch, sqlReserve, append(columns, Checksum(columns...))...)
 	if err == nil && ok {
@@ -158,8 +163,8 @@ func (l *Lease) add(tx *Tx, scope int64, o ReserveOptions) (bool, error) {
 	return ok, err
 }
 
-// makeWay removes a reservation that is over, and reports one that is not. free is false where it was renewed, or taken away, since it was
-// judged.
+// makeWay removes a reservation that is over, and reports one that is not. free is false where it
+// was renewed, or taken away, since it was judged.
 func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
 	held, ok, err := l.row(&tx.Rx, scope)
 	if err != nil || !ok {
@@ -167,8 +172,9 @@ func (l *Lease) makeWay(tx *Tx, scope int64) (free bool, err error) {
 	}
 	if !held.State.Over() {
 		return false, &Error{
-			Op: "reserve", Entity: l.kind, ID: l.name, Hint: "wait until it is released, or release it: migrate reservations release",
-			Err: &ReservedError{held},
+			Op: "reserve", Entity: l.kind, ID: l.name,
+			Hint: "wait until it is released, or release it: migrate reservations release",
+			Err:  &ReservedError{held},
 		}
 	}
 	n, err := tx.Exec(sqlTakeAway, held.Epoch, held.columns.Until)
@@ -209,9 +215,9 @@ func (l *Lease) row(rx *Rx, scope int64) (held Reservation, ok bool, err error) 
 	return held, err == nil, err
 }
 
-// Reattach gives the handle of a reservation that was made before: by this process, when it could not be told whether it was
-// made, or detached, by whichever. Any other, and one that is over, is ErrLeaseLost. A process that has closed the file has
-// given up what it held.
+// Reattach gives the handle of a reservation that was made before: by this process, when it could
+// not be told whether it was made, or detached, by whichever. Any other, and one that is over, is
+// ErrLeaseLost. A process that has closed the file has given up what it held.
 func (d *DB) Reattach(ctx context.Context, scope, kind, name string, epoch int64) (*Lease, error) {
 	l := &Lease{db: d, scope: scope, kind: kind, name: name, epoch: epoch}
 	err := d.Read(ctx, "reattach reservation", func(rx *Rx) error {
@@ -235,7 +241,8 @@ func (l *Lease) remember(rx *Rx, c LeaseColumns) {
 	}
 }
 
-// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked behind the row.
+// held gives the lease's row where it holds, and ErrLeaseLost where it doesn't. The clock is asked
+// behind the row.
 func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := rx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
@@ -257,8 +264,10 @@ func (l *Lease) held(rx *Rx, clock func() BootTime) (row reservationRow, scope i
 	return row, scope, l.failed("hold reservation", err)
 }
 
-// heldTx is held behind a lock of the row: one that has the lease's epoch was there before the lock was asked for.
-func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error, clock func() BootTime) (row reservationRow, scope int64, err error) {
+// heldTx is held behind a lock of the row: one that has the lease's epoch was there before the lock
+// was asked for.
+func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error,
+	clock func() BootTime) (row reservationRow, scope int64, err error) {
 	if err := tx.Of(l.db); err != nil {
 		return row, 0, l.failed("hold reservation", err)
 	}
@@ -273,8 +282,9 @@ func (l *Lease) heldTx(tx *Tx, lock func(query string, args ...any) error, clock
 	return l.held(&tx.Rx, clock)
 }
 
-// own is heldTx for a change of the row. Since nobody else can renew it any more, its end is judged by what the clock says once the row
-// is locked: who was told meanwhile that the lease is over was told right.
+// own is heldTx for a change of the row. Since nobody else can renew it any more, its end is judged
+// by what the clock says once the row is locked: who was told meanwhile that the lease is over was
+// told right.
 func (l *Lease) own(tx *Tx) (row reservationRow, scope int64, err error) {
 	return l.heldTx(tx, tx.Lock, tx.ReadBootTime)
 }
@@ -287,7 +297,8 @@ func (l *Lease) lost() error {
 	}
 }
 
-// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx. Where it does, nobody takes it away before tx has ended.
+// HoldTx reports, as ErrLeaseLost, when the reservation does not hold in tx. Where it does, nobody
+// takes it away before tx has ended.
 func (l *Lease) HoldTx(tx *Tx) error {
 	_, _, err := l.heldTx(tx, tx.Hold, tx.BootTime)
 	return err
@@ -303,7 +314,8 @@ func (l *Lease) Hold(ctx context.Context, why string, fn func(*Tx) error) error 
 	})
 }
 
-const sqlRenew = `UPDATE leases SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, checksum = ?
+const sqlRenew = `UPDATE leases
+	SET renewed_at = ?, lease_until = ?, lease_boot_id = ?, lease_time_ns = ?, lease_wall_until = ?, checksum = ?
 WHERE epoch = ? AND lease_until IS NOT DISTINCT FROM ?`
 
 // Renew starts the TTL anew. Without one it makes sure that the reservation still holds.
@@ -319,7 +331,8 @@ func (l *Lease) RenewTx(tx *Tx) error {
 	}
 	was := row.Until
 	row.RenewedAt, row.LeaseColumns = Nanos(tx.Now()), tx.RenewLease(row.LeaseColumns)
-	n, err := tx.Exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil, Checksum(row.columns(scope)...), l.epoch, was)
+	n, err := tx.Exec(sqlRenew, row.RenewedAt, row.Until, row.Boot, row.TimeNS, row.WallUntil,
+		Checksum(row.columns(scope)...), l.epoch, was)
 	if err == nil && n == 0 {
 		err = l.lost()
 	}
@@ -396,12 +409,16 @@ type ReservationFilter struct {
 const reservationsList = "reservations"
 
 const (
-	sqlReservations       = sqlReservation + `WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name LIMIT ` + BoundLimit
-	sqlReservationsOfKind = sqlReservation + `WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + BoundLimit
+	sqlReservations = sqlReservation +
+		`WHERE l.scope = ? AND (l.kind, l.name) > (?, ?) ORDER BY l.kind, l.name LIMIT ` + BoundLimit
+	sqlReservationsOfKind = sqlReservation +
+		`WHERE l.scope = ? AND l.kind = ? AND l.name > ? ORDER BY l.name LIMIT ` + BoundLimit
 )
 
-// Reservations lists what is reserved, by kind and name, with those that are over and that nobody has taken since.
-func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page Page[Reservation], err error) {
+// Reservations lists what is reserved, by kind and name, with those that are over and that nobody
+// has taken since.
+func (d *DB) Reservations(ctx context.Context, f ReservationFilter, at At) (page Page[Reservation],
+	err error) {
 	const op = "list reservations"
 	room, err := at.Room()
 	if err != nil {
@@ -464,14 +481,15 @@ func (rx *Rx) reservations(scope, query string, args ...any) iter.Seq2[Reservati
 
 const (
 	sqlHeldFrom       = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? ORDER BY l.epoch LIMIT ?`
-	sqlHeldFromOfKind = sqlReservation + `WHERE l.scope = ? AND l.epoch > ? AND l.kind = ? ORDER BY l.epoch LIMIT ?`
+	sqlHeldFromOfKind = sqlReservation +
+		`WHERE l.scope = ? AND l.epoch > ? AND l.kind = ? ORDER BY l.epoch LIMIT ?`
 )
 
 // recoverBatch is how many reservations one transaction looks at, so that no other writer waits long.
 const recoverBatch = 200
 
-// RecoverReservations removes the reservations that pass the filter and are over, and tells how many there were. They were in
-// nobody's way: this only tidies up. Anybody may call it at any time.
+// RecoverReservations removes the reservations that pass the filter and are over, and tells how
+// many there were. They were in nobody's way: this only tidies up. Anybody may call it at any time.
 func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (removed int, err error) {
 	from := int64(0)
 	for more := true; more && err == nil; {
@@ -487,7 +505,8 @@ func (d *DB) RecoverReservations(ctx context.Context, f ReservationFilter) (remo
 	return removed, err
 }
 
-func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int, last int64, more bool, err error) {
+func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int, last int64, more bool,
+	err error) {
 	tx.BootTime() // before the statements
 	scope, ok, err := tx.Rx.Scope(f.Scope)
 	if err != nil || !ok {
@@ -522,9 +541,10 @@ func (tx *Tx) recoverReservations(f ReservationFilter, from int64) (removed int,
 	return removed, last, len(rows) == recoverBatch, err
 }
 
-// ReleaseReservation takes a reservation away from its holder, whoever that is, who finds it lost. A person does that, who
-// knows that the holder is not coming back. The epoch, as listed, makes sure that it is the one that was looked at. What is
-// not reserved, or with another epoch, is ErrNotFound.
+// ReleaseReservation takes a reservation away from its holder, whoever that is, who finds it lost.
+// A person does that, who knows that the holder is not coming back. The epoch, as listed, makes
+// sure that it is the one that was looked at. What is not reserved, or with another epoch, is
+// ErrNotFound.
 func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, epoch int64) error {
 	const op = "release reservation"
 	return d.WriteEnd(ctx, op, func(tx *Tx) error {
@@ -534,7 +554,8 @@ func (d *DB) ReleaseReservation(ctx context.Context, scope, kind, name string, e
 			n, err = tx.Exec(sqlReleaseAny, epoch, id, kind, name)
 		}
 		if err == nil && n == 0 {
-			return &Error{Op: op, Entity: kind, ID: name, Hint: "see what is reserved: migrate reservations list", Err: ErrNotFound}
+			return &Error{Op: op, Entity: kind, ID: name, Hint: "see what is reserved: migrate reservations list",
+				Err: ErrNotFound}
 		}
 		return err
 	})
@@ -544,13 +565,15 @@ const sqlReleaseAny = `DELETE FROM leases WHERE epoch = ? AND scope = ? AND kind
 
 // IsReserved reports whether somebody has the thing of that kind and name, by a reservation that is not over.
 func (rx *Rx) IsReserved(scope int64, kind, name string) (bool, error) {
-	rx.BootTime() // before the statements: a process may be stopped behind one, and the reservation be renewed meanwhile
+	// before the statements: a process may be stopped behind one, and the reservation be renewed meanwhile
+	rx.BootTime()
 	held, ok, err := (&Lease{kind: kind, name: name}).row(rx, scope)
 	return ok && !held.State.Over(), err
 }
 
-// Unreserve reports whether nobody has the thing of that kind and name, for who takes away what belongs to it: a reservation that is over
-// goes, so that its holder, who may be about to renew it in time, finds it lost.
+// Unreserve reports whether nobody has the thing of that kind and name, for who takes away what
+// belongs to it: a reservation that is over goes, so that its holder, who may be about to renew it
+// in time, finds it lost.
 func (tx *Tx) Unreserve(scope int64, kind, name string) (free bool, err error) {
 	tx.BootTime() // as in IsReserved
 	for {

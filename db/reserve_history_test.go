@@ -16,10 +16,11 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// Histories of several processes on two names, with SIGKILL and SIGSTOP among the calls, are judged by a linearizability
-// checker: every answer must be explained by calls that took effect one after the other, each between its beginning and its
-// end. A call whose process was killed may have taken effect or not. The leases last as long as their processes, so that what
-// ends one is an event of the history and no clock.
+// Histories of several processes on two names, with SIGKILL and SIGSTOP among the calls, are judged
+// by a linearizability checker: every answer must be explained by calls that took effect one after
+// the other, each between its beginning and its end. A call whose process was killed may have taken
+// effect or not. The leases last as long as their processes, so that what ends one is an event of
+// the history and no clock.
 
 // asked is a call as the model sees it.
 type asked struct {
@@ -234,7 +235,8 @@ func TestHistoriesOfReservationsAreLinearizable(t *testing.T) {
 
 func TestHistory_NoticesImpossibleReservations(t *testing.T) {
 	reserve := func(process int, epoch int64) (asked, answered) {
-		return asked{order{Op: "reserve", Name: "a"}, process}, answered{reply: reply{Epoch: epoch, Taken: epoch == 0}}
+		return asked{order{Op: "reserve", Name: "a"}, process},
+			answered{reply: reply{Epoch: epoch, Taken: epoch == 0}}
 	}
 	release := func(process int, epoch int64, lost bool) (asked, answered) {
 		return asked{order{Op: "release", Name: "a", Epoch: epoch}, process}, answered{reply: reply{Lost: lost}}
@@ -255,7 +257,8 @@ func TestHistory_NoticesImpossibleReservations(t *testing.T) {
 	} {
 		var ops []porcupine.Operation
 		for i, s := range history {
-			ops = append(ops, porcupine.Operation{Input: s.asked, Output: s.answered, Call: int64(2 * i), Return: int64(2*i + 1)})
+			ops = append(ops, porcupine.Operation{Input: s.asked, Output: s.answered, Call: int64(2 * i),
+				Return: int64(2*i + 1)})
 		}
 		if porcupine.CheckOperations(reservedModel, ops) {
 			t.Errorf("%s was not noticed", name)

@@ -35,7 +35,8 @@ func (c *clocks) open(t *testing.T) *db.DB {
 
 func (c *clocks) openAt(t *testing.T, path string) *db.DB {
 	t.Helper()
-	return dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal, Now: c.wall.Now, BootTime: func() db.BootTime { return c.boot }})
+	return dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal, Now: c.wall.Now,
+		BootTime: func() db.BootTime { return c.boot }})
 }
 
 func (c *clocks) pass(d time.Duration) {
@@ -94,7 +95,8 @@ func TestWhatIsReservedHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLost(t, first)
-	if again := reserve(t, d, "80", db.ReserveOptions{}); again.Epoch() <= other.Epoch() || again.Epoch() <= first.Epoch() {
+	if again := reserve(t, d, "80", db.ReserveOptions{}); again.Epoch() <= other.Epoch() ||
+		again.Epoch() <= first.Epoch() {
 		t.Errorf("epoch %d comes after %d and %d", again.Epoch(), first.Epoch(), other.Epoch())
 	}
 	wantLost(t, first)
@@ -129,7 +131,8 @@ func TestARenewalWithoutATimeWritesNothing(t *testing.T) {
 	if err := l.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r, ok, err := d.Reservation(t.Context(), "", "port", "80"); !ok || err != nil || !r.RenewedAt.Equal(made) {
+	if r, ok, err := d.Reservation(t.Context(), "", "port", "80"); !ok || err != nil ||
+		!r.RenewedAt.Equal(made) {
 		t.Errorf("it is %+v, %v", r, err)
 	}
 }
@@ -289,7 +292,10 @@ func TestWhoTakesFromTheDeadForgetsThem(t *testing.T) {
 	reserve(t, d, "81", db.ReserveOptions{})
 	reserve(t, d, "80", db.ReserveOptions{})
 	var n int
-	err = d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM owners") })
+	err = d.Read(t.Context(), "count", func(rx *db.Rx) error {
+		return rx.Get(&n,
+			"SELECT count(*) FROM owners")
+	})
 	if err != nil || n != 1 {
 		t.Errorf("%d owners are known, of whom one lives; %v", n, err)
 	}
@@ -355,7 +361,8 @@ func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 		{"no time namespace", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: &start}, db.LeaseHeld},
 		{"no end", db.LeaseColumns{Owner: &owner, TTL: &second, Boot: &start}, db.LeaseHeld},
 		{"no start", db.LeaseColumns{Owner: &owner, TTL: &second, Until: &over}, db.LeaseHeld},
-		{"no wall clock, of another start", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")}, db.LeaseExpired},
+		{"no wall clock, of another start", db.LeaseColumns{TTL: &second, Until: &goesOn, Boot: new("second")},
+			db.LeaseExpired},
 	} {
 		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
 			state, err := rx.LeaseState(l.lease)
@@ -373,7 +380,8 @@ func TestLease_MissingColumnsJudgedByTheRest(t *testing.T) {
 func TestAnErrorOfAReservationNamesItOnce(t *testing.T) {
 	d := newClocks().open(t)
 	l := reserve(t, d, "80", minutes(1, false))
-	write(t, d, "CREATE TRIGGER none_is_renewed BEFORE UPDATE ON leases BEGIN SELECT RAISE(ABORT, 'not today'); END")
+	write(t, d, "CREATE TRIGGER none_is_renewed BEFORE UPDATE ON leases BEGIN SELECT RAISE(ABORT, 'not "+
+		"today'); END")
 	write(t, d, "CREATE TRIGGER none_goes BEFORE DELETE ON leases BEGIN SELECT RAISE(ABORT, 'not today'); END")
 	refused := map[string]error{"renew": l.Renew(t.Context()), "release": l.Release(t.Context())}
 	write(t, d, "DROP TRIGGER none_is_renewed")
@@ -435,7 +443,8 @@ func TestWhoHoldsItIsSaid(t *testing.T) {
 	d := newClocks().open(t)
 	reserve(t, d, "80", minutes(1, false))
 	reserve(t, d, "81", minutes(1, true))
-	for name, want := range map[string]string{"80": fmt.Sprintf("process %d (", os.Getpid()), "81": "a holder without a process"} {
+	for name, want := range map[string]string{"80": fmt.Sprintf("process %d (", os.Getpid()),
+		"81": "a holder without a process"} {
 		_, err := d.Reserve(t.Context(), "port", name, db.ReserveOptions{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -452,7 +461,8 @@ func TestWhoHoldsItIsSaid(t *testing.T) {
 		}
 		return err
 	})
-	if !errors.As(err, &e) || e.Op != "hold reservation" || e.Entity != "port" || e.ID != "82" || !errors.Is(err, db.ErrLeaseLost) {
+	if !errors.As(err, &e) || e.Op != "hold reservation" || e.Entity != "port" || e.ID != "82" ||
+		!errors.Is(err, db.ErrLeaseLost) {
 		t.Errorf("%v", err)
 	}
 }
@@ -491,11 +501,13 @@ func TestReservationsAreListedAndReleasedByAPerson(t *testing.T) {
 	for _, v := range append(first.Items, rest.Items...) {
 		got = append(got, v.Kind+" "+v.Name+" "+string(v.State))
 	}
-	if want := []string{"path /x expired", "port a held", "port b held", "port c held"}; !equal(got, want) || rest.Next != "" {
+	if want := []string{"path /x expired", "port a held", "port b held", "port c held"}; !equal(got, want) ||
+		rest.Next != "" {
 		t.Errorf("the list is %q, then %q", got, rest.Next)
 	}
 	ports := page(db.ReservationFilter{Kind: "port"}, db.At{Limit: 1})
-	if v := ports.Items[0]; v.Name != "a" || v.PID != os.Getpid() || v.Note != "for a" || v.TTL != 0 || v.Detached {
+	if v := ports.Items[0]; v.Name != "a" || v.PID != os.Getpid() || v.Note != "for a" || v.TTL != 0 ||
+		v.Detached {
 		t.Errorf("%+v", v)
 	}
 	a := ports.Items[0]
@@ -528,7 +540,8 @@ func TestACursorOfReservationsBelongsToItsList(t *testing.T) {
 		t.Fatalf("it gave %+v, %v", page, err)
 	}
 	for _, f := range []db.ReservationFilter{{Kind: "port"}, {}} {
-		if rest, err := d.Reservations(t.Context(), f, db.At{After: page.Next}); err != nil || len(rest.Items) != 1 || rest.Items[0].Name != "c" {
+		if rest, err := d.Reservations(t.Context(), f, db.At{After: page.Next}); err != nil ||
+			len(rest.Items) != 1 || rest.Items[0].Name != "c" {
 			t.Errorf("behind it lies %+v, %v", rest, err)
 		}
 	}
@@ -556,7 +569,10 @@ func TestKeepRenewsUntilTheLeaseIsLost(t *testing.T) {
 	renewed := make(chan struct{}, 100)
 	var passed atomic.Int64 // on a clock that stands still while the machine has no time for the keeper
 	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{
-		BootTime: func() db.BootTime { return db.BootTime{Boot: "first", Since: time.Hour + time.Duration(passed.Load())} },
+		BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "first",
+				Since: time.Hour + time.Duration(passed.Load())}
+		},
 		Observe: func(o db.Observation) {
 			if o.Why == "renew reservation" && o.Err == nil {
 				renewed <- struct{}{}
@@ -590,7 +606,8 @@ func TestKeepingWhatIsOverSaysWhatItIs(t *testing.T) {
 	kept, stop := l.Keep(t.Context())
 	defer stop()
 	<-kept.Done()
-	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) || !strings.Contains(err.Error(), `port "80"`) {
+	if err := context.Cause(kept); !errors.Is(err, db.ErrLeaseLost) ||
+		!strings.Contains(err.Error(), `port "80"`) {
 		t.Errorf("the cause is %v", err)
 	}
 }

@@ -38,7 +38,8 @@ type reply struct {
 
 // reserver carries orders out on the file that it is given; with a second argument, read-only.
 func reserver(args []string) error {
-	d, err := db.Open(context.Background(), args[0], db.Options{Synchronous: db.SyncNormal, ReadOnly: len(args) > 1})
+	d, err := db.Open(context.Background(), args[0],
+		db.Options{Synchronous: db.SyncNormal, ReadOnly: len(args) > 1})
 	if err != nil {
 		out, _ := json.Marshal(reply{Error: err.Error()})
 		fmt.Println(string(out))
@@ -59,7 +60,8 @@ func reserver(args []string) error {
 
 func (o order) carryOut(d *db.DB) (r reply) {
 	err := o.do(d, &r)
-	r.Taken, r.Lost, r.Busy = errors.Is(err, db.ErrConflict), errors.Is(err, db.ErrLeaseLost), errors.Is(err, db.ErrBusy)
+	r.Taken, r.Lost, r.Busy = errors.Is(err, db.ErrConflict), errors.Is(err, db.ErrLeaseLost),
+		errors.Is(err, db.ErrBusy)
 	if err != nil && !r.Taken && !r.Lost {
 		r.Error = err.Error()
 	}
@@ -76,7 +78,8 @@ func (o order) do(d *db.DB, r *reply) error {
 	lease := func() (*db.Lease, error) { return d.Reattach(ctx, "", "port", o.Name, o.Epoch) }
 	switch o.Op {
 	case "reserve":
-		l, err := d.Reserve(ctx, "port", o.Name, db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: o.TTL, Detached: o.Detached}})
+		l, err := d.Reserve(ctx, "port", o.Name,
+			db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: o.TTL, Detached: o.Detached}})
 		if err == nil {
 			r.Epoch = l.Epoch()
 		}

@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// A Policy says what Prune keeps, of what has ended: the rest goes, the oldest first. The zero value keeps everything. What
-// has not ended always stays, and so does what is pinned (see [DB.Pin]) or held.
+// A Policy says what Prune keeps, of what has ended: the rest goes, the oldest first. The zero
+// value keeps everything. What has not ended always stays, and so does what is pinned (see
+// [DB.Pin]) or held.
 type Policy struct {
 	// Age is how long a thing is kept behind its end; 0 is no limit.
 	Age time.Duration
-	// Count is how many are kept, the newest, of each of those that a store counts apart (the runs of an agent); 0 is no limit.
+	// Count is how many are kept, the newest, of each of those that a store counts apart (the runs of
+	// an agent); 0 is no limit.
 	Count int
 	// Bytes is how much is kept in the scope, the newest; 0 is no limit.
 	Bytes int64
@@ -21,8 +23,9 @@ type Policy struct {
 	Pinned []string
 	// DryRun counts and removes nothing.
 	DryRun bool
-	// Each is called for each thing that went, after the commit, or that would go; nil is nobody. It runs on the caller's goroutine: when
-	// it panics or leaves by runtime.Goexit, so does the call, and what went stays gone.
+	// Each is called for each thing that went, after the commit, or that would go; nil is nobody. It
+	// runs on the caller's goroutine: when it panics or leaves by runtime.Goexit, so does the call,
+	// and what went stays gone.
 	Each func(Gone)
 }
 
@@ -47,7 +50,8 @@ type Gone struct {
 // Check reports, as ErrInvalid, a limit that is none.
 func (p Policy) Check() error {
 	if p.Age < KeepNone || p.Count < KeepNone || p.Bytes < KeepNone {
-		return &Error{Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing", Err: fmt.Errorf("%w: a limit below 0", ErrInvalid)}
+		return &Error{Op: "prune", Hint: "0 is no limit, and db.KeepNone keeps nothing",
+			Err: fmt.Errorf("%w: a limit below 0", ErrInvalid)}
 	}
 	return nil
 }
@@ -87,9 +91,12 @@ type Retention struct {
 }
 
 const (
-	sqlRetention = `SELECT max_age, max_count, max_bytes, set_at, source FROM retention WHERE scope = ? AND store = ?`
-	sqlPutLimits = `INSERT INTO retention (scope, store, max_age, max_count, max_bytes, source, set_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, store) DO UPDATE SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
+	sqlRetention = `SELECT max_age, max_count, max_bytes, set_at, source FROM retention WHERE scope = ?
+		AND store = ?`
+	sqlPutLimits = `INSERT INTO retention (scope, store, max_age, max_count, max_bytes, source, set_at,
+	checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (scope, store) DO UPDATE
+	SET max_age = excluded.max_age, max_count = excluded.max_count, max_bytes = excluded.max_bytes,
     source = excluded.source, set_at = excluded.set_at, checksum = excluded.checksum`
 	sqlDropLimits = `DELETE FROM retention WHERE scope = ? AND store = ?`
 )
@@ -143,14 +150,14 @@ func column(limit int64) any {
 	return limit
 }
 
-// SetRetention sets the limits for a store of a scope, in place of those that were: a policy without any keeps everything. What
-// a policy says besides its limits is not kept.
+// SetRetention sets the limits for a store of a scope, in place of those that were: a policy
+// without any keeps everything. What a policy says besides its limits is not kept.
 func (d *DB) SetRetention(ctx context.Context, scope, store string, p Policy) error {
 	return d.Reclaim(ctx, "set retention", func(tx *Tx) error { return tx.SetRetention(scope, store, p, nil) })
 }
 
-// ResetRetention takes the limits for a store of a scope away. Then runs are kept as the old program did, 50 of an agent and 30
-// days, and of other stores everything.
+// ResetRetention takes the limits for a store of a scope away. Then runs are kept as the old
+// program did, 50 of an agent and 30 days, and of other stores everything.
 func (d *DB) ResetRetention(ctx context.Context, scope, store string) error {
 	return d.Reclaim(ctx, "reset retention", func(tx *Tx) error { return tx.ResetRetention(scope, store) })
 }
@@ -167,7 +174,8 @@ func (tx *Tx) ResetRetention(scope, store string) error {
 	return err
 }
 
-// SetRetention is [DB.SetRetention] inside a transaction. source is the number of the imported tree that says so; nil is nobody's.
+// SetRetention is [DB.SetRetention] inside a transaction. source is the number of the imported tree
+// that says so; nil is nobody's.
 func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	if err := checkStore(store); err != nil {
 		return err
@@ -179,7 +187,8 @@ func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 	if err != nil {
 		return err
 	}
-	columns := []any{id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil, Nanos(tx.Now())}
+	columns := []any{id, store, column(int64(p.Age)), column(int64(p.Count)), column(p.Bytes), nil,
+		Nanos(tx.Now())}
 	if source != nil {
 		columns[5] = *source
 	}
@@ -191,7 +200,8 @@ func (tx *Tx) SetRetention(scope, store string, p Policy, source *int64) error {
 type Pinned struct {
 	Store string
 	ID    string
-	// Owner says whose it is where its id alone does not name it: the agent of a run, the runtime of a worker; else "".
+	// Owner says whose it is where its id alone does not name it: the agent of a run, the runtime of a
+	// worker; else "".
 	Owner string
 }
 
@@ -200,11 +210,12 @@ const (
 ON CONFLICT (scope, store, id, owner) DO NOTHING`
 	sqlUnpin    = `DELETE FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
 	sqlIsPinned = `SELECT 1 FROM retention_pins WHERE scope = ? AND store = ? AND id = ? AND owner = ?`
-	sqlPins     = `SELECT store, id, owner FROM retention_pins WHERE scope = ? AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
+	sqlPins     = `SELECT store, id, owner FROM retention_pins WHERE scope = ?
+		AND (store, id, owner) > (?, ?, ?) ORDER BY store, id, owner LIMIT ?`
 )
 
-// Pin keeps a thing of a scope whatever the limits of retention say, until Unpin. Whether it is there the stores look: see
-// their Pin. What is pinned already stays so.
+// Pin keeps a thing of a scope whatever the limits of retention say, until Unpin. Whether it is
+// there the stores look: see their Pin. What is pinned already stays so.
 func (tx *Tx) Pin(scope string, p Pinned) error {
 	err := checkStore(p.Store)
 	if err == nil {
@@ -273,7 +284,10 @@ func (d *DB) Pins(ctx context.Context, scope string, at At) (page Page[Pinned], 
 			return nil
 		}
 		items := rx.pins(id, after, room.Items+1)
-		page, err = FillPage(room, items, func(p *Pinned) int { return 64 + len(p.Store) + len(p.ID) + len(p.Owner) }, func(p *Pinned) string {
+		page, err = FillPage(room, items, func(p *Pinned) int {
+			return 64 + len(p.Store) + len(p.ID) +
+				len(p.Owner)
+		}, func(p *Pinned) string {
 			return rx.Cursor(pinsList, []int64{id}, p.Store, p.ID, p.Owner)
 		})
 		return err

@@ -52,7 +52,8 @@ func TestACursorOfPinsBelongsToItsScope(t *testing.T) {
 	if err != nil || len(page.Items) != 2 || page.Next == "" {
 		t.Fatalf("it gave %+v, %v", page, err)
 	}
-	if rest, err := d.Pins(t.Context(), "", db.At{After: page.Next}); err != nil || len(rest.Items) != 1 || rest.Next != "" {
+	if rest, err := d.Pins(t.Context(), "", db.At{After: page.Next}); err != nil || len(rest.Items) != 1 ||
+		rest.Next != "" {
 		t.Errorf("behind it lies %+v, %v", rest, err)
 	}
 	for _, scope := range []string{"other", "none"} {

@@ -11,7 +11,8 @@ import (
 	"selvedge/db"
 )
 
-// salvaged brings what is whole of the file at path into a new one, and opens that. The damaged one must stay as it is.
+// salvaged brings what is whole of the file at path into a new one, and opens that. The damaged one
+// must stay as it is.
 func salvaged(t *testing.T, path string, o db.SalvageOptions) (db.Salvaged, *db.DB) {
 	t.Helper()
 	before := filesBeside(t, path)
@@ -107,7 +108,8 @@ func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 		statements := []string{"INSERT INTO scopes (name) VALUES ('two')", "PRAGMA wal_checkpoint(TRUNCATE)"}
 		if version >= 7 {
 			statements = append([]string{
-				"INSERT INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others) VALUES (1, 2, 'a', 'r', 'mend', 5, 'in_progress', 1)",
+				"INSERT INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others) VALUES (1, 2, " +
+					"'a', 'r', 'mend', 5, 'in_progress', 1)",
 				"INSERT INTO run_records (id, kind, raw, exact) VALUES ((1 << 24) + 1, 'started', x'7b7d', 1)",
 			}, statements...)
 		}
@@ -116,7 +118,8 @@ func TestSalvageTakesAFileOfAnOlderSchema(t *testing.T) {
 		if s.Schema != version {
 			t.Errorf("it says schema %d of a file with %d", s.Schema, version)
 		}
-		if names := one[string](t, got, "SELECT group_concat(name, ' ') FROM (SELECT name FROM scopes ORDER BY id)"); names != " two" {
+		if names := one[string](t, got, "SELECT group_concat(name, ' ') FROM (SELECT name FROM scopes "+
+			"ORDER BY id)"); names != " two" {
 			t.Errorf("schema %d: the scopes are %q", version, names)
 		}
 		if version >= 7 {
@@ -146,7 +149,8 @@ func TestSalvage_SuspectRowsOnlyIfAsked(t *testing.T) {
 	if n := one[int](t, got, "SELECT count(*) FROM runs WHERE intent = 'bend'"); n != 0 {
 		t.Errorf("%d suspect rows were brought", n)
 	}
-	if kept := one[string](t, got, `SELECT statement FROM salvage_leftovers WHERE of_table = 'runs'`); !strings.Contains(kept, "bend") {
+	if kept := one[string](t, got, `SELECT statement FROM salvage_leftovers
+		WHERE of_table = 'runs'`); !strings.Contains(kept, "bend") {
 		t.Errorf("what is kept of it is %s", kept)
 	}
 
@@ -166,7 +170,8 @@ func TestSalvageRefusesWhatIsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, from := range []string{pipe, folder} {
-		if _, err := db.Salvage(t.Context(), from, filepath.Join(folder, "new.db"), db.SalvageOptions{}); !errors.Is(err, db.ErrInvalid) {
+		if _, err := db.Salvage(t.Context(), from, filepath.Join(folder, "new.db"),
+			db.SalvageOptions{}); !errors.Is(err, db.ErrInvalid) {
 			t.Errorf("%s: %v", from, err)
 		}
 	}

@@ -52,7 +52,10 @@ func TestAScannerMayPanicOrLeave(t *testing.T) {
 		"Scan": func(rx *db.Rx) error {
 			return each(rx, func(r *db.Row) error { return r.Scan(new(string), new(leaver)) })
 		},
-		"ScanStruct": func(rx *db.Rx) error { return each(rx, func(r *db.Row) error { return r.ScanStruct(new(row)) }) },
+		"ScanStruct": func(rx *db.Rx) error {
+			return each(rx,
+				func(r *db.Row) error { return r.ScanStruct(new(row)) })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := openNumbers(t, db.Options{Readers: 1})
@@ -65,7 +68,8 @@ func TestAScannerMayPanicOrLeave(t *testing.T) {
 						t.Errorf("the read ended with %q", end)
 					}
 					end := ending(func() error {
-						return d.Write(t.Context(), "write", then(insert("undone", 1), func(tx *db.Tx) error { return read(&tx.Rx) }))
+						return d.Write(t.Context(), "write",
+							then(insert("undone", 1), func(tx *db.Tx) error { return read(&tx.Rx) }))
 					})
 					if end != says {
 						t.Errorf("the write ended with %q", end)
@@ -123,7 +127,8 @@ func TestAScannerGetsItsColumn(t *testing.T) {
 		right(list[0])
 		right(list[1])
 		var columns []*shout
-		if err := rx.Select(&columns, "SELECT 'a' UNION ALL SELECT 'b'"); err != nil || len(columns) != 2 || *columns[1] != "B" {
+		if err := rx.Select(&columns, "SELECT 'a' UNION ALL SELECT 'b'"); err != nil || len(columns) != 2 ||
+			*columns[1] != "B" {
 			t.Errorf("%v: %v", err, columns)
 		}
 		for scanned, err := range rx.Query(query) {
@@ -136,7 +141,8 @@ func TestAScannerGetsItsColumn(t *testing.T) {
 			}
 			right(got)
 		}
-		if err := rx.Get(&got, "SELECT 'a' AS a, x'00' AS b"); err == nil || !strings.Contains(err.Error(), `column 2, "b": not a text`) {
+		if err := rx.Get(&got, "SELECT 'a' AS a, x'00' AS b"); err == nil ||
+			!strings.Contains(err.Error(), `column 2, "b": not a text`) {
 			t.Errorf("a Scanner's error is told as %v", err)
 		}
 		return nil

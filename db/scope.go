@@ -10,7 +10,8 @@ import (
 // MaxID is the longest id, or scope name, in bytes.
 const MaxID = 1024
 
-// CheckID reports, as ErrInvalid, why id can't be one: ids are any valid UTF-8 of at most MaxID bytes without NUL.
+// CheckID reports, as ErrInvalid, why id can't be one: ids are any valid UTF-8 of at most MaxID
+// bytes without NUL.
 func CheckID(entity, id string) error {
 	var why string
 	switch {
@@ -34,8 +35,8 @@ const (
 	sqlAddScope  = `INSERT INTO scopes (name, checksum) VALUES (?, ?) RETURNING id`
 )
 
-// Scope gives the number of the scope called name, the first column of every key. ok is false when nothing was ever
-// written under that name.
+// Scope gives the number of the scope called name, the first column of every key. ok is false when
+// nothing was ever written under that name.
 func (rx *Rx) Scope(name string) (id int64, ok bool, err error) {
 	if name == "" {
 		return defaultScope, true, nil

@@ -10,17 +10,19 @@ import (
 	"selvedge/db/internal/postgres"
 )
 
-// serverConnections are how many connections a handle has to a server, at most, of each kind: for what writes, and for what
-// reads where Options.Readers does not say.
+// serverConnections are how many connections a handle has to a server, at most, of each kind: for
+// what writes, and for what reads where Options.Readers does not say.
 const serverConnections = 8
 
-func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks, died func()) (*postgres.Engine, error) {
+func openServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks,
+	died func()) (*postgres.Engine, error) {
 	config := o.server(callbacks)
 	config.Died = died
 	return postgres.Open(ctx, address, config)
 }
 
-func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move, error) {
+func moveServer(ctx context.Context, address string, o Options, callbacks *callback.Callbacks) (engine.Move,
+	error) {
 	return postgres.MoveTo(ctx, address, o.server(callbacks))
 }
 
@@ -30,8 +32,10 @@ func (o Options) server(callbacks *callback.Callbacks) postgres.Config {
 		readers = serverConnections
 	}
 	return postgres.Config{
-		Lazy: o.Synchronous == SyncNormal, Writers: serverConnections, Readers: readers, ReadOnly: o.ReadOnly, MustExist: o.MustExist,
-		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion, LockTimeout: o.LockTimeout, Now: o.Now,
+		Lazy: o.Synchronous == SyncNormal, Writers: serverConnections, Readers: readers, ReadOnly: o.ReadOnly,
+		MustExist: o.MustExist,
+		AnySchema: o.AnySchema, KeepSchema: o.KeepSchema, SchemaVersion: o.SchemaVersion,
+		LockTimeout: o.LockTimeout, Now: o.Now,
 		Callbacks: callbacks, Mover: o.mover,
 	}
 }

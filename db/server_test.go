@@ -36,9 +36,17 @@ func TestAnAddressIsNoFilesName(t *testing.T) {
 		}
 	}
 	for what, try := range map[string]func(context.Context) error{
-		"rehearse": func(ctx context.Context) error { _, err := db.Rehearse(ctx, nobody, db.Options{}); return err },
-		"restore":  func(ctx context.Context) error { _, err := db.Restore(ctx, "backup", nobody, db.Options{}); return err },
-		"compact":  func(ctx context.Context) error { _, err := db.Compact(ctx, nobody, db.Options{}); return err },
+		"rehearse": func(ctx context.Context) error {
+			_,
+				err := db.Rehearse(ctx, nobody, db.Options{})
+			return err
+		},
+		"restore": func(ctx context.Context) error {
+			_,
+				err := db.Restore(ctx, "backup", nobody, db.Options{})
+			return err
+		},
+		"compact": func(ctx context.Context) error { _, err := db.Compact(ctx, nobody, db.Options{}); return err },
 		"salvage": func(ctx context.Context) error {
 			_, err := db.Salvage(ctx, nobody, "to", db.SalvageOptions{})
 			return err

@@ -41,7 +41,8 @@ func readUntil(ctx context.Context, d *db.DB, why string, writes *atomic.Int64, 
 func TestTheWALIsBoundedUnderReadersThatOverlap(t *testing.T) {
 	d := openNumbers(t, db.Options{Synchronous: db.SyncNormal, Readers: 2})
 	ctx, stop := context.WithCancel(t.Context())
-	// Each reader stays for a while, and while one is there another one comes: SQLite alone could not start the WAL again.
+	// Each reader stays for a while, and while one is there another one comes: SQLite alone could not
+	// start the WAL again.
 	var writes atomic.Int64
 	var wg sync.WaitGroup
 	for i := range 2 {
@@ -104,7 +105,8 @@ func TestMovesOfTheWALAndTheirFailuresAreCounted(t *testing.T) {
 	body := strings.Repeat("x", 1<<20)
 	add := func(megabytes int) db.Work {
 		for range megabytes {
-			write(t, d, "INSERT INTO numbers (name, n) VALUES (?, 1)", body) // with nothing freed, which the care would cut the WAL for
+			// with nothing freed, which the care would cut the WAL for
+			write(t, d, "INSERT INTO numbers (name, n) VALUES (?, 1)", body)
 		}
 		return d.Work()
 	}
@@ -179,7 +181,8 @@ func TestWhatADeletionFreedGoesBackToTheDisk(t *testing.T) {
 	}
 }
 
-// fullDisk gives the path of a closed file, with bodies in it and its reserve beside it, on a disk that others have filled to the last byte.
+// fullDisk gives the path of a closed file, with bodies in it and its reserve beside it, on a disk
+// that others have filled to the last byte.
 func fullDisk(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "full.db")
@@ -210,7 +213,8 @@ func TestOpen_FullDiskAllowsDeletes(t *testing.T) {
 	must(t, err)
 	defer d.Close() //nolint:errcheck // it was checked
 	isPlainlyFull(t, "a write", d.Write(t.Context(), "add", insert("more", 1)))
-	must(t, d.Reclaim(t.Context(), "delete", func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n > 10"); return err }))
+	must(t, d.Reclaim(t.Context(), "delete",
+		func(tx *db.Tx) error { _, err := tx.Exec("DELETE FROM numbers WHERE n > 10"); return err }))
 	must(t, d.GiveBack(t.Context()))
 	if size := sizeOf(t, path); size > 2<<20 {
 		t.Errorf("the file still has %d bytes", size)

@@ -203,10 +203,15 @@ func TestALoopThatIsLeftHarmsNobody(t *testing.T) {
 			var all []int
 			for range 2 {
 				all = nil
-				if err := d.Read(t.Context(), "next", func(rx *db.Rx) error { return rx.Select(&all, byID) }); err != nil || !slices.Equal(all, upTo(10)) {
+				if err := d.Read(t.Context(), "next",
+					func(rx *db.Rx) error { return rx.Select(&all, byID) }); err != nil || !slices.Equal(all, upTo(10)) {
 					t.Errorf("the next reader got %v, %v", all, err)
 				}
-				err := d.Write(t.Context(), "next", func(tx *db.Tx) (err error) { all, err = scanned(tx.Query(byID)); return err })
+				err := d.Write(t.Context(), "next", func(tx *db.Tx) (err error) {
+					all,
+						err = scanned(tx.Query(byID))
+					return err
+				})
 				if err != nil || !slices.Equal(all, upTo(10)) {
 					t.Errorf("the next writer got %v, %v", all, err)
 				}
@@ -230,9 +235,11 @@ func TestRowsThatAreLeftOpenAreReported(t *testing.T) {
 		_, err, _ := next()
 		return err
 	}
-	err := d.Write(t.Context(), "forgetful", func(tx *db.Tx) error { return errors.Join(insert("no", 1)(tx), forget(&tx.Rx)) })
+	err := d.Write(t.Context(), "forgetful",
+		func(tx *db.Tx) error { return errors.Join(insert("no", 1)(tx), forget(&tx.Rx)) })
 	stop()
-	if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "forgetful") || !strings.Contains(err.Error(), byID) {
+	if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "forgetful") ||
+		!strings.Contains(err.Error(), byID) {
 		t.Errorf("a Write: %v", err)
 	}
 	if n := count(t, d, "name = 'no'"); n != 0 {
@@ -247,7 +254,8 @@ func TestRowsThatAreLeftOpenAreReported(t *testing.T) {
 
 const endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
-// A change that is interrupted takes its whole transaction with it, and nothing is done on its own afterwards.
+// A change that is interrupted takes its whole transaction with it, and nothing is done on its own
+// afterwards.
 func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	for name, read := range map[string]func(*db.Rows){
@@ -266,7 +274,8 @@ func TestAnInterruptedChangeEndsTheTransaction(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 				defer cancel()
-				rows, err := tx.QueryContext(ctx, "INSERT INTO numbers (name, n) "+endless+"SELECT 'x', x FROM c RETURNING id")
+				rows, err := tx.QueryContext(ctx, "INSERT INTO numbers (name, n) "+endless+
+					"SELECT 'x', x FROM c RETURNING id")
 				if err == nil {
 					read(rows)
 				} else if !errors.Is(err, context.DeadlineExceeded) {
@@ -311,19 +320,27 @@ func TestAnInterruptedQueryLeavesTheTransaction(t *testing.T) {
 }
 
 var refused = []string{
-	"BEGIN", "begin immediate", "COMMIT", "END", "end transaction", "ROLLBACK", "ROLLBACK TO caller", "SAVEPOINT mine", "RELEASE caller",
+	"BEGIN", "begin immediate", "COMMIT", "END", "end transaction", "ROLLBACK", "ROLLBACK TO caller",
+	"SAVEPOINT mine", "RELEASE caller",
 	"ATTACH ':memory:' AS other", "DETACH other", "VACUUM", "VACUUM INTO '/nowhere/copy'",
 	"PRAGMA query_only=1", "PRAGMA synchronous=OFF", "PRAGMA foreign_keys(0)", "PRAGMA main.user_version = 7",
-	"PRAGMA \"query_only\" = 1", "PRAGMA [main] . [synchronous] = 0", "PRAGMA`main`.`synchronous`=0", "PRAGMA incremental_vacuum",
+	"PRAGMA \"query_only\" = 1", "PRAGMA [main] . [synchronous] = 0", "PRAGMA`main`.`synchronous`=0",
+	"PRAGMA incremental_vacuum",
 	"PRAGMA wal_checkpoint", "PRAGMA optimize", "PRAGMA writable_schema=1", "PRAGMA busy_timeout=9",
-	"-- nothing\nCOMMIT", "/* nothing */ COMMIT", "/**/COMMIT/**/", "\ufeffCOMMIT", " \t\r\n\f;;; COMMIT;", "--\n--\nPRAGMA/**/query_only/**/=/**/1",
-	"SELECT 1; COMMIT", "SELECT ';'; COMMIT", "SELECT 'it''s'; COMMIT", "SELECT \";\" FROM (SELECT 1 AS \";\"); COMMIT", "SELECT 1 -- ;\n; COMMIT", "SELECT [;] FROM (SELECT 1 AS [;]);COMMIT",
+	"-- nothing\nCOMMIT", "/* nothing */ COMMIT", "/**/COMMIT/**/", "\ufeffCOMMIT", " \t\r\n\f;;; COMMIT;",
+	"--\n--\nPRAGMA/**/query_only/**/=/**/1",
+	"SELECT 1; COMMIT", "SELECT ';'; COMMIT", "SELECT 'it''s'; COMMIT",
+	"SELECT \";\" FROM (SELECT 1 AS \";\"); COMMIT", "SELECT 1 -- ;\n; COMMIT",
+	"SELECT [;] FROM (SELECT 1 AS [;]);COMMIT",
 	"EXPLAIN COMMIT", "EXPLAIN PRAGMA query_only=1", "explain query plan PRAGMA query_only=1",
 	"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT CASE WHEN 1 THEN 2 END; END; COMMIT",
 	"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT 1 END; END; PRAGMA query_only=1",
-	"CREATE TEMP TABLE numbers (n)", "create temporary view numbers AS SELECT 1", "CREATE TABLE temp.numbers (n)", "CREATE TABLE IF NOT EXISTS \"temp\".numbers (n)",
-	"CREATE TEMP TRIGGER t AFTER INSERT ON main.numbers BEGIN SELECT 1; END", "CREATE TRIGGER [Temp].t AFTER INSERT ON main.numbers BEGIN SELECT 1; END",
-	"CREATE VIRTUAL TABLE `temp`.numbers USING fts5 (n)", "SELECT 1; CREATE TEMP TABLE numbers (n)", "EXPLAIN CREATE TEMP TABLE numbers (n)",
+	"CREATE TEMP TABLE numbers (n)", "create temporary view numbers AS SELECT 1",
+	"CREATE TABLE temp.numbers (n)", "CREATE TABLE IF NOT EXISTS \"temp\".numbers (n)",
+	"CREATE TEMP TRIGGER t AFTER INSERT ON main.numbers BEGIN SELECT 1; END",
+	"CREATE TRIGGER [Temp].t AFTER INSERT ON main.numbers BEGIN SELECT 1; END",
+	"CREATE VIRTUAL TABLE `temp`.numbers USING fts5 (n)", "SELECT 1; CREATE TEMP TABLE numbers (n)",
+	"EXPLAIN CREATE TEMP TABLE numbers (n)",
 }
 
 func TestATransactionIsNotAFunctionsToControl(t *testing.T) {
@@ -338,7 +355,8 @@ func TestATransactionIsNotAFunctionsToControl(t *testing.T) {
 			_, contextErr := tx.QueryContext(t.Context(), text)
 			_, loopErr := scanned(tx.Query(text))
 			for call, err := range map[string]error{
-				"Exec": execErr, "Get": tx.Get(&got, text), "Select": tx.Select(&[]string{}, text), "Query": loopErr, "QueryContext": contextErr,
+				"Exec": execErr, "Get": tx.Get(&got, text), "Select": tx.Select(&[]string{}, text), "Query": loopErr,
+				"QueryContext": contextErr,
 			} {
 				if !errors.Is(err, db.ErrInvalid) {
 					t.Errorf("%s of %q: %v", call, text, err)
@@ -366,13 +384,19 @@ func TestATransactionIsNotAFunctionsToControl(t *testing.T) {
 func TestWhatOnlyLooksLikeControlIsLetThrough(t *testing.T) {
 	d := openNumbers(t, db.Options{})
 	for _, text := range []string{
-		"SELECT 'COMMIT'", "SELECT 1 AS \"commit\"", "SELECT 1 -- COMMIT", "SELECT 1; -- COMMIT", "SELECT /* ; COMMIT */ 1", "SELECT CASE WHEN 1 THEN 2 END",
-		"PRAGMA page_size", "PRAGMA main.user_version", "PRAGMA table_info(numbers)", "PRAGMA index_list('numbers')", "PRAGMA journal_mode", "PRAGMA\nfreelist_count ; ",
-		"EXPLAIN QUERY PLAN SELECT 1", "EXPLAIN SELECT 1", "WITH a AS (SELECT 1) SELECT * FROM a", "VALUES (1), (2)",
+		"SELECT 'COMMIT'", "SELECT 1 AS \"commit\"", "SELECT 1 -- COMMIT", "SELECT 1; -- COMMIT",
+		"SELECT /* ; COMMIT */ 1", "SELECT CASE WHEN 1 THEN 2 END",
+		"PRAGMA page_size", "PRAGMA main.user_version", "PRAGMA table_info(numbers)",
+		"PRAGMA index_list('numbers')", "PRAGMA journal_mode", "PRAGMA\nfreelist_count ; ",
+		"EXPLAIN QUERY PLAN SELECT 1", "EXPLAIN SELECT 1", "WITH a AS (SELECT 1) SELECT * FROM a",
+		"VALUES (1), (2)",
 		"CREATE TRIGGER changed AFTER INSERT ON numbers BEGIN SELECT CASE WHEN 1 THEN 2 END; SELECT 1; END",
-		"DROP TRIGGER changed; CREATE TABLE more (n); DROP TABLE more", "CREATE TABLE temporary_t (n); CREATE UNIQUE INDEX temps ON temporary_t (n); DROP TABLE temporary_t", "CREATE TABLE temp (n); DROP TABLE temp",
+		"DROP TRIGGER changed; CREATE TABLE more (n); DROP TABLE more",
+		"CREATE TABLE temporary_t (n); CREATE UNIQUE INDEX temps ON temporary_t (n); DROP TABLE temporary_t",
+		"CREATE TABLE temp (n); DROP TABLE temp",
 	} {
-		if err := d.Write(t.Context(), "look", func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
+		if err := d.Write(t.Context(), "look",
+			func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -385,7 +409,8 @@ func TestATimeIsNotAnArgument(t *testing.T) {
 	now := time.Now()
 	pointer := &now
 	for _, arg := range []any{
-		now, &now, &pointer, sql.NullTime{Time: now, Valid: true}, &sql.NullTime{Time: now, Valid: true}, sql.Null[time.Time]{V: now, Valid: true}, sql.Named("at", now),
+		now, &now, &pointer, sql.NullTime{Time: now, Valid: true}, &sql.NullTime{Time: now, Valid: true},
+		sql.Null[time.Time]{V: now, Valid: true}, sql.Named("at", now),
 	} {
 		transactions(t, d, "time", func(t *testing.T, rx *db.Rx) error {
 			var got string
@@ -397,7 +422,8 @@ func TestATimeIsNotAnArgument(t *testing.T) {
 		})
 	}
 	transactions(t, d, "other arguments", func(t *testing.T, rx *db.Rx) error {
-		for _, arg := range []any{nil, 1, int64(1), "x", []byte("x"), true, 1.5, pointerTo("x"), (*string)(nil), sql.NullString{}, sql.NullTime{}, (*sql.NullTime)(nil), uint8(1)} {
+		for _, arg := range []any{nil, 1, int64(1), "x", []byte("x"), true, 1.5, pointerTo("x"), (*string)(nil),
+			sql.NullString{}, sql.NullTime{}, (*sql.NullTime)(nil), uint8(1)} {
 			var got any
 			if err := rx.Get(&got, "SELECT ?", arg); err != nil {
 				t.Errorf("%T: %v", arg, err)
@@ -512,7 +538,8 @@ func TestCheckStatsAndBackupEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// A user who knows sql.Tx has goroutines share a transaction: each statement must get its own arguments and answer.
+// A user who knows sql.Tx has goroutines share a transaction: each statement must get its own
+// arguments and answer.
 func TestGoroutinesMayShareATransaction(t *testing.T) {
 	d := openCounted(t, 3)
 	const goroutines, each = 4, 40
@@ -543,16 +570,19 @@ func TestGoroutinesMayShareATransaction(t *testing.T) {
 		}
 		return err
 	}
-	if err := d.Read(t.Context(), "share", func(rx *db.Rx) error { return share(rx, func(int) error { return nil }) }); err != nil {
+	if err := d.Read(t.Context(), "share",
+		func(rx *db.Rx) error { return share(rx, func(int) error { return nil }) }); err != nil {
 		t.Error(err)
 	}
-	err := d.Write(t.Context(), "share", func(tx *db.Tx) error { return share(&tx.Rx, func(n int) error { return insert("n", n)(tx) }) })
+	err := d.Write(t.Context(), "share",
+		func(tx *db.Tx) error { return share(&tx.Rx, func(n int) error { return insert("n", n)(tx) }) })
 	if rows := count(t, d, "1"); err != nil || rows != 3+goroutines*each {
 		t.Errorf("%v; %d rows", err, rows)
 	}
 }
 
-// What a goroutine does with the transaction of a function that has returned is done in no transaction of anybody's.
+// What a goroutine does with the transaction of a function that has returned is done in no
+// transaction of anybody's.
 func TestAGoroutineThatIsLeftBehindHarmsNobody(t *testing.T) {
 	d := openCounted(t, 0)
 	var behind sync.WaitGroup
@@ -613,7 +643,8 @@ func TestAMissingRowLeavesAStructZero(t *testing.T) {
 
 func TestCheck_UnreadableViewHidesNoRelation(t *testing.T) {
 	d := openNumbers(t, db.Options{})
-	for _, s := range []string{`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`, `DROP TABLE gone`} {
+	for _, s := range []string{`CREATE TABLE gone (a TEXT) STRICT`, `CREATE VIEW of_gone AS SELECT a FROM gone`,
+		`DROP TABLE gone`} {
 		write(t, d, s)
 	}
 	columns := map[string]int{}

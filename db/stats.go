@@ -25,28 +25,32 @@ type Stats struct {
 	Work      Work // of this handle
 }
 
-// Work is what a handle has done since it was opened, and how it is doing: what a program exports as its metrics.
+// Work is what a handle has done since it was opened, and how it is doing: what a program exports
+// as its metrics.
 type Work struct {
 	Writes      int64         // calls of Write and Reclaim whose work was committed
 	Commits     int64         // in so many commits
 	Waited      time.Duration // in all, by the functions given to Write, until they began
 	LongestWait time.Duration
 
-	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far as reads let it, and
-	// CheckpointsFailed how often the disk, or another program at the same work, kept it from that. The commit is none the worse.
+	// Checkpoints counts how often a commit that found 16 MB in the WAL moved it into the file, as far
+	// as reads let it, and CheckpointsFailed how often the disk, or another program at the same work,
+	// kept it from that. The commit is none the worse.
 	Checkpoints       int64
 	CheckpointsFailed int64
-	// WALRestarts counts how often the WAL was started again from its beginning on request of the writer, and WALRestartsFailed how
-	// often a read kept that from happening.
+	// WALRestarts counts how often the WAL was started again from its beginning on request of the
+	// writer, and WALRestartsFailed how often a read kept that from happening.
 	WALRestarts       int64
 	WALRestartsFailed int64
 
 	OldestRead    string        // why of the read that has been going on for longest; "" when there is none
 	OldestReadFor time.Duration // how long
 
-	Followers     int           // streams that are followed, and lists of them
-	CatchingUp    int           // of the followers, those in their loops who have not had everything that is there
-	LongestBehind time.Duration // for how long the one of these that is furthest behind has not; 0 where all have
+	Followers int // streams that are followed, and lists of them
+	// of the followers, those in their loops who have not had everything that is there
+	CatchingUp int
+	// for how long the one of these that is furthest behind has not; 0 where all have
+	LongestBehind time.Duration
 
 	PrunedBytes int64 // that Prune of all stores removed, about; GC of runs weighs nothing, and counts nothing
 }
@@ -69,7 +73,8 @@ func (d *DB) Work() Work {
 		Writes: e.Callers, Commits: e.Commits, Checkpoints: e.Checkpoints, CheckpointsFailed: e.CheckpointsFailed,
 		WALRestarts: e.WALRestarts, WALRestartsFailed: e.WALRestartsFailed,
 		OldestRead: e.LongestRead, OldestReadFor: e.LongestReadFor,
-		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()), PrunedBytes: d.work.pruned.Load(),
+		Waited: time.Duration(d.work.wait.Load()), LongestWait: time.Duration(d.work.longest.Load()),
+		PrunedBytes: d.work.pruned.Load(),
 	}
 	w.Followers, w.CatchingUp, w.LongestBehind = d.lookouts.count()
 	return w
@@ -83,7 +88,8 @@ type work struct{ wait, longest, pruned atomic.Int64 }
 
 func (w *work) waited(d time.Duration) {
 	w.wait.Add(int64(d))
-	for old := w.longest.Load(); int64(d) > old && !w.longest.CompareAndSwap(old, int64(d)); old = w.longest.Load() {
+	for old := w.longest.Load(); int64(d) > old &&
+		!w.longest.CompareAndSwap(old, int64(d)); old = w.longest.Load() {
 		continue
 	}
 }
@@ -118,8 +124,10 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 	}
 	got, err := d.engine.Stats(ctx)
 	s := Stats{
-		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine, CreatedAt: got.CreatedAt,
-		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages, FreePages: got.FreePages,
+		Path: d.path, Schema: got.Schema, MinReader: got.MinReader, MinWriter: got.MinWriter, Engine: got.Engine,
+		CreatedAt: got.CreatedAt,
+		FileBytes: got.FileBytes, WALBytes: got.WALBytes, PageSize: got.PageSize, Pages: got.Pages,
+		FreePages: got.FreePages,
 	}
 	s.Work = d.Work()
 	for _, t := range got.Tables {
@@ -132,11 +140,14 @@ func (d *DB) Stats(ctx context.Context) (Stats, error) {
 type Health struct {
 	Writing string // why of the call that has this handle's writer; "" when it is idle
 	Waiting int    // calls of this handle that wait for the writer
-	HeldBy  []int  // process ids of others that have it meanwhile; nil where nobody waits, or the system doesn't tell
+	// process ids of others that have it meanwhile; nil where nobody waits, or the system doesn't tell
+	HeldBy []int
 
-	LongestRead    string        // why of this handle's read that began first; "" when there is none. While it goes on the WAL grows
+	// why of this handle's read that began first; "" when there is none. While it goes on the WAL grows
+	LongestRead    string
 	LongestReadFor time.Duration // how long it has been going on
-	Readers        []int         // process ids of others that read at the moment; nil where the system doesn't tell
+	// process ids of others that read at the moment; nil where the system doesn't tell
+	Readers []int
 
 	FileBytes int64
 	WALBytes  int64 // size of the -wal file: at most 64 MB unless a read takes longer than 5 s
@@ -144,8 +155,8 @@ type Health struct {
 	Pages     int64
 	FreePages int64 // what deletions freed; it goes back to the disk within a minute
 	DiskFree  int64 // bytes
-	// Full: a deletion had to use the reserve of the full disk. Until there is room again, Write returns ErrFull, and only
-	// Reclaim goes on.
+	// Full: a deletion had to use the reserve of the full disk. Until there is room again, Write
+	// returns ErrFull, and only Reclaim goes on.
 	Full bool
 
 	// Server is nil of a file. On a server the room on the disk, the free pages and who reads are not told.
@@ -154,20 +165,25 @@ type Health struct {
 
 // ServerHealth is how a PostgreSQL server is doing, as far as the user of the handle may see.
 type ServerHealth struct {
-	// SeesAll: the user may see what the sessions of others do, as members of pg_monitor may. Else Oldest, State and For are of the
-	// user's own sessions alone, and AwaitedThere, CommitsWaiting and what Standbys say besides their names are empty.
-	SeesAll         bool
-	Waits           []LockWait    // sessions of this database that wait for a lock, the longest first, 100 at most
-	Oldest          ServerSession // whose transaction in this database is open for longest; its Program is "" where there is none
-	Connections     int           // to all databases
-	MostConnections int           // that there may be, but for those of administrators
-	Awaited         string        // synchronous_standby_names; "": a commit waits for no standby
-	AwaitedThere    bool          // one of them streams; where none does every commit waits until one comes
-	CommitsWaiting  int           // commits that wait for one at the moment
-	Standbys        []Standby     // that are connected
-	IDsSpent        int64         // transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
-	Slots           []Slot        // replication slots that nobody uses: they keep WAL until they are dropped
-	ArchiveFails    string        // the file of the WAL that archive_command refused last, and refuses still; "": none
+	// SeesAll: the user may see what the sessions of others do, as members of pg_monitor may. Else
+	// Oldest, State and For are of the user's own sessions alone, and AwaitedThere, CommitsWaiting and
+	// what Standbys say besides their names are empty.
+	SeesAll bool
+	// sessions of this database that wait for a lock, the longest first, 100 at most
+	Waits []LockWait
+	// whose transaction in this database is open for longest; its Program is "" where there is none
+	Oldest          ServerSession
+	Connections     int       // to all databases
+	MostConnections int       // that there may be, but for those of administrators
+	Awaited         string    // synchronous_standby_names; "": a commit waits for no standby
+	AwaitedThere    bool      // one of them streams; where none does every commit waits until one comes
+	CommitsWaiting  int       // commits that wait for one at the moment
+	Standbys        []Standby // that are connected
+	// transactions since the oldest row that is not frozen: at 2^31 the server refuses to write
+	IDsSpent int64
+	Slots    []Slot // replication slots that nobody uses: they keep WAL until they are dropped
+	// the file of the WAL that archive_command refused last, and refuses still; "": none
+	ArchiveFails string
 }
 
 // A ServerSession is a connection to a server, of whatever program.
@@ -207,8 +223,10 @@ func (d *DB) Health(ctx context.Context) (Health, error) {
 	}
 	h, err := d.engine.Health(ctx)
 	return Health{
-		Writing: h.Writing, Waiting: h.Waiting, HeldBy: h.HeldBy, LongestRead: h.LongestRead, LongestReadFor: h.LongestReadFor, Readers: h.Readers,
-		FileBytes: h.FileBytes, WALBytes: h.WALBytes, PageSize: h.PageSize, Pages: h.Pages, FreePages: h.FreePages, DiskFree: h.DiskFree, Full: h.Full,
+		Writing: h.Writing, Waiting: h.Waiting, HeldBy: h.HeldBy, LongestRead: h.LongestRead,
+		LongestReadFor: h.LongestReadFor, Readers: h.Readers,
+		FileBytes: h.FileBytes, WALBytes: h.WALBytes, PageSize: h.PageSize, Pages: h.Pages, FreePages: h.FreePages,
+		DiskFree: h.DiskFree, Full: h.Full,
 		Server: serverHealth(h.Server),
 	}, wrap("health", err)
 }
@@ -218,8 +236,10 @@ func serverHealth(s *engine.Server) *ServerHealth {
 		return nil
 	}
 	h := &ServerHealth{
-		SeesAll: s.SeesAll, Oldest: serverSession(s.Oldest), Connections: int(s.Connections), MostConnections: int(s.MostConnections),
-		Awaited: s.Awaited, AwaitedThere: s.AwaitedThere, CommitsWaiting: int(s.CommitsWaiting), IDsSpent: s.IDsSpent, ArchiveFails: s.ArchiveFails,
+		SeesAll: s.SeesAll, Oldest: serverSession(s.Oldest), Connections: int(s.Connections),
+		MostConnections: int(s.MostConnections),
+		Awaited:         s.Awaited, AwaitedThere: s.AwaitedThere, CommitsWaiting: int(s.CommitsWaiting),
+		IDsSpent: s.IDsSpent, ArchiveFails: s.ArchiveFails,
 	}
 	for _, w := range s.Waits {
 		h.Waits = append(h.Waits, LockWait{serverSession(w.Session), w.Waited, serverSessions(w.HeldBy)})
@@ -265,7 +285,8 @@ func (rx *Rx) Relations() ([]Relation, error) {
 	return all, err
 }
 
-// Catalog is the SQL of a query that shows a person what views there are or, with the name of a table or a view, its columns.
+// Catalog is the SQL of a query that shows a person what views there are or, with the name of a
+// table or a view, its columns.
 func (d *DB) Catalog(relation string) string {
 	if d.engine == nil {
 		return ""

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// Those who follow one thing wait at the handle's tail, which looks at the ends of all their streams in one read after a
-// commit and wakes those to whom something came. Those who follow many wait at an overview, one for each list of heads. Both
-// rest after a look: at least restAtLeast, so that a storm of commits is one look every few milliseconds, and restFactor
-// times as long as the look read.
+// Those who follow one thing wait at the handle's tail, which looks at the ends of all their
+// streams in one read after a commit and wakes those to whom something came. Those who follow many
+// wait at an overview, one for each list of heads. Both rest after a look: at least restAtLeast, so
+// that a storm of commits is one look every few milliseconds, and restFactor times as long as the
+// look read.
 const (
 	restAtLeast = 2 * time.Millisecond
 	restFactor  = 4
@@ -22,7 +23,8 @@ const (
 
 // lookouts are the tail and the overviews of a handle, while somebody waits there.
 type lookouts struct {
-	starting chan struct{} // has room for the one who starts one, which takes as long as a server takes to answer
+	// has room for the one who starts one, which takes as long as a server takes to answer
+	starting chan struct{}
 
 	mu        sync.Mutex
 	tail      *tail
@@ -32,8 +34,8 @@ type lookouts struct {
 	lags    map[*lag]struct{}
 }
 
-// join has use find a lookout that is there and count its caller, under mu. Where there is none start starts it, and then keep keeps it
-// for use to find. Who waits for that ends with ctx.
+// join has use find a lookout that is there and count its caller, under mu. Where there is none
+// start starts it, and then keep keeps it for use to find. Who waits for that ends with ctx.
 func (l *lookouts) join(ctx context.Context, use func() bool, start func() error, keep func()) error {
 	used := func() bool {
 		l.mu.Lock()
@@ -65,8 +67,8 @@ func (l *lookouts) join(ctx context.Context, use func() bool, start func() error
 	return nil
 }
 
-// count tells how many follow something, how many of those in their loops have not had everything that is there, and for how
-// long the one of these that is furthest behind.
+// count tells how many follow something, how many of those in their loops have not had everything
+// that is there, and for how long the one of these that is furthest behind.
 func (l *lookouts) count() (followers, catchingUp int, longest time.Duration) {
 	l.mu.Lock()
 	if t := l.tail; t != nil {
@@ -118,8 +120,8 @@ type lookout struct {
 	stop  func()
 	ended chan struct{} // closed when no more looks come
 	why   error         // nothing more can come; set before ended
-	// worked is how long the look read, without what it waited for. seldom is how long of that was something that keeps its own
-	// measure, and needs no rest. For look to set.
+	// worked is how long the look read, without what it waited for. seldom is how long of that was
+	// something that keeps its own measure, and needs no rest. For look to set.
 	worked, seldom time.Duration
 }
 
@@ -168,7 +170,8 @@ func (l *lookout) run(ctx context.Context, d *DB, changes <-chan struct{}, look 
 	}
 }
 
-// looked reports whether a look came to its end: where a clock or an observer panics, those who follow end with that.
+// looked reports whether a look came to its end: where a clock or an observer panics, those who
+// follow end with that.
 func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -181,9 +184,11 @@ func (l *lookout) looked(ctx context.Context, look func(context.Context)) (ended
 	return true
 }
 
-// read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of fn that was lost with one: else
-// those who follow would hear nothing for several times as long as that took.
-func (l *lookout) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error, fn func(*Rx) error) error {
+// read is Read for a look. A wait for a server that is being replaced is no work, nor is a run of
+// fn that was lost with one: else those who follow would hear nothing for several times as long as
+// that took.
+func (l *lookout) read(ctx context.Context, by func(context.Context, string, func(*Rx) error) error,
+	fn func(*Rx) error) error {
 	before := l.worked
 	err := by(ctx, lookWhy, func(rx *Rx) error {
 		began := time.Now()
@@ -206,7 +211,8 @@ func (l *lookout) ask() {
 	}
 }
 
-// useful reports whether looks come still. One that panicked may be used by those whose loops have not met that yet.
+// useful reports whether looks come still. One that panicked may be used by those whose loops have
+// not met that yet.
 func (l *lookout) useful() bool {
 	select {
 	case <-l.ended:
@@ -268,8 +274,8 @@ func (t *tail) leave() {
 	}
 }
 
-// looks counts the looks that have begun: a follower who takes the count before it reads knows by it whether one may have
-// missed what the read did not see.
+// looks counts the looks that have begun: a follower who takes the count before it reads knows by
+// it whether one may have missed what the read did not see.
 func (t *tail) looks() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -298,7 +304,8 @@ func (t *tail) wait(ctx context.Context, since int, came func(*Rx) (bool, error)
 	return t.over(ctx)
 }
 
-// look wakes those to whom something came. Where that can't be told they are woken as well, and meet the error themselves.
+// look wakes those to whom something came. Where that can't be told they are woken as well, and
+// meet the error themselves.
 func (t *tail) look(ctx context.Context) {
 	t.mu.Lock()
 	t.looked++
@@ -374,7 +381,8 @@ type overview[R comparable] struct {
 	isOwed bool          // a look at all will be asked for
 }
 
-// joinOverview gives an overview and what is there now. The caller leaves it in the end; it is left when ctx ends, too.
+// joinOverview gives an overview and what is there now. The caller leaves it in the end; it is left
+// when ctx ends, too.
 func joinOverview[R comparable](
 	ctx context.Context, d *DB, key overviewKey, heads someHeads[R],
 ) (o *overview[R], now sight[R], leave func(), err error) {
@@ -390,7 +398,8 @@ func joinOverview[R comparable](
 	return o, now, leave, err
 }
 
-func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey, heads someHeads[R]) (o *overview[R], err error) {
+func findOverview[R comparable](ctx context.Context, d *DB, key overviewKey,
+	heads someHeads[R]) (o *overview[R], err error) {
 	use := func() (found bool) {
 		if o, found = d.lookouts.overviews[key].(*overview[R]); !found || !o.useful() {
 			return false
@@ -491,7 +500,8 @@ var longLook = 5 * time.Millisecond
 // allRest is how many times as long as it took there is none then. Tests lengthen it.
 var allRest = 20
 
-// mostOpen is how many open streams are looked at one by one; more than that are found faster by a look at all.
+// mostOpen is how many open streams are looked at one by one; more than that are found faster by a
+// look at all.
 const mostOpen = 500
 
 // looksAtAll decides how to look. Who joins needs to know where each stream ends.
@@ -499,11 +509,13 @@ func (o *overview[R]) looksAtAll(joined bool) bool {
 	o.mu.Lock()
 	known := o.last.look > 0 && o.last.err == nil
 	o.mu.Unlock()
-	return joined || !known || o.heads.Open == nil || o.took < longLook || time.Since(o.allAt) >= time.Duration(allRest)*o.took
+	return joined || !known || o.heads.Open == nil || o.took < longLook ||
+		time.Since(o.allAt) >= time.Duration(allRest)*o.took
 }
 
-// atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one moment of the look, which
-// is all that followers compare; a key that is missing between others was removed.
+// atAll looks at all heads, in a read for some of them at a time. Each stream is as it was at one
+// moment of the look, which is all that followers compare; a key that is missing between others was
+// removed.
 func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 	before := o.worked
 	if o.heads.Open != nil { // before the look: what ends meanwhile is looked at once more
@@ -528,8 +540,8 @@ func (o *overview[R]) atAll(ctx context.Context) (heads []Head[R], err error) {
 	return heads, err
 }
 
-// atOpen is what was seen before, with another look at those streams that are open, were open then, or are new. The others,
-// and removals among them, are seen by a look at all, which is asked for.
+// atOpen is what was seen before, with another look at those streams that are open, were open then,
+// or are new. The others, and removals among them, are seen by a look at all, which is asked for.
 func (o *overview[R]) atOpen(ctx context.Context) (heads []Head[R], err error) {
 	if !o.isOwed {
 		o.isOwed = true

@@ -14,8 +14,9 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it: what goroutines ask that it
-// left behind is ErrInvalid. Goroutines may share it while the function runs; their statements run one at a time.
+// Rx is a read transaction: one snapshot of the file. It is valid inside the function that got it:
+// what goroutines ask that it left behind is ErrInvalid. Goroutines may share it while the function
+// runs; their statements run one at a time.
 type Rx struct {
 	db     *DB
 	call   *call
@@ -45,7 +46,8 @@ func (rx *Rx) begin(c *call, x engine.Rx, writes bool) {
 	rx.engine, rx.boot, rx.open = x, BootTime{}, true
 }
 
-// end waits for a statement under way, and lets no other through: the connection is somebody else's from here on.
+// end waits for a statement under way, and lets no other through: the connection is somebody else's
+// from here on.
 func (rx *Rx) end() {
 	rx.mu.Lock()
 	defer rx.mu.Unlock()
@@ -84,8 +86,8 @@ func (rx *Rx) BootTime() BootTime {
 	return rx.boot
 }
 
-// ReadBootTime reads that clock anew, for who has waited for a row since: what nobody but this transaction can change any more is judged by
-// it. BootTime is the same from here on.
+// ReadBootTime reads that clock anew, for who has waited for a row since: what nobody but this
+// transaction can change any more is judged by it. BootTime is the same from here on.
 func (tx *Tx) ReadBootTime() BootTime {
 	tx.mu.Lock()
 	tx.boot = BootTime{}
@@ -100,14 +102,16 @@ func (rx *Rx) run(args []any) error {
 		case nil, int64, string, []byte, int, bool, float64: // the usual ones
 		default:
 			if isTime(arg) {
-				return fmt.Errorf("%w: argument %d is a time.Time; tables keep Unix nanoseconds: give db.Nanos(t)", ErrInvalid, i+1)
+				return fmt.Errorf("%w: argument %d is a time.Time; tables keep Unix nanoseconds: give db.Nanos(t)",
+					ErrInvalid, i+1)
 			}
 		}
 	}
 	return rx.enter()
 }
 
-// isTime looks where a driver would look for a value. Drivers write a time as a text of their own, which no list sorts.
+// isTime looks where a driver would look for a value. Drivers write a time as a text of their own,
+// which no list sorts.
 func isTime(arg any) bool {
 	for {
 		switch a := arg.(type) {
@@ -145,7 +149,8 @@ func (rx *Rx) Get(dest any, query string, args ...any) error {
 	return rx.engine.Get(dest, query, args)
 }
 
-// Find is Get for a row that may be missing: it reports whether there was one. Where there was none, a struct is zero.
+// Find is Get for a row that may be missing: it reports whether there was one. Where there was
+// none, a struct is zero.
 func (rx *Rx) Find(dest any, query string, args ...any) (bool, error) {
 	err := rx.Get(dest, query, args...)
 	if errors.Is(err, ErrNotFound) {
@@ -163,9 +168,10 @@ func (rx *Rx) Select(dest any, query string, args ...any) error {
 	return rx.engine.Select(dest, query, args)
 }
 
-// Foresee says that the transaction is about to ask a question. On a server it is asked with the next statement, together with all others
-// that are foreseen, and its answer is kept for the first Get, Find or Select of the same statement and arguments. Exec drops all
-// answers. Who foresees a question knows that what was queued meanwhile does not change its answer.
+// Foresee says that the transaction is about to ask a question. On a server it is asked with the
+// next statement, together with all others that are foreseen, and its answer is kept for the first
+// Get, Find or Select of the same statement and arguments. Exec drops all answers. Who foresees a
+// question knows that what was queued meanwhile does not change its answer.
 func (rx *Rx) Foresee(query string, args ...any) error {
 	if err := rx.run(args); err != nil {
 		return err
@@ -174,7 +180,8 @@ func (rx *Rx) Foresee(query string, args ...any) error {
 	return rx.engine.Foresee(query, args)
 }
 
-// Foresees is false where Exec dropped what was foreseen, so that who goes on may foresee it again. In a file it is true.
+// Foresees is false where Exec dropped what was foreseen, so that who goes on may foresee it again.
+// In a file it is true.
 func (rx *Rx) Foresees() bool {
 	if rx.enter() != nil {
 		return true
@@ -183,8 +190,8 @@ func (rx *Rx) Foresees() bool {
 	return rx.engine.Foresees()
 }
 
-// Query reads rows one by one. The rows are closed when the loop over them ends, however it ends; each is valid until the
-// next one comes. An error ends them.
+// Query reads rows one by one. The rows are closed when the loop over them ends, however it ends;
+// each is valid until the next one comes. An error ends them.
 func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	return func(yield func(*Row, error) bool) {
 		rows, err := rx.query(query, args)
@@ -196,7 +203,8 @@ func (rx *Rx) Query(query string, args ...any) iter.Seq2[*Row, error] {
 	}
 }
 
-// Each is Query for rows that are structs with db tags: it gives what one makes of each row. An error ends them.
+// Each is Query for rows that are structs with db tags: it gives what one makes of each row. An
+// error ends them.
 func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for row, err := range rx.Query(query, args...) {
@@ -215,8 +223,8 @@ func Each[R, T any](rx *Rx, one func(*R) (T, error), query string, args ...any) 
 	}
 }
 
-// QueryContext is Query for statements that people write: it is not kept prepared, it is interrupted when ctx ends, and
-// its columns can be asked for before the first row.
+// QueryContext is Query for statements that people write: it is not kept prepared, it is
+// interrupted when ctx ends, and its columns can be asked for before the first row.
 func (rx *Rx) QueryContext(ctx context.Context, query string, args ...any) (*Rows, error) {
 	if err := rx.run(args); err != nil {
 		return nil, err
@@ -322,9 +330,10 @@ func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	return tx.engine.Exec(query, args)
 }
 
-// Lock locks the rows that the query names, until the transaction ends: whoever changes what belongs to a row locks it first, or changes
-// it. What is read behind it in WriteLocked is what was committed last. The query names rows of one table and has no FOR of its own;
-// several are locked in the order in which they come. In a file there is one writer, and nothing to do.
+// Lock locks the rows that the query names, until the transaction ends: whoever changes what
+// belongs to a row locks it first, or changes it. What is read behind it in WriteLocked is what was
+// committed last. The query names rows of one table and has no FOR of its own; several are locked
+// in the order in which they come. In a file there is one writer, and nothing to do.
 func (tx *Tx) Lock(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -333,8 +342,9 @@ func (tx *Tx) Lock(query string, args ...any) error {
 	return tx.engine.Lock(query, args)
 }
 
-// Hold keeps the rows that the query names from being removed, until the transaction ends: who holds something by a row does its work behind
-// it. Others may change the row meanwhile where that leaves its keys, as a renewal does. The query is as for Lock.
+// Hold keeps the rows that the query names from being removed, until the transaction ends: who
+// holds something by a row does its work behind it. Others may change the row meanwhile where that
+// leaves its keys, as a renewal does. The query is as for Lock.
 func (tx *Tx) Hold(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -343,8 +353,9 @@ func (tx *Tx) Hold(query string, args ...any) error {
 	return tx.engine.Hold(query, args)
 }
 
-// LockName keeps others who lock the same name of a table waiting, until the transaction ends: for who looks whether a row is there, and adds
-// it where it isn't, when there is none to lock yet. What is read behind it is as for Lock. In a file there is nothing to do.
+// LockName keeps others who lock the same name of a table waiting, until the transaction ends: for
+// who looks whether a row is there, and adds it where it isn't, when there is none to lock yet.
+// What is read behind it is as for Lock. In a file there is nothing to do.
 func (tx *Tx) LockName(table, name string) error {
 	if err := tx.enter(); err != nil {
 		return err
@@ -353,13 +364,14 @@ func (tx *Tx) LockName(table, name string) error {
 	return tx.engine.LockName(table, name)
 }
 
-// mostReplaced is how often a row that is waited for may be gone when its turn comes, and another be there in its place, before it is taken
-// for one that can be read and never locked.
+// mostReplaced is how often a row that is waited for may be gone when its turn comes, and another
+// be there in its place, before it is taken for one that can be read and never locked.
 const mostReplaced = 100
 
-// FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was committed last, and stays so. A row that
-// took the place of another one while that was waited for is found too. One that a policy of the server's lets this user read and not
-// change is ErrInvalid. The query is as for Lock.
+// FindLocked is Find for a row of one table that is locked as by Lock: it is given as it was
+// committed last, and stays so. A row that took the place of another one while that was waited for
+// is found too. One that a policy of the server's lets this user read and not change is ErrInvalid.
+// The query is as for Lock.
 func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 	for range mostReplaced {
 		found, err := tx.FindToAdd(dest, query, args...)
@@ -371,18 +383,19 @@ func (tx *Tx) FindLocked(dest any, query string, args ...any) (bool, error) {
 			return false, err
 		}
 	}
-	return false, Invalid("let the user change what it may read: see the policies for row security of the table", "a row is there that can't be locked")
+	return false, Invalid("let the user change what it may read: see the policies for row security of "+
+		"the table", "a row is there that can't be locked")
 }
 
-// FindToAdd is FindLocked for who adds the row where it finds none: then a unique key says that there was one after all, and the
-// function runs again.
+// FindToAdd is FindLocked for who adds the row where it finds none: then a unique key says that
+// there was one after all, and the function runs again.
 func (tx *Tx) FindToAdd(dest any, query string, args ...any) (bool, error) {
 	return tx.Find(dest, query+tx.engine.Locking(), args...)
 }
 
-// Queue is Exec for a change whose number of rows nobody asks for. On a server it may go with the next statement, or with the commit, in
-// place of a message of its own; where it fails, the next statement or the commit says so. So it is for what does not fail by what
-// the caller did.
+// Queue is Exec for a change whose number of rows nobody asks for. On a server it may go with the
+// next statement, or with the commit, in place of a message of its own; where it fails, the next
+// statement or the commit says so. So it is for what does not fail by what the caller did.
 func (tx *Tx) Queue(query string, args ...any) error {
 	if err := tx.run(args); err != nil {
 		return err
@@ -391,8 +404,9 @@ func (tx *Tx) Queue(query string, args ...any) error {
 	return tx.engine.Queue(query, args)
 }
 
-// Number gives the number that a new row of a table has to have as its key, for a table that numbers its rows. Of several the one that is
-// asked for later is higher. A number that is not used is given to nobody else on a server.
+// Number gives the number that a new row of a table has to have as its key, for a table that
+// numbers its rows. Of several the one that is asked for later is higher. A number that is not used
+// is given to nobody else on a server.
 func (tx *Tx) Number(table string) (int64, error) {
 	if err := tx.enter(); err != nil {
 		return 0, err
@@ -401,7 +415,8 @@ func (tx *Tx) Number(table string) (int64, error) {
 	return tx.engine.Number(table)
 }
 
-// Expect says for how many more rows of a table Number is about to be called: on a server they are numbered together.
+// Expect says for how many more rows of a table Number is about to be called: on a server they are
+// numbered together.
 func (tx *Tx) Expect(table string, rows int) {
 	if rows > 0 && tx.enter() == nil {
 		defer tx.leave()
@@ -409,9 +424,10 @@ func (tx *Tx) Expect(table string, rows int) {
 	}
 }
 
-// Finish is Exec for the only change of a transaction, and the last thing that its function does where a row was changed: on a server
-// it goes with the commit of a WriteLocked, and stays done though the function then returns an error. Where no row was, the function may go
-// on, as a new transaction: what it had locked it locks again.
+// Finish is Exec for the only change of a transaction, and the last thing that its function does
+// where a row was changed: on a server it goes with the commit of a WriteLocked, and stays done
+// though the function then returns an error. Where no row was, the function may go on, as a new
+// transaction: what it had locked it locks again.
 func (tx *Tx) Finish(query string, args ...any) (int64, error) {
 	if err := tx.run(args); err != nil {
 		return 0, err
@@ -420,10 +436,11 @@ func (tx *Tx) Finish(query string, args ...any) (int64, error) {
 	return tx.engine.Finish(query, args)
 }
 
-// Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the transaction did before it stays.
-// It returns fn's error. What other goroutines write through tx while fn runs goes with it; where one of them has a savepoint
-// of its own open when fn returns, or fn still runs when the transaction's function has returned, the whole transaction is
-// undone and ErrInvalid.
+// Savepoint runs fn inside a savepoint: when fn fails, what it did is undone and what the
+// transaction did before it stays. It returns fn's error. What other goroutines write through tx
+// while fn runs goes with it; where one of them has a savepoint of its own open when fn returns, or
+// fn still runs when the transaction's function has returned, the whole transaction is undone and
+// ErrInvalid.
 func (tx *Tx) Savepoint(fn func() error) error {
 	inner, err := tx.savepoint()
 	if err != nil {
@@ -459,9 +476,9 @@ func (tx *Tx) savepoint() (engine.Savepoint, error) {
 	return tx.engine.Savepoint()
 }
 
-// Analyze has a server look at what its tables hold that have grown much since it did, as who brings very many rows asks for in the end:
-// the server does so by itself within a minute or so, and until then a page of a list may cost as much as the whole list. A file needs
-// none.
+// Analyze has a server look at what its tables hold that have grown much since it did, as who
+// brings very many rows asks for in the end: the server does so by itself within a minute or so,
+// and until then a page of a list may cost as much as the whole list. A file needs none.
 func (tx *Tx) Analyze() error {
 	if err := tx.enter(); err != nil {
 		return err
@@ -470,9 +487,10 @@ func (tx *Tx) Analyze() error {
 	return tx.engine.Analyze()
 }
 
-// AfterCommit has fn run once the transaction is committed, before Write returns; not when it is undone. fn must be short
-// and must not use the database (an error at once). When fn panics or leaves by runtime.Goexit, so does this Write, and no
-// other: the commit stays done, the other functions given here still run, and the *Panic says Committed.
+// AfterCommit has fn run once the transaction is committed, before Write returns; not when it is
+// undone. fn must be short and must not use the database (an error at once). When fn panics or
+// leaves by runtime.Goexit, so does this Write, and no other: the commit stays done, the other
+// functions given here still run, and the *Panic says Committed.
 func (tx *Tx) AfterCommit(fn func()) {
 	if tx.enter() == nil { // what has ended has nothing more to commit
 		defer tx.leave()
@@ -480,20 +498,22 @@ func (tx *Tx) AfterCommit(fn func()) {
 	}
 }
 
-// Alone reports whether no other transaction writes while this one does, so that one statement may read what is last and write what
-// comes next. Where it isn't, those are two statements, and db.Write runs the transaction again when it met another.
+// Alone reports whether no other transaction writes while this one does, so that one statement may
+// read what is last and write what comes next. Where it isn't, those are two statements, and
+// db.Write runs the transaction again when it met another.
 func (tx *Tx) Alone() bool { return tx.engine.Alone() }
 
-// Lives gives a condition in SQL that is true where the owner whose number a column holds is known to live: of a server, which keeps who
-// does. In a file it is true of none, and OwnerAlive asks.
+// Lives gives a condition in SQL that is true where the owner whose number a column holds is known
+// to live: of a server, which keeps who does. In a file it is true of none, and OwnerAlive asks.
 func (tx *Tx) Lives(column string) string { return tx.engine.Lives(column) }
 
-// OneMachine reports whether all programs that use the database run on this machine: then a pid is one of this machine's, and
-// another start of a machine is an earlier one of it. Of a server neither is so, unless its address says selvedge.hosts=one.
+// OneMachine reports whether all programs that use the database run on this machine: then a pid is
+// one of this machine's, and another start of a machine is an earlier one of it. Of a server
+// neither is so, unless its address says selvedge.hosts=one.
 func (rx *Rx) OneMachine() bool { return rx.db.engine.OneMachine() }
 
-// Owner gives the number under which this process owns claims in the file; its row and its lock are made at the first
-// call.
+// Owner gives the number under which this process owns claims in the file; its row and its lock are
+// made at the first call.
 func (tx *Tx) Owner() (int64, error) {
 	if err := tx.enter(); err != nil {
 		return 0, err
@@ -511,8 +531,8 @@ func (rx *Rx) Owns(id int64) (bool, error) {
 	return rx.engine.Owns(id)
 }
 
-// OwnerAlive reports whether the process with this number still runs, or may: a stopped process is alive, and so is one that
-// can't be asked. OwnerLife tells them apart.
+// OwnerAlive reports whether the process with this number still runs, or may: a stopped process is
+// alive, and so is one that can't be asked. OwnerLife tells them apart.
 func (rx *Rx) OwnerAlive(id int64) (bool, error) {
 	life, err := rx.OwnerLife(id)
 	return life != LifeDead, err
@@ -537,9 +557,10 @@ func (rx *Rx) OwnerLife(id int64) (Life, error) {
 	return rx.engine.Life(id)
 }
 
-// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more. A call looks at 256 rows
-// at most, so that it does not keep the writer, and the next one goes on behind them. The first of a handle begins anywhere, so
-// that programs that live for one call come to all of them. DB.ForgetDeadOwners looks at all.
+// ForgetDeadOwners deletes the rows of processes that are gone and that nothing refers to any more.
+// A call looks at 256 rows at most, so that it does not keep the writer, and the next one goes on
+// behind them. The first of a handle begins anywhere, so that programs that live for one call come
+// to all of them. DB.ForgetDeadOwners looks at all.
 func (tx *Tx) ForgetDeadOwners() error {
 	last, _, err := tx.forgetDeadOwners(tx.db.ownersLookedAt.Load())
 	if err == nil {
@@ -556,8 +577,8 @@ func (tx *Tx) forgetDeadOwners(after int64) (last int64, more bool, err error) {
 	return tx.engine.ForgetDeadOwners(after)
 }
 
-// ForgetDeadOwners deletes the rows of all processes that are gone and that nothing refers to any more, in as many transactions
-// as that takes.
+// ForgetDeadOwners deletes the rows of all processes that are gone and that nothing refers to any
+// more, in as many transactions as that takes.
 func (d *DB) ForgetDeadOwners(ctx context.Context) error {
 	for after, more := engine.BeforeOwners, true; more; {
 		last := after
@@ -573,14 +594,15 @@ func (d *DB) ForgetDeadOwners(ctx context.Context) error {
 	return nil
 }
 
-// Of reports, as ErrInvalid, that the transaction is one of another file than d. A store asks it of the transactions that it
-// is given: numbers of rows mean other things there.
+// Of reports, as ErrInvalid, that the transaction is one of another file than d. A store asks it of
+// the transactions that it is given: numbers of rows mean other things there.
 func (rx *Rx) Of(d *DB) error {
 	if rx.db == d || rx.db.path == d.path && d.path != memoryPath {
 		return nil
 	}
 	return &Error{
 		Op: "use transaction", Hint: "give the store a transaction of the file that it was made for",
-		Err: fmt.Errorf("%w: the transaction is of another file, %s; the store's is %s", ErrInvalid, rx.db.path, d.path),
+		Err: fmt.Errorf("%w: the transaction is of another file, %s; the store's is %s", ErrInvalid, rx.db.path,
+			d.path),
 	}
 }

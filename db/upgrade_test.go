@@ -23,7 +23,8 @@ import (
 	"selvedge/migrations"
 )
 
-// upgrader opens the file with a schema that shuts others out, says so, and keeps it open until it is told to end.
+// upgrader opens the file with a schema that shuts others out, says so, and keeps it open until it
+// is told to end.
 func upgrader(args []string) error {
 	o, err := upgraded()
 	if err != nil {
@@ -41,7 +42,8 @@ func upgrader(args []string) error {
 
 // upgraded are the program's own versions and one more.
 func upgraded() (db.Options, error) {
-	files := fstest.MapFS{"00099_next.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE next (id INTEGER PRIMARY KEY) STRICT;")}}
+	files := fstest.MapFS{"00099_next.sql": &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE next " +
+		"(id INTEGER PRIMARY KEY) STRICT;")}}
 	err := fs.WalkDir(migrations.SQLite(), ".", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || filepath.Dir(path) != "." {
 			return err
@@ -97,7 +99,8 @@ func TestUpgrade_FailureLeavesOldSchema(t *testing.T) {
 		"a table that goes":               "DROP TABLE children;",
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := ladderUpTo(t, 3).WithStep(migrations.Step{Version: 4, MinReader: 4, MinWriter: 4}, "-- +goose Up\n"+text)
+			o := ladderUpTo(t, 3).WithStep(migrations.Step{Version: 4, MinReader: 4, MinWriter: 4},
+				"-- +goose Up\n"+text)
 			if _, err := db.Open(t.Context(), path, o); err == nil {
 				t.Fatal("it was opened")
 			}
@@ -123,8 +126,10 @@ func TestUpgrade_FailureLeavesOldSchema(t *testing.T) {
 func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 	path := openFamily(t)
 	o := ladderUpTo(t, 3).WithViews("").WithStep(
-		migrations.Step{Version: 4, MinReader: 3, MinWriter: 3, Removes: []string{"children"}, Adds: []string{"parents"}},
-		"-- +goose Up\nCREATE TABLE none (a INTEGER) STRICT;\nDROP TABLE children;\nINSERT INTO parents (id) VALUES (3);")
+		migrations.Step{Version: 4, MinReader: 3, MinWriter: 3, Removes: []string{"children"},
+			Adds: []string{"parents"}},
+		"-- +goose Up\nCREATE TABLE none (a INTEGER) STRICT;\nDROP TABLE children;\nINSERT INTO parents (id) "+
+			"VALUES (3);")
 	m, err := db.Migrate(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +147,8 @@ func TestAnEmptyOrDeclaredTableMayGo(t *testing.T) {
 func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 	path := openFamily(t)
 	rewrites := ladderWithThird(t, "-- +goose Up\nUPDATE parents SET name = upper(name);")
-	rewrites = ladderUpTo(t, 2).WithStep(migrations.Step{Version: 3, MinReader: 1, MinWriter: 1, Rewrites: []string{"parents"}}, thirdOf(t, rewrites))
+	rewrites = ladderUpTo(t, 2).WithStep(migrations.Step{Version: 3, MinReader: 1, MinWriter: 1,
+		Rewrites: []string{"parents"}}, thirdOf(t, rewrites))
 	m, err := db.Migrate(t.Context(), path, rewrites)
 	if err != nil || m.Backup != path+".schema-2.bak" {
 		t.Fatalf("%+v, %v", m, err)
@@ -155,11 +161,14 @@ func TestMigrate_CopiesBeforeRemovingRows(t *testing.T) {
 		t.Errorf("the copy has %s", got)
 	}
 
-	fails := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1, Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;\nDELETE FROM parents;")
-	if _, err = db.Migrate(t.Context(), path, fails); err == nil || !strings.Contains(err.Error(), path+".schema-3.bak") {
+	fails := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1,
+		Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;\nDELETE FROM parents;")
+	if _, err = db.Migrate(t.Context(), path, fails); err == nil ||
+		!strings.Contains(err.Error(), path+".schema-3.bak") {
 		t.Errorf("the error names no copy: %v", err)
 	}
-	works := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1, Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;")
+	works := rewrites.WithStep(migrations.Step{Version: 4, MinReader: 1, MinWriter: 1,
+		Removes: []string{"children"}}, "-- +goose Up\nDELETE FROM children;")
 	if m, err = db.Migrate(t.Context(), path, works); err != nil || m.Backup != path+".schema-3.bak" {
 		t.Fatalf("%+v, %v", m, err)
 	}
@@ -182,11 +191,14 @@ func TestWhatUsersMadeSurvivesAnUpgrade(t *testing.T) {
 	for _, own := range []string{
 		"CREATE VIEW mine AS SELECT name FROM parents",
 		"CREATE VIEW v_mine AS SELECT name FROM v_family",
-		"CREATE VIEW mine AS SELECT name FROM v_family; CREATE TRIGGER put INSTEAD OF INSERT ON mine BEGIN INSERT INTO parents (name) VALUES (new.name); END",
+		"CREATE VIEW mine AS SELECT name FROM v_family; CREATE TRIGGER put INSTEAD OF INSERT ON mine BEGIN " +
+			"INSERT INTO parents (name) VALUES (new.name); END",
 		`CREATE TABLE "my""table" (x); INSERT INTO "my""table" VALUES (1)`,
-		"CREATE TABLE log (x); CREATE TRIGGER logged AFTER INSERT ON parents BEGIN INSERT INTO log VALUES (new.name); END",
+		"CREATE TABLE log (x); CREATE TRIGGER logged AFTER INSERT ON parents BEGIN INSERT INTO log VALUES " +
+			"(new.name); END",
 		"CREATE INDEX parents_by_name ON parents (name)",
-		"CREATE TABLE notes (parent INTEGER REFERENCES parents (id), x); INSERT INTO notes VALUES (1, 'a'); CREATE VIEW broken AS SELECT a FROM nowhere",
+		"CREATE TABLE notes (parent INTEGER REFERENCES parents (id), x); INSERT INTO notes VALUES (1, 'a'); " +
+			"CREATE VIEW broken AS SELECT a FROM nowhere",
 		"CREATE VIRTUAL TABLE words USING fts5 (x); INSERT INTO words VALUES ('a')",
 	} {
 		t.Run(own, func(t *testing.T) {
@@ -201,7 +213,8 @@ func TestWhatUsersMadeSurvivesAnUpgrade(t *testing.T) {
 			}
 			after := fromOutside(t, path, "")
 			for _, o := range before {
-				if !slices.Contains(after, o) && !strings.Contains(o, "TABLE parents") && !strings.Contains(o, `TABLE "parents`) {
+				if !slices.Contains(after, o) && !strings.Contains(o, "TABLE parents") &&
+					!strings.Contains(o, `TABLE "parents`) {
 					t.Errorf("gone: %s", o)
 				}
 			}
@@ -243,7 +256,8 @@ func TestMigrate_NamesWhatNewSchemaRefuses(t *testing.T) {
 	for own, name := range map[string]string{
 		"CREATE TABLE Taken (x)":                       `table "Taken"`,
 		"CREATE VIEW mine AS SELECT name FROM parents": `view "mine"`,
-		"CREATE TABLE log (x); CREATE TRIGGER logged AFTER INSERT ON parents BEGIN INSERT INTO log VALUES (new.name); END": `trigger "logged"`,
+		"CREATE TABLE log (x); CREATE TRIGGER logged AFTER INSERT ON parents BEGIN INSERT INTO log VALUES " +
+			"(new.name); END": `trigger "logged"`,
 	} {
 		path := openFamily(t)
 		before := fromOutside(t, path, own)
@@ -261,7 +275,8 @@ func TestMigrate_NamesWhatNewSchemaRefuses(t *testing.T) {
 func TestAViewThatChangedIsMadeAgain(t *testing.T) {
 	path := openFamily(t)
 	fromOutside(t, path, "CREATE VIEW mine AS SELECT * FROM v_family")
-	changed := ladderUpTo(t, 2).WithViews("CREATE VIEW v_family AS SELECT p.name, c.id, 'new' AS word FROM parents p JOIN children c ON c.parent = p.id;")
+	changed := ladderUpTo(t, 2).WithViews("CREATE VIEW v_family AS SELECT p.name, c.id, 'new' AS word FROM " +
+		"parents p JOIN children c ON c.parent = p.id;")
 	for range 2 {
 		d := dbtest.OpenAt(t, path, changed)
 		if got := one[string](t, d, "SELECT max(word) FROM mine"); got != "new" {
@@ -271,7 +286,8 @@ func TestAViewThatChangedIsMadeAgain(t *testing.T) {
 	fromOutside(t, path, "DROP VIEW mine; CREATE VIEW mine AS SELECT * FROM parents")
 	renamed := ladderUpTo(t, 2).WithViews("CREATE VIEW v_other AS SELECT 1 AS one;")
 	d := dbtest.OpenAt(t, path, renamed)
-	if got := one[string](t, d, "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name)"); got != "mine v_other" {
+	if got := one[string](t, d, "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE "+
+		"type = 'view' ORDER BY name)"); got != "mine v_other" {
 		t.Errorf("there are %s", got)
 	}
 }
@@ -300,7 +316,8 @@ func TestDownGoesBackAndKeepsACopy(t *testing.T) {
 		if err != nil || m.From != was || m.To != to {
 			t.Fatalf("to %d: %+v, %v", to, m, err)
 		}
-		if rehearsed.From != m.From || rehearsed.To != m.To || rehearsed.Backup != m.Backup || !slices.Equal(rehearsed.Tables, m.Tables) {
+		if rehearsed.From != m.From || rehearsed.To != m.To || rehearsed.Backup != m.Backup ||
+			!slices.Equal(rehearsed.Tables, m.Tables) {
 			t.Errorf("rehearsed %+v, done %+v", rehearsed, m)
 		}
 		if there, err := dbtest.Exists(m.Backup); to < was && !there || err != nil {
@@ -358,7 +375,8 @@ func TestKeepSchemaLeavesAnOldFileAlone(t *testing.T) {
 	if _, err := db.Migrate(t.Context(), path, db.Options{SchemaVersion: 7}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Open(t.Context(), path, db.Options{KeepSchema: true}); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+	if _, err := db.Open(t.Context(), path, db.Options{KeepSchema: true}); !errors.Is(err, db.ErrInvalid) ||
+		db.Hint(err) == "" {
 		t.Errorf("the error is %v", err)
 	}
 	d := dbtest.OpenAt(t, path, db.Options{ReadOnly: true, AnySchema: true})
@@ -369,7 +387,8 @@ func TestKeepSchemaLeavesAnOldFileAlone(t *testing.T) {
 
 var triggers = regexp.MustCompile(`(?s)CREATE TRIGGER.*?\nEND;`)
 
-// What a migration does to tables that were there before it must stand in its step: a copy is made, and rows are missed, by it.
+// What a migration does to tables that were there before it must stand in its step: a copy is made,
+// and rows are missed, by it.
 func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 	list, err := db.Migrations("", 0)
 	if err != nil {
@@ -387,10 +406,12 @@ func TestEveryStepSaysWhatItRemovesAndRewrites(t *testing.T) {
 					continue
 				}
 				table := words[n]
-				if fills := j == 2 && len(words) > 3 && strings.Contains(text, "ALTER TABLE "+table+" ADD COLUMN "+words[3]); fills {
+				if fills := j == 2 && len(words) > 3 &&
+					strings.Contains(text, "ALTER TABLE "+table+" ADD COLUMN "+words[3]); fills {
 					continue // a column that was not there before
 				}
-				if !made[table] || table == "selvedge_file" || slices.Contains(step.Removes, table) || j != 1 && slices.Contains(step.Rewrites, table) {
+				if !made[table] || table == "selvedge_file" || slices.Contains(step.Removes, table) || j != 1 &&
+					slices.Contains(step.Rewrites, table) {
 					continue
 				}
 				t.Errorf("%s: %q does not stand in its step", m.Name, strings.Join(words[:n+1], " "))
@@ -415,7 +436,8 @@ func crowded(args []string) error {
 		return err
 	}
 	o = o.WithStep(migrations.Step{Version: 100, MinReader: 100, MinWriter: 100}, `-- +goose Up
-CREATE TABLE large AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) SELECT x, hex(randomblob(50)) AS h FROM c;`)
+CREATE TABLE large AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000)
+	SELECT x, hex(randomblob(50)) AS h FROM c;`)
 	_, err = db.Migrate(context.Background(), args[0], o)
 	fmt.Println("full:", errors.Is(err, db.ErrFull) || errors.Is(err, db.ErrIO))
 	return nil

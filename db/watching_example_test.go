@@ -59,7 +59,8 @@ func ExampleDB_Work() {
 		}
 	}
 	w := d.Work()
-	fmt.Println(w.Writes, "writes,", w.CallersPerCommit(), "a commit, the longest waited for less than a minute:", w.LongestWait < time.Minute)
+	fmt.Println(w.Writes, "writes,", w.CallersPerCommit(),
+		"a commit, the longest waited for less than a minute:", w.LongestWait < time.Minute)
 	fmt.Println(w.Followers, "followers,", w.Checkpoints, "checkpoints,", w.CheckpointsFailed, "failed")
 	// Output:
 	// 2 writes, 1 a commit, the longest waited for less than a minute: true
@@ -124,12 +125,13 @@ func ExampleDB_Health() {
 
 // In a log an error is its parts, and what to do about it.
 func ExampleError_LogValue() {
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	logger := slog.New(slog.NewTextHandler(os.Stdout,
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 	_, err := db.Open(context.Background(), "/nowhere/agents.db", db.Options{ReadOnly: true})
 	logger.Error("no file", "err", err)
 	// Output:

@@ -23,7 +23,8 @@ func openNumbers(t *testing.T, o db.Options) *db.DB {
 	return d
 }
 
-const numbers = "CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, n INTEGER NOT NULL CHECK (n >= 0)) STRICT"
+const numbers = "CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, n INTEGER NOT NULL " +
+	"CHECK (n >= 0)) STRICT"
 
 func count(t *testing.T, d *db.DB, where string) int {
 	t.Helper()
@@ -37,14 +38,15 @@ func count(t *testing.T, d *db.DB, where string) int {
 	return n
 }
 
-// together makes the calls share one commit: the first is held in its function until all others wait behind it. It
-// returns how each ended; a panic and a Goexit are told as texts.
+// together makes the calls share one commit: the first is held in its function until all others
+// wait behind it. It returns how each ended; a panic and a Goexit are told as texts.
 func together(t *testing.T, d *db.DB, calls ...func(*db.Tx) error) []string {
 	t.Helper()
 	release, held := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Write(context.Background(), "hold", func(*db.Tx) error { close(held); <-release; return nil }); err != nil {
+		if err := d.Write(context.Background(), "hold",
+			func(*db.Tx) error { close(held); <-release; return nil }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -153,7 +155,10 @@ func TestALoneCallersFailureIsUndone(t *testing.T) {
 		"panic":  func(*db.Tx) error { panic("oh") },
 		"goexit": func(*db.Tx) error { runtime.Goexit(); return nil },
 	} {
-		if got := ending(func() error { return d.Write(context.Background(), "lone", then(insert(name, 1), end)) }); got == "nil" {
+		if got := ending(func() error {
+			return d.Write(context.Background(), "lone",
+				then(insert(name, 1), end))
+		}); got == "nil" {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -386,7 +391,8 @@ func TestAFunctionThatHasBegunIsNotInterrupted(t *testing.T) {
 	if n := count(t, d, "true"); n != 1 {
 		t.Errorf("%d rows are there", n)
 	}
-	if err := d.Write(ctx, "ended", insert("no", 1)); errors.Is(err, db.ErrBusy) || !errors.Is(err, context.Canceled) || db.Hint(err) != "" {
+	if err := d.Write(ctx, "ended", insert("no", 1)); errors.Is(err, db.ErrBusy) ||
+		!errors.Is(err, context.Canceled) || db.Hint(err) != "" {
 		t.Errorf("with a context that has ended, and nobody in the way: %v (%s)", err, db.Hint(err))
 	}
 }
@@ -629,7 +635,8 @@ func TestObserveSeesEveryTransaction(t *testing.T) {
 	}})
 	_ = d.Write(t.Context(), "fails", func(*db.Tx) error { return errors.New("no") })
 	_ = count(t, d, "true")
-	if got, want := fmt.Sprint(seen), "[test true false true fails true true true count false false true]"; got != want {
+	if got, want := fmt.Sprint(seen), "[test true false true fails true true true count false "+
+		"false true]"; got != want {
 		t.Errorf("seen: %s", got)
 	}
 }
@@ -654,7 +661,8 @@ func TestAReadOnlyHandleCantWrite(t *testing.T) {
 	path := dbtest.Path(t)
 	dbtest.OpenAt(t, path, db.Options{})
 	d := dbtest.OpenAt(t, path, db.Options{ReadOnly: true})
-	if err := d.Write(t.Context(), "w", func(*db.Tx) error { return nil }); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+	if err := d.Write(t.Context(), "w", func(*db.Tx) error { return nil }); !errors.Is(err, db.ErrInvalid) ||
+		db.Hint(err) == "" {
 		t.Errorf("Write: %v", err)
 	}
 	err := d.Read(t.Context(), "r", func(rx *db.Rx) error {

@@ -23,8 +23,8 @@ import (
 	"selvedge/runs"
 )
 
-// TestPostgresAnswersTheViewsAsAFile copies every row of files on which these pages' tests and the old trees have left something into a
-// server's tables, and compares all that the views answer.
+// TestPostgresAnswersTheViewsAsAFile copies every row of files on which these pages' tests and the
+// old trees have left something into a server's tables, and compares all that the views answer.
 func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 	server, answered := dbtest.PostgresSchema(t), map[string]int{}
 	atNightsEnd = func(n *night) {
@@ -41,7 +41,8 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 	t.Run("a night of work", TestOperator_QuestionsAreShortQueriesWithAnswers)
 	t.Run("reservations", func(t *testing.T) {
 		n := newNight(t)
-		for kind, o := range map[string]db.ReserveOptions{"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"}, "lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}}} {
+		for kind, o := range map[string]db.ReserveOptions{"port": {Note: "a\x00b\U0010FFFF\U0010FFFF0"},
+			"lock": {LeaseTerms: db.LeaseTerms{TTL: time.Minute}}} {
 			_, err := n.db.Reserve(t.Context(), kind, "one", o)
 			n.must(err)
 		}
@@ -49,7 +50,8 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 	t.Run("texts with NUL", func(t *testing.T) {
 		n := newNight(t)
 		nul := "a\x00\\u0000\\b\n\"c\x00"
-		n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Started{Intent: nul}, runs.Turn{Prompt: &nul, Tool: &nul})
+		n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Started{Intent: nul},
+			runs.Turn{Prompt: &nul, Tool: &nul})
 	})
 	t.Run("old trees", func(t *testing.T) {
 		n := newNight(t)
@@ -65,7 +67,8 @@ func TestPostgresAnswersTheViewsAsAFile(t *testing.T) {
 		n.must(n.db.Write(t.Context(), "leave a conflict", func(tx *db.Tx) error {
 			_, err := tx.Exec(`
 INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at)
-SELECT s.scope, s.kind, 'one', s.id, s.root, (SELECT max(id) FROM imports WHERE source = s.id), 'it went on', 1 FROM import_sources AS s WHERE s.kind = 'agents'`)
+SELECT s.scope, s.kind, 'one', s.id, s.root, (SELECT max(id) FROM imports WHERE source = s.id), 'it went on',
+	1 FROM import_sources AS s WHERE s.kind = 'agents'`)
 			return err
 		}))
 	})
@@ -97,14 +100,16 @@ func over(t *testing.T) context.Context { return context.WithoutCancel(t.Context
 
 func views(t *testing.T, server *sql.DB) (list []string) {
 	t.Helper()
-	for _, row := range rowsOf(t, server, `SELECT viewname FROM pg_views WHERE schemaname = 'selvedge' ORDER BY 1`) {
+	for _, row := range rowsOf(t, server,
+		`SELECT viewname FROM pg_views WHERE schemaname = 'selvedge' ORDER BY 1`) {
 		list = append(list, row[0].(string))
 	}
 	return list
 }
 
 // passing are the columns that change as time passes.
-var passing = []string{"silent_seconds", "held_seconds", "paused_seconds", "claimed_seconds", "waiting_seconds"}
+var passing = []string{"silent_seconds", "held_seconds", "paused_seconds", "claimed_seconds",
+	"waiting_seconds"}
 
 func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]int) {
 	t.Helper()
@@ -117,7 +122,8 @@ func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]
 			}
 		}
 		query := "SELECT " + strings.Join(columns, ", ") + " FROM " + view
-		want, got := lines(columns, fileRows(t, file, query, len(columns))), lines(columns, rowsOf(t, server, query))
+		want, got := lines(columns, fileRows(t, file, query, len(columns))),
+			lines(columns, rowsOf(t, server, query))
 		answered[view] += len(want)
 		for _, line := range want {
 			if !slices.Contains(got, line) {
@@ -135,12 +141,15 @@ func sameAnswers(t *testing.T, file *db.DB, server *sql.DB, answered map[string]
 	}
 }
 
-// counts are the columns that hold numbers: where a record has something else, a file shows it and a server nothing.
+// counts are the columns that hold numbers: where a record has something else, a file shows it and
+// a server nothing.
 var counts = []string{
-	"input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "output_tokens", "reasoning_output_tokens", "cost_usd", "duration_ms", "exit_code",
+	"input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "output_tokens",
+	"reasoning_output_tokens", "cost_usd", "duration_ms", "exit_code",
 }
 
-// lines writes rows as both engines would: a number is as it is read, whatever its spelling, and no text has a byte that is no UTF-8.
+// lines writes rows as both engines would: a number is as it is read, whatever its spelling, and no
+// text has a byte that is no UTF-8.
 func lines(columns []string, rows [][]any) (list []string) {
 	for _, row := range rows {
 		var line strings.Builder
@@ -152,7 +161,8 @@ func lines(columns []string, rows [][]any) (list []string) {
 				text = string(bytes)
 			}
 			number, err := strconv.ParseFloat(text, 64)
-			if v == nil || slices.Contains(counts, name) && err != nil && !errors.Is(err, strconv.ErrRange) || name == "cost_source" && !cost {
+			if v == nil || slices.Contains(counts, name) && err != nil && !errors.Is(err, strconv.ErrRange) ||
+				name == "cost_source" && !cost {
 				continue
 			}
 			if cost = cost || name == "cost_usd"; err == nil || errors.Is(err, strconv.ErrRange) {
@@ -176,7 +186,8 @@ func eachByte(s string) string {
 	}, s)
 }
 
-// copied makes the rows of the server's tables those of the file. Neither triggers nor foreign keys look at them.
+// copied makes the rows of the server's tables those of the file. Neither triggers nor foreign keys
+// look at them.
 func copied(t *testing.T, file *db.DB, server *sql.DB) {
 	t.Helper()
 	conn, err := server.Conn(over(t))
@@ -192,7 +203,9 @@ func copied(t *testing.T, file *db.DB, server *sql.DB) {
 	}
 	run("BEGIN")
 	run("SET LOCAL session_replication_role = replica")
-	for _, table := range fileRows(t, file, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'`, 1) {
+	for _, table := range fileRows(t, file,
+		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'
+			AND name <> 'goose_db_version'`, 1) {
 		name := table[0].(string)
 		run("DELETE FROM " + name)
 		var columns, marks []string

@@ -14,7 +14,8 @@ import (
 )
 
 // dialect are SQLite's own words and ways, which another engine refuses or takes for something else.
-var dialect = regexp.MustCompile(`(?i)\bLIMIT -1\b|\b(INSERT|UPDATE) OR \w+|\bREPLACE INTO\b|\biif\(|\bPRAGMA\b|\bsqlite_\w+|\browid\b|\b(NOT )?INDEXED( BY)?\b|\bGLOB\b|` +
+var dialect = regexp.MustCompile(`(?i)\bLIMIT -1\b|\b(INSERT|UPDATE)
+	OR \w+|\bREPLACE INTO\b|\biif\(|\bPRAGMA\b|\bsqlite_\w+|\browid\b|\b(NOT )?INDEXED( BY)?\b|\bGLOB\b|` +
 	`\bCROSS JOIN\b.*\bON\b|\bjson_\w+\(|\bstrftime\(|\bunixepoch\(|\bjulianday\(|\bAS BLOB\b|\bgroup_concat\(|\btypeof\(|\bchanges\(|\blast_insert_rowid\(|` +
 	`\btotal\(|\bprintf\(|\bquote\(|\bIS \?|\bAUTOINCREMENT\b|\bATTACH\b|\bVACUUM\b`)
 
@@ -23,12 +24,14 @@ var statement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLAC
 
 // ownWays are the statements above db that may have them, by a piece of their text, and why.
 var ownWays = map[string]string{
-	"INSERT OR IGNORE INTO run_records": "the hot append: one statement that writes nothing where the run isn't this process's own; the slow path is plain SQL",
+	"INSERT OR IGNORE INTO run_records": "the hot append: one statement that writes nothing where the run " +
+		"isn't this process's own; the slow path is plain SQL",
 }
 
 func TestNothingAboveTheEngineNamesItsWays(t *testing.T) {
 	used := map[string]bool{}
-	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal/checkpoints", "internal/live", "internal/runs", "internal/workers", "legacy", "maintenance", "db"} {
+	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal/checkpoints",
+		"internal/live", "internal/runs", "internal/workers", "legacy", "maintenance", "db"} {
 		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -82,7 +85,8 @@ func TestNothingAboveTheEngineNamesItsWays(t *testing.T) {
 			t.Errorf("no statement has %q any more", piece)
 		}
 	}
-	if !dialect.MatchString("SELECT a FROM t ORDER BY a LIMIT -1") || dialect.MatchString("SELECT a FROM t WHERE a IS NOT DISTINCT FROM ? LIMIT ?") {
+	if !dialect.MatchString("SELECT a FROM t ORDER BY a LIMIT -1") ||
+		dialect.MatchString("SELECT a FROM t WHERE a IS NOT DISTINCT FROM ? LIMIT ?") {
 		t.Error("the test notices nothing, or everything")
 	}
 }

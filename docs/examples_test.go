@@ -38,12 +38,16 @@ var withoutVerb = map[string]string{
 	"agents.Registry.Begin":   "its word is TryLeaseThread",
 	"agents.Registry.Resume":  "an agent that lost its thread reserves it anew",
 	"checkpoints.Store.Begin": "its word is Claim", "checkpoints.Store.Resume": "its word is Claim",
-	"workers.Runtime.Begin": "nothing is held", "workers.Runtime.Resume": "nothing is held", "workers.Runtime.Reattach": "nothing is held",
-	"workers.Runtime.Recover": "nothing is held", "workers.Runtimes.Recover": "nothing is held",
-	"workers.Runtimes.Begin": "nothing is held", "workers.Runtimes.Resume": "nothing is held", "workers.Runtimes.Reattach": "nothing is held",
-	"workers.Runtimes.Follow": "one log is followed by its Runtime", "workers.Runtimes.CursorBefore": "one log is followed by its Runtime",
-	"workers.Runtime.FollowAll": "all logs are followed by Runtimes",
-	"workers.Runtime.Prune":     "a policy is the scope's: Runtimes has it", "workers.Runtime.Pin": "Runtimes has it", "workers.Runtime.Unpin": "Runtimes has it",
+	"workers.Runtime.Begin": "nothing is held", "workers.Runtime.Resume": "nothing is held",
+	"workers.Runtime.Reattach": "nothing is held",
+	"workers.Runtime.Recover":  "nothing is held", "workers.Runtimes.Recover": "nothing is held",
+	"workers.Runtimes.Begin": "nothing is held", "workers.Runtimes.Resume": "nothing is held",
+	"workers.Runtimes.Reattach":     "nothing is held",
+	"workers.Runtimes.Follow":       "one log is followed by its Runtime",
+	"workers.Runtimes.CursorBefore": "one log is followed by its Runtime",
+	"workers.Runtime.FollowAll":     "all logs are followed by Runtimes",
+	"workers.Runtime.Prune":         "a policy is the scope's: Runtimes has it",
+	"workers.Runtime.Pin":           "Runtimes has it", "workers.Runtime.Unpin": "Runtimes has it",
 }
 
 // examplesOf gives the examples of a package, by name, that are run.

@@ -16,7 +16,8 @@ import (
 	"testing"
 )
 
-// Every function that a program gives to a public package has a row in functions.md, and every name there is one's.
+// Every function that a program gives to a public package has a row in functions.md, and every name
+// there is one's.
 func TestFunctions_EachHasARow(t *testing.T) {
 	page, err := os.ReadFile("functions.md")
 	if err != nil {
@@ -47,7 +48,8 @@ func TestFunctions_EachHasARow(t *testing.T) {
 	}
 }
 
-// functionsOf names the parameters, fields and interfaces of the public packages that are the user's functions.
+// functionsOf names the parameters, fields and interfaces of the public packages that are the
+// user's functions.
 func functionsOf(t *testing.T) (names []string) {
 	t.Helper()
 	exports, paths := map[string]string{}, []string{}

@@ -13,7 +13,8 @@ var (
 	namedTarget = regexp.MustCompile("`make ([a-z-]+)`")
 )
 
-// A promise without a test is a hope: every row of the page's tables names what shows it, and what it names is there.
+// A promise without a test is a hope: every row of the page's tables names what shows it, and what
+// it names is there.
 func TestWhatIsPromisedIsShown(t *testing.T) {
 	var page []byte
 	for _, name := range []string{"guarantees.md", "postgres.md"} {
@@ -30,7 +31,8 @@ func TestWhatIsPromisedIsShown(t *testing.T) {
 	promises := 0
 	for line := range strings.Lines(string(page)) {
 		tests, targets := namedTest.FindAllStringSubmatch(line, -1), namedTarget.FindAllStringSubmatch(line, -1)
-		if row := strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "| ---") && !strings.HasPrefix(line, "| promised"); row {
+		if row := strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "| ---") &&
+			!strings.HasPrefix(line, "| promised"); row {
 			promises++
 			if len(tests)+len(targets) == 0 {
 				t.Errorf("nothing shows this: %s", line)

@@ -18,7 +18,8 @@ import (
 
 var lockedTable = regexp.MustCompile(`^SELECT [^()]* FROM (\w+)( AS \w+)? WHERE [^()]*$`)
 
-// sqlOf gives the text of a constant, as far as it is written in its place: what others stand for in it is ….
+// sqlOf gives the text of a constant, as far as it is written in its place: what others stand for
+// in it is ….
 func sqlOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -30,13 +31,16 @@ func sqlOf(e ast.Expr) string {
 	return "…"
 }
 
-// On a server a call that loses again and again waits for those that have locked a row first: it has to know of which tables.
+// On a server a call that loses again and again waits for those that have locked a row first: it
+// has to know of which tables.
 func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 	used := map[string]bool{}
-	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal", "legacy", "maintenance", "db"} {
+	for _, room := range []string{"agents", "checkpoints", "runs", "workers", "internal", "legacy",
+		"maintenance", "db"} {
 		texts, locks := map[string]string{}, map[string]token.Position{} // by the folder and the name of a constant
 		err := filepath.WalkDir(filepath.Join("..", room), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, filepath.Join("..", "db", "internal")) {
+			if err != nil || e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+				strings.HasPrefix(path, filepath.Join("..", "db", "internal")) {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -65,7 +69,8 @@ func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 					}
 					if name == "LockName" && len(n.Args) == 2 {
 						if table := sqlOf(n.Args[0]); table != "…" && !slices.Contains(migrations.Locked, table) {
-							t.Errorf("%s: a name of %s is locked, which is not in migrations.Locked", files.Position(n.Pos()), table)
+							t.Errorf("%s: a name of %s is locked, which is not in migrations.Locked", files.Position(n.Pos()),
+								table)
 						}
 						return true
 					}
@@ -74,7 +79,8 @@ func TestLint_LocksOnlyOnTablesWithRowLocks(t *testing.T) {
 						return true
 					}
 					query, ok := n.Args[at].(*ast.Ident)
-					if ok && !strings.HasPrefix(strings.ToLower(query.Name), "sql") { // it is handed on, or another call of the name
+					// it is handed on, or another call of the name
+					if ok && !strings.HasPrefix(strings.ToLower(query.Name), "sql") {
 						return true
 					}
 					if !ok {

@@ -27,7 +27,8 @@ func TestLintAndFormatWorkBelowAPathWithASpace(t *testing.T) {
 	for name, text := range map[string]string{
 		"Makefile": string(makefile), "tools/need": stub,
 		// A go command that only looks whether its -modfile is one word, and names the right file.
-		"commands/go": stub + "for arg; do case $arg in -modfile=*) test \"${arg#-modfile=}\" = '" + clone + "/tools/go.mod' && echo told; esac; done\n",
+		"commands/go": stub + "for arg; do case $arg in -modfile=*) test \"${arg#-modfile=}\" = '" + clone +
+			"/tools/go.mod' && echo told; esac; done\n",
 	} {
 		if err := os.WriteFile(filepath.Join(clone, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
@@ -36,7 +37,8 @@ func TestLintAndFormatWorkBelowAPathWithASpace(t *testing.T) {
 	for target, calls := range map[string]int{"lint": 4, "format": 1} {
 		command := exec.Command("make", "-s", target)
 		command.Dir = clone
-		command.Env = append(os.Environ(), "PATH="+filepath.Join(clone, "commands")+":"+os.Getenv("PATH"), "MAKEFLAGS=")
+		command.Env = append(os.Environ(), "PATH="+filepath.Join(clone, "commands")+":"+os.Getenv("PATH"),
+			"MAKEFLAGS=")
 		out, err := command.CombinedOutput()
 		if got := strings.Count(string(out), "told"); err != nil || got != calls {
 			t.Errorf("make %s: %d of %d calls got the module file, %v\n%s", target, got, calls, err, out)

@@ -14,9 +14,11 @@ import (
 )
 
 // public are the packages that programs import.
-var public = []string{"db", "runs", "runs/live", "agents", "checkpoints", "workers", "maintenance", "legacy", "storetest"}
+var public = []string{"db", "runs", "runs/live", "agents", "checkpoints", "workers", "maintenance", "legacy",
+	"storetest"}
 
-// past are words of what was. The calls of the old programs, in seed.go, and their layouts, in layout*.go, say whose they are.
+// past are words of what was. The calls of the old programs, in seed.go, and their layouts, in
+// layout*.go, say whose they are.
 var past = regexp.MustCompile(`(?i)\b(originals?|seeds?|used to|previously|formerly|no longer (?:has|have|is|are) (?:a|an|the)|in earlier versions)\b`)
 
 // Each of these says a thing of today.
@@ -33,7 +35,8 @@ func TestGodocSpeaksOfToday(t *testing.T) {
 		}
 		for _, name := range files {
 			short, _ := filepath.Rel("..", name)
-			if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "seed.go" || strings.HasPrefix(filepath.Base(name), "layout") || ofToday[short] {
+			if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "seed.go" ||
+				strings.HasPrefix(filepath.Base(name), "layout") || ofToday[short] {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
@@ -106,7 +109,8 @@ func TestNoPublicNameIsTheImportersAlone(t *testing.T) {
 		for _, decl := range file.Decls {
 			for _, id := range declaredBy(decl) {
 				own[id] = true
-				if slices.Contains(public, folder) && !strings.HasSuffix(name, "_test.go") && id.IsExported() && !strings.HasPrefix(folder, "legacy") {
+				if slices.Contains(public, folder) && !strings.HasSuffix(name, "_test.go") && id.IsExported() &&
+					!strings.HasPrefix(folder, "legacy") {
 					declared[id.Name] = folder
 				}
 			}

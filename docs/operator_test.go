@@ -47,8 +47,10 @@ func newNight(t *testing.T) *night {
 // in goes on in another scope.
 func (n *night) in(scope string) {
 	n.scope = scope
-	n.runs, n.live = runs.NewStore(n.db, runs.Options{Scope: scope}), live.NewStore(n.db, live.Options{Scope: scope})
-	n.reg, n.store = agents.NewRegistry(n.db, agents.Options{Scope: scope}), checkpoints.NewStore(n.db, checkpoints.Options{Scope: scope})
+	n.runs, n.live = runs.NewStore(n.db, runs.Options{Scope: scope}),
+		live.NewStore(n.db, live.Options{Scope: scope})
+	n.reg, n.store = agents.NewRegistry(n.db, agents.Options{Scope: scope}),
+		checkpoints.NewStore(n.db, checkpoints.Options{Scope: scope})
 }
 
 func (n *night) must(err error) {
@@ -84,7 +86,8 @@ func (n *night) agent(id string, tokens, micros uint64, ended time.Time) {
 	n.t.Helper()
 	provider, model, output := "acme", "large-2", tokens/10
 	e := agents.Entry{
-		SessionID: id, Thread: id, Status: agents.Active, StartedAt: n.clock.Now(), Provider: &provider, Model: &model,
+		SessionID: id, Thread: id, Status: agents.Active, StartedAt: n.clock.Now(), Provider: &provider,
+		Model:        &model,
 		UsageSummary: agents.UsageSummary{InputTokens: &tokens, OutputTokens: &output, CostMicrosUSD: &micros},
 	}
 	if !ended.IsZero() {
@@ -100,7 +103,8 @@ func usage(prompt, completion int) string {
 }
 
 func agentEnd(prompt, completion int) string {
-	return `{"type":"agent_end","text":"done",` + usage(prompt, completion) + `,"verification_summary":{"status":"skipped","report_count":0,` +
+	return `{"type":"agent_end","text":"done",` + usage(prompt, completion) +
+		`,"verification_summary":{"status":"skipped","report_count":0,` +
 		`"required_check_count":0,"pending_required_check_count":0,"failed_check_count":0,"residual_risk_count":0},` +
 		`"meta":{"provider":"acme","request_model":"small","response_model":"small-1"}}`
 }
@@ -124,19 +128,23 @@ func (n *night) ask(query string) string {
 
 func (n *night) pause(run string) {
 	n.t.Helper()
-	n.must(n.store.Save(n.t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate", Prompt: "Ship it?", CreatedAt: n.clock.Now()}))
+	n.must(n.store.Save(n.t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate",
+		Prompt: "Ship it?", CreatedAt: n.clock.Now()}))
 }
 
-// work is a night as an operator finds it: a failure, a stalled trace, a hanging tool, questions to people, and bills.
+// work is a night as an operator finds it: a failure, a stalled trace, a hanging tool, questions to
+// people, and bills.
 func (n *night) work() {
 	text := func(s string) *string { return &s }
 	n.agent("boss", 9000, 5_000_000, time.Time{})
-	n.append(runs.Batch{AgentID: "boss", RunID: "plan"}, runs.Started{RunID: "plan", AgentID: "boss", Intent: "plan"})
+	n.append(runs.Batch{AgentID: "boss", RunID: "plan"},
+		runs.Started{RunID: "plan", AgentID: "boss", Intent: "plan"})
 	n.append(runs.Batch{AgentID: "builder", RunID: "build", Parent: runs.RunRef{AgentID: "boss", RunID: "plan"}},
 		runs.Started{RunID: "build", AgentID: "builder", Intent: "build"})
 	n.clock.Advance(2 * time.Second)
-	n.append(runs.Batch{AgentID: "builder", RunID: "build"}, runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(
-		`{"record":"model_turn","index":0,"model_id":"large-2","cost_usd":0.25,"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}}`)})
+	n.append(runs.Batch{AgentID: "builder", RunID: "build"},
+		runs.Unknown{Kind: "model_turn", Raw: json.RawMessage(
+			`{"record":"model_turn","index":0,"model_id":"large-2","cost_usd":0.25,"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}}`)})
 	n.clock.Advance(1500 * time.Millisecond)
 	n.append(runs.Batch{AgentID: "builder", RunID: "build"}, runs.Turn{
 		Prompt: text("make"), Tool: text("shell"), CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2},
@@ -146,10 +154,13 @@ func (n *night) work() {
 	})
 
 	n.create("fix", "web-1") // recorded in a trace and live
-	n.append(runs.Batch{AgentID: "fixer", RunID: "fix"}, runs.Started{RunID: "fix", AgentID: "fixer", Intent: "fix"})
+	n.append(runs.Batch{AgentID: "fixer", RunID: "fix"},
+		runs.Started{RunID: "fix", AgentID: "fixer", Intent: "fix"})
 	for _, e := range []string{
-		`{"type":"turn_start","turn":1}`, `{"type":"tool_start","id":"c1","name":"grep"}`, toolEnd("c1", "grep", 0), turnEnd(1, 10, 5),
-		`{"type":"tool_start","id":"c2","name":"grep"}`, toolEnd("c2", "grep", 1), turnEnd(2, 30, 7), agentEnd(40, 12),
+		`{"type":"turn_start","turn":1}`, `{"type":"tool_start","id":"c1","name":"grep"}`,
+		toolEnd("c1", "grep", 0), turnEnd(1, 10, 5),
+		`{"type":"tool_start","id":"c2","name":"grep"}`, toolEnd("c2", "grep", 1), turnEnd(2, 30, 7),
+		agentEnd(40, 12),
 	} {
 		n.event("fix", e)
 	}
@@ -172,19 +183,21 @@ func (n *night) work() {
 
 // The numbers of seconds until now stand as * in an answer.
 var operatorAnswers = map[string]string{
-	"Why did runs fail":           "2026-05-04T01:00:00.000000000Z|builder|build|failure|no space left on the device",
-	"Why did live runs fail":      "2026-05-04T01:01:14.500000000Z|web-2|broken|failed|the model is gone",
-	"What went wrong on the way":  "3|shell|exit_code|2||make",
-	"Which traces have stalled":   "boss|plan|2026-05-04T01:00:00.000000000Z|0|*",
-	"What hangs":                  "web-2|ask|executing|confirmation_required|2026-05-04T01:01:13.500000000Z",
-	"Which tool calls never end":  "web-2|ask|rm|c3|2026-05-04T01:01:12.500000000Z",
-	"How long tools take":         "trace|shell|1|1500.0|1500.0\nlive|grep|2|1000.0|1000.0\nlive|rm|1||",
-	"Which tools fail":            "live|grep|exit_code|1\ntrace|shell|exit_code|1",
-	"What a run cost":             "build|130|20|0.25\nfix|40|12|",
-	"What an agent cost":          "boss|9000|900|5.0\nbuilder|130|20|0.25\nweb-1|40|12|",
-	"What each model cost":        "2026-05-04|acme|large-2|9000||900|5.0\n2026-05-04||large-2|130|30|20|0.25\n2026-05-04|acme|small-1|40||12|",
-	"Who waits for a person":      `confirmation|ask|rm|{"path":"/"}|*` + "\ncheckpoint|deploy|gate|Ship it?|*",
-	"What was approved":           "2026-05-04T01:00:11.500000000Z|checkpoint|fix|Ship it?|completed|approved|ada|60.0",
+	"Why did runs fail": "2026-05-04T01:00:00.000000000Z|builder|build|failure|no space left on " +
+		"the device",
+	"Why did live runs fail":     "2026-05-04T01:01:14.500000000Z|web-2|broken|failed|the model is gone",
+	"What went wrong on the way": "3|shell|exit_code|2||make",
+	"Which traces have stalled":  "boss|plan|2026-05-04T01:00:00.000000000Z|0|*",
+	"What hangs":                 "web-2|ask|executing|confirmation_required|2026-05-04T01:01:13.500000000Z",
+	"Which tool calls never end": "web-2|ask|rm|c3|2026-05-04T01:01:12.500000000Z",
+	"How long tools take":        "trace|shell|1|1500.0|1500.0\nlive|grep|2|1000.0|1000.0\nlive|rm|1||",
+	"Which tools fail":           "live|grep|exit_code|1\ntrace|shell|exit_code|1",
+	"What a run cost":            "build|130|20|0.25\nfix|40|12|",
+	"What an agent cost":         "boss|9000|900|5.0\nbuilder|130|20|0.25\nweb-1|40|12|",
+	"What each model cost":       "2026-05-04|acme|large-2|9000||900|5.0\n2026-05-04||large-2|130|30|20|0.25\n2026-05-04|acme|small-1|40||12|",
+	"Who waits for a person":     `confirmation|ask|rm|{"path":"/"}|*` + "\ncheckpoint|deploy|gate|Ship it?|*",
+	"What was approved": "2026-05-04T01:00:11.500000000Z|checkpoint|fix|Ship " +
+		"it?|completed|approved|ada|60.0",
 	"Where the bytes are":         "builder|build|*|1|completed\nfixer|fix|*|0|completed\nboss|plan|*|0|in_progress",
 	"Who started whom":            "boss|plan|in_progress|builder|build|completed|failure",
 	"All there is of one piece o": "fix|fixer||web-1|completed|completed|completed",
@@ -210,7 +223,8 @@ func TestOperator_QuestionsAreShortQueriesWithAnswers(t *testing.T) {
 				want = answer
 			}
 		}
-		if lines := strings.Count(q[2], "\n"); lines > 9 || strings.Contains(q[2], "json") || strings.Contains(q[2], "->") {
+		if lines := strings.Count(q[2], "\n"); lines > 9 || strings.Contains(q[2], "json") ||
+			strings.Contains(q[2], "->") {
 			t.Errorf("%s: a query of %d lines:\n%s", q[1], lines, q[2])
 		}
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(want), `\*`, `[0-9.]+`) + "$"

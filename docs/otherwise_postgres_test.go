@@ -18,19 +18,27 @@ import (
 // Times as far apart as columns hold them, and half milliseconds, which two engines might round another way.
 func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 	n, server := besideAServer(t)
-	times := []int64{math.MinInt64, math.MinInt64 + 1, -62135596800e9 / 8, -1_500_000, -1_499_999, -500_000, -1, 0, 1, 499_999, 500_000, 4_500_000, 1_000_500_000, 1_778_000_000_000_500_000, math.MaxInt64 - 1, math.MaxInt64}
+	times := []int64{math.MinInt64, math.MinInt64 + 1, -62135596800e9 / 8, -1_500_000, -1_499_999, -500_000, -1,
+		0, 1, 499_999, 500_000, 4_500_000, 1_000_500_000, 1_778_000_000_000_500_000, math.MaxInt64 - 1,
+		math.MaxInt64}
 	n.must(n.db.Write(t.Context(), "leave what lasts long", func(tx *db.Tx) error {
 		key := 100
 		for _, from := range times {
 			for _, to := range times {
 				key++
 				texts := []string{
-					`INSERT INTO runs (key, scope, agent_id, run_id, intent, started_at, status, ended_at, turn_count, others) VALUES (?1, 1, 'a', CAST(?1 AS TEXT), '', ?2, 'incomplete', ?3, 2, 0)`,
-					`INSERT INTO run_records (id, kind, turn_index, tool, verdict, exact, recorded_at) VALUES ((?1 << 24) + 1, 'turn', 0, 't', 'pass', 1, ?2), ((?1 << 24) + 2, 'turn', 1, 't', 'pass', 1, ?3)`,
-					`INSERT INTO checkpoints (scope, state, run_id, paused_stage_id, prompt, created_at, saved_at, size, checksum, claimed_at) VALUES (1, 'claimed', CAST(?1 AS TEXT), '', '', ?2, 0, 0, 0, ?3)`,
+					`INSERT INTO runs (key, scope, agent_id, run_id, intent, started_at, status, ended_at, turn_count,
+						others) VALUES (?1, 1, 'a', CAST(?1 AS TEXT), '', ?2, 'incomplete', ?3, 2, 0)`,
+					`INSERT INTO run_records (id, kind, turn_index, tool, verdict, exact, recorded_at)
+						VALUES ((?1 << 24) + 1, 'turn', 0, 't', 'pass', 1, ?2),
+						((?1 << 24) + 2, 'turn', 1, 't', 'pass', 1, ?3)`,
+					`INSERT INTO checkpoints (scope, state, run_id, paused_stage_id, prompt, created_at, saved_at, size,
+						checksum, claimed_at) VALUES (1, 'claimed', CAST(?1 AS TEXT), '', '', ?2, 0, 0, 0, ?3)`,
 				}
 				if from >= 0 && to >= 0 {
-					texts = append(texts, `INSERT INTO live_runs (key, scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events, kept_bytes) VALUES (?1, 1, CAST(?1 AS TEXT), '', 'failed', ?2, ?3, 2, 2, 0)`,
+					texts = append(texts, `INSERT INTO live_runs (key, scope, run_id, session_id, status, created_at,
+						updated_at, event_count, kept_events, kept_bytes)
+						VALUES (?1, 1, CAST(?1 AS TEXT), '', 'failed', ?2, ?3, 2, 2, 0)`,
 						`INSERT INTO live_texts (run, prompt) SELECT ?1, '' WHERE ?2 >= 0 AND ?3 >= 0`,
 						`INSERT INTO live_events (id, sequence, type, recorded_at, event) VALUES (?1 << 32, 0, 'tool_start', ?2, CAST('{"id":"c","name":"n"}' AS BLOB)), ((?1 << 32) + 1, 1, 'tool_end', ?3, CAST('{"id":"c"}' AS BLOB))`)
 				}
@@ -47,8 +55,10 @@ func TestPostgresAnswersDistantTimesAsAFile(t *testing.T) {
 	for _, seconds := range []struct {
 		from, to int64
 		want     float64
-	}{{0, 500_000, 0.001}, {0, 4_500_000, 0.005}, {4_500_000, 0, -0.005}, {0, 499_999, 0}, {math.MinInt64, math.MaxInt64, 18446744073.71}} {
-		got := fileRows(t, n.db, fmt.Sprintf(`SELECT seconds FROM v_runs WHERE started_at_ns = %d AND ended_at_ns = %d`, seconds.from, seconds.to), 1)
+	}{{0, 500_000, 0.001}, {0, 4_500_000, 0.005}, {4_500_000, 0, -0.005}, {0, 499_999, 0},
+		{math.MinInt64, math.MaxInt64, 18446744073.71}} {
+		got := fileRows(t, n.db, fmt.Sprintf(`SELECT seconds FROM v_runs WHERE started_at_ns = %d
+			AND ended_at_ns = %d`, seconds.from, seconds.to), 1)
 		if len(got) != 1 || got[0][0] != seconds.want {
 			t.Errorf("from %d to %d are %v seconds, and not %v", seconds.from, seconds.to, got, seconds.want)
 		}
@@ -64,8 +74,12 @@ func TestPostgresAnswersHugeCountsAsAFile(t *testing.T) {
 		for _, stopped := range counts {
 			for _, next := range []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64} { // without a sign
 				key++
-				n.insert(`INSERT INTO worker_runtimes (key, scope, runtime_id, status, max_transcript_items, max_event_items, next_worker_sequence, next_event_id, next_diagnostic_id,
-next_event_position, first_event_position, events_in_order, running_workers, stopped_workers, cancelled_workers, diagnostics) VALUES (?1, 1, CAST(?1 AS TEXT), 'running', 1, 1, 1, ?4, 1, 1, 1, 1, ?2, ?3, ?2, ?3)`, key, running, stopped, next)
+				n.insert(`INSERT INTO worker_runtimes (key, scope, runtime_id, status, max_transcript_items,
+				max_event_items, next_worker_sequence, next_event_id, next_diagnostic_id,
+next_event_position, first_event_position, events_in_order, running_workers, stopped_workers,
+	cancelled_workers, diagnostics)
+	VALUES (?1, 1, CAST(?1 AS TEXT), 'running', 1, 1, 1, ?4, 1, 1, 1, 1, ?2, ?3, ?2,
+	?3)`, key, running, stopped, next)
 			}
 		}
 	}
@@ -81,7 +95,9 @@ func TestPostgresTellsTypesOfEventsApartAsAFile(t *testing.T) {
 	n, server := besideAServer(t)
 	n.create("live", "session")
 	for i, kind := range []string{"tool", "tool_start", "Tool_start", "TOOL", "tooL", "too", "tools", "t%l"} {
-		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + ?, ?, ?, 0, ? FROM live_runs`, i, i, kind, []byte(`{"name":"a","tool_name":"b","id":"c","tool_id":"d"}`))
+		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+			SELECT (key << 32) + ?, ?, ?, 0, ?
+			FROM live_runs`, i, i, kind, []byte(`{"name":"a","tool_name":"b","id":"c","tool_id":"d"}`))
 	}
 	sameAnswers(t, n.db, server, map[string]int{})
 }
@@ -94,7 +110,8 @@ func TestPostgresAnswersOtherwiseWhereThePageSaysSo(t *testing.T) {
 	deep := func(depth int) string {
 		return fmt.Sprintf(`{"deep":%s%s,"provider":"x"}`, strings.Repeat("[", depth), strings.Repeat("]", depth))
 	}
-	const tokens, cost, provider, exit, at = "input_tokens", "cost_usd", "provider", "exit_code", "recorded_at_ns"
+	const tokens, cost, provider, exit, at = "input_tokens", "cost_usd", "provider", "exit_code",
+		"recorded_at_ns"
 	for i, c := range []struct {
 		column, text string
 		file, server any
@@ -115,15 +132,19 @@ func TestPostgresAnswersOtherwiseWhereThePageSaysSo(t *testing.T) {
 	} {
 		query := fmt.Sprintf(`SELECT %s FROM v_model_turns WHERE sequence = %d`, c.column, i+2)
 		if c.column == exit {
-			n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + ?1, ?1, 'tool_start', ?1, ?2 FROM live_runs`, 2*i, []byte(c.text))
-			n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + ?1 + 1, ?1 + 1, 'tool_end', ?1, ?2 FROM live_runs`, 2*i, []byte(c.text))
+			n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+				SELECT (key << 32) + ?1, ?1, 'tool_start', ?1, ?2 FROM live_runs`, 2*i, []byte(c.text))
+			n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+				SELECT (key << 32) + ?1 + 1, ?1 + 1, 'tool_end', ?1, ?2 FROM live_runs`, 2*i, []byte(c.text))
 			query = fmt.Sprintf(`SELECT exit_code FROM v_tool_calls WHERE started_at_ns = %d`, 2*i)
 		} else {
-			n.insert(`INSERT INTO run_records (id, kind, unknown_kind, raw, exact) SELECT (key << 24) + ?, 'unknown', 'model_turn', ?, 1 FROM runs`, i+2, []byte(c.text))
+			n.insert(`INSERT INTO run_records (id, kind, unknown_kind, raw, exact)
+				SELECT (key << 24) + ?, 'unknown', 'model_turn', ?, 1 FROM runs`, i+2, []byte(c.text))
 		}
 		copied(t, n.db, server)
 		file, there := fileRows(t, n.db, query, 1), rowsOf(t, server, query)
-		if len(file) != 1 || len(there) != 1 || file[0][0] != c.file || fmt.Sprint(there[0][0]) != fmt.Sprint(c.server) {
+		if len(file) != 1 || len(there) != 1 || file[0][0] != c.file ||
+			fmt.Sprint(there[0][0]) != fmt.Sprint(c.server) {
 			t.Errorf("%s of %.60s: %#v of a file, %#v of a server", c.column, c.text, file, there)
 		}
 	}
@@ -134,14 +155,19 @@ func TestPostgresAnswersASumBeyondAColumn(t *testing.T) {
 	n, server := besideAServer(t)
 	n.create("live", "session")
 	for i := range 2 {
-		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + ?1, ?1, 'turn_end', 0, ?2 FROM live_runs`, i, []byte(`{"usage":{"input_tokens":9223372036854775807}}`))
+		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+			SELECT (key << 32) + ?1, ?1, 'turn_end', 0, ?2
+			FROM live_runs`, i, []byte(`{"usage":{"input_tokens":9223372036854775807}}`))
 	}
-	n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + 2, 2, 'agent_end', 0, ? FROM live_runs`, []byte(`{"usage":{"input_tokens":1}}`))
+	n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+		SELECT (key << 32) + 2, 2, 'agent_end', 0, ? FROM live_runs`, []byte(`{"usage":{"input_tokens":1}}`))
 	copied(t, n.db, server)
-	if rows := rowsOf(t, server, `SELECT count(*), sum(input_tokens) FROM v_usage`); fmt.Sprint(rows) != "[[2 18446744073709551614]]" {
+	if rows := rowsOf(t, server, `SELECT count(*), sum(input_tokens)
+		FROM v_usage`); fmt.Sprint(rows) != "[[2 18446744073709551614]]" {
 		t.Errorf("a server answers %v", rows)
 	}
-	err := n.db.Read(t.Context(), "sum", func(rx *db.Rx) error { return rx.Get(new(any), `SELECT count(input_tokens) FROM v_usage`) })
+	err := n.db.Read(t.Context(), "sum",
+		func(rx *db.Rx) error { return rx.Get(new(any), `SELECT count(input_tokens) FROM v_usage`) })
 	if err == nil || !strings.Contains(err.Error(), "integer overflow") {
 		t.Errorf("a file answers %v", err)
 	}
@@ -151,8 +177,11 @@ func TestPostgresAnswersASumBeyondAColumn(t *testing.T) {
 func TestPostgresAnswersADifferenceOfHugeCountsExactly(t *testing.T) {
 	n, server := besideAServer(t)
 	n.create("live", "session")
-	for i, event := range []string{`{"usage":{"input_tokens":1e2}}`, `{"usage":{"input_tokens":9223372036854775807}}`} {
-		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event) SELECT (key << 32) + ?1, ?1, ?2, 0, ?3 FROM live_runs`, i, []string{"turn_end", "agent_end"}[i], []byte(event))
+	for i, event := range []string{`{"usage":{"input_tokens":1e2}}`,
+		`{"usage":{"input_tokens":9223372036854775807}}`} {
+		n.insert(`INSERT INTO live_events (id, sequence, type, recorded_at, event)
+			SELECT (key << 32) + ?1, ?1, ?2, 0, ?3
+			FROM live_runs`, i, []string{"turn_end", "agent_end"}[i], []byte(event))
 	}
 	copied(t, n.db, server)
 	const query = `SELECT input_tokens FROM v_usage WHERE kind = 'agent_end'`
@@ -166,7 +195,8 @@ func TestPostgresAnswersADifferenceOfHugeCountsExactly(t *testing.T) {
 func besideAServer(t *testing.T) (*night, *sql.DB) {
 	t.Helper()
 	server := dbtest.PostgresSchema(t)
-	n := &night{t: t, path: t.TempDir() + "/file.db", clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))}
+	n := &night{t: t, path: t.TempDir() + "/file.db",
+		clock: dbtest.NewClock(time.Date(2026, 5, 4, 1, 0, 0, 0, time.UTC))}
 	d, err := db.Open(t.Context(), n.path, db.Options{Now: n.clock.Now})
 	n.must(err)
 	n.db = d

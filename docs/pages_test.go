@@ -23,7 +23,8 @@ func TestWhatPagesAndCommentsPointToIsThere(t *testing.T) {
 			return err
 		}
 		if entry.IsDir() {
-			if name := entry.Name(); name == ".git" || name == "bin" || name == "demo" || name == "testdata" && file != filepath.Join("..", "testdata") {
+			if name := entry.Name(); name == ".git" || name == "bin" || name == "demo" || name == "testdata" &&
+				file != filepath.Join("..", "testdata") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -66,7 +67,8 @@ func TestWhatPagesAndCommentsPointToIsThere(t *testing.T) {
 // isPattern reports whether a name stands for many, as in testdata/legacy/TREE.tar.gz.
 func isPattern(name string) bool {
 	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '.' }) {
-		if part == strings.ToUpper(part) && part != strings.ToLower(part) && part != "CLI" && part != "SCHEMA" && part != "README" {
+		if part == strings.ToUpper(part) && part != strings.ToLower(part) && part != "CLI" && part != "SCHEMA" &&
+			part != "README" {
 			return true
 		}
 	}

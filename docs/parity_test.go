@@ -24,7 +24,8 @@ var word = regexp.MustCompile(`\w+`)
 
 func readDeclarations(t *testing.T) declarations {
 	t.Helper()
-	d := declarations{all: map[string]bool{}, funcs: map[string]bool{}, tests: map[string]bool{}, used: map[string]bool{}}
+	d := declarations{all: map[string]bool{}, funcs: map[string]bool{}, tests: map[string]bool{},
+		used: map[string]bool{}}
 	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -125,7 +126,8 @@ var (
 	identifier = regexp.MustCompile(`^\*?(?:(?:runs|live|agents|checkpoints|workers|db|legacy)\.)?((?:[A-Z]\w*\.)?[A-Z]\w*)(?:\(.*\))?$`)
 )
 
-// A counterpart that is not there, or that no test calls, is no parity, and a test that is not there shows nothing.
+// A counterpart that is not there, or that no test calls, is no parity, and a test that is not
+// there shows nothing.
 func TestParityNamesFunctionsAndTestsThatAreThere(t *testing.T) {
 	d := readDeclarations(t)
 	page, err := os.ReadFile("parity.md")

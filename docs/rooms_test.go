@@ -90,7 +90,8 @@ func expanded(folder string) (list []room) {
 	return list
 }
 
-// ownOr is the folder that a cell names: with STORE the one of the store whose row it is, and of all for other rooms.
+// ownOr is the folder that a cell names: with STORE the one of the store whose row it is, and of
+// all for other rooms.
 func ownOr(folder, of string) (list []string) {
 	if of != "" {
 		return []string{strings.ReplaceAll(folder, "STORE", path.Base(of))}
@@ -180,15 +181,18 @@ func TestRoomsOfTheArchitectureAreThere(t *testing.T) {
 func TestForbiddenImportsAreNoticed(t *testing.T) {
 	rooms, _ := readRooms(t)
 	for pkg, imported := range map[string]string{
-		"runs": "agents", "runs/live": "runs", "db": "runs", "migrations": "db", "workers": "internal/live", "internal/live": "agents",
-		"legacy": "cmd/migrate", "legacy/internal/live": "legacy/internal/workers", "legacy/internal/runs": "agents", "internal/tree": "legacy", "elsewhere": "db", "db/internal/x": "db",
+		"runs": "agents", "runs/live": "runs", "db": "runs", "migrations": "db", "workers": "internal/live",
+		"internal/live": "agents",
+		"legacy":        "cmd/migrate", "legacy/internal/live": "legacy/internal/workers",
+		"legacy/internal/runs": "agents", "internal/tree": "legacy", "elsewhere": "db", "db/internal/x": "db",
 	} {
 		if len(forbidden(rooms, pkg, []string{imported})) == 0 {
 			t.Errorf("nobody noticed that %s imports %s", pkg, imported)
 		}
 	}
 	for pkg, imported := range map[string]string{
-		"runs": "db", "agents": "internal/tree", "runs/live": "internal/live", "db": "migrations", "db/internal/x": "db/internal/y", "cmd/migrate": "runs",
+		"runs": "db", "agents": "internal/tree", "runs/live": "internal/live", "db": "migrations",
+		"db/internal/x": "db/internal/y", "cmd/migrate": "runs",
 		"legacy/internal/workers": "internal/workers", "legacy/internal/live": "internal/tree",
 	} {
 		if wrong := forbidden(rooms, pkg, []string{imported}); len(wrong) > 0 {

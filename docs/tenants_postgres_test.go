@@ -38,7 +38,8 @@ func TestPostgres_AllTablesHaveReplicaIdentity(t *testing.T) {
 	d := dbtest.OpenAt(t, address, db.Options{})
 	dbtest.PostgresExec(t, address, "CREATE PUBLICATION all_of_it FOR ALL TABLES")
 	refused := func() (tables []string) {
-		for _, row := range dbtest.PostgresExec(t, address, "SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge' ORDER BY 1") {
+		for _, row := range dbtest.PostgresExec(t, address,
+			"SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge' ORDER BY 1") {
 			if err := d.Write(t.Context(), "delete", func(tx *db.Tx) error {
 				_, err := tx.Exec("DELETE FROM " + string(row[0]) + " WHERE 1 = 0")
 				return err
@@ -74,12 +75,14 @@ func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 	}
 	writer := dbtest.OpenAt(t, as("program", "selvedge_writer"), db.Options{})
 	for id, d := range map[string]*db.DB{"owner": owner, "writer": writer} {
-		if err := runs.NewStore(d, runs.Options{Scope: "tenant"}).WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "a", Intent: "work"}); err != nil {
+		if err := runs.NewStore(d, runs.Options{Scope: "tenant"}).WriteStarted(t.Context(),
+			runs.Started{RunID: id, AgentID: "a", Intent: "work"}); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	reader := dbtest.OpenAt(t, as("report", "selvedge_reader"), db.Options{ReadOnly: true})
-	if list, err := runs.NewStore(reader, runs.Options{Scope: "tenant"}).ListRuns(t.Context(), "a"); err != nil || len(list) != 2 {
+	if list, err := runs.NewStore(reader, runs.Options{Scope: "tenant"}).ListRuns(t.Context(),
+		"a"); err != nil || len(list) != 2 {
 		t.Errorf("the reader sees %v, %v", list, err)
 	}
 	for name, d := range map[string]*db.DB{"writer": writer, "reader": reader} {
@@ -90,7 +93,8 @@ func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 	if err := writer.Scrub(t.Context()); err == nil || !strings.Contains(db.Hint(err), "owner") {
 		t.Errorf("who does not own the tables is told %v (%s)", err, db.Hint(err))
 	}
-	if _, err := db.Open(t.Context(), as("stranger", "pg_monitor"), db.Options{ReadOnly: true}); errors.Is(err, db.ErrNotFound) || !strings.Contains(db.Hint(err), "GRANT") {
+	if _, err := db.Open(t.Context(), as("stranger", "pg_monitor"), db.Options{ReadOnly: true}); errors.Is(err,
+		db.ErrNotFound) || !strings.Contains(db.Hint(err), "GRANT") {
 		t.Errorf("who has no right on the schema is told %v (%s)", err, db.Hint(err))
 	}
 	d, err := db.Open(t.Context(), as("nobody", "selvedge_reader"), db.Options{})
@@ -98,7 +102,8 @@ func TestPostgres_TenantRolesAreEnough(t *testing.T) {
 		return // it can't write
 	}
 	defer d.Close()
-	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a"}); err == nil {
+	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(),
+		runs.Started{RunID: "r", AgentID: "a"}); err == nil {
 		t.Error("a reader writes")
 	}
 }

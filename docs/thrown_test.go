@@ -391,18 +391,20 @@ var throws = map[string]func(x *thrower) error{
 		if err != nil {
 			return err
 		}
-		_, err = db.Salvage(x.t.Context(), filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db"), db.SalvageOptions{
-			Finish: func(context.Context, *db.DB) ([]db.Problem, error) { x.hit(); return nil, nil },
-		})
+		_, err = db.Salvage(x.t.Context(), filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db"),
+			db.SalvageOptions{
+				Finish: func(context.Context, *db.DB) ([]db.Problem, error) { x.hit(); return nil, nil },
+			})
 		return err
 	},
 	"legacy.Options.Progress": func(x *thrower) error {
 		dir := filepath.Join(filepath.Dir(x.path), "tree")
 		must0(x.t, os.MkdirAll(filepath.Join(dir, "runs", "a"), 0o700))
 		must0(x.t, os.WriteFile(filepath.Join(dir, "runs", "a", "r.jsonl"), nil, 0o600))
-		_, err := legacy.Import(x.t.Context(), x.d, legacy.Runs, dir, legacy.Options{Progress: func(legacy.Progress) {
-			x.hit()
-		}})
+		_, err := legacy.Import(x.t.Context(), x.d, legacy.Runs, dir,
+			legacy.Options{Progress: func(legacy.Progress) {
+				x.hit()
+			}})
 		if err != nil || x.threw.Load() {
 			return err
 		}

@@ -21,11 +21,13 @@ var withoutTx = func() map[string]string {
 	list := map[string]string{}
 	for why, names := range map[string][]string{
 		"it works in many short transactions, so that nobody waits for the writer": {
-			"runs.Store.GC", "runs.Store.Prune", "runs.Store.Recover", "runs.Store.AdoptOrphans", "live.Store.Prune", "live.Store.Recover",
+			"runs.Store.GC", "runs.Store.Prune", "runs.Store.Recover", "runs.Store.AdoptOrphans", "live.Store.Prune",
+			"live.Store.Recover",
 			"agents.Registry.Prune", "checkpoints.Store.Prune",
 			"workers.Runtimes.Prune", "workers.Runtime.PruneEvents",
 		},
-		"it goes on beyond any transaction":             {"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep", "checkpoints.Claim.Keep"},
+		"it goes on beyond any transaction": {"runs.Run.Keep", "live.Run.Keep", "agents.Lease.Keep",
+			"checkpoints.Claim.Keep"},
 		"it is the transaction, and HoldTx asks in one": {"agents.Lease.Hold", "checkpoints.Claim.Hold"},
 		"it repeats a transaction that failed":          {"runs.Run.RepeatAppend", "live.Run.RepeatAppend"},
 		"db.Reattach looks in a transaction of its own": {"runs.Store.Reattach", "live.Store.Reattach"},
@@ -58,19 +60,24 @@ var (
 	txType      = reflect.TypeFor[*db.Tx]()
 )
 
-// Every call of a store, and of what is held in one, that asks for a context has a form that takes a transaction in its place.
+// Every call of a store, and of what is held in one, that asks for a context has a form that takes
+// a transaction in its place.
 func TestEveryCallHasAFormForATransaction(t *testing.T) {
 	needless := map[string]bool{}
 	for name := range withoutTx {
 		needless[name] = true
 	}
 	for _, of := range []reflect.Type{
-		reflect.TypeFor[*runs.Store](), reflect.TypeFor[*runs.Run](), reflect.TypeFor[*live.Store](), reflect.TypeFor[*live.Run](),
-		reflect.TypeFor[*agents.Registry](), reflect.TypeFor[*agents.Lease](), reflect.TypeFor[*checkpoints.Store](),
-		reflect.TypeFor[*checkpoints.Claim](), reflect.TypeFor[*workers.Runtime](), reflect.TypeFor[*workers.Runtimes](),
+		reflect.TypeFor[*runs.Store](), reflect.TypeFor[*runs.Run](), reflect.TypeFor[*live.Store](),
+		reflect.TypeFor[*live.Run](),
+		reflect.TypeFor[*agents.Registry](), reflect.TypeFor[*agents.Lease](),
+		reflect.TypeFor[*checkpoints.Store](),
+		reflect.TypeFor[*checkpoints.Claim](), reflect.TypeFor[*workers.Runtime](),
+		reflect.TypeFor[*workers.Runtimes](),
 	} {
 		for call := range of.Methods() {
-			if call.Type.NumIn() < 2 || call.Type.In(1) != contextType || strings.HasPrefix(call.Type.Out(0).String(), "iter.Seq2[") {
+			if call.Type.NumIn() < 2 || call.Type.In(1) != contextType ||
+				strings.HasPrefix(call.Type.Out(0).String(), "iter.Seq2[") {
 				continue // what is read item by item is read in transactions of its own
 			}
 			name := of.String()[1:] + "." + call.Name
@@ -90,9 +97,11 @@ func TestEveryCallHasAFormForATransaction(t *testing.T) {
 	}
 }
 
-// sameButForTransaction reports whether form takes a transaction in place of call's context, and is like it besides.
+// sameButForTransaction reports whether form takes a transaction in place of call's context, and is
+// like it besides.
 func sameButForTransaction(call, form reflect.Type) bool {
-	if form.NumIn() != call.NumIn() || form.NumOut() != call.NumOut() || form.In(1) != rxType && form.In(1) != txType {
+	if form.NumIn() != call.NumIn() || form.NumOut() != call.NumOut() || form.In(1) != rxType &&
+		form.In(1) != txType {
 		return false
 	}
 	for i := 2; i < call.NumIn(); i++ {
@@ -117,7 +126,8 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 	}
 	err = other.Write(t.Context(), "mix up", func(tx *db.Tx) error {
 		for _, of := range []any{
-			runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}),
+			runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+			agents.NewRegistry(d, agents.Options{}),
 			checkpoints.NewStore(d, checkpoints.Options{}), runtime, workers.NewRuntimes(d, ""),
 		} {
 			v := reflect.ValueOf(of)
@@ -135,7 +145,8 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 				}
 				out := call.Call(args)
 				err, _ := reflect.TypeAssert[error](out[len(out)-1])
-				if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") || db.Hint(err) == "" {
+				if !errors.Is(err, db.ErrInvalid) || !strings.Contains(err.Error(), "another file") ||
+					db.Hint(err) == "" {
 					t.Errorf("%v.%s: %v", v.Type(), name, err)
 				}
 			}
@@ -147,7 +158,8 @@ func TestEveryFormRefusesATransactionOfAnotherFile(t *testing.T) {
 	}
 }
 
-// A claim, the worker that goes on with it, its thread, its trace and its live run are one transaction: all of it is there, or none.
+// A claim, the worker that goes on with it, its thread, its trace and its live run are one
+// transaction: all of it is there, or none.
 func TestOneTransactionHoldsWorkOfEveryStore(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	ctx, failure := t.Context(), errors.New("the function fails")
@@ -155,7 +167,8 @@ func TestOneTransactionHoldsWorkOfEveryStore(t *testing.T) {
 	registry, paused := agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	runtime, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: "r"})
 	if err == nil {
-		err = paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: "r", Workflow: checkpoints.Workflow{ID: "w", Start: "s"}})
+		err = paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: "r",
+			Workflow: checkpoints.Workflow{ID: "w", Start: "s"}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +235,8 @@ func plausible(of reflect.Type) reflect.Value {
 		}))
 	case reflect.Struct:
 		for i := range of.NumField() {
-			if f := v.Field(i); f.CanSet() && (f.Kind() == reflect.String && f.Type().PkgPath() == "" || f.Kind() == reflect.Int64) {
+			if f := v.Field(i); f.CanSet() && (f.Kind() == reflect.String && f.Type().PkgPath() == "" ||
+				f.Kind() == reflect.Int64) {
 				f.Set(plausible(f.Type()))
 			}
 		}

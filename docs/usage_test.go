@@ -32,7 +32,11 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 		work func(n *night)
 		want string // input and output tokens and dollars; nothing: not counted
 	}{
-		"nothing counts":    {func(n *night) { n.create("r", "s"); n.event("r", `{"type":"turn_start","turn":1}`) }, "||"},
+		"nothing counts": {func(n *night) {
+			n.create("r", "s")
+			n.event("r",
+				`{"type":"turn_start","turn":1}`)
+		}, "||"},
 		"counted, and none": {func(n *night) { n.create("r", "s"); n.event("r", agentEnd(0, 0)) }, "0|0|"},
 		"an end alone":      {func(n *night) { n.create("r", "s"); n.event("r", agentEnd(50, 5)) }, "50|5|"},
 		"an end that says what its one turn said": {func(n *night) {
@@ -84,15 +88,18 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 			n.event("r", agentEnd(50, 5))
 		}, "50|5|"},
 		"a run that is live, and whose trace says another id": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Started{RunID: "another", AgentID: "a"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Started{RunID: "another", AgentID: "a"},
+				modelTurn(`"prompt_tokens":50,"completion_tokens":5`))
 			n.create("r", "s")
 			n.event("r", turnEnd(1, 50, 5))
 		}, "50|5|"},
 		"turns beside model turns": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`), turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5}`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":50,"completion_tokens":5`),
+				turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5}`))
 		}, "50|5|"},
 		"turns that count": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5},"cost_usd":0.5`), turnLine(n, `"other":1`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				turnLine(n, `"usage":{"input_tokens":50,"output_tokens":5},"cost_usd":0.5`), turnLine(n, `"other":1`))
 		}, "50|5|0.5"},
 		"an agent that sums its runs up": {func(n *night) {
 			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":6`))
@@ -101,18 +108,22 @@ func TestNoUseIsCountedTwice(t *testing.T) {
 			n.agent("a", 100, 2_000_000, time.Time{})
 		}, "100|10|2.0"},
 		"an agent that counts more than its runs": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":6,"cost_usd":0.5`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				modelTurn(`"prompt_tokens":60,"completion_tokens":6,"cost_usd":0.5`))
 			n.agent("a", 100, 2_000_000, time.Time{})
 		}, "100|10|2.0"},
 		"an agent that lags behind its runs": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":60,"completion_tokens":16,"cost_usd":0.5`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				modelTurn(`"prompt_tokens":60,"completion_tokens":16,"cost_usd":0.5`))
 			n.agent("a", 20, 100_000, time.Time{})
 		}, "60|16|0.5"},
 		"cached apart": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				modelTurn(`"prompt_tokens":10,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
 		}, "40|5|"},
 		"cached within": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurn(`"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				modelTurn(`"prompt_tokens":40,"completion_tokens":5,"total_tokens":45,"cache_read_input_tokens":20,"cache_creation_input_tokens":10`))
 		}, "40|5|"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +155,8 @@ func TestUsage_StaysWhenAgentPutAside(t *testing.T) {
 			t.Errorf("%s, when it was put aside: %s", view, got)
 		}
 	}
-	if got := n.ask("SELECT session_id, put_aside_at IS NULL FROM v_agents ORDER BY agent"); got != "ended|0\nended|1" {
+	if got := n.ask("SELECT session_id, put_aside_at IS NULL FROM v_agents " +
+		"ORDER BY agent"); got != "ended|0\nended|1" {
 		t.Errorf("put aside: %s", got)
 	}
 }
@@ -152,13 +164,19 @@ func TestUsage_StaysWhenAgentPutAside(t *testing.T) {
 func TestViews_TimesSortAndHaveOneWidth(t *testing.T) {
 	n := newNight(t)
 	n.work()
-	for i, nanos := range []int64{-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1, 500_000_000, 999_999_999, 1 << 62, 1<<63 - 1} {
+	for i, nanos := range []int64{-1 << 63, -62_000_000_000, -1_000_000_001, -1_000_000_000, -1, 0, 1,
+		500_000_000, 999_999_999, 1 << 62, 1<<63 - 1} {
 		id := fmt.Sprint("at", i)
-		n.append(runs.Batch{AgentID: "old", RunID: id}, runs.Started{RunID: id, AgentID: "old", StartedAt: db.Time(nanos)})
+		n.append(runs.Batch{AgentID: "old", RunID: id},
+			runs.Started{RunID: id, AgentID: "old", StartedAt: db.Time(nanos)})
 	}
-	if got := n.ask(`SELECT group_concat(substr(started_at, 1, 30), ' ') FROM (SELECT * FROM v_runs WHERE agent_id = 'old' AND started_at_ns BETWEEN -1000000000000 AND 1000000000000 ORDER BY run)`); got !=
-		"1969-12-31T23:58:58.000000000Z 1969-12-31T23:59:58.999999999Z 1969-12-31T23:59:59.000000000Z 1969-12-31T23:59:59.999999999Z "+
-			"1970-01-01T00:00:00.000000000Z 1970-01-01T00:00:00.000000001Z 1970-01-01T00:00:00.500000000Z 1970-01-01T00:00:00.999999999Z" {
+	if got := n.ask(`SELECT group_concat(substr(started_at, 1, 30), ' ')
+		FROM (SELECT * FROM v_runs WHERE agent_id = 'old'
+		AND started_at_ns BETWEEN -1000000000000 AND 1000000000000 ORDER BY run)`); got !=
+		"1969-12-31T23:58:58.000000000Z 1969-12-31T23:59:58.999999999Z 1969-12-31T23:59:59.000000000Z "+
+			"1969-12-31T23:59:59.999999999Z "+
+			"1970-01-01T00:00:00.000000000Z 1970-01-01T00:00:00.000000001Z 1970-01-01T00:00:00.500000000Z "+
+			"1970-01-01T00:00:00.999999999Z" {
 		t.Errorf("around 1970: %s", got)
 	}
 	seen := 0
@@ -173,8 +191,10 @@ func TestViews_TimesSortAndHaveOneWidth(t *testing.T) {
 				t.Errorf("%s.%s stands alone", view, name)
 				continue
 			}
-			if odd := n.ask(fmt.Sprintf(`SELECT %[1]s, %[1]s_ns FROM %[2]s WHERE %[1]s NOT GLOB '????-??-??T??:??:??.?????????Z' OR (%[1]s IS NULL) <> (%[1]s_ns IS NULL)
-				OR CAST(strftime('%%s', substr(%[1]s, 1, 19)) AS INTEGER) * 1000000000.0 + substr(%[1]s, 21, 9) <> %[1]s_ns * 1.0`, name, view)); odd != "" {
+			if odd := n.ask(fmt.Sprintf(`SELECT %[1]s, %[1]s_ns FROM %[2]s
+			WHERE %[1]s NOT GLOB '????-??-??T??:??:??.?????????Z' OR (%[1]s IS NULL) <> (%[1]s_ns IS NULL)
+				OR CAST(strftime('%%s', substr(%[1]s, 1, 19)) AS INTEGER) * 1000000000.0 + substr(%[1]s, 21,
+				9) <> %[1]s_ns * 1.0`, name, view)); odd != "" {
 				t.Errorf("%s.%s:\n%s", view, name, odd)
 			}
 			if order := n.ask(fmt.Sprintf(`SELECT count(*) FROM (SELECT %[1]s < lag(%[1]s) OVER (ORDER BY %[1]s_ns) AS back FROM %[2]s) WHERE back`, name, view)); order != "0" {
@@ -193,7 +213,8 @@ func TestRun_EndBelongsToLastStart(t *testing.T) {
 	n.create("r", "s")
 	for range 2 {
 		for _, e := range []string{
-			`{"type":"tool_start","id":"c","name":"grep"}`, `{"type":"confirmation_required","tool_id":"c","tool_name":"grep","args":{},"timeout_ms":1000}`,
+			`{"type":"tool_start","id":"c","name":"grep"}`,
+			`{"type":"confirmation_required","tool_id":"c","tool_name":"grep","args":{},"timeout_ms":1000}`,
 		} {
 			n.event("r", e)
 		}
@@ -203,10 +224,12 @@ func TestRun_EndBelongsToLastStart(t *testing.T) {
 	}
 	n.event("r", `{"type":"confirmation_received","tool_id":"c","approved":true}`)
 	n.event("r", toolEnd("c", "grep", 0))
-	if got := n.ask(`SELECT substr(started_at, 18, 2), substr(ended_at, 18, 2) FROM v_tool_calls ORDER BY started_at`); got != "01|\n03|06" {
+	if got := n.ask(`SELECT substr(started_at, 18, 2), substr(ended_at, 18, 2) FROM v_tool_calls
+		ORDER BY started_at`); got != "01|\n03|06" {
 		t.Errorf("the calls are\n%s", got)
 	}
-	if got := n.ask(`SELECT substr(asked_at, 18, 2), state, decision, substr(answered_at, 18, 2) FROM v_approvals ORDER BY asked_at`); got != "02|superseded||\n04|answered|approved|05" {
+	if got := n.ask(`SELECT substr(asked_at, 18, 2), state, decision, substr(answered_at, 18, 2)
+		FROM v_approvals ORDER BY asked_at`); got != "02|superseded||\n04|answered|approved|05" {
 		t.Errorf("the confirmations are\n%s", got)
 	}
 }
@@ -226,9 +249,12 @@ func TestGoAndTheViewReadUseAlike(t *testing.T) {
 	n := newNight(t)
 	compare := func(view, record string, u db.Usage) {
 		t.Helper()
-		got := n.ask(`SELECT json_object('Provider', provider, 'RequestModel', request_model, 'ResponseModel', response_model,
-			'InputTokens', CAST(input_tokens AS INTEGER), 'CacheReadInputTokens', cache_read_input_tokens, 'CacheWriteInputTokens', cache_write_input_tokens,
-			'OutputTokens', output_tokens, 'ReasoningOutputTokens', reasoning_output_tokens, 'CostUSD', cost_usd, 'CostSource', coalesce(cost_source, ''))
+		got := n.ask(`SELECT json_object('Provider', provider, 'RequestModel', request_model, 'ResponseModel',
+		response_model,
+			'InputTokens', CAST(input_tokens AS INTEGER), 'CacheReadInputTokens', cache_read_input_tokens,
+			'CacheWriteInputTokens', cache_write_input_tokens,
+			'OutputTokens', output_tokens, 'ReasoningOutputTokens', reasoning_output_tokens, 'CostUSD', cost_usd,
+			'CostSource', coalesce(cost_source, ''))
 			FROM ` + view + ` WHERE scope = '` + n.scope + `'`)
 		var seen db.Usage
 		n.must(json.Unmarshal([]byte(got), &seen))
@@ -304,15 +330,19 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 		want string
 	}{
 		"a model turn": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
-				`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
-		}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`, "acme||large-2|130|30|0|20||0.25|reported|||overloaded"},
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				modelTurnOf(`"provider":"acme","model_id":"large-2","error_type":"overloaded","cost_usd":0.25,`+
+					`"token_usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":150,"cache_read_input_tokens":30,"cache_creation_input_tokens":0}`))
+		}, `SELECT ` + recordColumns + ofTools + ` FROM v_model_turns`,
+			"acme||large-2|130|30|0|20||0.25|reported|||overloaded"},
 		"a turn that counts nothing": {func(n *night) {
 			tool := "shell"
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, runs.Turn{Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2}})
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				runs.Turn{Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2}})
 		}, `SELECT ` + recordColumns + ofTools + ` FROM v_turns`, nothing + "|shell||exit_code"},
 		"a turn that counted none": {func(n *night) {
-			n.append(runs.Batch{AgentID: "a", RunID: "r"}, turnLine(n, `"action_id":"act-1","usage":{"input_tokens":0,"output_tokens":0},"cost_usd":0`))
+			n.append(runs.Batch{AgentID: "a", RunID: "r"},
+				turnLine(n, `"action_id":"act-1","usage":{"input_tokens":0,"output_tokens":0},"cost_usd":0`))
 		}, `SELECT ` + recordColumns + ofTools + ` FROM v_turns`, "|||0|||0||0|reported||act-1|"},
 		"the end of a turn, and one of the run": {
 			func(n *night) {
@@ -326,8 +356,10 @@ func TestUsage_TokensToolsAndErrorsAreColumns(t *testing.T) {
 			func(n *night) {
 				n.create("r", "s")
 				for _, e := range []string{
-					toolEnd("c1", "grep", 0), toolEnd("c2", "grep", 3), `{"type":"tool_end","id":"c3","name":"rm","output":"","exit_code":0,"error_kind":{"type":"not_found"}}`,
-					`{"type":"permission_denied","tool_id":"c4","tool_name":"rm","args":{},"reason":"no"}`, `{"type":"error","message":"gone"}`,
+					toolEnd("c1", "grep", 0), toolEnd("c2", "grep", 3),
+					`{"type":"tool_end","id":"c3","name":"rm","output":"","exit_code":0,"error_kind":{"type":"not_found"}}`,
+					`{"type":"permission_denied","tool_id":"c4","tool_name":"rm","args":{},"reason":"no"}`,
+					`{"type":"error","message":"gone"}`,
 					`{"type":"subagent_end","task_id":"t","session_id":"s","agent":"a","output":"","success":false}`,
 				} {
 					n.event("r", e)

@@ -44,8 +44,10 @@ func TestImport_ReportsQuarantineEachTime(t *testing.T) {
 			if i == 0 {
 				first = report
 			}
-			if len(report.Quarantined) == 0 || !slices.EqualFunc(report.Quarantined, first.Quarantined, func(a, b Quarantined) bool { return a.ID == b.ID }) {
-				t.Errorf("%s, import %d: in quarantine are %+v, at first %+v", kind, i+1, report.Quarantined, first.Quarantined)
+			if len(report.Quarantined) == 0 || !slices.EqualFunc(report.Quarantined, first.Quarantined,
+				func(a, b Quarantined) bool { return a.ID == b.ID }) {
+				t.Errorf("%s, import %d: in quarantine are %+v, at first %+v", kind, i+1, report.Quarantined,
+					first.Quarantined)
 			}
 			for noun, c := range report.Counts {
 				if c.Quarantined != first.Counts[noun].Quarantined || c.Read != c.New+c.Already+c.Changed+c.Quarantined {
@@ -68,8 +70,10 @@ func TestAVerificationSaysWhatIsInQuarantine(t *testing.T) {
 			t.Fatal(err)
 		}
 		verified, err := Verify(context.Background(), d, kind, dir, Options{})
-		if err != nil || !slices.EqualFunc(verified.Quarantined, imported.Quarantined, func(a, b Quarantined) bool { return a.ID == b.ID }) {
-			t.Errorf("%s: the verification names %+v, the import %+v, %v", kind, verified.Quarantined, imported.Quarantined, err)
+		if err != nil || !slices.EqualFunc(verified.Quarantined, imported.Quarantined,
+			func(a, b Quarantined) bool { return a.ID == b.ID }) {
+			t.Errorf("%s: the verification names %+v, the import %+v, %v", kind, verified.Quarantined,
+				imported.Quarantined, err)
 		}
 	}
 }
@@ -111,7 +115,8 @@ func TestImport_SecondOfFolderIsBusy(t *testing.T) {
 	looked := false
 	_, err := Import(context.Background(), d, Runs, dir, Options{Progress: func(p Progress) {
 		if p.Bytes > 0 {
-			_, second = Import(context.Background(), other, Runs, dir, Options{Progress: func(Progress) { looked = true }})
+			_, second = Import(context.Background(), other, Runs, dir,
+				Options{Progress: func(Progress) { looked = true }})
 		}
 	}})
 	if err != nil {
@@ -140,7 +145,8 @@ func TestImport_SecondOfFolderIsBusy(t *testing.T) {
 
 func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
-	real, copied := at+"workers/"+idName("worker-00000001")+"/worker.json", at+"workers/"+idName("a copy")+"/worker.json"
+	real, copied := at+"workers/"+idName("worker-00000001")+"/worker.json",
+		at+"workers/"+idName("a copy")+"/worker.json"
 	worker := func(more string) string {
 		return laterWorker(`{"runtime_id":"r","worker_id":"worker-00000001"}`, `"worker-00000001"`, more)
 	}
@@ -155,7 +161,8 @@ func TestACopyOfAWorkersFolderNeverWins(t *testing.T) {
 	}
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
-	if !slices.ContainsFunc(report.Quarantined, func(q Quarantined) bool { return filepath.Join("runtimes", q.File) == copied && q.What == "conflict" }) ||
+	if !slices.ContainsFunc(report.Quarantined,
+		func(q Quarantined) bool { return filepath.Join("runtimes", q.File) == copied && q.What == "conflict" }) ||
 		slices.ContainsFunc(report.Quarantined, func(q Quarantined) bool {
 			return strings.HasPrefix("runtimes/"+q.File, filepath.Dir(real)) && q.What == "conflict"
 		}) {

@@ -12,7 +12,8 @@ import (
 	"selvedge/runs"
 )
 
-// sqlRowsRead is how many rows of runs were read since the server's start, once nobody is connected any more: who leaves tells.
+// sqlRowsRead is how many rows of runs were read since the server's start, once nobody is connected
+// any more: who leaves tells.
 const sqlRowsRead = `SELECT seq_tup_read + coalesce(idx_tup_fetch, 0), (SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend')
 FROM pg_stat_user_tables WHERE relname = 'runs'`
@@ -44,7 +45,8 @@ func TestPostgres_ImportedPageReadsNotAll(t *testing.T) {
 	}
 	before := with(func(d *db.DB) { importInto(t, d, "", dir) })
 	after := with(func(d *db.DB) {
-		page, err := runs.NewStore(d, runs.Options{}).Page(t.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusIncomplete}}, db.At{Limit: shown})
+		page, err := runs.NewStore(d, runs.Options{}).Page(t.Context(),
+			runs.Filter{Statuses: []runs.RunStatus{runs.StatusIncomplete}}, db.At{Limit: shown})
 		if err != nil || len(page.Items) != shown {
 			t.Fatal(len(page.Items), err)
 		}

@@ -41,7 +41,8 @@ func BenchmarkImport(b *testing.B) {
 	}{{"full", db.SyncFull}, {"normal", db.SyncNormal}} {
 		b.Run(level.name, func(b *testing.B) {
 			for range b.N {
-				d, err := db.Open(context.Background(), filepath.Join(b.TempDir(), "selvedge.db"), db.Options{Synchronous: level.sync})
+				d, err := db.Open(context.Background(), filepath.Join(b.TempDir(), "selvedge.db"),
+					db.Options{Synchronous: level.sync})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -110,8 +111,8 @@ type seedRecord struct {
 	EndedAt *time.Time `json:"ended_at"`
 }
 
-// seedRead reads a tree as the original's load_records does: a buffered reader, a line at a time, each checked to be UTF-8
-// and decoded.
+// seedRead reads a tree as the original's load_records does: a buffered reader, a line at a time,
+// each checked to be UTF-8 and decoded.
 func seedRead(tb testing.TB, root string) (records int) {
 	for _, dir := range namesIn(tb, root) {
 		at := filepath.Join(root, dir)

@@ -17,19 +17,20 @@ import (
 	"selvedge/internal/tree"
 )
 
-// unseen are the columns that may be changed, with the checksum of their row set to NULL, without verify or check knowing. The
-// page on damage lists them with the reasons.
+// unseen are the columns that may be changed, with the checksum of their row set to NULL, without
+// verify or check knowing. The page on damage lists them with the reasons.
 var unseen = map[string]string{
-	"selvedge_file.views_version":    "nobody reads it",
-	"selvedge_file.created_at":       "a time of this file",
-	"selvedge_file.views":            "what the next open with another digest drops",
-	"selvedge_file.views_digest":     "the next open makes the views anew",
-	"selvedge_file.generation":       "drawn: cursors end with another one",
-	"owners.*":                       "the processes that hold something, for as long as they do",
-	"import_sources.first_at":        "the books: when",
-	"import_sources.last_at":         "the books: when",
-	"import_files.imported_at":       "the books: when",
-	"import_files.state":             "the books: whether the file that holds a thing, or another one, brought it",
+	"selvedge_file.views_version": "nobody reads it",
+	"selvedge_file.created_at":    "a time of this file",
+	"selvedge_file.views":         "what the next open with another digest drops",
+	"selvedge_file.views_digest":  "the next open makes the views anew",
+	"selvedge_file.generation":    "drawn: cursors end with another one",
+	"owners.*":                    "the processes that hold something, for as long as they do",
+	"import_sources.first_at":     "the books: when",
+	"import_sources.last_at":      "the books: when",
+	"import_files.imported_at":    "the books: when",
+	"import_files.state": "the books: whether the file that holds a thing, or another one, " +
+		"brought it",
 	"imports.*":                      "the journal: who, when, and what came of it then",
 	"quarantine.found_at":            "the books: when",
 	"checkpoints.saved_at":           "when the document came into this file",
@@ -39,11 +40,13 @@ var unseen = map[string]string{
 	"live_scopes.removed":            "how many live runs went: nothing else says it",
 }
 
-// treesOfAll makes a tree of each kind, with things that can't be read, and gives what the old programs were given.
+// treesOfAll makes a tree of each kind, with things that can't be read, and gives what the old
+// programs were given.
 func treesOfAll(t *testing.T) map[Kind]string {
 	t.Helper()
 	dirs := map[Kind]string{}
-	for kind, below := range map[Kind]string{Runs: "", Agents: "heddle", Checkpoints: "", Workers: "store", Live: "small"} {
+	for kind, below := range map[Kind]string{Runs: "", Agents: "heddle", Checkpoints: "", Workers: "store",
+		Live: "small"} {
 		trees, err := replay.Trees(string(kind))
 		if err != nil {
 			t.Fatal(err)
@@ -63,8 +66,8 @@ func treesOfAll(t *testing.T) map[Kind]string {
 	return dirs
 }
 
-// TestEveryChangedCellIsNoticed changes one cell at a time of what imports made, in every column of every table, as
-// somebody does who sets the checksum of the row aside.
+// TestEveryChangedCellIsNoticed changes one cell at a time of what imports made, in every column of
+// every table, as somebody does who sets the checksum of the row aside.
 func TestEveryChangedCellIsNoticed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dirs := treesOfAll(t)
@@ -86,7 +89,9 @@ func TestEveryChangedCellIsNoticed(t *testing.T) {
 	if c.noticed("") {
 		t.Fatal("something is noticed before anything is changed")
 	}
-	for _, table := range selected[string](t, d, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%' ORDER BY name`) {
+	for _, table := range selected[string](t, d,
+		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'goose%'
+			ORDER BY name`) {
 		c.table(table)
 	}
 	if c.changed < 233 {
@@ -135,7 +140,8 @@ type columnInfo struct {
 
 func (c *cells) table(table string) {
 	columns := selected[columnInfo](c.t, c.d, `SELECT name, type, pk FROM pragma_table_info(?)`, table)
-	words := literal.FindAllStringSubmatch(selected[string](c.t, c.d, `SELECT sql FROM sqlite_schema WHERE name = ?`, table)[0], -1)
+	words := literal.FindAllStringSubmatch(selected[string](c.t, c.d,
+		`SELECT sql FROM sqlite_schema WHERE name = ?`, table)[0], -1)
 	rows := c.rows(table, columns)
 	// What an import keeps of its sources means something else in each kind of tree.
 	of := slices.IndexFunc(columns, func(c columnInfo) bool { return c.Name == "source" })
@@ -219,7 +225,8 @@ func (c *cells) cell(table string, columns []columnInfo, row []any, at int, valu
 	for _, value := range values {
 		set := map[int]any{at: value}
 		for i, column := range columns {
-			if strings.HasSuffix(column.Name, "checksum") && i != at && (table != "checkpoints" || column.Name == "row_checksum") {
+			if strings.HasSuffix(column.Name, "checksum") && i != at &&
+				(table != "checkpoints" || column.Name == "row_checksum") {
 				set[i] = nil
 			}
 		}
@@ -235,7 +242,8 @@ func (c *cells) cell(table string, columns []columnInfo, row []any, at int, valu
 			}
 			c.needed[name] = true
 			if why == "" {
-				c.t.Errorf("nobody noticed that %s.%s is %.80q in place of %.80q", table, columns[at].Name, fmt.Sprint(value), fmt.Sprint(row[at]))
+				c.t.Errorf("nobody noticed that %s.%s is %.80q in place of %.80q", table, columns[at].Name,
+					fmt.Sprint(value), fmt.Sprint(row[at]))
 			}
 		}
 		back, now := map[int]any{}, slices.Clone(row)
@@ -262,7 +270,8 @@ func (c *cells) update(table string, columns []columnInfo, row []any, set map[in
 		}
 	}
 	return c.d.Write(context.Background(), "change a cell", func(tx *db.Tx) error {
-		n, err := tx.Exec(fmt.Sprintf(`UPDATE "%s" SET %s WHERE %s`, table, strings.Join(assign, ", "), strings.Join(where, " AND ")), append(args, key...)...)
+		n, err := tx.Exec(fmt.Sprintf(`UPDATE "%s" SET %s WHERE %s`, table, strings.Join(assign, ", "),
+			strings.Join(where, " AND ")), append(args, key...)...)
 		if err == nil && n != 1 {
 			err = fmt.Errorf("%d rows", n)
 		}
@@ -273,7 +282,8 @@ func (c *cells) update(table string, columns []columnInfo, row []any, set map[in
 // noticed asks first the kinds that the table is likely to belong to.
 func (c *cells) noticed(table string) bool {
 	kinds := Kinds()
-	for kind, prefix := range map[Kind]string{Runs: "run", Agents: "agent", Checkpoints: "checkpoint", Workers: "worker", Live: "live"} {
+	for kind, prefix := range map[Kind]string{Runs: "run", Agents: "agent", Checkpoints: "checkpoint",
+		Workers: "worker", Live: "live"} {
 		if strings.HasPrefix(table, prefix) {
 			kinds = []Kind{kind}
 		}

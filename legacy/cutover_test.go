@@ -23,7 +23,8 @@ import (
 func pausedRun(t testing.TB, run, prompt string) string {
 	t.Helper()
 	p := &checkpoints.PausedWorkflow{
-		RunID: run, Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "a"}, PausedStageID: "a", Prompt: prompt,
+		RunID: run, Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "a"}, PausedStageID: "a",
+		Prompt:    prompt,
 		CreatedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC),
 	}
 	document, err := p.Document()
@@ -149,7 +150,8 @@ func TestImport_FollowsOldCheckpointChanges(t *testing.T) {
 		}
 	}
 	store := checkpoints.NewStore(d, checkpoints.Options{})
-	for run, offered := range map[string]bool{"finished": false, "claimed": false, "removed": false, "again": true, "still": true} {
+	for run, offered := range map[string]bool{"finished": false, "claimed": false, "removed": false,
+		"again": true, "still": true} {
 		if _, ok, err := store.Claim(ctx, run); ok != offered || err != nil {
 			t.Errorf("a claim of %s: %v, %v", run, ok, err)
 		}
@@ -219,7 +221,9 @@ func TestImport_ContestedRunWaitsForDecision(t *testing.T) {
 			if i == 0 {
 				first = report
 			}
-			if len(report.Differs) != 1 || report.Differs[0].File != "r-1.inflight" || !strings.Contains(report.Differs[0].Reason, "migrate imports resolve r-1") || !slices.Equal(report.Differs, first.Differs) {
+			if len(report.Differs) != 1 || report.Differs[0].File != "r-1.inflight" ||
+				!strings.Contains(report.Differs[0].Reason, "migrate imports resolve r-1") ||
+				!slices.Equal(report.Differs, first.Differs) {
 				t.Errorf("import %d: %+v", i+2, report.Differs)
 			}
 		}
@@ -231,13 +235,15 @@ func TestImport_ContestedRunWaitsForDecision(t *testing.T) {
 			t.Fatalf("the conflicts: %+v, %v", page.Items, err)
 		}
 		decided, err := Resolve(ctx, d, "r-1", take, Options{})
-		if err != nil || decided.Decision == nil || decided.Decision.Take != take || decided.Decision.PID != os.Getpid() {
+		if err != nil || decided.Decision == nil || decided.Decision.Take != take ||
+			decided.Decision.PID != os.Getpid() {
 			t.Fatalf("the decision: %+v, %v", decided, err)
 		}
 		if _, err := Resolve(ctx, d, "r-1", take, Options{}); !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("deciding twice: %v", err)
 		}
-		if list, err := ConflictsOf(ctx, d, decided.Import); err != nil || len(list) != 1 || list[0].Decision == nil {
+		if list, err := ConflictsOf(ctx, d, decided.Import); err != nil || len(list) != 1 ||
+			list[0].Decision == nil {
 			t.Errorf("the journal says %+v, %v", list, err)
 		}
 		if report := importCheckpoints(t, d, old.dir); report.Partial() {
@@ -260,7 +266,8 @@ func TestAFolderThatIsNotThereFinishesNothing(t *testing.T) {
 	importCheckpoints(t, d, old.dir)
 	away := old.dir + ".away"
 	_, err := Import(ctx, d, Checkpoints, old.dir, Options{Progress: func(p Progress) {
-		if p.Files == 0 { // before the files are read: another folder is in its place, as when a file system is unmounted
+		// before the files are read: another folder is in its place, as when a file system is unmounted
+		if p.Files == 0 {
 			old.must(os.Rename(old.dir, away))
 			old.must(os.Mkdir(old.dir, 0o700))
 		}
@@ -289,8 +296,8 @@ func (c *cutover) imported(now held) {
 	}
 }
 
-// TestTwoProgramsThatWorkOnTheSameRuns has the old program and this one do at random what they can do, imports now and then, and
-// compares every run with what should have become of it.
+// TestTwoProgramsThatWorkOnTheSameRuns has the old program and this one do at random what they can
+// do, imports now and then, and compares every run with what should have become of it.
 func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 	const runs, rounds, moves = 8, 40, 6
 	for seed := range uint64(3) {
@@ -343,7 +350,8 @@ func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 					claim, ok, err := store.Claim(ctx, run)
 					if c.contested && waiting != "" {
 						if !errors.Is(err, db.ErrConflict) {
-							t.Fatalf("seed %d, round %d: %s is offered while nobody has decided: %v, %v", seed, round, run, ok, err)
+							t.Fatalf("seed %d, round %d: %s is offered while nobody has decided: %v, %v", seed, round, run, ok,
+								err)
 						}
 						continue
 					}
@@ -391,7 +399,8 @@ func TestTwoProgramsThatWorkOnTheSameRuns(t *testing.T) {
 			for _, run := range names {
 				c := all[run]
 				if is := ours(t, d, run); !maps.Equal(is, c.here) || named[run] != c.contested {
-					t.Fatalf("seed %d, round %d: %s is %v here, should be %v; named %v, should be %v", seed, round, run, is, c.here, named[run], c.contested)
+					t.Fatalf("seed %d, round %d: %s is %v here, should be %v; named %v, should be %v", seed, round, run, is,
+						c.here, named[run], c.contested)
 				}
 				if !c.contested || random.IntN(3) > 0 {
 					continue
@@ -522,7 +531,8 @@ func TestTwoProgramsThatWorkOnTheSameAgents(t *testing.T) {
 					is = e.BaseState + " " + string(e.Status)
 				}
 				if is != a.here || named[id] != a.contested {
-					t.Fatalf("seed %d, round %d: %s is %q here, should be %q; named %v, should be %v", seed, round, id, is, a.here, named[id], a.contested)
+					t.Fatalf("seed %d, round %d: %s is %q here, should be %q; named %v, should be %v", seed, round, id, is,
+						a.here, named[id], a.contested)
 				}
 				if !a.contested || random.IntN(3) > 0 {
 					continue

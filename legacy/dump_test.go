@@ -10,7 +10,8 @@ import (
 	"selvedge/db"
 )
 
-// clockColumns hold times of ours, and the number of the file: they differ between two imports of the same tree.
+// clockColumns hold times of ours, and the number of the file: they differ between two imports of
+// the same tree.
 var clockColumns = []string{"generation", "first_at", "last_at", "imported_at", "found_at", "created_at"}
 
 // bookTables tell who imported, and when: two imports differ in them.
@@ -23,11 +24,13 @@ func dump(t testing.TB, d *db.DB, but ...string) []string {
 	err := d.Read(context.Background(), "dump", func(rx *db.Rx) error {
 		rows = nil
 		var tables []string
-		if err := rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'goose%' ORDER BY name`); err != nil {
+		if err := rx.Select(&tables, `SELECT name FROM sqlite_schema WHERE type = 'table'
+			AND name NOT LIKE 'goose%' ORDER BY name`); err != nil {
 			return err
 		}
 		for _, table := range tables {
-			if slices.Contains(but, table) || slices.Contains(bookTables, table) || table == "sqlite_sequence" && len(but) > 0 {
+			if slices.Contains(but, table) || slices.Contains(bookTables, table) || table == "sqlite_sequence" &&
+				len(but) > 0 {
 				continue
 			}
 			if err := dumpTable(rx, table, &rows); err != nil {
@@ -56,12 +59,14 @@ func dumpTable(rx *db.Rx, table string, rows *[]string) error {
 		quoted = append(quoted, `quote("`+c+`")`)
 	}
 	var lines []string
-	if err := rx.Select(&lines, fmt.Sprintf(`SELECT %s FROM "%s"`, strings.Join(quoted, "||' '||"), table)); err != nil {
+	if err := rx.Select(&lines, fmt.Sprintf(`SELECT %s FROM "%s"`, strings.Join(quoted, "||' '||"),
+		table)); err != nil {
 		return err
 	}
 	slices.Sort(lines)
 	for _, line := range lines {
-		if table == "sqlite_sequence" && slices.ContainsFunc(bookTables, func(book string) bool { return strings.HasPrefix(line, "'"+book+"'") }) {
+		if table == "sqlite_sequence" && slices.ContainsFunc(bookTables,
+			func(book string) bool { return strings.HasPrefix(line, "'"+book+"'") }) {
 			continue
 		}
 		*rows = append(*rows, table+": "+line)

@@ -61,7 +61,8 @@ func (s *storeFile) diesAtWork(kind Kind) func(context.Context) error {
 // dieAtWork is the program of diesAtWork.
 func dieAtWork(args []string) error {
 	ctx := context.Background()
-	d, err := db.Open(ctx, args[0], db.Options{Now: func() time.Time { return backAt }, Synchronous: db.SyncNormal})
+	d, err := db.Open(ctx, args[0], db.Options{Now: func() time.Time { return backAt },
+		Synchronous: db.SyncNormal})
 	if err != nil {
 		return err
 	}
@@ -71,9 +72,11 @@ func dieAtWork(args []string) error {
 	case Live:
 		_, err = sessionsOf(d).Begin(ctx, live.Start{ID: "m-4", SessionID: "moved", Prompt: "go"})
 	case Agents:
-		_, _, err = registryOf(d).TryLeaseThread(ctx, "lost", db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
-			return agents.Entry{SessionID: "lost", Thread: "lost", BaseState: "b", StartedAt: backAt, Status: agents.Active}, nil
-		})
+		_, _, err = registryOf(d).TryLeaseThread(ctx, "lost", db.LeaseTerms{TTL: time.Hour},
+			func(string) (agents.Entry, error) {
+				return agents.Entry{SessionID: "lost", Thread: "lost", BaseState: "b", StartedAt: backAt,
+					Status: agents.Active}, nil
+			})
 	case Checkpoints:
 		_, _, err = pausesOf(d).Claim(ctx, "m-5")
 	case Workers: // nobody holds a worker
@@ -81,8 +84,8 @@ func dieAtWork(args []string) error {
 	return err
 }
 
-// An oldProgram has what the model of the old program reads of a folder, what the store answers to the same questions, and the
-// writes, in an order in which each finds something to change.
+// An oldProgram has what the model of the old program reads of a folder, what the store answers to
+// the same questions, and the writes, in an order in which each finds something to change.
 type oldProgram struct {
 	kind   Kind
 	reads  func(t *testing.T, dir string) any
@@ -90,9 +93,10 @@ type oldProgram struct {
 	writes func(s *storeFile) []publicWrite
 }
 
-// TestOldProgram_AnswersAlikeAfterEveryWrite imports a tree of each kind, makes one public write after another, and exports
-// after each: the model of the old program reads the folder and gives the answers that the store gives. Nothing but the files of what
-// was written to has other bytes than before the write.
+// TestOldProgram_AnswersAlikeAfterEveryWrite imports a tree of each kind, makes one public write
+// after another, and exports after each: the model of the old program reads the folder and gives
+// the answers that the store gives. Nothing but the files of what was written to has other bytes
+// than before the write.
 func TestOldProgram_AnswersAlikeAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	for _, old := range []oldProgram{
@@ -195,7 +199,8 @@ func (w *publicWrite) wrong(before, after folder) (problems []string) {
 func TestOldProgram_ReadsEveryPublicWrite(t *testing.T) {
 	const keeping = "Renew, on a timer"
 	within := map[string]string{
-		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
+		"Keep": keeping, "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
+		"ImportRecords": "an import", "DeleteImported": "an import",
 		"Close": "writes nothing of a store in a file",
 	}
 	var source []byte

@@ -39,13 +39,15 @@ func oldWorkers(t *testing.T, dir string) any {
 		most := summary.(map[string]any)["limits"].(map[string]any)
 		all := map[string]any{
 			"summary": summary, "diagnostics": play("diagnostics", nil), "workers": play("list_workers", nil),
-			"now": play("event_cursor_now", nil), "events": play("read_events", map[string]any{"cursor": start, "limit": most["max_event_batch_items"]}),
+			"now":    play("event_cursor_now", nil),
+			"events": play("read_events", map[string]any{"cursor": start, "limit": most["max_event_batch_items"]}),
 		}
 		for _, w := range all["workers"].([]any) {
 			ref := w.(map[string]any)["worker_ref"]
 			name := w.(map[string]any)["worker_id"].(string)
 			all["detail "+name] = play("worker_detail", map[string]any{"worker_ref": ref})
-			all["transcript "+name] = play("transcript_projection", map[string]any{"worker_ref": ref, "start": 0, "limit": most["max_transcript_projection_items"]})
+			all["transcript "+name] = play("transcript_projection",
+				map[string]any{"worker_ref": ref, "start": 0, "limit": most["max_transcript_projection_items"]})
 		}
 		runtimes[string(id)] = all
 	}
@@ -72,7 +74,9 @@ func ourWorkers(ctx context.Context, d *db.DB) (any, error) {
 		all["events"], errs[2] = r.ReadEvents(ctx, start, summary.Limits.MaxEventBatchItems)
 		for _, w := range list {
 			all["detail "+string(w.WorkerID)], errs[3] = r.WorkerDetail(ctx, w.WorkerRef)
-			all["transcript "+string(w.WorkerID)], errs[4] = r.TranscriptProjection(ctx, w.WorkerRef, workers.NewTranscriptQuery(0, summary.Limits.MaxTranscriptProjectionItems))
+			all["transcript "+string(w.WorkerID)],
+				errs[4] = r.TranscriptProjection(ctx, w.WorkerRef,
+				workers.NewTranscriptQuery(0, summary.Limits.MaxTranscriptProjectionItems))
 		}
 		if err := errors.Join(append(errs[:], err, startErr)...); err != nil {
 			return nil, err
@@ -113,20 +117,30 @@ func workerWrites(s *storeFile) []publicWrite {
 			_, err := runtime.RepeatInput(ctx, first, workers.SystemInput("again"), 1<<40)
 			return err
 		}},
-		{name: "StopWorker", touches: dir, says: `"status": "stopped"`, do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err }},
-		{name: "CancelWorker", touches: dir, says: `"status": "cancelled"`, do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err }},
+		{name: "StopWorker", touches: dir, says: `"status": "stopped"`,
+			do: func(ctx context.Context) error { _, err := runtime.StopWorker(ctx, first, &reason); return err }},
+		{name: "CancelWorker", touches: dir, says: `"status": "cancelled"`,
+			do: func(ctx context.Context) error { _, err := runtime.CancelWorker(ctx, second, nil); return err }},
 		{name: "PruneEvents", touches: dir, do: func(ctx context.Context) error {
 			n, err := runtime.PruneEvents(ctx, workers.EventCursor{RuntimeID: "moved", NextEventID: 3})
 			return one(int(n)-1, err)
 		}},
-		{name: "Pin", silent: pinned, do: func(ctx context.Context) error { return runtimesOf(s.d).Pin(ctx, first) }},
-		{name: "Unpin", silent: pinned, do: func(ctx context.Context) error { return runtimesOf(s.d).Unpin(ctx, first) }},
+		{name: "Pin", silent: pinned, do: func(ctx context.Context) error {
+			return runtimesOf(s.d).Pin(ctx,
+				first)
+		}},
+		{name: "Unpin", silent: pinned, do: func(ctx context.Context) error {
+			return runtimesOf(s.d).Unpin(ctx,
+				first)
+		}},
 		{name: "Delete", touches: dir, do: func(ctx context.Context) error { return runtime.Delete(ctx, first) }},
 		{name: "Prune", touches: "runtimes/", do: func(ctx context.Context) error {
 			_, err := runtimesOf(s.d).Prune(ctx, db.Policy{Age: db.KeepNone})
 			return err
 		}},
-		{name: "StopRuntime", touches: dir, says: `"runtime_stopped"`, do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err }},
-		{name: "Runtimes.Delete", touches: dir, do: func(ctx context.Context) error { return runtimesOf(s.d).Delete(ctx, "moved") }},
+		{name: "StopRuntime", touches: dir, says: `"runtime_stopped"`,
+			do: func(ctx context.Context) error { _, err := runtime.StopRuntime(ctx); return err }},
+		{name: "Runtimes.Delete", touches: dir,
+			do: func(ctx context.Context) error { return runtimesOf(s.d).Delete(ctx, "moved") }},
 	}
 }

@@ -64,7 +64,8 @@ func TestExport_NamesSessionOldProgramRefuses(t *testing.T) {
 			t.Errorf("%+v, in line %d of\n%s", r, line, text)
 		}
 	}
-	if reason := reasonLeftOut(&report, "runs/s2.json"); !strings.Contains(reason, "unknown variant `from_the_future`") {
+	if reason := reasonLeftOut(&report, "runs/s2.json"); !strings.Contains(reason,
+		"unknown variant `from_the_future`") {
 		t.Errorf("%q", reason)
 	}
 }
@@ -89,7 +90,8 @@ func TestExport_NamesRuntimeOldProgramRefuses(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if reason := reasonLeftOut(&report, idName("r")+"/events.jsonl"); !strings.Contains(reason, "line 2: unknown variant `worker_deleted`") {
+	if reason := reasonLeftOut(&report, idName("r")+"/events.jsonl"); !strings.Contains(reason,
+		"line 2: unknown variant `worker_deleted`") {
 		t.Errorf("%q of %+v", reason, report.LeftOut)
 	}
 }
@@ -97,7 +99,8 @@ func TestExport_NamesRuntimeOldProgramRefuses(t *testing.T) {
 func TestExport_QuarantinedFileReturnsOrIsNamed(t *testing.T) {
 	ctx, d := context.Background(), emptyFile(t)
 	dir := t.TempDir()
-	files := folder{"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ", "agents/empty.toml": ""}
+	files := folder{"agents/whole.toml": wholeEntry, "agents/broken.toml": "session_id = ",
+		"agents/empty.toml": ""}
 	files.below(t, dir)
 	if err := syscall.Mkfifo(filepath.Join(dir, "agents/pipe.toml"), 0o600); err != nil {
 		t.Fatal(err)
@@ -125,13 +128,14 @@ func TestExport_QuarantinedFileReturnsOrIsNamed(t *testing.T) {
 			taken++
 		}
 	}
-	if taken != 1 || !strings.Contains(reasonLeftOut(&report, "pipe.toml"), "is a pipe") || reasonLeftOut(&report, "empty.toml") == "" {
+	if taken != 1 || !strings.Contains(reasonLeftOut(&report, "pipe.toml"), "is a pipe") ||
+		reasonLeftOut(&report, "empty.toml") == "" {
 		t.Errorf("%+v", report.LeftOut)
 	}
 }
 
-// Bytes like those in quarantine are soon found in a file: those of a torn line begin the next one, those of an empty object are
-// anywhere.
+// Bytes like those in quarantine are soon found in a file: those of a torn line begin the next one,
+// those of an empty object are anywhere.
 func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 	ctx := context.Background()
 	for name, c := range map[string]struct {
@@ -139,10 +143,12 @@ func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 		path, text string
 		named      string
 	}{
-		"a torn line":       {Runs, "runs/a/r.jsonl", `{"record":"turn",`, "a/r.jsonl"},
-		"a line":            {Runs, "runs/a/r.jsonl", `{"record":"turn",` + "\n", "a/r.jsonl"},
-		"an empty object":   {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",{}]", "runs/s.json"},
-		"nothing at all":    {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",null]", "runs/s.json"},
+		"a torn line": {Runs, "runs/a/r.jsonl", `{"record":"turn",`, "a/r.jsonl"},
+		"a line":      {Runs, "runs/a/r.jsonl", `{"record":"turn",` + "\n", "a/r.jsonl"},
+		"an empty object": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",{}]",
+			"runs/s.json"},
+		"nothing at all": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p {} null") + ",null]",
+			"runs/s.json"},
 		"a document's part": {Live, "runs/s.json", "[" + liveRecord("r1", "s", "p") + ",{", "runs/s.json"},
 	} {
 		d, dir := emptyFile(t), t.TempDir()
@@ -167,7 +173,8 @@ func TestDrop_LookalikeIsNoPiece(t *testing.T) {
 }
 
 func TestExport_TornLineBeforeRunContinuesReturns(t *testing.T) {
-	for name, text := range map[string]string{"in a file": startedLine("a", "r") + `{"record":"turn",`, "alone": `{"record":"turn",`} {
+	for name, text := range map[string]string{"in a file": startedLine("a", "r") + `{"record":"turn",`,
+		"alone": `{"record":"turn",`} {
 		for _, goesOn := range []bool{false, true} {
 			d := emptyFile(t)
 			importInto(t, d, "", folder{"a/r.jsonl": text}.make(t))
@@ -188,7 +195,8 @@ func manyRuns(t *testing.T) *db.DB {
 	d := emptyFile(t)
 	for i := range 8 {
 		id := fmt.Sprint("r", i)
-		write(t, d, "a", id, start("a", id), runs.Turn{Parameters: []byte(`"` + strings.Repeat("x", 100_000) + `"`)})
+		write(t, d, "a", id, start("a", id),
+			runs.Turn{Parameters: []byte(`"` + strings.Repeat("x", 100_000) + `"`)})
 	}
 	return d
 }
@@ -200,7 +208,8 @@ func TestAnExportThatFindsNoRoomLeavesNothing(t *testing.T) {
 	}
 	defer unix.Unmount(disk, 0) //nolint:errcheck // of a test
 	for range 2 {
-		if _, err := Export(context.Background(), d, Runs, filepath.Join(disk, "out"), Options{}); !errors.Is(err, unix.ENOSPC) {
+		if _, err := Export(context.Background(), d, Runs, filepath.Join(disk, "out"), Options{}); !errors.Is(err,
+			unix.ENOSPC) {
 			t.Errorf("the error is %v", err)
 		}
 		if left := namesIn(t, filepath.Join(disk, "out")); len(left) > 0 {
@@ -243,7 +252,8 @@ func failingExport(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
+		unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno
 	}
 	_, err = Export(ctx, d, Runs, args[1], Options{})

@@ -18,13 +18,15 @@ import (
 
 func write(t *testing.T, d *db.DB, agent, run string, records ...runs.Record) {
 	t.Helper()
-	if err := runs.NewStore(d, runs.Options{}).AppendRecords(context.Background(), agent, run, records); err != nil {
+	if err := runs.NewStore(d, runs.Options{}).AppendRecords(context.Background(), agent, run,
+		records); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func start(agent, run string) runs.Started {
-	return runs.Started{AgentID: agent, RunID: run, Intent: "i", StartedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)}
+	return runs.Started{AgentID: agent, RunID: run, Intent: "i",
+		StartedAt: time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)}
 }
 
 func TestExport_StoreRunsMatchOriginal(t *testing.T) {
@@ -33,7 +35,8 @@ func TestExport_StoreRunsMatchOriginal(t *testing.T) {
 	write(t, d, "name:x", "order 66/retry", start("name:x", "order 66/retry"))
 	write(t, d, "", "...", start("", "..."))
 	want := folder{
-		"a/r.jsonl":                   startedLine("a", "r") + `{"record":"turn","index":0,"parameters":{"a":[],"b":1},"verifier_verdict":"not_run"}` + "\n",
+		"a/r.jsonl": startedLine("a", "r") +
+			`{"record":"turn","index":0,"parameters":{"a":[],"b":1},"verifier_verdict":"not_run"}` + "\n",
 		"name:x/order 66_retry.jsonl": startedLine("name:x", "order 66/retry"),
 		"_/_.jsonl":                   startedLine("", "..."),
 	}
@@ -106,7 +109,8 @@ func TestExport_ContinuedImportedRunMatchesOriginal(t *testing.T) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n" // as the original repairs a torn tail
 		}
-		sameFiles(t, name, folder{"a/r.jsonl": text + `{"record":"turn","index":1,"verifier_verdict":"not_run"}` + "\n"}, exported(t, d, ""))
+		sameFiles(t, name, folder{"a/r.jsonl": text + `{"record":"turn","index":1,"verifier_verdict":"not_run"}` +
+			"\n"}, exported(t, d, ""))
 	}
 }
 
@@ -124,7 +128,8 @@ func TestAnExportNeedsAnEmptyFolder(t *testing.T) {
 		t.Errorf("the folder holds %v", got)
 	}
 	empty := filepath.Join(dir, "new", "folder")
-	if _, err := Export(context.Background(), d, Runs, empty, Options{Scope: "of nobody"}); !errors.Is(err, db.ErrNotFound) {
+	if _, err := Export(context.Background(), d, Runs, empty, Options{Scope: "of nobody"}); !errors.Is(err,
+		db.ErrNotFound) {
 		t.Errorf("a scope that is not there: %v", err)
 	}
 	if _, err := os.Stat(empty); !errors.Is(err, fs.ErrNotExist) {

@@ -14,10 +14,13 @@ import (
 	"selvedge/runs"
 )
 
-// notCompared are members of the recorded answers that tell about the old files and their names, not about records.
+// notCompared are members of the recorded answers that tell about the old files and their names,
+// not about records.
 var notCompared = map[string]bool{
-	"files": true, "original": true, "root": true, "symlink": true, "reachable_by_agent_id": true, "reachable_by_run_id": true,
-	"run_id in runs": true, "agent_for_run": true, "agent_for_run_any_of": true, "bytes": true, "sha256": true, "line_feeds": true,
+	"files": true, "original": true, "root": true, "symlink": true, "reachable_by_agent_id": true,
+	"reachable_by_run_id": true,
+	"run_id in runs":      true, "agent_for_run": true, "agent_for_run_any_of": true, "bytes": true, "sha256": true,
+	"line_feeds":          true,
 	"ends_with_line_feed": true, "stopped": true, "skipped": true, "max_per_agent": true, "max_age_days": true,
 	"dir": true, "agent_dir": true, "file": true,
 }
@@ -58,7 +61,8 @@ func TestFalsifiedAnswersOfATreeAreNoticed(t *testing.T) {
 	}
 }
 
-// A recorded answer about a place that the model does not list is a finding about the model, and the test goes on.
+// A recorded answer about a place that the model does not list is a finding about the model, and
+// the test goes on.
 func TestReplay_UnknownTreeIsItsOwnProblem(t *testing.T) {
 	trees, err := replay.Trees("runs")
 	if err != nil {
@@ -70,11 +74,14 @@ func TestReplay_UnknownTreeIsItsOwnProblem(t *testing.T) {
 	totals, retention := original.totals(), runs.FromCarDir(dir)
 	seed := original.answers(parseRecorded(t, small.Expected).limits())
 	for name, change := range map[string]func(*recordedTree){
-		"another file":   func(r *recordedTree) { r.Runs[0].File = "elsewhere.jsonl" },
-		"another agent":  func(r *recordedTree) { r.Agents[0].Dir = "nobody" },
-		"other limits":   func(r *recordedTree) { r.GC[0].MaxPerAgent = 4711 },
-		"another list":   func(r *recordedTree) { r.Adoption.Lists = map[string][]any{"nobody": {map[string]any{}}} },
-		"a trace gained": func(r *recordedTree) { r.Runs[0].AgentDir, r.Runs[0].Trace = "nobody", json.RawMessage("[]") },
+		"another file":  func(r *recordedTree) { r.Runs[0].File = "elsewhere.jsonl" },
+		"another agent": func(r *recordedTree) { r.Agents[0].Dir = "nobody" },
+		"other limits":  func(r *recordedTree) { r.GC[0].MaxPerAgent = 4711 },
+		"another list":  func(r *recordedTree) { r.Adoption.Lists = map[string][]any{"nobody": {map[string]any{}}} },
+		"a trace gained": func(r *recordedTree) {
+			r.Runs[0].AgentDir, r.Runs[0].Trace = "nobody",
+				json.RawMessage("[]")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorded := parseRecorded(t, small.Expected)
@@ -114,7 +121,8 @@ func eachLie(value any, at string, look func(what string)) {
 			if name == "run_id" && value["file"] != nil {
 				key = "run_id in runs"
 			}
-			if notCompared[key] && (name != "max_per_agent" && name != "max_age_days" || value["removed"] != nil) && (name != "bytes" || value["files"] == nil) {
+			if notCompared[key] && (name != "max_per_agent" && name != "max_age_days" || value["removed"] != nil) &&
+				(name != "bytes" || value["files"] == nil) {
 				continue
 			}
 			what := at + "." + name
@@ -130,7 +138,8 @@ func eachLie(value any, at string, look func(what string)) {
 	}
 }
 
-// TestADamagedImportIsNoticed changes the imported file behind the store's back, as who sets the checksums aside.
+// TestADamagedImportIsNoticed changes the imported file behind the store's back, as who sets the
+// checksums aside.
 func TestADamagedImportIsNoticed(t *testing.T) {
 	trees, err := replay.Trees("runs")
 	if err != nil {
@@ -141,10 +150,12 @@ func TestADamagedImportIsNoticed(t *testing.T) {
 			continue
 		}
 		for _, damage := range []string{
-			`UPDATE run_records SET prompt = 'falsified', checksum = NULL WHERE id = (SELECT max(id) FROM run_records WHERE kind = 'turn')`,
+			`UPDATE run_records SET prompt = 'falsified', checksum = NULL
+				WHERE id = (SELECT max(id) FROM run_records WHERE kind = 'turn')`,
 			`UPDATE runs SET intent = 'falsified', checksum = NULL WHERE key = 2`,
 			`UPDATE runs SET started_at = started_at + 1, checksum = NULL WHERE key = 3`,
-			`UPDATE run_records SET raw = CAST(replace(raw, 'success', 'failure') AS BLOB), checksum = NULL WHERE kind = 'ended'`,
+			`UPDATE run_records SET raw = CAST(replace(raw, 'success', 'failure') AS BLOB), checksum = NULL
+				WHERE kind = 'ended'`,
 		} {
 			limits := parseRecorded(t, tree.Expected).limits()
 			dir := unpackTree(t, tree)
@@ -168,7 +179,8 @@ func TestADamagedImportIsNoticed(t *testing.T) {
 			if len(v.problems) == 0 {
 				t.Errorf("nobody noticed: %s", damage)
 			}
-			if verified, err := Verify(context.Background(), x.d, Runs, dir, Options{}); err != nil || strings.Contains(damage, "run_records") && !verified.Partial() {
+			if verified, err := Verify(context.Background(), x.d, Runs, dir, Options{}); err != nil ||
+				strings.Contains(damage, "run_records") && !verified.Partial() {
 				t.Errorf("verify did not notice: %s (%v)", damage, err)
 			}
 		}

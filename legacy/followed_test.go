@@ -32,7 +32,8 @@ func TestImport_OtherFolderChangesNothing(t *testing.T) {
 				if err := errors.Join(os.Rename(dir, dir+"-away"), replace(dir)); err != nil {
 					t.Fatal(err)
 				}
-				if err := CheckFollowed(ctx, d, kind, dir, Options{}); !errors.Is(err, ErrOtherFolder) || db.Hint(err) == "" {
+				if err := CheckFollowed(ctx, d, kind, dir, Options{}); !errors.Is(err, ErrOtherFolder) ||
+					db.Hint(err) == "" {
 					t.Errorf("the check says %v", err)
 				}
 				if _, err := Import(ctx, d, kind, dir, Options{}); !errors.Is(err, ErrOtherFolder) {

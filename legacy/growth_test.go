@@ -44,8 +44,9 @@ func oddTrace(random *rand.Rand, agent, run string) string {
 	return text
 }
 
-// TestAGrowingFileIsPickedUpWhereItWas grows a file by random steps, in the middle of lines and characters too. After each
-// the export is the file, and at the end everything is as if the file had been imported once.
+// TestAGrowingFileIsPickedUpWhereItWas grows a file by random steps, in the middle of lines and
+// characters too. After each the export is the file, and at the end everything is as if the file
+// had been imported once.
 func TestAGrowingFileIsPickedUpWhereItWas(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for round := range 25 {
@@ -64,10 +65,13 @@ func TestAGrowingFileIsPickedUpWhereItWas(t *testing.T) {
 		}
 		once := emptyFile(t)
 		importInto(t, once, "", dir)
-		if want, got := inQuarantine(t, once, ""), inQuarantine(t, grown, ""); !slices.Equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))) {
+		if want, got := inQuarantine(t, once, ""),
+			inQuarantine(t, grown, ""); !slices.Equal(slices.Sorted(slices.Values(want)),
+			slices.Sorted(slices.Values(got))) {
 			t.Errorf("round %d: in quarantine is %q, and %q after one import", round, got, want)
 		}
-		for _, column := range []string{"status || coalesce(turn_count, -1) || others || coalesce(ended_at, 0)", "coalesce(intent, '')"} {
+		for _, column := range []string{"status || coalesce(turn_count, -1) || others || coalesce(ended_at, 0)",
+			"coalesce(intent, '')"} {
 			if want, got := column1(t, once, column), column1(t, grown, column); want != got {
 				t.Errorf("round %d: %s is %s, and %s after one import of\n%s", round, column, got, want, text)
 			}
@@ -80,7 +84,8 @@ func TestAGrowingFileIsPickedUpWhereItWas(t *testing.T) {
 
 func column1(t *testing.T, d *db.DB, column string) (text string) {
 	t.Helper()
-	err := d.Read(context.Background(), "test", func(rx *db.Rx) error { return rx.Get(&text, "SELECT "+column+" FROM runs") })
+	err := d.Read(context.Background(), "test",
+		func(rx *db.Rx) error { return rx.Get(&text, "SELECT "+column+" FROM runs") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +110,8 @@ func TestAGrownFileCountsWhatIsNew(t *testing.T) {
 	importInto(t, d, "", dir)
 	folder{"a/r.jsonl": text + turnLine(1) + endedLine("a", "r")}.in(t, dir)
 	report := importInto(t, d, "", dir)
-	if report.Files.Grown != 1 || report.Counts["turn"] != (Count{Read: 2, New: 1, Already: 1}) || report.Counts["ended"] != (Count{Read: 1, New: 1}) {
+	if report.Files.Grown != 1 || report.Counts["turn"] != (Count{Read: 2, New: 1, Already: 1}) ||
+		report.Counts["ended"] != (Count{Read: 1, New: 1}) {
 		t.Errorf("%+v %+v", report.Files, report.Counts)
 	}
 }
@@ -162,7 +168,8 @@ func TestAChangedSourceStaysOutWhenOursWasTouched(t *testing.T) {
 		importInto(t, d, "", dir)
 		store := runs.NewStore(d, runs.Options{})
 		prompt := "ours"
-		if err := store.AppendTurns(context.Background(), "a", "r", []runs.Turn{{Index: 1, Prompt: &prompt}}); err != nil {
+		if err := store.AppendTurns(context.Background(), "a", "r",
+			[]runs.Turn{{Index: 1, Prompt: &prompt}}); err != nil {
 			t.Fatal(err)
 		}
 		ours := exported(t, d, "")
@@ -206,7 +213,8 @@ func TestVerifyFindsWhatDiffersAndWritesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Counts["turn"] != (Count{Read: 3, Already: 1, Changed: 1, New: 1}) || report.Counts["started"] != (Count{Read: 3, Already: 2, New: 1}) {
+	if report.Counts["turn"] != (Count{Read: 3, Already: 1, Changed: 1, New: 1}) ||
+		report.Counts["started"] != (Count{Read: 3, Already: 2, New: 1}) {
 		t.Errorf("%+v", report.Counts)
 	}
 	want := []Remark{
@@ -299,11 +307,13 @@ func TestImport_StoppedKeepsReportAndResumes(t *testing.T) {
 }
 
 func TestProgressReachesItsTotal(t *testing.T) {
-	dir := folder{"a/r.jsonl": startedLine("a", "r") + "torn", "b/s.jsonl": startedLine("b", "s"), "b/t.jsonl": ""}.make(t)
+	dir := folder{"a/r.jsonl": startedLine("a", "r") + "torn", "b/s.jsonl": startedLine("b", "s"),
+		"b/t.jsonl": ""}.make(t)
 	d := emptyFile(t)
 	for range 2 {
 		var last Progress
-		if _, err := Import(context.Background(), d, Runs, dir, Options{Progress: func(p Progress) { last = p }}); err != nil {
+		if _, err := Import(context.Background(), d, Runs, dir,
+			Options{Progress: func(p Progress) { last = p }}); err != nil {
 			t.Fatal(err)
 		}
 		if last.Files != 3 || last.TotalFiles != 3 || last.Bytes != last.TotalBytes || last.Bytes == 0 {

@@ -16,8 +16,8 @@ import (
 	"selvedge/runs"
 )
 
-// A trap is something that lies where a file should. Reading it would keep a reader waiting, or give it bytes without end, or
-// lead it to somebody else's.
+// A trap is something that lies where a file should. Reading it would keep a reader waiting, or
+// give it bytes without end, or lead it to somebody else's.
 type trap struct {
 	name   string
 	set    func(path string) error
@@ -38,7 +38,8 @@ func traps(t *testing.T) []trap {
 		{"stdin", link("/dev/stdin"), "is a link that leads"},
 		{"kmsg", link("/proc/kmsg"), "is a link that leads out of the tree, to /proc/kmsg"},
 		{"secret", link(secret), "is a link that leads out of the tree, to " + secret},
-		{"circle", func(path string) error { return os.Symlink(filepath.Base(path), path) }, "is a link that leads in a circle"},
+		{"circle", func(path string) error { return os.Symlink(filepath.Base(path), path) },
+			"is a link that leads in a circle"},
 		{"folder", func(path string) error { return os.Mkdir(path, 0o700) }, "is a folder"},
 	}
 }
@@ -58,7 +59,8 @@ func bindSocket(path string) error {
 	return errors.Join(l.Close(), os.Rename(filepath.Join(short, "s"), path))
 }
 
-// TestTrapsAreNamedAndTheRestIsTaken sets every trap in every place where a tree of a kind has a file, beside a whole one.
+// TestTrapsAreNamedAndTheRestIsTaken sets every trap in every place where a tree of a kind has a
+// file, beside a whole one.
 func TestTrapsAreNamedAndTheRestIsTaken(t *testing.T) {
 	for _, k := range Kinds() {
 		t.Run(string(k), func(t *testing.T) {
@@ -98,9 +100,11 @@ func TestTrapsAreNamedAndTheRestIsTaken(t *testing.T) {
 }
 
 // wholeNoun is a record that the whole thing in a tree of trapPlaces has, once.
-var wholeNoun = map[Kind]string{Runs: "started", Agents: "agent", Checkpoints: "checkpoint", Workers: "runtime", Live: "run"}
+var wholeNoun = map[Kind]string{Runs: "started", Agents: "agent", Checkpoints: "checkpoint",
+	Workers: "runtime", Live: "run"}
 
-// trapPlaces makes a tree with one whole thing in it, and gives the paths where else files of a name would be read.
+// trapPlaces makes a tree with one whole thing in it, and gives the paths where else files of a
+// name would be read.
 func trapPlaces(t *testing.T, k Kind, dir, name string) []string {
 	t.Helper()
 	switch k {
@@ -120,7 +124,8 @@ func trapPlaces(t *testing.T, k Kind, dir, name string) []string {
 		runtime, workers := "runtimes/"+idName("r")+"/", "runtimes/"+idName("r")+"/workers/"
 		folder{runtime + "runtime.json": wholeRuntime(""), runtime + "events.jsonl": startedEvent}.below(t, dir)
 		return []string{
-			workers + idName("a "+name) + "/worker.json", workers + idName("a "+name) + "/transcript.jsonl", workers + "nobody " + name + "/transcript.jsonl",
+			workers + idName("a "+name) + "/worker.json", workers + idName("a "+name) + "/transcript.jsonl",
+			workers + "nobody " + name + "/transcript.jsonl",
 			workers + idName("b "+name) + "/observations.jsonl",
 		}
 	}
@@ -161,7 +166,8 @@ func reasonFor(r *Report, path string) string {
 func TestImport_OutwardLinkFollowedOnlyIfAsked(t *testing.T) {
 	ctx := context.Background()
 	elsewhere := folder{"b/s.jsonl": startedLine("b", "s"), "c/t.jsonl": startedLine("c", "t")}.make(t)
-	if err := os.WriteFile(filepath.Join(elsewhere, "config.toml"), []byte("[runs]\nmax_per_agent = 7\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(elsewhere, "config.toml"), []byte("[runs]\nmax_per_agent = 7\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	dir := folder{"a/r.jsonl": startedLine("a", "r")}.make(t)
@@ -202,7 +208,8 @@ func TestAFolderOfRunsElsewhereIsNotEntered(t *testing.T) {
 	if err := os.Symlink(filepath.Join(elsewhere, "runs"), filepath.Join(dir, "runs")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Import(ctx, d, Runs, dir, Options{}); !errors.Is(err, db.ErrInvalid) || !strings.Contains(db.Hint(err), "name the folder itself") {
+	if _, err := Import(ctx, d, Runs, dir, Options{}); !errors.Is(err, db.ErrInvalid) ||
+		!strings.Contains(db.Hint(err), "name the folder itself") {
 		t.Errorf("%v (%s)", err, db.Hint(err))
 	}
 	if found, err := Recognise(dir, Options{}); err != nil || len(found) > 0 {
@@ -212,7 +219,8 @@ func TestAFolderOfRunsElsewhereIsNotEntered(t *testing.T) {
 		dir string
 		o   Options
 	}{{filepath.Join(dir, "runs"), Options{}}, {dir, Options{FollowLinks: true}}} {
-		if report, err := Import(ctx, d, Runs, named.dir, named.o); err != nil || report.Files.Found != 1 || report.Source != realPath(t, filepath.Join(elsewhere, "runs")) {
+		if report, err := Import(ctx, d, Runs, named.dir, named.o); err != nil || report.Files.Found != 1 ||
+			report.Source != realPath(t, filepath.Join(elsewhere, "runs")) {
 			t.Errorf("%s: %+v, %v", named.dir, report, err)
 		}
 	}
@@ -221,8 +229,10 @@ func TestAFolderOfRunsElsewhereIsNotEntered(t *testing.T) {
 func TestRecognise_UnreadableFolderIsNoTree(t *testing.T) {
 	dir := t.TempDir()
 	folder{
-		"runs/a/r.jsonl": `{"api_key":"k"}` + "\n", "runs/.nobackup": "", "agents/a.toml": "api_key = \"k\"\n", "runs/s.json": `[{"api_key":"k"}]`,
-		"notes.json": "{}", "runtimes/" + idName("r") + "/runtime.json": `{"backend":1}`, "two/runtime.json": `{"backend":"mine","api_key":"k"}`,
+		"runs/a/r.jsonl": `{"api_key":"k"}` + "\n", "runs/.nobackup": "", "agents/a.toml": "api_key = \"k\"\n",
+		"runs/s.json": `[{"api_key":"k"}]`,
+		"notes.json":  "{}", "runtimes/" + idName("r") + "/runtime.json": `{"backend":1}`,
+		"two/runtime.json": `{"backend":"mine","api_key":"k"}`,
 	}.below(t, dir)
 	if found, err := Recognise(dir, Options{}); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
@@ -241,7 +251,8 @@ func TestLimits_StayIfFileUnreadable(t *testing.T) {
 		trap{"half a file", write("[runs]\nmax_per_agent = "), "can't be understood"},
 		trap{"another type", write("[runs]\nmax_per_agent = \"many\"\n"), "can't be understood"},
 		trap{"no text", write("\xff"), "can't be understood"},
-		trap{"too much", func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 2<<30)) }, "is larger than"},
+		trap{"too much", func(path string) error { return errors.Join(write("")(path), os.Truncate(path, 2<<30)) },
+			"is larger than"},
 	)
 	for _, trap := range after {
 		d := emptyFile(t)
@@ -253,7 +264,8 @@ func TestLimits_StayIfFileUnreadable(t *testing.T) {
 			t.Fatal(trap.name, err)
 		}
 		report := importInto(t, d, "", dir)
-		if reason := reasonFor(&report, "config.toml"); !strings.HasPrefix(reason, trap.reason) || !strings.HasSuffix(reason, "stay") {
+		if reason := reasonFor(&report, "config.toml"); !strings.HasPrefix(reason, trap.reason) ||
+			!strings.HasSuffix(reason, "stay") {
 			t.Errorf("%s: %q", trap.name, reason)
 		}
 		if limits, ok, err := traces.StoredLimits(ctx, d, ""); err != nil || !ok || limits != want {

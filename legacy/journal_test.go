@@ -54,7 +54,8 @@ func TestJournal_SaysWhoImportedAndHowEnded(t *testing.T) {
 		}
 	}
 	first := rest.Items[0]
-	if first.Outcome != Complete || first.Program != "carrier 2" || first.PID != os.Getpid() || first.User == "" || first.Counts["turn"].New != 1 || first.Files.New != 1 {
+	if first.Outcome != Complete || first.Program != "carrier 2" || first.PID != os.Getpid() ||
+		first.User == "" || first.Counts["turn"].New != 1 || first.Files.New != 1 {
 		t.Errorf("%+v", first)
 	}
 	if e, err := JournalEntry(ctx, d, first.ID); err != nil || e.ID != first.ID || e.Kind != "runs" {

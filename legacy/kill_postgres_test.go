@@ -15,14 +15,18 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// sqlImportedRows is all that an import of runs writes, one line a row, without the numbers of rows and the times of the import.
+// sqlImportedRows is all that an import of runs writes, one line a row, without the numbers of rows
+// and the times of the import.
 const sqlImportedRows = `SET search_path = selvedge; SELECT line FROM (
 SELECT 'run ' || (to_jsonb(r) - '{key,scope,checksum}'::text[])::text AS line FROM runs AS r
 UNION ALL SELECT 'record ' || r.agent_id || ' ' || r.run_id || ' ' || (c.id & 16777215) || ' ' || (to_jsonb(c) - '{id,checksum}'::text[])::text
     FROM run_records AS c LEFT JOIN runs AS r ON r.key = c.id >> 24
-UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text FROM import_files AS f
-UNION ALL SELECT 'aside ' || (to_jsonb(q) - '{id,source,found_at,checksum}'::text[])::text FROM quarantine AS q
-UNION ALL SELECT 'part ' || encode(q.path, 'hex') || ' ' || q.byte_offset || ' ' || q.what || ' ' || p.part || ' ' || encode(p.raw, 'hex')
+UNION ALL SELECT 'file ' || (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
+	FROM import_files AS f
+UNION ALL SELECT 'aside ' || (to_jsonb(q) - '{id,source,found_at,checksum}'::text[])::text
+	FROM quarantine AS q
+UNION ALL SELECT 'part ' || encode(q.path,
+	'hex') || ' ' || q.byte_offset || ' ' || q.what || ' ' || p.part || ' ' || encode(p.raw, 'hex')
     FROM quarantine_parts AS p LEFT JOIN quarantine AS q ON q.id = p.quarantine
 ) AS lines ORDER BY line COLLATE "C"`
 
@@ -38,7 +42,8 @@ func importedRows(t *testing.T, address string) (rows []string) {
 // go on whose connections are cut again and again.
 func TestPostgres_StoppedImportEndsTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 9))
-	files := folder{"agent-0/long.jsonl": startedLine("agent-0", "long") + strings.Repeat(turnLine(1)+"bad\n", 40) + "torn"}
+	files := folder{"agent-0/long.jsonl": startedLine("agent-0", "long") +
+		strings.Repeat(turnLine(1)+"bad\n", 40) + "torn"}
 	for i := range 12 {
 		agent, run := fmt.Sprint("agent-", i%4), fmt.Sprint("r", i)
 		files[agent+"/"+run+".jsonl"] = oddTrace(random, agent, run)
@@ -74,7 +79,8 @@ func TestPostgres_StoppedImportEndsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report, err := Verify(t.Context(), d, Runs, dir, Options{}); err != nil || len(report.Differs) > 0 || report.Counts["turn"].Already == 0 {
+		if report, err := Verify(t.Context(), d, Runs, dir, Options{}); err != nil || len(report.Differs) > 0 ||
+			report.Counts["turn"].Already == 0 {
 			t.Errorf("%+v, %+v, %v", report.Counts, report.Differs, err)
 		}
 		if err := d.Close(); err != nil {
@@ -84,13 +90,18 @@ func TestPostgres_StoppedImportEndsTheSame(t *testing.T) {
 }
 
 const (
-	sqlLedgerOf = `SET search_path = selvedge; SELECT (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
-FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN scopes AS c ON c.id = s.scope WHERE c.name = '%s' ORDER BY f.path`
-	sqlCutAll  = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
-	sqlTimesUp = `UPDATE selvedge.owner_beats SET until = 1 WHERE owner IN (SELECT id FROM selvedge.owners WHERE pid = %d)`
+	sqlLedgerOf = `SET search_path = selvedge;
+	SELECT (to_jsonb(f) - '{source,entity_row,imported_at,checksum}'::text[])::text
+FROM import_files AS f JOIN import_sources AS s ON s.id = f.source JOIN scopes AS c ON c.id = s.scope
+	WHERE c.name = '%s' ORDER BY f.path`
+	sqlCutAll = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+		AND pid <> pg_backend_pid()`
+	sqlTimesUp = `UPDATE selvedge.owner_beats SET until = 1
+		WHERE owner IN (SELECT id FROM selvedge.owners WHERE pid = %d)`
 )
 
-// TestPostgres_StoppedImportOfAnyKindResumes does the same with trees of every other kind, each into scopes of its own.
+// TestPostgres_StoppedImportOfAnyKindResumes does the same with trees of every other kind, each
+// into scopes of its own.
 func TestPostgres_StoppedImportOfAnyKindResumes(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d, err := db.Open(t.Context(), address, db.Options{})
@@ -143,7 +154,8 @@ func TestPostgres_StoppedImportOfAnyKindResumes(t *testing.T) {
 				if diff := firstDifference(want, said(name)); diff != "" || len(want) < 20 {
 					t.Errorf("%s, of %d: %s", name, len(want), diff)
 				}
-				if report, err := Verify(t.Context(), d, kind, dir, Options{Scope: scope(name)}); err != nil || len(report.Differs) > 0 {
+				if report, err := Verify(t.Context(), d, kind, dir, Options{Scope: scope(name)}); err != nil ||
+					len(report.Differs) > 0 {
 					t.Errorf("%s: %+v, %v", name, report.Differs, err)
 				}
 			}

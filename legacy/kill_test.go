@@ -15,14 +15,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	dbtest.Main(m, map[string]dbtest.Program{"import": importProgram, "verify": verifyProgram, "measure": measureProgram, "export on a failing disk": failingExport, "die at work": dieAtWork})
+	dbtest.Main(m, map[string]dbtest.Program{"import": importProgram, "verify": verifyProgram,
+		"measure": measureProgram, "export on a failing disk": failingExport, "die at work": dieAtWork})
 }
 
 // killBatch makes an import of many transactions out of a small tree.
 const killBatch = 1500
 
-// importProgram imports the tree args[1] into the file args[0], and says so after each batch: one of runs, or of the kind args[2] into the
-// scope args[3].
+// importProgram imports the tree args[1] into the file args[0], and says so after each batch: one
+// of runs, or of the kind args[2] into the scope args[3].
 func importProgram(args []string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, args[0], db.Options{Synchronous: db.SyncNormal})
@@ -40,9 +41,10 @@ func importProgram(args []string) error {
 	return d.Close()
 }
 
-// TestImport_KilledAnywhereEndsTheSame kills imports with SIGKILL, at random moments of random batches,
-// again and again on the same file until one comes through. The tree has everything: traces of many batches, torn tails,
-// bad lines, a changed source, one that grew, and a second root that is refused.
+// TestImport_KilledAnywhereEndsTheSame kills imports with SIGKILL, at random moments of random
+// batches, again and again on the same file until one comes through. The tree has everything:
+// traces of many batches, torn tails, bad lines, a changed source, one that grew, and a second root
+// that is refused.
 func TestImport_KilledAnywhereEndsTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	before, after, foreign := folder{}, folder{}, folder{}
@@ -60,7 +62,8 @@ func TestImport_KilledAnywhereEndsTheSame(t *testing.T) {
 			foreign[path] = text + turnLine(5)
 		}
 	}
-	after["agent-0/long.jsonl"] = startedLine("agent-0", "long") + strings.Repeat(turnLine(1)+"bad\n", 150) + "torn"
+	after["agent-0/long.jsonl"] = startedLine("agent-0", "long") + strings.Repeat(turnLine(1)+"bad\n", 150) +
+		"torn"
 	foreign["agent-0/long.jsonl"] = startedLine("agent-0", "long") + strings.Repeat(turnLine(2), 150)
 	dir, elsewhere := before.make(t), foreign.make(t)
 	stages := []func() string{

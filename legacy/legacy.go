@@ -18,17 +18,20 @@ type Kind string
 
 // The kinds of tree.
 const (
-	// Runs are run traces: runs/AGENT/RUN.jsonl, in a folder that also holds config.toml. DIR is that folder or its runs/.
+	// Runs are run traces: runs/AGENT/RUN.jsonl, in a folder that also holds config.toml. DIR is that
+	// folder or its runs/.
 	Runs Kind = "runs"
 	// Agents are the registry of agents: agents/SESSION.toml. DIR is the folder that holds agents/, or agents/.
 	Agents Kind = "agents"
-	// Checkpoints are paused workflows: RUN.json, and RUN.inflight for one that was claimed. DIR is the folder that holds
-	// them, or the one that holds workflow-runs/. A claim that is imported is nobody's.
+	// Checkpoints are paused workflows: RUN.json, and RUN.inflight for one that was claimed. DIR is
+	// the folder that holds them, or the one that holds workflow-runs/. A claim that is imported is
+	// nobody's.
 	Checkpoints Kind = "checkpoints"
-	// Workers are worker runtimes: runtimes/id-HEX/. DIR is the folder that holds runtimes/, runtimes/, or in later versions
-	// the folder of the one runtime.
+	// Workers are worker runtimes: runtimes/id-HEX/. DIR is the folder that holds runtimes/,
+	// runtimes/, or in later versions the folder of the one runtime.
 	Workers Kind = "workers"
-	// Live are live runs: runs/SESSION.json, or v1/ of later versions. DIR is the folder that holds runs/ or v1/.
+	// Live are live runs: runs/SESSION.json, or v1/ of later versions. DIR is the folder that holds
+	// runs/ or v1/.
 	Live Kind = "live"
 )
 
@@ -54,7 +57,8 @@ func (k Kind) layout() (tree.Layout, error) {
 	case Live:
 		return live.Layout{}, nil
 	}
-	return nil, &db.Error{Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them", Err: fmt.Errorf("%w: there is no such kind", db.ErrInvalid)}
+	return nil, &db.Error{Op: "open tree", Entity: "kind of tree", ID: string(k), Hint: "Kinds lists them",
+		Err: fmt.Errorf("%w: there is no such kind", db.ErrInvalid)}
 }
 
 // Options are the choices of an import, a verification or an export. The zero value is the default.
@@ -63,7 +67,8 @@ type Options = tree.Options
 // Progress is how far an import, a verification or an export is.
 type Progress = tree.Progress
 
-// Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
+// Report is what an import, a verification or an export ends with. Its JSON is the contract of the
+// command line.
 type Report = tree.Report
 
 // Count is what became of the records of one kind, in a [Report].
@@ -81,9 +86,10 @@ type Readability = tree.Readability
 // Remark is a remark on a file, in a [Report].
 type Remark = tree.Remark
 
-// Import brings the tree under dir into the scope of the options. It may be stopped, by ctx or by force, and run again at any
-// point; run twice it adds nothing. The report says how far it came even when there is an error. db.ErrNotFound says that dir
-// neither is nor holds such a tree, db.ErrInvalid that there is no such kind, and [ErrOtherFolder] that dir is not the folder that
+// Import brings the tree under dir into the scope of the options. It may be stopped, by ctx or by
+// force, and run again at any point; run twice it adds nothing. The report says how far it came
+// even when there is an error. db.ErrNotFound says that dir neither is nor holds such a tree,
+// db.ErrInvalid that there is no such kind, and [ErrOtherFolder] that dir is not the folder that
 // was imported before: see [CheckFollowed].
 func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
@@ -93,13 +99,15 @@ func Import(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Re
 	return tree.Import(ctx, d, l, dir, o)
 }
 
-// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches [db.ErrConflict].
+// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches
+// [db.ErrConflict].
 var ErrOtherFolder = tree.ErrOtherFolder
 
-// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before: another one lies there (it has another
-// device or inode), it is gone, or it can't be read, as where a volume is not mounted. An import would take its emptiness for the
-// work of the old program, and removes nothing then unless Options.OtherFolder says so. It is nil where nothing was imported
-// from dir, or by a program from before this was kept.
+// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before:
+// another one lies there (it has another device or inode), it is gone, or it can't be read, as
+// where a volume is not mounted. An import would take its emptiness for the work of the old
+// program, and removes nothing then unless Options.OtherFolder says so. It is nil where nothing was
+// imported from dir, or by a program from before this was kept.
 func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) error {
 	l, err := kind.layout()
 	if err != nil {
@@ -108,21 +116,23 @@ func CheckFollowed(ctx context.Context, d *db.DB, kind Kind, dir string, o Optio
 	return tree.CheckFollowed(ctx, d, l, dir, o)
 }
 
-// Verify imports the tree under dir once more, into a file of its own in memory or beside d's, which is removed again, and
-// compares every row that this gives with what is here, both ways: ids, columns, order, limits and what is in quarantine. The
-// Proof of the report says whether dir can go. Nothing is written to d. Errors are those of [Import].
+// Verify imports the tree under dir once more, into a file of its own in memory or beside d's,
+// which is removed again, and compares every row that this gives with what is here, both ways: ids,
+// columns, order, limits and what is in quarantine. The Proof of the report says whether dir can
+// go. Nothing is written to d. Errors are those of [Import].
 func Verify(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	total, _, err := VerifyAll(ctx, d, dir, []Found{{Kind: kind, Dir: dir}}, o)
 	return total, err
 }
 
-// RemoveLeft removes what verifications of the file at path that were killed have left beside it, and gives the paths. The next
-// verification of a large folder does it, too.
+// RemoveLeft removes what verifications of the file at path that were killed have left beside it,
+// and gives the paths. The next verification of a large folder does it, too.
 func RemoveLeft(path string) (removed []string) { return tree.RemoveLeft(path) }
 
-// VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of dir another one may. total is
-// the sum of the reports.
-func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report, reports []Report, err error) {
+// VerifyAll is Verify for all that [Recognise] found in dir: what one of the trees does not read of
+// dir another one may. total is the sum of the reports.
+func VerifyAll(ctx context.Context, d *db.DB, dir string, found []Found, o Options) (total Report,
+	reports []Report, err error) {
 	var given []tree.Given
 	for _, f := range found {
 		l, err := f.Kind.layout()
@@ -140,9 +150,10 @@ const Auto = "auto"
 // Sum adds the reports on several trees in dir up.
 func Sum(dir string, reports []Report) Report { return tree.Sum(dir, Auto, reports) }
 
-// Export writes the scope's records in the old layout into dir, which must be empty or not there; else the error is
-// db.ErrInvalid. A scope that is not there is db.ErrNotFound. When it returns without an error every file is on the disk and was
-// read again by the old program's rules, with what came of it in Report.Readable; with one, dir holds nothing that it wrote.
+// Export writes the scope's records in the old layout into dir, which must be empty or not there;
+// else the error is db.ErrInvalid. A scope that is not there is db.ErrNotFound. When it returns
+// without an error every file is on the disk and was read again by the old program's rules, with
+// what came of it in Report.Readable; with one, dir holds nothing that it wrote.
 func Export(ctx context.Context, d *db.DB, kind Kind, dir string, o Options) (Report, error) {
 	l, err := kind.layout()
 	if err != nil {

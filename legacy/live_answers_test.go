@@ -95,7 +95,8 @@ func importSessions(t *testing.T, dir string, expected []byte) *liveAnswers {
 		answer := &liveAnswer{}
 		answer.elements, _ = files.ReadFile(text)
 		answer.quarantined = len(importLive(t, d, path, treeOf(t, path, text)).Quarantined)
-		if answer.records, err = live.NewStore(d, live.Options{Scope: path}).Records(context.Background()); err != nil {
+		if answer.records, err = live.NewStore(d,
+			live.Options{Scope: path}).Records(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		a.files[path] = answer
@@ -103,7 +104,8 @@ func importSessions(t *testing.T, dir string, expected []byte) *liveAnswers {
 	return a
 }
 
-// path is where a session's runs are: in its file, or with a later version in its document or else its runs alone.
+// path is where a session's runs are: in its file, or with a later version in its document or else
+// its runs alone.
 func (s *recordedSession) path(dir string) string {
 	if s.RunsFile == "" {
 		return laterFile(dir, s.ID)
@@ -128,7 +130,8 @@ func (v *liveVerdict) wrong(format string, args ...any) {
 func (a *liveAnswers) compare(t *testing.T, expected []byte) ([]string, replay.Tally) {
 	var recorded recordedLive
 	decodeNumbers(t, expected, &recorded)
-	v := &liveVerdict{tally: replay.Tally{Judged: map[int]int{}}, byStatus: map[string]int{}, byType: map[string]int{}}
+	v := &liveVerdict{tally: replay.Tally{Judged: map[int]int{}}, byStatus: map[string]int{},
+		byType: map[string]int{}}
 	counted := map[string]bool{}
 	for _, s := range recorded.Sessions {
 		path := s.path(a.dir)
@@ -155,7 +158,8 @@ func (a *liveAnswers) compare(t *testing.T, expected []byte) ([]string, replay.T
 	return v.problems, v.tally
 }
 
-func (a *liveAnswers) compareSession(t *testing.T, v *liveVerdict, s *recordedSession, answer *liveAnswer, first bool) {
+func (a *liveAnswers) compareSession(t *testing.T, v *liveVerdict, s *recordedSession, answer *liveAnswer,
+	first bool) {
 	var runs recordedRuns
 	if s.RunRecords[0] == '{' {
 		decodeNumbers(t, s.RunRecords, &runs)
@@ -169,7 +173,8 @@ func (a *liveAnswers) compareSession(t *testing.T, v *liveVerdict, s *recordedSe
 			v.wrong("%q: there is no file, and the original read one", s.ID)
 		}
 		v.tally.Compared++
-	case runs.Err != nil: // rule 21: what can be read is here, and the quarantine names the rest, or it is a later event
+	// rule 21: what can be read is here, and the quarantine names the rest, or it is a later event
+	case runs.Err != nil:
 		v.tally.Judged[21]++
 		if answer.quarantined == 0 && !strings.Contains(*runs.Err, "unknown variant") {
 			v.wrong("%q: the original says %s, and nothing is in quarantine", s.ID, *runs.Err)
@@ -215,7 +220,8 @@ func (a *liveAnswers) compareDocument(v *liveVerdict, s *recordedSession) {
 	}
 	text, err := os.ReadFile(path)
 	if s.Load != nil && s.Load.ID != nil &&
-		(err != nil || json.Unmarshal(text, &document) != nil || document.ID != *s.Load.ID || len(document.Messages) != s.Load.Messages) {
+		(err != nil || json.Unmarshal(text, &document) != nil || document.ID != *s.Load.ID ||
+			len(document.Messages) != s.Load.Messages) {
 		v.wrong("%q: its document is of %q, not %q: %v", s.ID, document.ID, *s.Load.ID, err)
 	}
 }
@@ -247,8 +253,8 @@ func (a *liveAnswers) size(t *testing.T) (files, size int64) {
 	return files, size
 }
 
-// compareRuns compares runs with what the original had after restoring them; counts go by rule 3. Ids that can't be one here
-// are in quarantine (rule 16).
+// compareRuns compares runs with what the original had after restoring them; counts go by rule 3.
+// Ids that can't be one here are in quarantine (rule 16).
 func (v *liveVerdict) compareRuns(t *testing.T, s *recordedSession, answer *liveAnswer, want *recordedRuns) {
 	var countsInFile []uint64
 	counts := map[string]uint64{}
@@ -256,8 +262,10 @@ func (v *liveVerdict) compareRuns(t *testing.T, s *recordedSession, answer *live
 		countsInFile = append(countsInFile, e.Record.Snapshot.EventCount)
 		counts[e.Record.Snapshot.ID] = e.Record.Snapshot.EventCount
 	}
-	if len(answer.elements) != want.Loaded || want.CountsInFile != nil && !slices.Equal(countsInFile, want.CountsInFile) {
-		v.wrong("%q: the file has %d records with the counts %d, not %d and %d", s.ID, len(answer.elements), countsInFile, want.Loaded, want.CountsInFile)
+	if len(answer.elements) != want.Loaded || want.CountsInFile != nil &&
+		!slices.Equal(countsInFile, want.CountsInFile) {
+		v.wrong("%q: the file has %d records with the counts %d, not %d and %d", s.ID, len(answer.elements),
+			countsInFile, want.Loaded, want.CountsInFile)
 	}
 	if want.AfterRestore != nil && *want.AfterRestore != len(want.Runs) {
 		v.wrong("%q: %d runs were restored, not %d", s.ID, len(want.Runs), *want.AfterRestore)
@@ -293,7 +301,10 @@ func (v *liveVerdict) compareRuns(t *testing.T, s *recordedSession, answer *live
 	for id := range byID {
 		v.wrong("%q: run %q is here, and the original doesn't have it", s.ID, id)
 	}
-	slices.SortFunc(order, func(a, b placed) int { return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(order, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.created, b.created),
+			cmp.Compare(a.id, b.id))
+	})
 	var ids []string
 	for _, p := range order {
 		ids = append(ids, p.id)
@@ -323,7 +334,8 @@ func (v *liveVerdict) compareRun(t *testing.T, ours *live.RunRecord, inFile uint
 	snapshot := ours.Snapshot
 	snapshot.Further = nil
 	if snapshot.EventCount != count || want.Events != len(ours.Events) {
-		v.wrong("run %q has %d events and the count %d, not %d and %d", id, len(ours.Events), snapshot.EventCount, want.Events, count)
+		v.wrong("run %q has %d events and the count %d, not %d and %d", id, len(ours.Events), snapshot.EventCount,
+			want.Events, count)
 	}
 	snapshot.EventCount = uint64(len(ours.Events))
 	if d := diffJSON(t, replay.Encode(want.Snapshot), snapshot); d != "" {

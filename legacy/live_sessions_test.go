@@ -10,7 +10,8 @@ import (
 )
 
 func liveRecord(run, session, prompt string) string {
-	return `{"snapshot":{"id":"` + run + `","session_id":"` + session + `","status":"completed","prompt":"` + prompt +
+	return `{"snapshot":{"id":"` + run + `","session_id":"` + session + `","status":"completed","prompt":"` +
+		prompt +
 		`","created_at_ms":1,"updated_at_ms":1,"event_count":0},"events":[]}`
 }
 
@@ -26,10 +27,12 @@ func bringLive(t *testing.T, files folder) (Report, folder, *live.Store) {
 		t.Fatal(err)
 	}
 	again, err := Import(ctx, d, Live, dir, Options{})
-	if err != nil || again.Partial() != report.Partial() || len(again.Apart) != len(report.Apart) || again.Counts["run"].New > 0 {
+	if err != nil || again.Partial() != report.Partial() || len(again.Apart) != len(report.Apart) ||
+		again.Counts["run"].New > 0 {
 		t.Errorf("the second import: %+v, %v", again, err)
 	}
-	if verified, err := Verify(ctx, d, Live, dir, Options{}); err != nil || verified.Partial() != report.Partial() {
+	if verified, err := Verify(ctx, d, Live, dir, Options{}); err != nil ||
+		verified.Partial() != report.Partial() {
 		t.Errorf("the verification: %+v, %v", verified, err)
 	}
 	if _, err := Export(ctx, d, Live, out, Options{}); err != nil {
@@ -53,7 +56,8 @@ func TestCopiedSession_TakesNothingAndLeavesUnchanged(t *testing.T) {
 }
 
 func TestImport_FileNamedAfterSessionHasRuns(t *testing.T) {
-	files := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "now") + "]", "runs/copy of web-1.json": "[" + liveRecord("run-1", "web-1", "once") + "]"}
+	files := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "now") + "]",
+		"runs/copy of web-1.json": "[" + liveRecord("run-1", "web-1", "once") + "]"}
 	report, out, _ := bringLive(t, files)
 	if len(report.Quarantined) != 1 || report.Quarantined[0].File != "runs/copy of web-1.json" {
 		t.Errorf("in quarantine: %+v", report.Quarantined)
@@ -66,13 +70,16 @@ func TestImport_FileNamedAfterSessionHasRuns(t *testing.T) {
 func TestImport_SessionWithTakenIDsIsSeparate(t *testing.T) {
 	files := folder{
 		"runs/web-1.json": "[" + liveRecord("main", "web-1", "first") + "]",
-		"runs/web-2.json": "[" + liveRecord("main", "web-2", "second") + "," + liveRecord("other", "web-2", "third") + "]",
+		"runs/web-2.json": "[" + liveRecord("main", "web-2", "second") + "," +
+			liveRecord("other", "web-2", "third") + "]",
 	}
 	report, out, apart := bringLive(t, files)
-	if report.Partial() || len(report.Apart) != 1 || report.Apart[0].File != "runs/web-2.json" || !strings.Contains(report.Apart[0].Reason, "live/web-2") {
+	if report.Partial() || len(report.Apart) != 1 || report.Apart[0].File != "runs/web-2.json" ||
+		!strings.Contains(report.Apart[0].Reason, "live/web-2") {
 		t.Errorf("%+v", report)
 	}
-	for path, words := range map[string][]string{"runs/web-1.json": {`"first"`}, "runs/web-2.json": {`"second"`, `"third"`}} {
+	for path, words := range map[string][]string{"runs/web-1.json": {`"first"`},
+		"runs/web-2.json": {`"second"`, `"third"`}} {
 		for _, word := range words {
 			if !strings.Contains(out[strings.TrimPrefix(path, "runs/")], word) {
 				t.Errorf("%s leaves as %q", path, out[strings.TrimPrefix(path, "runs/")])

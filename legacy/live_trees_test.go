@@ -126,8 +126,8 @@ func sumOfEvents(t *testing.T, events []live.RunEventRecord) string {
 	return hex.EncodeToString(digest(out))
 }
 
-// roundTrip imports the whole tree, sees that a second import and a verification find nothing new, and that an export has
-// every record byte for byte and changes nothing when it is imported.
+// roundTrip imports the whole tree, sees that a second import and a verification find nothing new,
+// and that an export has every record byte for byte and changes nothing when it is imported.
 func roundTrip(t *testing.T, dir string) {
 	ctx, d := context.Background(), emptyFile(t)
 	report := importLive(t, d, "", dir)
@@ -138,13 +138,15 @@ func roundTrip(t *testing.T, dir string) {
 		}
 	}
 	if len(again.Quarantined) != len(report.Quarantined) {
-		t.Errorf("a second import names %d rows of the quarantine, the first %d", len(again.Quarantined), len(report.Quarantined))
+		t.Errorf("a second import names %d rows of the quarantine, the first %d", len(again.Quarantined),
+			len(report.Quarantined))
 	}
 	verified, err := Verify(ctx, d, Live, dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := verified.Counts["run"]; c.New != 0 || c.Changed != 0 || c.Already != report.Counts["run"].New+report.Counts["run"].Already {
+	if c := verified.Counts["run"]; c.New != 0 || c.Changed != 0 ||
+		c.Already != report.Counts["run"].New+report.Counts["run"].Already {
 		t.Errorf("verify counts runs as %+v, the import as %+v", c, report.Counts["run"])
 	}
 	out := filepath.Join(t.TempDir(), "export")
@@ -158,7 +160,8 @@ func roundTrip(t *testing.T, dir string) {
 			apart++
 		}
 	}
-	if got, want := exported.Counts["run"].New+apart, report.Counts["run"].New+report.Counts["run"].Already; got != want {
+	if got, want := exported.Counts["run"].New+apart,
+		report.Counts["run"].New+report.Counts["run"].Already; got != want {
 		t.Errorf("%d records are here, %d exported or left out: %v", want, got, exported.LeftOut)
 	}
 	compareBytes(t, dir, out)

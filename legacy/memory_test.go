@@ -16,8 +16,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// measureProgram imports, verifies and exports the tree args[1] with the file args[0] and says how much memory it held at
-// most at the end of a batch, in bytes of the Go heap.
+// measureProgram imports, verifies and exports the tree args[1] with the file args[0] and says how
+// much memory it held at most at the end of a batch, in bytes of the Go heap.
 func measureProgram(args []string) error {
 	debug.SetGCPercent(50)
 	ctx := context.Background()
@@ -36,7 +36,8 @@ func measureProgram(args []string) error {
 		name string
 		do   func(context.Context, *db.DB, Kind, string, Options) (Report, error)
 		dir  string
-	}{{"import", Import, args[1]}, {"import again", Import, args[1]}, {"verify", Verify, args[1]}, {"export", Export, out}, {"import of the export", Import, out}} {
+	}{{"import", Import, args[1]}, {"import again", Import, args[1]}, {"verify", Verify, args[1]},
+		{"export", Export, out}, {"import of the export", Import, out}} {
 		peak = 0
 		if _, err := work.do(ctx, d, Runs, work.dir, o); err != nil {
 			return fmt.Errorf("%s: %w", work.name, err)
@@ -87,7 +88,8 @@ func bulkTree(t *testing.T, files, turns int) string {
 		w := bufio.NewWriter(f)
 		_, _ = w.WriteString(startedLine(agent, run)) // Flush tells
 		for j := range turns {
-			_, _ = fmt.Fprintf(w, `{"record":"turn","index":%d,"output":%q,"verifier_verdict":"not_run"}`+"\n", j, output)
+			_, _ = fmt.Fprintf(w, `{"record":"turn","index":%d,"output":%q,"verifier_verdict":"not_run"}`+"\n", j,
+				output)
 		}
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
@@ -102,7 +104,8 @@ func bulkTree(t *testing.T, files, turns int) string {
 // TestMemoryStaysFlatOnATreeOfAnySize imports 4 MB and 32 MB, as many small files and as one large one.
 func TestMemoryStaysFlatOnATreeOfAnySize(t *testing.T) {
 	small := measure(t, bulkTree(t, 20, 100))
-	for name, dir := range map[string]string{"many files": bulkTree(t, 800, 20), "one large file": bulkTree(t, 1, 16000)} {
+	for name, dir := range map[string]string{"many files": bulkTree(t, 800, 20),
+		"one large file": bulkTree(t, 1, 16000)} {
 		large := measure(t, dir)
 		for work, peak := range large {
 			if peak > max(2*small[work], 40<<20) {
@@ -126,7 +129,8 @@ func inMB(peaks map[string]uint64) string {
 func TestImport_LineOf64MBTakesLittleMemory(t *testing.T) {
 	huge := strings.Repeat("y", 64<<20)
 	dir := folder{
-		"a/turn.jsonl":   startedLine("a", "turn") + `{"record":"turn","index":0,"output":"` + huge + `","verifier_verdict":"not_run"}` + "\n",
+		"a/turn.jsonl": startedLine("a", "turn") + `{"record":"turn","index":0,"output":"` + huge +
+			`","verifier_verdict":"not_run"}` + "\n",
 		"a/broken.jsonl": startedLine("a", "broken") + huge[:16<<20] + "\n" + turnLine(0),
 		"a/torn.jsonl":   startedLine("a", "torn") + huge[:16<<20],
 	}.make(t)

@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// What is asked of both programs at work, of the quarantine and its ways out, and of later versions. Recorded trees as a whole are the
-// business of package main, and of maintenance.
+// What is asked of both programs at work, of the quarantine and its ways out, and of later
+// versions. Recorded trees as a whole are the business of package main, and of maintenance.
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
 		TestImport_ReportsQuarantineEachTime, TestImport_StoppedReportsQuarantine,
@@ -22,33 +22,46 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 
 		TestExport_NamesSessionOldProgramRefuses, TestExport_NamesRuntimeOldProgramRefuses,
 		TestExport_QuarantinedFileReturnsOrIsNamed, TestDrop_LookalikeIsNoPiece,
-		TestExport_TornLineBeforeRunContinuesReturns, TestExport_StoreRunsMatchOriginal, TestExport_LeavesOutUnholdableNames,
+		TestExport_TornLineBeforeRunContinuesReturns, TestExport_StoreRunsMatchOriginal,
+		TestExport_LeavesOutUnholdableNames,
 		TestExport_ContinuedImportedRunMatchesOriginal,
 
-		TestAGrownFileCountsWhatIsNew, TestImport_HalfWrittenLineIsNamed, TestImport_TakesChangedSourceIfOursUntouched,
-		TestAChangedSourceStaysOutWhenOursWasTouched, TestARunThatWasRemovedHereStaysRemoved, TestAFileThatIsGoneStays,
-		TestTrapsAreNamedAndTheRestIsTaken, TestImport_OutwardLinkFollowedOnlyIfAsked, TestLimits_StayIfFileUnreadable,
+		TestAGrownFileCountsWhatIsNew, TestImport_HalfWrittenLineIsNamed,
+		TestImport_TakesChangedSourceIfOursUntouched,
+		TestAChangedSourceStaysOutWhenOursWasTouched, TestARunThatWasRemovedHereStaysRemoved,
+		TestAFileThatIsGoneStays,
+		TestTrapsAreNamedAndTheRestIsTaken, TestImport_OutwardLinkFollowedOnlyIfAsked,
+		TestLimits_StayIfFileUnreadable,
 		TestSettingsBesideATreeLeaveAsTheyCame,
 		TestImport_SecondRootWithSameIDsNeedsScope, TestARefusedFileThatGrowsIsRefusedAgain,
-		TestAFolderThatALaterVersionRenamed, TestImport_CollidingAndOddNamesLoseNothing, TestImport_NonFileReportedThenTaken,
-		TestARenamedFolderIsFollowed, TestTwoSourcesKeepTheirThingsApart, TestLimitsOfATreeAreStoredAndLeaveAgain, TestSettingsBesideATreeLeaveAsTheyCame,
+		TestAFolderThatALaterVersionRenamed, TestImport_CollidingAndOddNamesLoseNothing,
+		TestImport_NonFileReportedThenTaken,
+		TestARenamedFolderIsFollowed, TestTwoSourcesKeepTheirThingsApart, TestLimitsOfATreeAreStoredAndLeaveAgain,
+		TestSettingsBesideATreeLeaveAsTheyCame,
 
-		TestImport_UnreadableSessionLosesNothing, TestImport_ChangedSessionStaysOutWhileOursTouched, TestCopiedRun_ChangeIsReread,
-		TestCopiedSession_TakesNothingAndLeavesUnchanged, TestImport_FileNamedAfterSessionHasRuns, TestImport_SessionWithTakenIDsIsSeparate,
+		TestImport_UnreadableSessionLosesNothing, TestImport_ChangedSessionStaysOutWhileOursTouched,
+		TestCopiedRun_ChangeIsReread,
+		TestCopiedSession_TakesNothingAndLeavesUnchanged, TestImport_FileNamedAfterSessionHasRuns,
+		TestImport_SessionWithTakenIDsIsSeparate,
 		TestTreesOfLiveRuns,
 
 		TestARetriedTraceLeavesItsSiblingsAsTheyAre, TestRetry_EntryAvoidsIDsOfTreeFiles,
-		TestRetry_FreedIDReturnsToItsPlace, TestWhatANewerProgramReadsOfASessionIsTaken, TestARuntimeWhoseIdIsFreeAgainIsTaken,
-		TestRetry_RuntimePieceTakesItsFolder, TestImport_WrittenRuntimeIsNotTakenAgain, TestExport_LaterFilesReturnBesideWorker,
-		TestRetry_TakesOnlyWhatImportTakes, TestRetry_EarlierRecordOfIDIsRefused, TestRetry_SameRecordLeavesInItsFile,
+		TestRetry_FreedIDReturnsToItsPlace, TestWhatANewerProgramReadsOfASessionIsTaken,
+		TestARuntimeWhoseIdIsFreeAgainIsTaken,
+		TestRetry_RuntimePieceTakesItsFolder, TestImport_WrittenRuntimeIsNotTakenAgain,
+		TestExport_LaterFilesReturnBesideWorker,
+		TestRetry_TakesOnlyWhatImportTakes, TestRetry_EarlierRecordOfIDIsRefused,
+		TestRetry_SameRecordLeavesInItsFile,
 		TestRetry_StoppedFileIsImportedOnce, TestRetry_StoppedInFileKeepsItsBytes,
 		TestRetry_LooksAgainOnceImportsExcluded, TestRetry_ReusedID,
 		TestDrop_NextImportMeetsFileAgain, TestDrop_LineStaysAwayWhileFileUnchanged,
 		TestRetry_UnreadableEntryStaysInQuarantine, TestDrop_WaitsForImportIntoScope,
 
-		TestImport_LaterWorkersLeaveAsTheyCame, TestLines_LaterAdditionsAreToldAndKept, TestImport_SkipsAndKeepsBadLaterWorker,
+		TestImport_LaterWorkersLeaveAsTheyCame, TestLines_LaterAdditionsAreToldAndKept,
+		TestImport_SkipsAndKeepsBadLaterWorker,
 		TestAFolderThatIsTheRuntimeIsTaken, TestTheLatestKnownVersionIsTaken, TestAFolderThatALaterVersionTookOver,
 		TestImport_UnreadableRuntimeFolderIsKept, TestExport_SecondEqualRuntimeKeepsItsOwn,
-		TestAMissingFolderOfWorkersIsNoFault, TestMembersThatTheOriginalOnlySkipsStay, TestImport_FolderIsTakenOnceReadable,
+		TestAMissingFolderOfWorkersIsNoFault, TestMembersThatTheOriginalOnlySkipsStay,
+		TestImport_FolderIsTakenOnceReadable,
 	)
 }

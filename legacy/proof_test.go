@@ -27,7 +27,8 @@ func verified(t *testing.T, d *db.DB, kind Kind, dir string) Report {
 }
 
 func TestAVerificationSaysWhatItRead(t *testing.T) {
-	files := folder{"runs/a/r.jsonl": startedLine("a", "r") + turnLine(0) + turnLine(1) + endedLine("a", "r"), "config.toml": "[runs]\nmax_per_agent = 7\n"}
+	files := folder{"runs/a/r.jsonl": startedLine("a", "r") + turnLine(0) + turnLine(1) + endedLine("a", "r"),
+		"config.toml": "[runs]\nmax_per_agent = 7\n"}
 	dir := t.TempDir()
 	files.below(t, dir)
 	d := emptyFile(t)
@@ -38,7 +39,8 @@ func TestAVerificationSaysWhatItRead(t *testing.T) {
 		fmt.Fprintf(sum, "%x %d %s\n", sha256.Sum256([]byte(text)), len(text), path)
 	}
 	report := verified(t, d, Runs, dir)
-	want := fmt.Sprintf("1 run, 2 turns, sha256 %x: everything in %s is in %s; %s can go", sum.Sum(nil), dir, d.Path(), dir)
+	want := fmt.Sprintf("1 run, 2 turns, sha256 %x: everything in %s is in %s; %s can go", sum.Sum(nil), dir,
+		d.Path(), dir)
 	if p := report.Proof; !p.Whole || p.Line != want || p.Files != 2 || report.Partial() {
 		t.Errorf("%+v\n%s", p, want)
 	}
@@ -47,7 +49,8 @@ func TestAVerificationSaysWhatItRead(t *testing.T) {
 func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
 	record := "[" + liveRecord("run-1", "web-1", "p") + "]"
 	whole := map[Kind]folder{
-		Runs:        {"runs/a/r.jsonl": startedLine("a", "r"), "config.toml": "[runs]\nmax_age_days = 9\n", "runs/.nobackup": "mark"},
+		Runs: {"runs/a/r.jsonl": startedLine("a", "r"), "config.toml": "[runs]\nmax_age_days = 9\n",
+			"runs/.nobackup": "mark"},
 		Checkpoints: {"r-1.json": `{"run_id":"r-1"}`},
 		Live:        {"runs/web-1.json": record},
 	}
@@ -77,7 +80,8 @@ func TestAFolderStaysThatHoldsMoreThanTheFile(t *testing.T) {
 		}
 		slices.Sort(want)
 		slices.Sort(unknown)
-		if !slices.Equal(unknown, want) || report.Proof.Whole || !strings.HasSuffix(report.Proof.Line, " in no store; "+dir+" has to stay") {
+		if !slices.Equal(unknown, want) || report.Proof.Whole ||
+			!strings.HasSuffix(report.Proof.Line, " in no store; "+dir+" has to stay") {
 			t.Errorf("%s: unknown are %q, want %q: %s", kind, unknown, want, report.Proof.Line)
 		}
 	}
@@ -98,7 +102,8 @@ func TestWhatOneTreeDoesNotReadAnotherMay(t *testing.T) {
 	if err != nil || len(parts) != 2 || len(total.Unknown)+len(parts[0].Unknown)+len(parts[1].Unknown) > 0 {
 		t.Errorf("%+v, %v", total, err)
 	}
-	if !parts[0].Proof.Whole || parts[1].Proof.Whole || total.Proof.Whole || total.Proof.Files != parts[0].Proof.Files+parts[1].Proof.Files {
+	if !parts[0].Proof.Whole || parts[1].Proof.Whole || total.Proof.Whole ||
+		total.Proof.Files != parts[0].Proof.Files+parts[1].Proof.Files {
 		t.Errorf("%+v\n%+v\n%+v", total.Proof, parts[0].Proof, parts[1].Proof)
 	}
 }
@@ -120,7 +125,8 @@ func TestWhatWasWrittenHereSinceIsNamedSo(t *testing.T) {
 	}
 	report := verified(t, d, Runs, dir)
 	if len(report.Differs) != 2 || !strings.Contains(report.Differs[0].Reason, "was written to here since") ||
-		!strings.Contains(report.Differs[1].Reason, "nobody wrote to it") || !strings.Contains(report.Differs[1].Reason, "(intent)") {
+		!strings.Contains(report.Differs[1].Reason, "nobody wrote to it") ||
+		!strings.Contains(report.Differs[1].Reason, "(intent)") {
 		t.Errorf("%+v", report.Differs)
 	}
 }
@@ -139,11 +145,13 @@ func TestAPipeInAFolderIsUnknown(t *testing.T) {
 }
 
 func TestVerify_LargeTreeUsesTemporaryFile(t *testing.T) {
-	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
+	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) +
+		`","verifier_verdict":"not_run"}` + "\n"
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
 	d := emptyFile(t)
 	importInto(t, d, "", dir)
-	derived := func() int { // folders beside the file; what else comes there, such as its reserve, comes when it will
+	// folders beside the file; what else comes there, such as its reserve, comes when it will
+	derived := func() int {
 		list, err := filepath.Glob(d.Path() + "-verify-*")
 		if err != nil {
 			t.Error(err)
@@ -151,7 +159,8 @@ func TestVerify_LargeTreeUsesTemporaryFile(t *testing.T) {
 		return len(list)
 	}
 	beside := 0
-	report, err := Verify(context.Background(), d, Runs, dir, Options{Progress: func(Progress) { beside = max(beside, derived()) }})
+	report, err := Verify(context.Background(), d, Runs, dir,
+		Options{Progress: func(Progress) { beside = max(beside, derived()) }})
 	if err != nil || !report.Proof.Whole || beside != 1 {
 		t.Errorf("%+v, %v, %d folders beside the file", report.Proof, err, beside)
 	}
@@ -172,7 +181,8 @@ func verifyProgram(args []string) error {
 }
 
 func TestVerify_RemovesLeftoversOnceDead(t *testing.T) {
-	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) + `","verifier_verdict":"not_run"}` + "\n"
+	line := `{"record":"turn","index":0,"prompt":"` + strings.Repeat("x", 17<<20) +
+		`","verifier_verdict":"not_run"}` + "\n"
 	dir := folder{"a/r.jsonl": startedLine("a", "r") + line}.make(t)
 	d := emptyFile(t)
 	mine := filepath.Join(filepath.Dir(d.Path()), filepath.Base(d.Path())+"-verify-2026", "notes.txt")

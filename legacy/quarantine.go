@@ -16,7 +16,8 @@ func Quarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.Page[
 	return tree.ListQuarantine(ctx, d, scope, at)
 }
 
-// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.
+// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is
+// none of that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (Quarantined, error) {
 	return tree.ShowQuarantine(ctx, d, id)
 }

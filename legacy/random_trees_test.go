@@ -9,8 +9,8 @@ import (
 	"selvedge/runs"
 )
 
-// TestRandomTrees makes trees of odd names, ids, links and contents, and holds import, export and the questions that the
-// recorded trees answer against the models.
+// TestRandomTrees makes trees of odd names, ids, links and contents, and holds import, export and
+// the questions that the recorded trees answer against the models.
 func TestRandomTrees(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	limits := []runs.RetentionConfig{{MaxPerAgent: 1, MaxAgeDays: 36500}, {MaxPerAgent: 50, MaxAgeDays: 30}}
@@ -37,7 +37,8 @@ func TestRandomTrees(t *testing.T) {
 }
 
 func randomTree(t *testing.T, random *rand.Rand) string {
-	ids := []string{"a", "a:b", "a_b", "a/b", "a|b", ".a", "a.", "..", "", " a ", "A", "é", "\x01", "a\nb", `a\b`}
+	ids := []string{"a", "a:b", "a_b", "a/b", "a|b", ".a", "a.", "..", "", " a ", "A", "é", "\x01", "a\nb",
+		`a\b`}
 	names := append([]string{"a\xffb", `a\xFFb`, "a_b ", "_"}, ids[:3]...)
 	pick := func(list []string) string { return list[random.IntN(len(list))] }
 	dir := t.TempDir()

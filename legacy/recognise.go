@@ -22,9 +22,9 @@ type Found struct {
 // ~/.car/workflow-runs.
 const recogniseDepth = 2
 
-// Recognise looks for trees in dir and, so that a home folder can be given, in the folders below it, two levels deep;
-// links are not followed there. A tree is one in which a record can be read. Below a tree no other one of its kind is looked
-// for. What can't be read below dir is passed over.
+// Recognise looks for trees in dir and, so that a home folder can be given, in the folders below
+// it, two levels deep; links are not followed there. A tree is one in which a record can be read.
+// Below a tree no other one of its kind is looked for. What can't be read below dir is passed over.
 func Recognise(dir string, o Options) ([]Found, error) {
 	return recognise(dir, o, Kinds(), 0)
 }

@@ -117,7 +117,8 @@ func TestWhatANewerProgramReadsOfASessionIsTaken(t *testing.T) {
 			t.Errorf("%s: %+v", c.file, r)
 		}
 		err := d.Write(context.Background(), "keep other bytes", func(tx *db.Tx) error {
-			if _, err := tx.Exec(`UPDATE quarantine_parts SET raw = ?, checksum = NULL WHERE quarantine = ?`, []byte(c.kept), q.ID); err != nil {
+			if _, err := tx.Exec(`UPDATE quarantine_parts SET raw = ?, checksum = NULL WHERE quarantine = ?`,
+				[]byte(c.kept), q.ID); err != nil {
 				return err
 			}
 			_, err := tx.Exec(`UPDATE quarantine SET bytes = ? WHERE id = ?`, len(c.kept), q.ID)
@@ -183,7 +184,8 @@ func TestARuntimeWhoseIdIsFreeAgainIsTaken(t *testing.T) {
 func TestRetry_RuntimePieceTakesItsFolder(t *testing.T) {
 	ctx, at := context.Background(), "runtimes/"+idName("r")+"/"
 	d, dir := emptyFile(t), t.TempDir()
-	bad := folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + "{no event\n{none either\n"}
+	bad := folder{at + "runtime.json": wholeRuntime(""),
+		at + "events.jsonl": startedEvent + "{no event\n{none either\n"}
 	bad.below(t, dir)
 	report := importLater(t, d, "", dir)
 	if len(report.Quarantined) != 2 {
@@ -204,7 +206,8 @@ func TestRetry_RuntimePieceTakesItsFolder(t *testing.T) {
 	if r := retried(t, d, q.ID); !r.Taken {
 		t.Errorf("%+v", r)
 	}
-	if left := selected[int64](t, d, `SELECT id FROM quarantine`); len(left) != 2 || !slices.Contains(left, other.ID) {
+	if left := selected[int64](t, d, `SELECT id FROM quarantine`); len(left) != 2 ||
+		!slices.Contains(left, other.ID) {
 		t.Errorf("left are %v; %d is still wrong", left, other.ID)
 	}
 	if err := os.Rename(filepath.Join(dir, "runtimes"), filepath.Join(dir, "away")); err != nil {
@@ -230,7 +233,8 @@ func TestImport_WrittenRuntimeIsNotTakenAgain(t *testing.T) {
 	d, dir := emptyFile(t), t.TempDir()
 	damaged()[Workers].below(t, dir)
 	q := importLater(t, d, "", dir).Quarantined[0]
-	if _, err := openWorkers(t, d, "r").CreateWorker(context.Background(), workers.CreateWorkerRequest{}); err != nil {
+	if _, err := openWorkers(t, d, "r").CreateWorker(context.Background(),
+		workers.CreateWorkerRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	folder{"runtimes/" + idName("r") + "/events.jsonl": startedEvent}.below(t, dir)
@@ -278,8 +282,10 @@ func TestExport_LaterFilesReturnBesideWorker(t *testing.T) {
 func TestRetry_TakesOnlyWhatImportTakes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	folder{
-		"runtime.json": aloneRuntime, "events.jsonl": startedEvent, "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", ""),
-		"runtimes/" + idName("r") + "/runtime.json": wholeRuntime(""), "runtimes/" + idName("r") + "/events.jsonl": startedEvent,
+		"runtime.json": aloneRuntime, "events.jsonl": startedEvent,
+		"workers/1/worker.json":                     laterWorker(`{"worker_id":1}`, "1", ""),
+		"runtimes/" + idName("r") + "/runtime.json": wholeRuntime(""),
+		"runtimes/" + idName("r") + "/events.jsonl": startedEvent,
 	}.below(t, dir)
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
@@ -290,7 +296,8 @@ func TestRetry_TakesOnlyWhatImportTakes(t *testing.T) {
 	if r := retried(t, d, q.ID); r.Taken || r.Reason != q.Reason {
 		t.Errorf("%+v", r)
 	}
-	if ids := selected[string](t, d, `SELECT runtime_id FROM worker_runtimes`); len(ids) != 1 || ids[0] != "store" {
+	if ids := selected[string](t, d, `SELECT runtime_id FROM worker_runtimes`); len(ids) != 1 ||
+		ids[0] != "store" {
 		t.Errorf("there are the runtimes %q", ids)
 	}
 }
@@ -298,7 +305,8 @@ func TestRetry_TakesOnlyWhatImportTakes(t *testing.T) {
 // The original takes the last record of an id in a file: that it was deleted here brings no earlier one back.
 func TestRetry_EarlierRecordOfIDIsRefused(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
-	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "," + liveRecord("run-1", "web-1", "later") + "]"}.below(t, dir)
+	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "," +
+		liveRecord("run-1", "web-1", "later") + "]"}.below(t, dir)
 	report := importLive(t, d, "", dir)
 	if len(report.Quarantined) != 1 {
 		t.Fatalf("%+v", report.Quarantined)
@@ -318,7 +326,8 @@ func TestRetry_EarlierRecordOfIDIsRefused(t *testing.T) {
 // Two files of a tree may hold the same run: what is taken late as such leaves in both.
 func TestRetry_SameRecordLeavesInItsFile(t *testing.T) {
 	ctx, d, dir := context.Background(), emptyFile(t), t.TempDir()
-	first, second := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "]"}, "["+liveRecord("run-1", "web-1", "later")+"]"
+	first, second := folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "earlier") + "]"},
+		"["+liveRecord("run-1", "web-1", "later")+"]"
 	first.below(t, dir)
 	folder{"runs/web-2.json": second}.below(t, dir)
 	report := importLive(t, d, "", dir)
@@ -336,7 +345,8 @@ func TestRetry_SameRecordLeavesInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"runs/web-1.json", "runs/web-2.json"} {
-		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil || !strings.Contains(string(text), `"later"`) {
+		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil ||
+			!strings.Contains(string(text), `"later"`) {
 			t.Errorf("%s left as %q, %v", name, text, err)
 		}
 	}
@@ -348,7 +358,8 @@ func TestFilesOfALaterVersionMakeNoWorkersFolder(t *testing.T) {
 	d, dir := emptyFile(t), t.TempDir()
 	folder{
 		at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent,
-		at + "workers/1/worker.json": laterWorker(`{"runtime_id":"r","worker_id":"1"}`, "1", ""), at + "workers/1/metadata.json": "{}",
+		at + "workers/1/worker.json":          laterWorker(`{"runtime_id":"r","worker_id":"1"}`, "1", ""),
+		at + "workers/1/metadata.json":        "{}",
 		at + "workers/bad/observations.jsonl": observationLine(1),
 	}.below(t, dir)
 	importLater(t, d, "", dir)
@@ -363,7 +374,8 @@ func TestFilesOfALaterVersionMakeNoWorkersFolder(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"1/metadata.json", "bad/observations.jsonl"} {
-		if !slices.ContainsFunc(report.LeftOut, func(f Remark) bool { return strings.HasSuffix(f.File, "workers/"+name) }) {
+		if !slices.ContainsFunc(report.LeftOut,
+			func(f Remark) bool { return strings.HasSuffix(f.File, "workers/"+name) }) {
 			t.Errorf("%s is not named: %+v", name, report.LeftOut)
 		}
 	}

@@ -39,7 +39,8 @@ func (h hooked) Root(dir tree.Folder) (tree.Folder, error) {
 	return h.Layout.Root(dir)
 }
 
-func (h hooked) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+func (h hooked) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	if h.walk != nil {
 		if err := h.walk(); err != nil {
 			return err
@@ -67,7 +68,8 @@ func TestRetry_StoppedFileIsImportedOnce(t *testing.T) {
 			if err := c.remove(d); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tree.RetryQuarantine(ctx, d, hook(hooked{walk: func() error { return errStopped }}), q.ID, Options{}); !errors.Is(err, errStopped) {
+			if _, err := tree.RetryQuarantine(ctx, d, hook(hooked{walk: func() error { return errStopped }}), q.ID,
+				Options{}); !errors.Is(err, errStopped) {
 				t.Fatalf("%s: %v", c.kind, err)
 			}
 			if kept, err := ShowQuarantine(ctx, d, q.ID); err != nil || kept.Bytes != q.Bytes {
@@ -110,7 +112,8 @@ func TestRetry_StoppedInFileKeepsItsBytes(t *testing.T) {
 	if err := c.remove(d); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.RetryQuarantine(ctx, d, hook(hooked{sent: 3}), q.ID, Options{BatchBytes: 1}); !errors.Is(err, errStopped) {
+	if _, err := tree.RetryQuarantine(ctx, d, hook(hooked{sent: 3}), q.ID,
+		Options{BatchBytes: 1}); !errors.Is(err, errStopped) {
 		t.Fatal(err)
 	}
 	if len(names(t, d, "")) != 1 {
@@ -146,7 +149,8 @@ func TestRetry_LooksAgainOnceImportsExcluded(t *testing.T) {
 	if err != nil || r.Taken || r.Reason == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	report, err := Import(ctx, d, Checkpoints, dir, Options{}) // nothing holds the folder, and what is here is what it has
+	// nothing holds the folder, and what is here is what it has
+	report, err := Import(ctx, d, Checkpoints, dir, Options{})
 	if err != nil || report.Files.Already != 1 || report.Partial() {
 		t.Errorf("imported again: %+v, %v", report, err)
 	}

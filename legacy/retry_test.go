@@ -40,7 +40,8 @@ func collisions(t *testing.T) []collision {
 	}
 }
 
-// collide imports two trees that have the id, and gives the folder of the second and what is in quarantine of it.
+// collide imports two trees that have the id, and gives the folder of the second and what is in
+// quarantine of it.
 func (c collision) collide(t *testing.T, d *db.DB) (dir string, q Quarantined) {
 	t.Helper()
 	first, second := t.TempDir(), t.TempDir()
@@ -79,7 +80,8 @@ func TestRetry_ReusedID(t *testing.T) {
 		if err != nil || r.Taken || r.Reason == "" {
 			t.Errorf("%s, while the id is taken: %+v, %v", c.kind, r, err)
 		}
-		if still, err := ShowQuarantine(ctx, d, q.ID); err != nil || still.Bytes != q.Bytes || still.FoundAt != q.FoundAt {
+		if still, err := ShowQuarantine(ctx, d, q.ID); err != nil || still.Bytes != q.Bytes ||
+			still.FoundAt != q.FoundAt {
 			t.Errorf("%s: %+v became %+v, %v", c.kind, q, still, err)
 		}
 		if err := c.remove(d); err != nil {
@@ -99,7 +101,8 @@ func TestRetry_ReusedID(t *testing.T) {
 			t.Errorf("%s, a second time: %v", c.kind, err)
 		}
 		folder{c.path: c.file}.below(t, dir) // as if it had never been away
-		if report, err := Import(ctx, d, c.kind, dir, Options{OtherFolder: true}); err != nil || report.Files.Already != 1 || report.Partial() {
+		if report, err := Import(ctx, d, c.kind, dir, Options{OtherFolder: true}); err != nil ||
+			report.Files.Already != 1 || report.Partial() {
 			t.Errorf("%s: the folder imported again: %+v, %v", c.kind, report, err)
 		}
 	}
@@ -110,7 +113,8 @@ func TestDrop_NextImportMeetsFileAgain(t *testing.T) {
 	for _, c := range collisions(t) {
 		d := emptyFile(t)
 		dir, q := c.collide(t, d)
-		if err := DropQuarantine(ctx, d, q.ID, q.ID+1000); !errors.Is(err, db.ErrNotFound) || len(inQuarantine(t, d, "")) != 1 {
+		if err := DropQuarantine(ctx, d, q.ID, q.ID+1000); !errors.Is(err, db.ErrNotFound) ||
+			len(inQuarantine(t, d, "")) != 1 {
 			t.Errorf("%s: one of two that is not there: %v", c.kind, err)
 		}
 		if err := DropQuarantine(ctx, d, q.ID); err != nil {
@@ -126,7 +130,8 @@ func TestDrop_NextImportMeetsFileAgain(t *testing.T) {
 		if err := errors.Join(c.remove(d), DropQuarantine(ctx, d, report.Quarantined[0].ID)); err != nil {
 			t.Fatal(err)
 		}
-		if report, err = Import(ctx, d, c.kind, dir, Options{}); err != nil || report.Files.New != 1 || report.Partial() {
+		if report, err = Import(ctx, d, c.kind, dir, Options{}); err != nil || report.Files.New != 1 ||
+			report.Partial() {
 			t.Errorf("%s: imported again, with the id free: %+v, %v", c.kind, report, err)
 		}
 	}

@@ -14,26 +14,30 @@ import (
 
 func TestImport_SecondRootWithSameIDsNeedsScope(t *testing.T) {
 	mine := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(0), "a/s.jsonl": startedLine("a", "s")}
-	theirs := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(1), "a/s.jsonl": startedLine("a", "s"), "a/t.jsonl": startedLine("a", "t") + "torn"}
+	theirs := folder{"a/r.jsonl": startedLine("a", "r") + turnLine(1), "a/s.jsonl": startedLine("a", "s"),
+		"a/t.jsonl": startedLine("a", "t") + "torn"}
 	first, second := mine.make(t), theirs.make(t)
 	d := emptyFile(t)
 	importInto(t, d, "", first)
 	for range 2 {
 		report := importInto(t, d, "", second)
-		if report.Files.Refused != 1 || len(report.Quarantined) == 0 || report.Counts["turn"] != (Count{Read: 1, Quarantined: 1}) || report.Counts["started"].Quarantined != 1 {
+		if report.Files.Refused != 1 || len(report.Quarantined) == 0 ||
+			report.Counts["turn"] != (Count{Read: 1, Quarantined: 1}) || report.Counts["started"].Quarantined != 1 {
 			t.Errorf("%+v %+v", report.Files, report.Counts)
 		}
 		wantQuarantine(t, d, "", "conflict a/r.jsonl@0: "+theirs["a/r.jsonl"], "tail a/t.jsonl@98: torn")
 	}
 	wantNames(t, d, "", "a/r", "a/s", "a/t")
-	sameFiles(t, "the first root", folder{"a/r.jsonl": mine["a/r.jsonl"], "a/s.jsonl": mine["a/s.jsonl"], "a/t.jsonl": theirs["a/t.jsonl"]}, exported(t, d, ""))
+	sameFiles(t, "the first root", folder{"a/r.jsonl": mine["a/r.jsonl"], "a/s.jsonl": mine["a/s.jsonl"],
+		"a/t.jsonl": theirs["a/t.jsonl"]}, exported(t, d, ""))
 	importInto(t, d, "second", second)
 	sameFiles(t, "the second scope", theirs, exported(t, d, "second"))
 
 	// Once the run that was in the way is gone, the file is taken.
 	limits := runs.RetentionConfig{}
 	store := runs.NewStore(d, runs.Options{Retention: &limits})
-	if err := store.WriteEnded(context.Background(), runs.Ended{RunID: "r", AgentID: "a", EndedAt: treeNow}); err != nil {
+	if err := store.WriteEnded(context.Background(),
+		runs.Ended{RunID: "r", AgentID: "a", EndedAt: treeNow}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.GC(context.Background()); err != nil {
@@ -62,8 +66,8 @@ func TestARefusedFileThatGrowsIsRefusedAgain(t *testing.T) {
 	wantQuarantine(t, d, "")
 }
 
-// TestAFolderThatALaterVersionRenamed is the trouble after an upgrade: the later version has its own folder for the same
-// agent, and writes the end of an old run into a new file there.
+// TestAFolderThatALaterVersionRenamed is the trouble after an upgrade: the later version has its
+// own folder for the same agent, and writes the end of an old run into a new file there.
 func TestAFolderThatALaterVersionRenamed(t *testing.T) {
 	files := folder{
 		"name:x/old.jsonl":  startedLine("name:x", "old") + turnLine(0),
@@ -110,7 +114,8 @@ func TestImport_CollidingAndOddNamesLoseNothing(t *testing.T) {
 	dir := files.make(t)
 	d := emptyFile(t)
 	importInto(t, d, "", dir)
-	wantNames(t, d, "", ".dots./r", "/...", "a/.x", `a/\xFF`, "a/b/c", "a/line\nfeed", "a/wrong", "a/x", `a/\xFF~`+markOf("a/\xff.jsonl"), `\xFE/r`)
+	wantNames(t, d, "", ".dots./r", "/...", "a/.x", `a/\xFF`, "a/b/c", "a/line\nfeed", "a/wrong", "a/x",
+		`a/\xFF~`+markOf("a/\xff.jsonl"), `\xFE/r`)
 	sameFiles(t, "the export", files, exported(t, d, ""))
 	list, err := runs.NewStore(d, runs.Options{}).ListRuns(context.Background(), "a")
 	if err != nil || len(list) != 7 {
@@ -145,8 +150,9 @@ func TestImport_NonFileReportedThenTaken(t *testing.T) {
 		reasons[q.File] = q.Reason
 	}
 	for file, reason := range map[string]string{
-		"a/pipe.jsonl": "is a pipe", "a/folder.jsonl": "is a folder", "a/dangling.jsonl": "is a link that leads nowhere",
-		"b/circle.jsonl": "is a link that leads in a circle",
+		"a/pipe.jsonl": "is a pipe", "a/folder.jsonl": "is a folder",
+		"a/dangling.jsonl": "is a link that leads nowhere",
+		"b/circle.jsonl":   "is a link that leads in a circle",
 	} {
 		if reasons[file] != reason {
 			t.Errorf("%s: %q", file, reasons[file])
@@ -192,7 +198,8 @@ func TestARenamedFolderIsFollowed(t *testing.T) {
 	}
 	wantNames(t, d, "", "name:x/r", "name:x/s")
 	wantQuarantine(t, d, "", "line name_x/r.jsonl@"+fmt.Sprint(strings.Index(text, "torn"))+": torn")
-	sameFiles(t, "the export", folder{"name_x/r.jsonl": text, "name_x/s.jsonl": startedLine("name:x", "s")}, exported(t, d, ""))
+	sameFiles(t, "the export", folder{"name_x/r.jsonl": text, "name_x/s.jsonl": startedLine("name:x", "s")},
+		exported(t, d, ""))
 }
 
 func TestTwoSourcesKeepTheirThingsApart(t *testing.T) {

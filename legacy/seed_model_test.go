@@ -21,9 +21,9 @@ import (
 	"selvedge/runs"
 )
 
-// A treeModel answers questions about a tree as a plain program would: all files in memory, each line decoded when it is
-// asked for. Its rules off, it is the original's reader and gives the recorded answers; its rules on, it is what the
-// store must answer after an import.
+// A treeModel answers questions about a tree as a plain program would: all files in memory, each
+// line decoded when it is asked for. Its rules off, it is the original's reader and gives the
+// recorded answers; its rules on, it is what the store must answer after an import.
 type treeModel struct {
 	rules   modelRules
 	dirs    []string
@@ -33,8 +33,9 @@ type treeModel struct {
 }
 
 type modelRules struct {
-	// ours: reading goes on behind a line that is not UTF-8; records of later versions end a run; runs go by their agents and
-	// not by folders; links are runs of their own; an adopted run's end goes to itself; every run is reached.
+	// ours: reading goes on behind a line that is not UTF-8; records of later versions end a run; runs
+	// go by their agents and not by folders; links are runs of their own; an adopted run's end goes to
+	// itself; every run is reached.
 	ours bool
 }
 
@@ -214,7 +215,8 @@ func (m *treeModel) summary(f *modelFile) *modelSummary {
 		case door.Started:
 			text := jsonOf(r).(map[string]any)
 			ended, open := s.json["ended_at"]
-			s.json = map[string]any{"run_id": r.RunID, "agent_id": r.AgentID, "intent": r.Intent, "started_at": text["started_at"]}
+			s.json = map[string]any{"run_id": r.RunID, "agent_id": r.AgentID, "intent": r.Intent,
+				"started_at": text["started_at"]}
 			if open {
 				s.json["ended_at"] = ended
 			}
@@ -304,7 +306,8 @@ func (m *treeModel) lists() map[string]any {
 	return lists
 }
 
-// sortList puts a list in its order; ties, which are in directory order in the original, in one that is always the same.
+// sortList puts a list in its order; ties, which are in directory order in the original, in one
+// that is always the same.
 func sortList(list []any) {
 	slices.SortStableFunc(list, func(a, b any) int {
 		x, y := a.(map[string]any), b.(map[string]any)
@@ -319,7 +322,8 @@ func sortList(list []any) {
 func startOf(summary map[string]any) time.Time {
 	var s runs.RunSummary
 	if err := s.UnmarshalJSON(replay.Encode(map[string]any{
-		"run_id": "", "agent_id": "", "intent": "", "status": "", "turn_count": 0, "started_at": summary["started_at"],
+		"run_id": "", "agent_id": "", "intent": "", "status": "", "turn_count": 0,
+		"started_at": summary["started_at"],
 	})); err != nil {
 		return time.Time{}
 	}
@@ -358,7 +362,8 @@ func (m *treeModel) adopt() (adopted int) {
 		if s == nil || s.status != "in_progress" {
 			continue
 		}
-		line, err := door.Encode(door.Ended{RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string), EndedAt: m.now})
+		line, err := door.Encode(door.Ended{RunID: s.json["run_id"].(string), AgentID: s.json["agent_id"].(string),
+			EndedAt: m.now})
 		if err != nil {
 			panic(err)
 		}
@@ -418,7 +423,8 @@ func (m *treeModel) answers(limits []runs.RetentionConfig) map[string]any {
 			}
 		}
 		switch {
-		case f.real == nil && !f.folder, f.real == nil && m.rules.ours, !m.rules.ours && (!reachable(f.dir) || !reachable(f.stem())):
+		case f.real == nil && !f.folder, f.real == nil && m.rules.ours,
+			!m.rules.ours && (!reachable(f.dir) || !reachable(f.stem())):
 			traces[f.path()] = nil
 		default:
 			traces[f.path()] = map[string]any{"records": m.records(f), "sha256": digestOf(records)}
@@ -466,7 +472,8 @@ func anyList(list []string) []any {
 
 // totals are over regular files of real folders.
 func (m *treeModel) totals() map[string]any {
-	t := map[string]int64{"files": 0, "bytes": 0, "started": 0, "turns": 0, "ended": 0, "skipped_lines": 0, "files_stopped_early": 0, "traces_with_summary": 0}
+	t := map[string]int64{"files": 0, "bytes": 0, "started": 0, "turns": 0, "ended": 0, "skipped_lines": 0,
+		"files_stopped_early": 0, "traces_with_summary": 0}
 	for _, f := range m.files {
 		if f.link || f.real == nil {
 			continue

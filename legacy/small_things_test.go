@@ -18,7 +18,8 @@ func TestTheFolderAboveARegistryIsNone(t *testing.T) {
 	if _, err := Import(ctx, d, Agents, dir, Options{}); !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 		t.Errorf("the folder above it: %v", err)
 	}
-	if report, err := Import(ctx, d, Agents, filepath.Join(dir, "agents"), Options{}); err != nil || report.Files.Found != 1 {
+	if report, err := Import(ctx, d, Agents, filepath.Join(dir, "agents"), Options{}); err != nil ||
+		report.Files.Found != 1 {
 		t.Errorf("the folder that holds it: %+v, %v", report, err)
 	}
 	empty := t.TempDir()
@@ -32,7 +33,8 @@ func TestTheFolderAboveARegistryIsNone(t *testing.T) {
 
 func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "p") + "]", "web-1.json": "{}", "traces/t": "", "notes.txt": ""}.below(t, dir)
+	folder{"runs/web-1.json": "[" + liveRecord("run-1", "web-1", "p") + "]", "web-1.json": "{}", "traces/t": "",
+		"notes.txt": ""}.below(t, dir)
 	if err := os.Symlink("v1", filepath.Join(dir, "v1")); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,8 @@ func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 		names = append(names, r.File)
 	}
 	slices.Sort(names)
-	if want := []string{"notes.txt", "traces", "v1/runs", "v1/sessions", "web-1.json"}; !slices.Equal(names, want) {
+	if want := []string{"notes.txt", "traces", "v1/runs", "v1/sessions", "web-1.json"}; !slices.Equal(names,
+		want) {
 		t.Errorf("ignored is %q, not %q", names, want)
 	}
 }
@@ -53,7 +56,9 @@ func TestWhatIsNoSessionOfATreeIsNamed(t *testing.T) {
 func TestExport_FaultIsOneDiagnosticAfterRepeats(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	at := "runtimes/" + idName("r") + "/"
-	folder{at + "runtime.json": wholeRuntime(""), at + "events.jsonl": startedEvent + `{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` + "\n"}.below(t, dir)
+	folder{at + "runtime.json": wholeRuntime(""),
+		at + "events.jsonl": startedEvent + `{"id":2,"kind":{"kind":"worker_deleted"},"message":"m"}` +
+			"\n"}.below(t, dir)
 	for range 3 {
 		d := emptyFile(t)
 		if _, err := Import(ctx, d, Workers, dir, Options{}); err != nil {
@@ -71,11 +76,13 @@ func TestExport_FaultIsOneDiagnosticAfterRepeats(t *testing.T) {
 
 func TestExport_CheckpointWithoutIDGetsUnlistedName(t *testing.T) {
 	ctx, d, out := context.Background(), emptyFile(t), filepath.Join(t.TempDir(), "out")
-	if err := pausesOf(d).SaveDocument(ctx, "", []byte(strings.Replace(wholeCheckpoint, `"whole"`, `""`, 1))); err != nil {
+	if err := pausesOf(d).SaveDocument(ctx, "",
+		[]byte(strings.Replace(wholeCheckpoint, `"whole"`, `""`, 1))); err != nil {
 		t.Fatal(err)
 	}
 	report, err := Export(ctx, d, Checkpoints, out, Options{})
-	if err != nil || !report.Partial() || len(report.Readable) != 1 || report.Readable[0].File != ".json" || report.Readable[0].Readable {
+	if err != nil || !report.Partial() || len(report.Readable) != 1 || report.Readable[0].File != ".json" ||
+		report.Readable[0].Readable {
 		t.Errorf("it is said to be readable: %+v, %v", report, err)
 	}
 	if old := oldCheckpoints(t, out).(map[string]any); len(old["waiting"].(map[string]any)) != 0 {

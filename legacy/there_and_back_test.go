@@ -31,9 +31,9 @@ var backAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 const backText, backMillis = "2026-11-01T12:00:00Z", "1793534400000"
 
-// A backChange is a public write, and what it makes of the files that came. What it makes is written here as the
-// old program writes it, byte for byte; nothing of it comes from our encoders. Where the tree has nothing that it could be tried on, want
-// is nil.
+// A backChange is a public write, and what it makes of the files that came. What it makes is
+// written here as the old program writes it, byte for byte; nothing of it comes from our encoders.
+// Where the tree has nothing that it could be tried on, want is nil.
 type backChange struct {
 	name string
 	do   func(ctx context.Context, d *db.DB) error
@@ -54,12 +54,14 @@ func (b *backTried) add(name string, found bool) {
 	}
 }
 
-// TestTrees_ThereChangedAndBack imports every recorded tree, changes it through the stores' public writes, and exports it: it
-// has every file byte for byte, but for what the writes changed, and that in the very bytes of the old program: unknown members and
-// the order of members included. One export is enough, since what the writes leave alone is compared with what came.
+// TestTrees_ThereChangedAndBack imports every recorded tree, changes it through the stores' public
+// writes, and exports it: it has every file byte for byte, but for what the writes changed, and
+// that in the very bytes of the old program: unknown members and the order of members included. One
+// export is enough, since what the writes leave alone is compared with what came.
 func TestTrees_ThereChangedAndBack(t *testing.T) {
 	for kind, changes := range map[Kind]func(files folder) []backChange{
-		Runs: runChanges, Live: liveChanges, Agents: agentChanges, Checkpoints: checkpointChanges, Workers: workerChanges,
+		Runs: runChanges, Live: liveChanges, Agents: agentChanges, Checkpoints: checkpointChanges,
+		Workers: workerChanges,
 	} {
 		tried := &backTried{found: map[string]int{}}
 		t.Run(string(kind), func(t *testing.T) {
@@ -76,7 +78,8 @@ func TestTrees_ThereChangedAndBack(t *testing.T) {
 	}
 }
 
-func thereAndBack(t *testing.T, kind Kind, tree replay.Tree, changes func(folder) []backChange, tried *backTried) {
+func thereAndBack(t *testing.T, kind Kind, tree replay.Tree, changes func(folder) []backChange,
+	tried *backTried) {
 	ctx, clock := context.Background(), dbtest.NewClock(backAt)
 	d := dbtest.OpenAt(t, dbtest.Path(t), db.Options{Now: clock.Now, Synchronous: db.SyncNormal})
 	dir := treeFolder(t, kind, tree)
@@ -102,7 +105,8 @@ func thereAndBack(t *testing.T, kind Kind, tree replay.Tree, changes func(folder
 		switch {
 		case came && !stays:
 			t.Errorf("%q is there still", path)
-		case !stays, came && was == is && refused(kind, &imported, path): // what an import named leaves under names of its own
+		// what an import named leaves under names of its own
+		case !stays, came && was == is && refused(kind, &imported, path):
 		case came && plainly(kind, path, text) != plainly(kind, path, is), !came && text != is:
 			t.Errorf("%q left as\n%s", path, firstOther(is, text))
 		}
@@ -111,7 +115,8 @@ func thereAndBack(t *testing.T, kind Kind, tree replay.Tree, changes func(folder
 		}
 	}
 	for path, text := range want {
-		if _, ok := left[path]; !ok && isRecord(kind, path) && !refused(kind, &imported, path) && plainly(kind, path, text) != "[]" {
+		if _, ok := left[path]; !ok && isRecord(kind, path) && !refused(kind, &imported, path) &&
+			plainly(kind, path, text) != "[]" {
 			t.Errorf("%q did not leave", path)
 		}
 		if given[path] == text {
@@ -145,8 +150,9 @@ func firstOther(want, got string) string {
 	return fmt.Sprintf("…%.300q\nwant\n…%.300q", got[from:], want[from:])
 }
 
-// plainly is a text without what the old program neither reads nor writes: of a session the blanks between its parts, of a worker's
-// logs blank lines and how the last one ends. All else stays as it is, in its order.
+// plainly is a text without what the old program neither reads nor writes: of a session the blanks
+// between its parts, of a worker's logs blank lines and how the last one ends. All else stays as it
+// is, in its order.
 func plainly(kind Kind, path, text string) string {
 	switch {
 	case kind == Live: // bare records, which later versions alone read, leave as an array
@@ -177,7 +183,8 @@ func plainly(kind Kind, path, text string) string {
 	return text
 }
 
-// refused reports whether the old program refuses the file, or the runtime that it is of: something of it is in quarantine.
+// refused reports whether the old program refuses the file, or the runtime that it is of: something
+// of it is in quarantine.
 func refused(kind Kind, imported *Report, path string) bool {
 	return slices.ContainsFunc(imported.Quarantined, func(q Quarantined) bool {
 		at, _, _ := strings.Cut(q.File, "/")
@@ -234,7 +241,8 @@ func filesBelow(t *testing.T, dir string) folder {
 // richestFile is the file with the longest text of those that are as wanted; "" if there is none.
 func richestFile(files folder, wanted func(path, text string) bool) (richest string) {
 	for path, text := range files {
-		if (len(text) > len(files[richest]) || len(text) == len(files[richest]) && path < richest) && wanted(path, text) {
+		if (len(text) > len(files[richest]) || len(text) == len(files[richest]) && path < richest) &&
+			wanted(path, text) {
 			richest = path
 		}
 	}
@@ -253,27 +261,33 @@ func runChanges(files folder) []backChange {
 	turn := `{"record":"turn","index":7,"prompt":"go \"on\"","tool":"sh","parameters":{"a":1,"b":[true,null]},"output":"é","cli_outcome":{"kind":"exited","code":3},"verifier_verdict":"pass"}` + "\n"
 	prompt, tool := `go "on"`, "sh"
 	written := runs.Turn{
-		Index: 7, Prompt: &prompt, Tool: &tool, Parameters: json.RawMessage(`{"b":[true, null],"a":1}`), Output: json.RawMessage(`"é"`),
+		Index: 7, Prompt: &prompt, Tool: &tool, Parameters: json.RawMessage(`{"b":[true, null],"a":1}`),
+		Output:     json.RawMessage(`"é"`),
 		CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 3}, VerifierVerdict: runs.VerdictPass,
 	}
 	const path = "runs/moved/m-1.jsonl"
 	// One that begins as its file is called, is open and whole.
 	open := richestFile(files, func(path, text string) bool {
 		ref := refOf(path)
-		return strings.HasPrefix(path, "runs/") && strings.HasSuffix(text, "}\n") && strings.HasPrefix(text, `{"record":"started"`) && !strings.Contains(text, `"ended"`) &&
+		return strings.HasPrefix(path, "runs/") && strings.HasSuffix(text, "}\n") &&
+			strings.HasPrefix(text, `{"record":"started"`) && !strings.Contains(text, `"ended"`) &&
 			strings.Contains(text, `"run_id":"`+ref.RunID+`","agent_id":"`+ref.AgentID+`"`)
 	})
 	over := richestFile(files, func(path, text string) bool {
 		ref := refOf(path)
-		return strings.HasSuffix(text, "}\n") && strings.Contains(text, `"run_id":"`+ref.RunID+`","agent_id":"`+ref.AgentID+`"`) && strings.Contains(text, `"ended"`)
+		return strings.HasSuffix(text, "}\n") &&
+			strings.Contains(text, `"run_id":"`+ref.RunID+`","agent_id":"`+ref.AgentID+`"`) &&
+			strings.Contains(text, `"ended"`)
 	})
 	store := func(d *db.DB) *runs.Store { return runs.NewStore(d, runs.Options{}) }
 	return []backChange{
 		{
 			"a run is started", func(ctx context.Context, d *db.DB) error {
-				return store(d).WriteStarted(ctx, runs.Started{RunID: "m-1", AgentID: "moved", Intent: "go", StartedAt: backAt})
+				return store(d).WriteStarted(ctx, runs.Started{RunID: "m-1", AgentID: "moved", Intent: "go",
+					StartedAt: backAt})
 			}, func(files folder) {
-				files[path] = `{"record":"started","run_id":"m-1","agent_id":"moved","intent":"go","started_at":"` + backText + `"}` + "\n"
+				files[path] = `{"record":"started","run_id":"m-1","agent_id":"moved","intent":"go","started_at":"` +
+					backText + `"}` + "\n"
 			},
 		},
 		{
@@ -295,7 +309,10 @@ func runChanges(files folder) []backChange {
 			}, where(open, func(files folder) { files[open] += turn }),
 		},
 		{
-			"one that came is removed", func(ctx context.Context, d *db.DB) error { return store(d).Delete(ctx, refOf(over)) },
+			"one that came is removed", func(ctx context.Context,
+				d *db.DB) error {
+				return store(d).Delete(ctx, refOf(over))
+			},
 			where(over, func(files folder) { delete(files, over) }),
 		},
 	}
@@ -310,10 +327,14 @@ func liveChanges(files folder) []backChange {
 	store := func(d *db.DB) *live.Store { return live.NewStore(d, live.Options{}) }
 	const path = "runs/moved.json"
 	record := func(status, updated, more, events string, count int) string {
-		return fmt.Sprintf("[\n  {\n    \"snapshot\": {\n      \"id\": \"m-1\",\n      \"session_id\": \"moved\",\n      \"status\": %q,\n      \"prompt\": \"go\",\n"+
-			"      \"created_at_ms\": %s,\n      \"updated_at_ms\": %s,\n%s      \"event_count\": %d\n    },\n    \"events\": %s\n  }\n]", status, backMillis, updated, more, count, events)
+		return fmt.Sprintf("[\n  {\n    \"snapshot\": {\n      \"id\": \"m-1\",\n      \"session_id\": "+
+			"\"moved\",\n      \"status\": %q,\n      \"prompt\": \"go\",\n"+
+			"      \"created_at_ms\": %s,\n      \"updated_at_ms\": %s,\n%s      \"event_count\": %d\n    },\n    "+
+			"\"events\": %s\n  }\n]", status, backMillis, updated, more, count, events)
 	}
-	event := "[\n      {\n        \"sequence\": 0,\n        \"timestamp_ms\": " + backMillis + ",\n        \"event\": {\n          \"type\": \"text_delta\",\n          \"text\": \"hi\"\n        }\n      }\n    ]"
+	event := "[\n      {\n        \"sequence\": 0,\n        \"timestamp_ms\": " + backMillis +
+		",\n        \"event\": {\n          \"type\": \"text_delta\",\n          \"text\": \"hi\"\n        }\n  " +
+		"    }\n    ]"
 	// A file whose last run is at work and says what the old program says, and nothing else.
 	running := richestFile(files, func(_, text string) bool { return runningIn(text) != "" })
 	id := runningIn(files[running])
@@ -380,16 +401,19 @@ func agentChanges(files folder) []backChange {
 	named := func(path, text string) bool { return strings.Contains(text, `session_id = "`+idOf(path)+`"`) }
 	// One that is active and young, with every other member whatever it is.
 	active := richestFile(files, func(path, text string) bool {
-		return named(path, text) && strings.Contains(text, "\nstatus = \"active\"\n") && strings.Contains(text, "\ncontext_queries = []\n")
+		return named(path, text) && strings.Contains(text, "\nstatus = \"active\"\n") &&
+			strings.Contains(text, "\ncontext_queries = []\n")
 	})
 	gone := richestFile(files, func(path, text string) bool {
 		return named(path, text) && path != active && strings.Contains(text, `status = "merged"`)
 	})
-	entry := "session_id = \"moved\"\nthread = \"main\"\nbase_state = \"b\"\nstarted_at = \"" + backText + "\"\nattach_precedence = []\nstatus = \"active\"\ncontext_queries = []\n\n[usage_summary]\n"
+	entry := "session_id = \"moved\"\nthread = \"main\"\nbase_state = \"b\"\nstarted_at = \"" + backText +
+		"\"\nattach_precedence = []\nstatus = \"active\"\ncontext_queries = []\n\n[usage_summary]\n"
 	return []backChange{
 		{
 			"an entry is saved", func(ctx context.Context, d *db.DB) error {
-				return registry(d).Save(ctx, agents.Entry{SessionID: "moved", Thread: "main", BaseState: "b", StartedAt: backAt, Status: agents.Active})
+				return registry(d).Save(ctx, agents.Entry{SessionID: "moved", Thread: "main", BaseState: "b",
+					StartedAt: backAt, Status: agents.Active})
 			}, func(files folder) { files[path] = entry },
 		},
 		{
@@ -397,11 +421,15 @@ func agentChanges(files folder) []backChange {
 				return registry(d).LogContextQuery(ctx, idOf(active), agents.ContextQuery{Path: "p", QueriedAt: backAt})
 			}, where(active, func(files folder) {
 				text := unknownLast(strings.Replace(files[active], "context_queries = []\n", "", 1))
-				files[active] = strings.TrimSuffix(text, "\n") + "\n\n[[context_queries]]\npath = \"p\"\nqueried_at = \"" + backText + "\"\n"
+				files[active] = strings.TrimSuffix(text, "\n") +
+					"\n\n[[context_queries]]\npath = \"p\"\nqueried_at = \"" + backText + "\"\n"
 			}),
 		},
 		{
-			"one that came is removed", func(ctx context.Context, d *db.DB) error { return registry(d).Delete(ctx, idOf(gone)) },
+			"one that came is removed", func(ctx context.Context,
+				d *db.DB) error {
+				return registry(d).Delete(ctx, idOf(gone))
+			},
 			where(gone, func(files folder) { delete(files, gone) }),
 		},
 	}
@@ -412,7 +440,8 @@ pid boot_id liveness_path heartbeat_at anchor_state anchor_root reservation_toke
 thinking_level last_progress_at report_flush_state attach_reason attach_precedence winning_attach_rule probe_source probe_confidence status
 completed_at context_queries `
 
-// unknownLast is an entry whose members of later versions stand behind those that the old program knows: it would write those alone.
+// unknownLast is an entry whose members of later versions stand behind those that the old program
+// knows: it would write those alone.
 func unknownLast(text string) string {
 	head, tables, _ := strings.Cut(text, "\n\n")
 	var known, unknown string
@@ -435,7 +464,8 @@ func checkpointChanges(files folder) []backChange {
 	waiting := richestFile(files, func(path, text string) bool {
 		run, ok := strings.CutSuffix(path, ".json")
 		_, claimed := files[run+".inflight"]
-		return ok && !claimed && strings.HasPrefix(text, "{\n  \"run_id\": \""+run+"\",\n  \"workflow\"") && json.Valid([]byte(text)) && run != ""
+		return ok && !claimed && strings.HasPrefix(text, "{\n  \"run_id\": \""+run+"\",\n  \"workflow\"") &&
+			json.Valid([]byte(text)) && run != ""
 	})
 	run := strings.TrimSuffix(waiting, ".json")
 	var held *checkpoints.Claim
@@ -451,7 +481,11 @@ func checkpointChanges(files folder) []backChange {
 		},
 		{
 			"the claim is released", func(ctx context.Context, _ *db.DB) error { return held.Release(ctx) },
-			where(waiting, func(files folder) { files[waiting] = files[run+".inflight"]; delete(files, run+".inflight") }),
+			where(waiting, func(files folder) {
+				files[waiting] = files[run+".inflight"]
+				delete(files,
+					run+".inflight")
+			}),
 		},
 		{
 			"it is completed", func(ctx context.Context, d *db.DB) error {
@@ -470,8 +504,10 @@ func workerChanges(files folder) []backChange {
 	path := richestFile(files, func(path, text string) bool {
 		runtime, worker := workerIn(text)
 		root := strings.Join(strings.Split(path, "/")[:2], "/")
-		return strings.HasSuffix(path, "/worker.json") && strings.Contains(text, "\n  \"status\": \"running\",\n") &&
-			strings.Contains(files[root+"/runtime.json"], "\n  \"status\": \"running\",\n") && root == "runtimes/"+idName(runtime) && strings.Contains(path, idName(worker))
+		return strings.HasSuffix(path, "/worker.json") &&
+			strings.Contains(text, "\n  \"status\": \"running\",\n") &&
+			strings.Contains(files[root+"/runtime.json"], "\n  \"status\": \"running\",\n") &&
+			root == "runtimes/"+idName(runtime) && strings.Contains(path, idName(worker))
 	})
 	runtime, worker := workerIn(files[path])
 	at := ""
@@ -489,16 +525,19 @@ func workerChanges(files folder) []backChange {
 	}
 	event := func(files folder, kind, message string) (id uint64) {
 		id, files[at+"/runtime.json"] = number(files[at+"/runtime.json"], "next_event_id")
-		files[at+"/events.jsonl"] += fmt.Sprintf(`{"id":%d,"worker_ref":%s,"kind":{"kind":%q},"message":%q}`+"\n", id, ref, kind, message)
+		files[at+"/events.jsonl"] += fmt.Sprintf(`{"id":%d,"worker_ref":%s,"kind":{"kind":%q},"message":%q}`+"\n",
+			id, ref, kind, message)
 		_, rest, _ := strings.Cut(files[path], `"last_event_id": `)
 		var last uint64
 		if _, err := fmt.Sscan(rest, &last); err == nil {
-			files[path] = strings.Replace(files[path], fmt.Sprintf(`"last_event_id": %d`, last), fmt.Sprintf(`"last_event_id": %d`, id), 1)
+			files[path] = strings.Replace(files[path], fmt.Sprintf(`"last_event_id": %d`, last),
+				fmt.Sprintf(`"last_event_id": %d`, id), 1)
 		}
 		return id
 	}
 	open := func(ctx context.Context, d *db.DB, do func(r *workers.Runtime, w workers.WorkerRef) error) error {
-		r, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runtime), MustExist: true})
+		r, err := workers.Open(ctx, d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(runtime),
+			MustExist: true})
 		if err != nil {
 			return err
 		}
@@ -516,7 +555,8 @@ func workerChanges(files folder) []backChange {
 				log := strings.TrimSuffix(path, "worker.json") + "transcript.jsonl"
 				var sequence uint64
 				sequence, files[path] = number(files[path], "next_transcript_sequence")
-				files[log] += fmt.Sprintf(`{"sequence":%d,"worker_ref":%s,"role":"user","content":"go on","event_id":%d}`+"\n", sequence, ref, id)
+				files[log] += fmt.Sprintf(`{"sequence":%d,"worker_ref":%s,"role":"user","content":"go on","event_id":%d}`+
+					"\n", sequence, ref, id)
 			}),
 		},
 		{

@@ -25,7 +25,8 @@ func startedLine(agent, run string) string {
 }
 
 func turnLine(index int) string {
-	return fmt.Sprintf(`{"record":"turn","index":%d,"prompt":"p%d","verifier_verdict":"not_run"}`+"\n", index, index)
+	return fmt.Sprintf(`{"record":"turn","index":%d,"prompt":"p%d","verifier_verdict":"not_run"}`+"\n", index,
+		index)
 }
 
 func endedLine(agent, run string) string {
@@ -192,12 +193,15 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 	if _, ok, err := recognised(Runs, t.TempDir()); ok || err != nil {
 		t.Errorf("an empty folder: %v, %v", ok, err)
 	}
-	if _, ok, err := recognised(Runs, folder{"session.json": "[]"}.make(t)); ok || err != nil { // another program's runs/
+	// another program's runs/
+	if _, ok, err := recognised(Runs, folder{"session.json": "[]"}.make(t)); ok || err != nil {
 		t.Errorf("a folder without agents: %v, %v", ok, err)
 	}
-	for _, name := range []string{"runs", "elsewhere"} { // a folder of trees, whose own folder runs/ holds a tree and no traces
+	// a folder of trees, whose own folder runs/ holds a tree and no traces
+	for _, name := range []string{"runs", "elsewhere"} {
 		trees := t.TempDir()
-		if err := os.Rename(folder{"a/r.jsonl": startedLine("a", "r")}.make(t), filepath.Join(trees, name)); err != nil {
+		if err := os.Rename(folder{"a/r.jsonl": startedLine("a", "r")}.make(t),
+			filepath.Join(trees, name)); err != nil {
 			t.Fatal(err)
 		}
 		found, err := Recognise(trees, Options{})
@@ -206,7 +210,8 @@ func TestKindsSayWhatTheySee(t *testing.T) {
 		}
 	}
 	renamed, workers := filepath.Join(dir, "renamed"), filepath.Join(dir, "runtimes")
-	if err := errors.Join(os.Rename(filepath.Join(dir, "runs"), renamed), os.MkdirAll(filepath.Join(workers, "id-61"), 0o700),
+	if err := errors.Join(os.Rename(filepath.Join(dir, "runs"), renamed),
+		os.MkdirAll(filepath.Join(workers, "id-61"), 0o700),
 		os.WriteFile(filepath.Join(workers, "id-61/events.jsonl"), []byte(`{"id":1}`+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,8 @@ func (x *importedTree) answers(m *treeModel, limits []runs.RetentionConfig) map[
 	for _, f := range m.files {
 		held, ok := m.holders[f.path()]
 		traces[f.path()] = nil
-		inventories[f.path()] = jsonOf(map[string]int64{"blank": 0, "started": 0, "turn": 0, "ended": 0, "skipped": 0})
+		inventories[f.path()] = jsonOf(map[string]int64{"blank": 0, "started": 0, "turn": 0, "ended": 0,
+			"skipped": 0})
 		if !ok {
 			continue
 		}
@@ -117,13 +118,17 @@ func (x *importedTree) answers(m *treeModel, limits []runs.RetentionConfig) map[
 		inventories[f.path()] = x.inventory(f.path())
 	}
 	all["traces"], all["inventories"] = traces, inventories
-	// On one copy for each age, the largest number first: what a smaller one removes, it also removes after a larger one.
+	// On one copy for each age, the largest number first: what a smaller one removes, it also removes
+	// after a larger one.
 	byAge := map[int64][]runs.RetentionConfig{}
 	for _, c := range limits {
 		byAge[c.MaxAgeDays] = append(byAge[c.MaxAgeDays], c)
 	}
 	for _, list := range byAge {
-		slices.SortFunc(list, func(a, b runs.RetentionConfig) int { return cmp.Compare(b.MaxPerAgent, a.MaxPerAgent) })
+		slices.SortFunc(list, func(a, b runs.RetentionConfig) int {
+			return cmp.Compare(b.MaxPerAgent,
+				a.MaxPerAgent)
+		})
 		x.onCopy(func(d *db.DB) {
 			removed := 0
 			for _, c := range list {
@@ -159,7 +164,8 @@ func (x *importedTree) onCopy(use func(d *db.DB)) {
 	if err := x.d.Backup(context.Background(), path); err != nil {
 		x.t.Fatal(err)
 	}
-	d, err := db.Open(context.Background(), path, db.Options{Now: func() time.Time { return treeNow }, Synchronous: db.SyncNormal})
+	d, err := db.Open(context.Background(), path,
+		db.Options{Now: func() time.Time { return treeNow }, Synchronous: db.SyncNormal})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -181,7 +187,8 @@ func (x *importedTree) left(d *db.DB) []string {
 	x.t.Helper()
 	var paths []string
 	err := d.Read(context.Background(), "test", func(rx *db.Rx) error {
-		return rx.Select(&paths, `SELECT CAST(path AS TEXT) FROM import_files JOIN runs ON runs.key = entity_row ORDER BY path`)
+		return rx.Select(&paths, `SELECT CAST(path AS TEXT) FROM import_files JOIN runs ON runs.key = entity_row
+			ORDER BY path`)
 	})
 	if err != nil {
 		x.t.Fatal(err)
@@ -264,7 +271,8 @@ func rules(what string, m *treeModel) string {
 	return "26, 27 and lines that are not UTF-8"
 }
 
-// compareOurs compares the store with the model of it, and counts the answers that differ from the original's by a rule.
+// compareOurs compares the store with the model of it, and counts the answers that differ from the
+// original's by a rule.
 func compareOurs(v *verdictList, seed, model, ours map[string]any, seedTree *treeModel) {
 	for _, what := range sortedKeys(model) {
 		parts, ok := model[what].(map[string]any)

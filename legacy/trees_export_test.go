@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// checkExport exports, and sees that every file is there byte for byte, that the original's reader gives the recorded
-// answers on it, and that importing it brings nothing.
+// checkExport exports, and sees that every file is there byte for byte, that the original's reader
+// gives the recorded answers on it, and that importing it brings nothing.
 func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *recordedTree) {
 	ctx := context.Background()
 	out := filepath.Join(t.TempDir(), "out")
@@ -23,7 +23,8 @@ func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *record
 		t.Fatal(err)
 	}
 	for _, r := range report.LeftOut {
-		if !strings.HasPrefix(r.Reason, "is in quarantine, row ") && !strings.HasSuffix(r.Reason, "not UTF-8, and nothing is read from it on") {
+		if !strings.HasPrefix(r.Reason, "is in quarantine, row ") &&
+			!strings.HasSuffix(r.Reason, "not UTF-8, and nothing is read from it on") {
 			t.Errorf("the export left out %v", r)
 		}
 	}
@@ -73,7 +74,8 @@ func checkExport(t *testing.T, v *verdictList, x *importedTree, recorded *record
 			t.Errorf("importing the export counts %s as %+v", kind, c)
 		}
 	}
-	if diff := firstDifference(before, dump(t, x.d, "import_files", "import_sources", "import_settings", "quarantine", "quarantine_parts")); diff != "" {
+	if diff := firstDifference(before, dump(t, x.d, "import_files", "import_sources", "import_settings",
+		"quarantine", "quarantine_parts")); diff != "" {
 		t.Errorf("importing the export changed the file: %s", diff)
 	}
 }

@@ -94,8 +94,10 @@ func (v *verdictList) same(what string, want, got any) {
 }
 
 // check compares the model's answers with the recorded ones.
-func (r *recordedTree) check(v *verdictList, seed map[string]any, totals map[string]any, retention runs.RetentionConfig) {
-	v.same("retention", r.Retention, map[string]any{"max_per_agent": jsonOf(retention.MaxPerAgent), "max_age_days": jsonOf(retention.MaxAgeDays)})
+func (r *recordedTree) check(v *verdictList, seed map[string]any, totals map[string]any,
+	retention runs.RetentionConfig) {
+	v.same("retention", r.Retention, map[string]any{"max_per_agent": jsonOf(retention.MaxPerAgent),
+		"max_age_days": jsonOf(retention.MaxAgeDays)})
 	v.same("totals", r.Totals, totals)
 	lists := seed["lists"].(map[string]any)
 	for _, a := range r.Agents {
@@ -159,11 +161,13 @@ func sortAdopted(list []any) {
 		if c := startOf(y).Compare(startOf(x)); c != 0 {
 			return c
 		}
-		return strings.Compare(fmt.Sprint(x["run_id"], x["agent_id"], x["status"]), fmt.Sprint(y["run_id"], y["agent_id"], y["status"]))
+		return strings.Compare(fmt.Sprint(x["run_id"], x["agent_id"], x["status"]),
+			fmt.Sprint(y["run_id"], y["agent_id"], y["status"]))
 	})
 }
 
-func (r *recordedTree) checkTrace(v *verdictList, path string, seed map[string]any, recorded json.RawMessage, inventory map[string]any) {
+func (r *recordedTree) checkTrace(v *verdictList, path string, seed map[string]any, recorded json.RawMessage,
+	inventory map[string]any) {
 	trace, _ := seed["traces"].(map[string]any)[path].(map[string]any)
 	switch {
 	case recorded == nil: // too long to be recorded
@@ -192,7 +196,8 @@ func (r *recordedTree) checkTrace(v *verdictList, path string, seed map[string]a
 	}
 	skipped, _ := inventory["skipped"].([]any)
 	v.same("inventory of "+path, map[string]any{
-		"blank": inventory["blank"], "started": inventory["started"], "turn": inventory["turns"], "ended": inventory["ended"],
+		"blank": inventory["blank"], "started": inventory["started"], "turn": inventory["turns"],
+		"ended":   inventory["ended"],
 		"skipped": jsonOf(len(skipped)),
 	}, got)
 }

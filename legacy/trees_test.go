@@ -57,7 +57,8 @@ func checkLater(v *verdictList, recorded *recordedTree, x *importedTree) {
 	store := runs.NewStore(x.d, runs.Options{})
 	for _, agent := range recorded.Later.Agents {
 		for _, want := range agent.ListRuns {
-			s, err := store.Get(context.Background(), runs.RunRef{AgentID: want["agent_id"].(string), RunID: want["run_id"].(string)})
+			s, err := store.Get(context.Background(),
+				runs.RunRef{AgentID: want["agent_id"].(string), RunID: want["run_id"].(string)})
 			if err != nil {
 				v.problems = append(v.problems, fmt.Sprintf("%v: %v", want, err))
 				continue
@@ -70,7 +71,8 @@ func checkLater(v *verdictList, recorded *recordedTree, x *importedTree) {
 	}
 }
 
-// checkAgentForRun asks for the agents of runs whose ids the file names have; the original answers with a folder.
+// checkAgentForRun asks for the agents of runs whose ids the file names have; the original answers
+// with a folder.
 func checkAgentForRun(v *verdictList, recorded *recordedTree, x *importedTree, mirror *treeModel) {
 	dirOf := map[runs.RunRef]string{}
 	for path, e := range mirror.holders {
@@ -83,8 +85,10 @@ func checkAgentForRun(v *verdictList, recorded *recordedTree, x *importedTree, m
 		}
 		agent, found, err := store.AgentForRun(context.Background(), run.RunID)
 		v.compared++
-		if err != nil || !found || !slices.Contains(run.AgentFor, dirOf[runs.RunRef{AgentID: agent, RunID: run.RunID}]) {
-			v.problems = append(v.problems, fmt.Sprintf("the agent of run %q is %q (%v, %v), recorded is one of %q", run.RunID, agent, found, err, run.AgentFor))
+		if err != nil || !found || !slices.Contains(run.AgentFor,
+			dirOf[runs.RunRef{AgentID: agent, RunID: run.RunID}]) {
+			v.problems = append(v.problems, fmt.Sprintf("the agent of run %q is %q (%v, %v), recorded is one of %q",
+				run.RunID, agent, found, err, run.AgentFor))
 		}
 	}
 }
@@ -109,7 +113,8 @@ func checkCounts(v *verdictList, report Report, mirror *treeModel) {
 		v.same("sum of "+kind, jsonOf(c.Read), jsonOf(c.New+c.Already+c.Changed+c.Quarantined))
 	}
 	v.same("records read", jsonOf(want), jsonOf(read))
-	v.same("undecodable lines in quarantine", jsonOf(want["undecodable"]), jsonOf(report.Counts["undecodable"].Quarantined))
+	v.same("undecodable lines in quarantine", jsonOf(want["undecodable"]),
+		jsonOf(report.Counts["undecodable"].Quarantined))
 	v.same("files", jsonOf(int64(len(mirror.files))), jsonOf(report.Files.Found))
 	v.same("files read", jsonOf(readable), jsonOf(report.Files.New+report.Files.Refused))
 	v.same("files not read", jsonOf(int64(len(mirror.files))-readable), jsonOf(report.Files.Unreadable))
@@ -149,7 +154,8 @@ func checkAgain(t *testing.T, x *importedTree) {
 			t.Errorf("verify counts %s as %+v", kind, c)
 		}
 	}
-	if verified.Files.Already+verified.Files.Unreadable != verified.Files.Found || len(verified.Differs) > 0 || len(verified.Quarantined) < int(verified.Files.Unreadable) {
+	if verified.Files.Already+verified.Files.Unreadable != verified.Files.Found || len(verified.Differs) > 0 ||
+		len(verified.Quarantined) < int(verified.Files.Unreadable) {
 		t.Errorf("verify finds differences: %+v %v", verified.Files, verified.Differs)
 	}
 }

@@ -42,7 +42,8 @@ func manyFiles(kind Kind, n int) folder {
 			if bad {
 				line = "bad\n"
 			}
-			f["runs/"+agent+"/"+id+".jsonl"] = startedLine(agent, id) + turnLine(1) + line + turnLine(2) + endedLine(agent, id)
+			f["runs/"+agent+"/"+id+".jsonl"] = startedLine(agent, id) + turnLine(1) + line + turnLine(2) +
+				endedLine(agent, id)
 		case Live:
 			records := liveRecord("a"+id, "s"+id, "one") + "," + liveRecord("b"+id, "s"+id, "two")
 			if bad {
@@ -64,23 +65,27 @@ func manyFiles(kind Kind, n int) folder {
 			if bad {
 				events += "{no event\n"
 			}
-			f[at+"runtime.json"], f[at+"events.jsonl"] = strings.ReplaceAll(wholeRuntime(""), `"r"`, `"`+id+`"`), events
+			f[at+"runtime.json"], f[at+"events.jsonl"] = strings.ReplaceAll(wholeRuntime(""), `"r"`, `"`+id+`"`),
+				events
 			for _, worker := range []string{"worker-00000001", "worker-00000002"} {
-				f[at+"workers/"+idName(worker)+"/worker.json"] = laterWorker(fmt.Sprintf(`{"runtime_id":%q,"worker_id":%q}`, id, worker), `"`+worker+`"`, "")
+				f[at+"workers/"+idName(worker)+"/worker.json"] = laterWorker(
+					fmt.Sprintf(`{"runtime_id":%q,"worker_id":%q}`, id, worker), `"`+worker+`"`, "")
 			}
 		}
 	}
 	return f
 }
 
-// TestPostgresAnImportTakesTripsByTheBatch imports folders of one batch, one of them with ten times as much as the other.
+// TestPostgresAnImportTakesTripsByTheBatch imports folders of one batch, one of them with ten times
+// as much as the other.
 func TestPostgresAnImportTakesTripsByTheBatch(t *testing.T) {
 	const few, many, spare = 12, 120, 30 // what the handle itself asks in the background, too
 	for _, kind := range Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			first, again := importTrips(t, kind, madeBelow(t, manyFiles(kind, few)))
 			firstOfMany, againOfMany := importTrips(t, kind, madeBelow(t, manyFiles(kind, many)))
-			t.Logf("%d files: %d trips, again %d; %d files: %d, again %d", few, first, again, many, firstOfMany, againOfMany)
+			t.Logf("%d files: %d trips, again %d; %d files: %d, again %d", few, first, again, many, firstOfMany,
+				againOfMany)
 			if firstOfMany > first+spare || againOfMany > again+spare {
 				t.Error("there are trips for each file")
 			}

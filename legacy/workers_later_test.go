@@ -158,18 +158,21 @@ func TestImport_LaterWorkersLeaveAsTheyCame(t *testing.T) {
 		first + "worker.json": laterWorker(`{"runtime_id":"r","worker_id":"worker-00000001"}`, `"worker-00000001"`,
 			`,"status":"stopped","next_transcript_sequence":2,"last_event_id":2`),
 		first + "transcript.jsonl": `{"sequence":1,"worker_ref":{"runtime_id":"r","worker_id":"worker-00000001"},"role":"user","content":"go","event_id":2}` + "\n",
-		second + "worker.json":     laterWorker(`{"runtime_id":"r","worker_id":"worker-00000002"}`, `"worker-00000002"`, `,"status":"idle"`),
+		second + "worker.json": laterWorker(`{"runtime_id":"r","worker_id":"worker-00000002"}`,
+			`"worker-00000002"`, `,"status":"idle"`),
 	}
 	dir := t.TempDir()
 	files.below(t, dir)
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
-	if len(report.Quarantined) > 0 || report.Counts["worker"].New != 2 || report.Counts["event"].New != 2 || report.Counts["entry"].New != 1 {
+	if len(report.Quarantined) > 0 || report.Counts["worker"].New != 2 || report.Counts["event"].New != 2 ||
+		report.Counts["entry"].New != 1 {
 		t.Errorf("%+v %+v", report.Counts, report.Quarantined)
 	}
 	r := openWorkers(t, d, "r")
 	wantWorkers(t, r, "worker-00000001 stopped p true", "worker-00000002 running p true")
-	wantNote(t, r, "request.intent", "status", "config_bundles", "execution", "request.initial_input", "worker_deleted")
+	wantNote(t, r, "request.intent", "status", "config_bundles", "execution", "request.initial_input",
+		"worker_deleted")
 	settled(t, d, "", dir)
 	out, exported := exportedWorkers(t, d, "")
 	want := maps.Clone(files)
@@ -187,10 +190,12 @@ func TestImport_LaterWorkersLeaveAsTheyCame(t *testing.T) {
 	if err != nil || wrong != "" || s.Status != "stopped" || s.Worker.WorkerID != "worker-00000002" {
 		t.Errorf("%+v, %q, %v", s, wrong, err)
 	}
-	if _, wrong, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil || wrong != "" {
+	if _, wrong, err := written.ReadRuntimeSnapshot([]byte(exported[at+"runtime.json"])); err != nil ||
+		wrong != "" {
 		t.Errorf("%q, %v", wrong, err)
 	}
-	for path, words := range map[string][]string{second + "worker.json": {"initial_input", "execution", "digest"}, at + "runtime.json": {"config_bundles"}} {
+	for path, words := range map[string][]string{second +
+		"worker.json": {"initial_input", "execution", "digest"}, at + "runtime.json": {"config_bundles"}} {
 		for _, word := range words {
 			if !strings.Contains(exported[path], word) {
 				t.Errorf("%s has lost %s", path, word)
@@ -202,9 +207,10 @@ func TestImport_LaterWorkersLeaveAsTheyCame(t *testing.T) {
 func TestLines_LaterAdditionsAreToldAndKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	files := folder{
-		"runtime.json":               aloneRuntime,
-		"events.jsonl":               strings.Replace(startedEvent, `{"id":1`, `{"at":"today","id":1`, 1),
-		"workers/1/worker.json":      laterWorker(`{"worker_id":1}`, "1", `,"status":"stopped","next_transcript_sequence":2`),
+		"runtime.json": aloneRuntime,
+		"events.jsonl": strings.Replace(startedEvent, `{"id":1`, `{"at":"today","id":1`, 1),
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1",
+			`,"status":"stopped","next_transcript_sequence":2`),
 		"workers/1/transcript.jsonl": `{"sequence":1,"worker_ref":{"worker_id":1},"role":"user","content":"go","event_id":1,"tokens":{"in":7}}` + "\n",
 	}
 	files.below(t, dir)
@@ -218,7 +224,8 @@ func TestLines_LaterAdditionsAreToldAndKept(t *testing.T) {
 	at := "runtimes/" + idName("store") + "/"
 	sameFiles(t, "the export", folder{
 		at + "runtime.json": files["runtime.json"], at + "events.jsonl": files["events.jsonl"],
-		at + "workers/id-31/worker.json": files["workers/1/worker.json"], at + "workers/id-31/transcript.jsonl": files["workers/1/transcript.jsonl"],
+		at + "workers/id-31/worker.json":      files["workers/1/worker.json"],
+		at + "workers/id-31/transcript.jsonl": files["workers/1/transcript.jsonl"],
 	}, exported)
 	settled(t, d, "", out)
 }
@@ -227,17 +234,19 @@ func TestImport_SkipsAndKeepsBadLaterWorker(t *testing.T) {
 	at := "runtimes/" + idName("r") + "/"
 	dir := t.TempDir()
 	folder{
-		at + "runtime.json":                            laterRuntime,
-		at + "events.jsonl":                            startedEvent,
-		at + "workers/bad/worker.json":                 `{"schema_version":`,
-		at + "workers/bad/transcript.jsonl":            "what is this?\n",
-		at + "workers/" + idName("7") + "/worker.json": laterWorker(`{"runtime_id":"r","worker_id":7}`, "7", `,"status":"cancelled"`),
+		at + "runtime.json":                 laterRuntime,
+		at + "events.jsonl":                 startedEvent,
+		at + "workers/bad/worker.json":      `{"schema_version":`,
+		at + "workers/bad/transcript.jsonl": "what is this?\n",
+		at + "workers/" + idName("7") + "/worker.json": laterWorker(`{"runtime_id":"r","worker_id":7}`, "7",
+			`,"status":"cancelled"`),
 	}.below(t, dir)
 	d := emptyFile(t)
 	importLater(t, d, "", dir)
 	wantWorkers(t, openWorkers(t, d, "r"), "7 cancelled p true")
 	folder := idName("r") + "/workers/bad/"
-	wantQuarantine(t, d, "", "file "+folder+"worker.json@0: {\"schema_version\":", "file "+folder+"transcript.jsonl@0: what is this?\n")
+	wantQuarantine(t, d, "", "file "+folder+"worker.json@0: {\"schema_version\":",
+		"file "+folder+"transcript.jsonl@0: what is this?\n")
 	settled(t, d, "", dir)
 }
 
@@ -249,9 +258,10 @@ func TestAFolderThatIsTheRuntimeIsTaken(t *testing.T) {
 		"events.jsonl": startedEvent + `{"id":2,"worker_ref":{"worker_id":1},"kind":{"kind":"worker_created"},"message":"m"}` + "\n" +
 			`{"id":3,"worker_ref":{"worker_id":1},"kind":{"kind":"worker_cancelled"},"message":"m"}` + "\n" +
 			`{"id":4,"worker_ref":{"worker_id":9},"kind":{"kind":"worker_deleted"},"message":"m"}` + "\n",
-		"workers/1/worker.json":          laterWorker(`{"worker_id":1}`, "1", ""), // it has no status either
-		"workers/1/observations.jsonl":   observations,
-		"workers/2/worker.json":          laterWorker(`{"worker_id":2}`, "2", `,"status":"running","last_event_id":1`),
+		"workers/1/worker.json":        laterWorker(`{"worker_id":1}`, "1", ""), // it has no status either
+		"workers/1/observations.jsonl": observations,
+		"workers/2/worker.json": laterWorker(`{"worker_id":2}`, "2",
+			`,"status":"running","last_event_id":1`),
 		"workers/2/observations.jsonl":   "",
 		"workers/2/.worker.json.tmp-1-1": "{",
 	}
@@ -262,7 +272,8 @@ func TestAFolderThatIsTheRuntimeIsTaken(t *testing.T) {
 	}
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
-	if c := report.Counts; c["worker"].New != 2 || c["event"].New != 4 || c["runtime"].New != 1 || c["observation"] != (Count{Read: 2, Quarantined: 2}) {
+	if c := report.Counts; c["worker"].New != 2 || c["event"].New != 4 || c["runtime"].New != 1 ||
+		c["observation"] != (Count{Read: 2, Quarantined: 2}) {
 		t.Errorf("%+v", c)
 	}
 	if len(report.Ignored) != 1 || report.Ignored[0].File != "./workers/2/.worker.json.tmp-1-1" {
@@ -271,17 +282,21 @@ func TestAFolderThatIsTheRuntimeIsTaken(t *testing.T) {
 	wantQuarantine(t, d, "", "file ./workers/1/observations.jsonl@0: "+observations)
 	r := openWorkers(t, d, "store")
 	wantWorkers(t, r, "1 cancelled p true", "2 running p true")
-	wantNote(t, r, "the folder for itself", "runtime_id", "limits.max_transcript_projection_items", "next_transcript_sequence", "status", "1 observations.jsonl", "worker_deleted")
+	wantNote(t, r, "the folder for itself", "runtime_id", "limits.max_transcript_projection_items",
+		"next_transcript_sequence", "status", "1 observations.jsonl", "worker_deleted")
 	cursor, err := r.EventCursorFromStart(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	batch, err := r.ReadEvents(context.Background(), cursor, 10)
-	if err != nil || len(batch.Events) != 4 || *batch.Events[1].WorkerRef != workers.NewWorkerRef("store", "1") || *batch.Events[3].WorkerRef != workers.NewWorkerRef("store", "9") {
+	if err != nil || len(batch.Events) != 4 ||
+		*batch.Events[1].WorkerRef != workers.NewWorkerRef("store", "1") ||
+		*batch.Events[3].WorkerRef != workers.NewWorkerRef("store", "9") {
 		t.Errorf("%+v, %v", batch.Events, err)
 	}
 	diagnostics, err := r.Diagnostics(context.Background())
-	if err != nil || diagnostics[0].WorkerRef == nil || *diagnostics[0].WorkerRef != workers.NewWorkerRef("store", "1") {
+	if err != nil || diagnostics[0].WorkerRef == nil ||
+		*diagnostics[0].WorkerRef != workers.NewWorkerRef("store", "1") {
 		t.Errorf("%+v, %v", diagnostics, err)
 	}
 	settled(t, d, "", dir)
@@ -308,13 +323,15 @@ func TestTheLatestKnownVersionIsTaken(t *testing.T) {
 	folder{
 		"runtime.json": latestRuntime,
 		"workers/" + id + "/worker.json": strings.Replace(laterWorker(`{"worker_id":"`+id+`"}`, `"`+id+`"`,
-			`,"status":"stopped","workspace_id":"w","working_directory":{"summary":{}}`), `"schema_version":1`, `"schema_version":7`, 1),
+			`,"status":"stopped","workspace_id":"w","working_directory":{"summary":{}}`), `"schema_version":1`,
+			`"schema_version":7`, 1),
 		"workers/" + id + "/metadata.json":        `{"worker_name":"n"}`,
 		"workers/" + id + "/session/history.json": "[]",
 	}.below(t, dir)
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
-	if c := report.Counts; c["worker"].New != 1 || c["event"].Read != 0 || c["metadata"] != (Count{Read: 1, Quarantined: 1}) {
+	if c := report.Counts; c["worker"].New != 1 || c["event"].Read != 0 ||
+		c["metadata"] != (Count{Read: 1, Quarantined: 1}) {
 		t.Errorf("%+v", c)
 	}
 	if len(report.Ignored) != 1 || report.Ignored[0].File != "./workers/"+id+"/session" {
@@ -327,8 +344,8 @@ func TestTheLatestKnownVersionIsTaken(t *testing.T) {
 	settled(t, d, "", dir)
 }
 
-// TestAFolderThatALaterVersionTookOver has what the one before left: folders named in hex, transcripts, references that name
-// the runtime as it was called, and runtimes that were not moved.
+// TestAFolderThatALaterVersionTookOver has what the one before left: folders named in hex,
+// transcripts, references that name the runtime as it was called, and runtimes that were not moved.
 func TestAFolderThatALaterVersionTookOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	left := "runtimes/" + idName("left") + "/runtime.json"
@@ -337,11 +354,14 @@ func TestAFolderThatALaterVersionTookOver(t *testing.T) {
 	folder{
 		"runtime.json": aloneRuntime,
 		"events.jsonl": startedEvent + `{"id":2,"worker_ref":{"runtime_id":"r","worker_id":1},"kind":{"kind":"worker_created"},"message":"m"}` + "\n",
-		"workers/" + idName("worker-00000001") + "/worker.json":      laterWorker(`{"runtime_id":"r","worker_id":"worker-00000001"}`, `"worker-00000001"`, `,"status":"running","next_transcript_sequence":2`),
+		"workers/" + idName("worker-00000001") +
+			"/worker.json": laterWorker(`{"runtime_id":"r","worker_id":"worker-00000001"}`, `"worker-00000001"`,
+			`,"status":"running","next_transcript_sequence":2`),
 		"workers/" + idName("worker-00000001") + "/transcript.jsonl": entry,
 		"workers/id-31/worker.json":                                  stale,
-		"workers/1/worker.json":                                      laterWorker(`{"worker_id":1}`, "1", `,"status":"running"`),
-		left:                                                         laterRuntime,
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1",
+			`,"status":"running"`),
+		left: laterRuntime,
 	}.below(t, dir)
 	d := emptyFile(t)
 	report := importLater(t, d, "", dir)
@@ -363,7 +383,8 @@ func TestAFolderThatALaterVersionTookOver(t *testing.T) {
 
 func TestImport_UnreadableRuntimeFolderIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	folder{"runtime.json": "{\"backend\":", "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}.below(t, dir)
+	folder{"runtime.json": "{\"backend\":",
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}.below(t, dir)
 	if _, ok, err := recognised(Workers, dir); ok || err != nil {
 		t.Errorf("auto sees it: %v", err)
 	}
@@ -376,7 +397,8 @@ func TestImport_UnreadableRuntimeFolderIsKept(t *testing.T) {
 
 func TestExport_SecondEqualRuntimeKeepsItsOwn(t *testing.T) {
 	d := emptyFile(t)
-	files := folder{"runtime.json": aloneRuntime, "events.jsonl": startedEvent, "workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}
+	files := folder{"runtime.json": aloneRuntime, "events.jsonl": startedEvent,
+		"workers/1/worker.json": laterWorker(`{"worker_id":1}`, "1", "")}
 	for _, more := range []folder{{}, {"workers/1/observations.jsonl": observationLine(1)}} {
 		dir := filepath.Join(t.TempDir(), "store")
 		files.below(t, dir)

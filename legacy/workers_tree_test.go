@@ -50,12 +50,14 @@ func TestMembersThatTheOriginalOnlySkipsStay(t *testing.T) {
 		if _, out := exportedWorkers(t, d, ""); out[at+"runtime.json"] != files[at+"runtime.json"] {
 			t.Error("runtime.json left as another one than it came")
 		}
-		if _, err := openWorkers(t, d, "r").CreateWorker(context.Background(), workers.CreateWorkerRequest{}); err != nil {
+		if _, err := openWorkers(t, d, "r").CreateWorker(context.Background(),
+			workers.CreateWorkerRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		_, out := exportedWorkers(t, d, "")
 		text := out[at+"runtime.json"]
-		if s, wrong, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || wrong != "" || s.NextWorkerSequence != 2 {
+		if s, wrong, err := written.ReadRuntimeSnapshot([]byte(text)); err != nil || wrong != "" ||
+			s.NextWorkerSequence != 2 {
 			t.Errorf("after a call: %+v, %s, %v", s, wrong, err)
 		}
 		if !strings.Contains(text, member[strings.IndexByte(member, ':')+1:]) {

@@ -24,7 +24,9 @@ func TestPostgresACheckFindsWhatAnotherProgramChanged(t *testing.T) {
 CREATE OR REPLACE FUNCTION pg_temp.spoil() RETURNS BIGINT LANGUAGE plpgsql AS $$
 DECLARE n BIGINT;
 BEGIN
-    UPDATE selvedge.%[1]q SET %[2]q = %[2]q || 'x' WHERE ctid = (SELECT min(ctid) FROM selvedge.%[1]q WHERE %[3]q IS NOT NULL AND %[2]q <> '' AND pg_typeof(%[2]q) = 'text'::regtype);
+    UPDATE selvedge.%[1]q SET %[2]q = %[2]q || 'x'
+    WHERE ctid = (SELECT min(ctid) FROM selvedge.%[1]q WHERE %[3]q IS NOT NULL AND %[2]q <> ''
+    AND pg_typeof(%[2]q) = 'text'::regtype);
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
 EXCEPTION WHEN OTHERS THEN RETURN 0; -- a column of another type, or a word of a list
@@ -36,7 +38,8 @@ SELECT pg_temp.spoil()`, sum.Table, column, sum.Column))
 			}
 		}
 	}
-	for _, of := range []string{"runs", "run_records", "live_runs", "live_events", "agents", "checkpoints", "worker_runtimes", "workers", "scopes"} {
+	for _, of := range []string{"runs", "run_records", "live_runs", "live_events", "agents", "checkpoints",
+		"worker_runtimes", "workers", "scopes"} {
 		if !slices.Contains(changed, of) {
 			t.Errorf("nothing was changed in %s", of)
 		}

@@ -16,12 +16,14 @@ import (
 	"selvedge/workers"
 )
 
-// Examine is db.Examine, and compares besides what a run and a checkpoint say with what they say it of: a run that says something else
-// than its trace, and a checkpoint that says something else than its document, are problems of the check "derived". That is left
-// out of a file whose pages are damaged, or that has another schema than this program's.
+// Examine is db.Examine, and compares besides what a run and a checkpoint say with what they say it
+// of: a run that says something else than its trace, and a checkpoint that says something else than
+// its document, are problems of the check "derived". That is left out of a file whose pages are
+// damaged, or that has another schema than this program's.
 func Examine(ctx context.Context, d *db.DB) (db.Examination, error) {
 	x, err := d.Examine(ctx)
-	if err != nil || slices.ContainsFunc(x.Problems, func(p db.Problem) bool { return p.Check == "integrity" || p.Check == "schema" }) {
+	if err != nil || slices.ContainsFunc(x.Problems,
+		func(p db.Problem) bool { return p.Check == "integrity" || p.Check == "schema" }) {
 		return x, err
 	}
 	s, err := d.Schema(ctx)
@@ -34,8 +36,9 @@ func Examine(ctx context.Context, d *db.DB) (db.Examination, error) {
 	})
 }
 
-// Check is Examine, and has every store read all that it keeps, in every scope: documents, records and entries that
-// can't be read as what they should be are problems of the check "deep". It takes as long as reading the file through the stores.
+// Check is Examine, and has every store read all that it keeps, in every scope: documents, records
+// and entries that can't be read as what they should be are problems of the check "deep". It takes
+// as long as reading the file through the stores.
 func Check(ctx context.Context, d *db.DB) (db.Examination, error) {
 	x, err := d.Examine(ctx)
 	if err != nil {
@@ -125,7 +128,8 @@ func (c *deep) runs(scope string) {
 }
 
 // sqlFrame gives what of a run's trace is no turn.
-const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24 AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
+const sqlFrame = `SELECT kind, raw FROM run_records WHERE id > CAST(?1 AS BIGINT) << 24
+	AND id < (CAST(?1 AS BIGINT) + 1) << 24 AND kind IN ('started', 'ended', 'unknown') ORDER BY id`
 
 // derivedRuns compares runs with their traces, of which it reads no turn.
 func (c *deep) derivedRuns(scope string) {
@@ -147,7 +151,8 @@ func (c *deep) derivedRuns(scope string) {
 	})
 }
 
-const sqlKeyOf = `SELECT key FROM runs WHERE scope = (SELECT id FROM scopes WHERE name = ?) AND agent_id = ? AND run_id = ?`
+const sqlKeyOf = `SELECT key FROM runs WHERE scope = (SELECT id FROM scopes WHERE name = ?) AND agent_id = ?
+	AND run_id = ?`
 
 func frameOf(rx *db.Rx, scope string, ref runs.RunRef) (said frame, err error) {
 	var key int64
@@ -202,7 +207,9 @@ func (f *frame) add(record runs.Record) {
 
 func (c *deep) compareRun(r runs.RunSummary, said frame) {
 	differs := func(what string) {
-		c.found = append(c.found, db.Problem{Check: derived, Detail: fmt.Sprintf("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID, what)})
+		c.found = append(c.found, db.Problem{Check: derived,
+			Detail: fmt.Sprintf("run %q of agent %q says another %s than its trace", r.Ref.RunID, r.Ref.AgentID,
+				what)})
 	}
 	if s := said.started; s != nil && (s.Intent != r.Intent || !s.StartedAt.Equal(r.StartedAt)) {
 		differs("intent or start")
@@ -258,20 +265,25 @@ func (c *deep) checkpoint(s *checkpoints.Store, listed checkpoints.Summary) {
 		}
 		return err
 	})
-	if errors.Is(err, db.ErrNotFound) || err == nil && listed.Problem != "" { // claimed or removed meanwhile, or known
+	// claimed or removed meanwhile, or known
+	if errors.Is(err, db.ErrNotFound) || err == nil && listed.Problem != "" {
 		return
 	}
 	var document *checkpoints.PausedWorkflow
 	if err == nil {
 		if document, err = checkpoints.Decode(text); err != nil {
-			err = &db.Error{Op: "load checkpoint", Entity: "checkpoint", ID: listed.RunID, Err: fmt.Errorf("%w: %w", db.ErrCorrupt, err)}
+			err = &db.Error{Op: "load checkpoint", Entity: "checkpoint", ID: listed.RunID,
+				Err: fmt.Errorf("%w: %w", db.ErrCorrupt, err)}
 		}
 	}
 	switch {
 	case err != nil:
 		c.failed(err)
-	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt || !document.CreatedAt.Equal(listed.CreatedAt):
-		c.found = append(c.found, db.Problem{Check: derived, Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document", listed.RunID)})
+	case document.PausedStageID != listed.PausedStageID || document.Prompt != listed.Prompt ||
+		!document.CreatedAt.Equal(listed.CreatedAt):
+		c.found = append(c.found, db.Problem{Check: derived,
+			Detail: fmt.Sprintf("the checkpoint of run %q says another stage, prompt or time than its document",
+				listed.RunID)})
 	}
 }
 

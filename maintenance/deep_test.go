@@ -17,13 +17,16 @@ import (
 	"selvedge/runs"
 )
 
-var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){"check": maintenance.Examine, "deep": maintenance.Check}
+var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){"check": maintenance.Examine,
+	"deep": maintenance.Check}
 
 func TestACheckComparesACheckpointWithItsDocument(t *testing.T) {
-	for _, set := range []string{`prompt = 'sign here'`, `paused_stage_id = 'other'`, `created_at = created_at + 1`} {
+	for _, set := range []string{`prompt = 'sign here'`, `paused_stage_id = 'other'`,
+		`created_at = created_at + 1`} {
 		d := dbtest.Open(t, db.Options{})
 		s := checkpoints.NewStore(d, checkpoints.Options{})
-		if err := s.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: "r", PausedStageID: "gate", Prompt: "deploy?", CreatedAt: time.Unix(1e9, 5)}); err != nil {
+		if err := s.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: "r", PausedStageID: "gate",
+			Prompt: "deploy?", CreatedAt: time.Unix(1e9, 5)}); err != nil {
 			t.Fatal(err)
 		}
 		if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) != 0 {
@@ -31,7 +34,8 @@ func TestACheckComparesACheckpointWithItsDocument(t *testing.T) {
 		}
 		edit(t, d, `UPDATE checkpoints SET `+set+`, row_checksum = NULL`)
 		for name, check := range checks {
-			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, "than its document") {
+			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 ||
+				!strings.Contains(x.Problems[0].Detail, "than its document") {
 				t.Errorf("%s, %s: %v, %v", name, set, x.Problems, err)
 			}
 		}
@@ -51,14 +55,16 @@ func edit(t *testing.T, d *db.DB, statement string) {
 
 func TestACheckComparesARunWithItsTrace(t *testing.T) {
 	for set, word := range map[string]string{
-		`intent = 'all went well'`: "another intent or start", `summary = 'all went well'`: "another summary", `outcome = 'success'`: "another end",
+		`intent = 'all went well'`: "another intent or start", `summary = 'all went well'`: "another summary",
+		`outcome = 'success'`:     "another end",
 		`ended_at = ended_at + 1`: "another end", `status = 'incomplete', outcome = NULL`: "another end",
 	} {
 		d := dbtest.Open(t, db.Options{})
 		s := runs.NewStore(d, runs.Options{})
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeFailure, Summary: "the disk is full"}
 		if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
-			runs.Started{RunID: "r", AgentID: "a", Intent: "fix"}, runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Outcome: outcome}},
+			runs.Started{RunID: "r", AgentID: "a", Intent: "fix"},
+			runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Outcome: outcome}},
 		}}); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +76,8 @@ func TestACheckComparesARunWithItsTrace(t *testing.T) {
 		}
 		edit(t, d, `UPDATE runs SET `+set+`, checksum = NULL`)
 		for name, check := range checks {
-			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Detail, word) {
+			if x, err := check(t.Context(), d); err != nil || len(x.Problems) != 1 ||
+				!strings.Contains(x.Problems[0].Detail, word) {
 				t.Errorf("%s, %s: %v, %v", name, set, x.Problems, err)
 			}
 		}
@@ -79,9 +86,10 @@ func TestACheckComparesARunWithItsTrace(t *testing.T) {
 
 func TestADeepCheckReadsARunThatCallsItselfOtherwise(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
-	err := runs.NewStore(d, runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
-		runs.Started{RunID: "someone-else", AgentID: "b", Intent: "fix"},
-	}})
+	err := runs.NewStore(d, runs.Options{}).Append(t.Context(),
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{
+			runs.Started{RunID: "someone-else", AgentID: "b", Intent: "fix"},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// An eraser puts a mark over what a pattern finds, or with nil over everything, and leaves every text as long as it was: sizes of
-// rows, and the running totals of traces, stay true.
+// An eraser puts a mark over what a pattern finds, or with nil over everything, and leaves every
+// text as long as it was: sizes of rows, and the running totals of traces, stay true.
 type eraser struct{ pattern *regexp.Regexp }
 
 const redactedMark = "[redacted]"
@@ -72,12 +72,13 @@ func (e eraser) plain(text []byte) ([]byte, int64) {
 	return marked(text, places)
 }
 
-// mostDeep is how often escapes are read of what they stand for. JSON in JSON doubles them each time, and so ends long before;
-// only a text that is made for it has more, as \u005cu005cu005c, and each time is one through all of it.
+// mostDeep is how often escapes are read of what they stand for. JSON in JSON doubles them each
+// time, and so ends long before; only a text that is made for it has more, as \u005cu005cu005c, and
+// each time is one through all of it.
 const mostDeep = 64
 
-// text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands behind escapes: tools are often
-// called with JSON in a string, and that may hold JSON in a string.
+// text does it to a text that may hold JSON, or a piece of a program, in which a pattern stands
+// behind escapes: tools are often called with JSON in a string, and that may hold JSON in a string.
 func (e eraser) text(text []byte) ([]byte, int64) {
 	if e.pattern == nil {
 		return e.plain(text)
@@ -85,8 +86,9 @@ func (e eraser) text(text []byte) ([]byte, int64) {
 	return marked(text, e.through(text, nil))
 }
 
-// through finds the pattern in what is said, which from leads back to a text, and in what its escapes stand for. A place in the
-// text comes again for each escape that was taken away around it: with what the pattern finds then it is one.
+// through finds the pattern in what is said, which from leads back to a text, and in what its
+// escapes stand for. A place in the text comes again for each escape that was taken away around it:
+// with what the pattern finds then it is one.
 func (e eraser) through(said []byte, from []int) (places []place) {
 	for deep := 0; ; deep++ {
 		for _, p := range e.pattern.FindAllIndex(said, -1) {
@@ -107,8 +109,8 @@ func origin(from []int, at int) int {
 	return from[at]
 }
 
-// unescaped gives a text with what its escapes stand for, once, and where each of its bytes, and its end, is in the text that
-// from leads to; nil leads to the text itself.
+// unescaped gives a text with what its escapes stand for, once, and where each of its bytes, and
+// its end, is in the text that from leads to; nil leads to the text itself.
 func unescaped(text []byte, from []int) (said []byte, at []int) {
 	for i := 0; i < len(text); {
 		piece, size := text[i:i+1], 1
@@ -124,8 +126,8 @@ func unescaped(text []byte, from []int) (said []byte, at []int) {
 	return said, append(at, origin(from, len(text)))
 }
 
-// escape reads the escape that a text begins with, of JSON or as \x2d in a program, and gives its length. A backslash before
-// anything else, or at the end, goes.
+// escape reads the escape that a text begins with, of JSON or as \x2d in a program, and gives its
+// length. A backslash before anything else, or at the end, goes.
 func escape(text []byte) (piece []byte, size int) {
 	number := func(digits []byte, most int) (rune, bool) {
 		if len(digits) < most {
@@ -159,36 +161,39 @@ func escape(text []byte) (piece []byte, size int) {
 	return text[1:2], 2
 }
 
-// keptMembers are the members of JSON whose texts are the program's own words, ids or times, which stay where all else is
-// erased.
+// keptMembers are the members of JSON whose texts are the program's own words, ids or times, which
+// stay where all else is erased.
 var keptMembers = []string{
-	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref", "start", "from", "to",
+	"record", "type", "kind", "status", "verdict", "verifier_verdict", "role", "severity", "code", "id", "ref",
+	"start", "from", "to",
 	"timestamp", "output_key", "failure_behavior", "record_version", "version", "workflow_id",
 }
 
-// wordOfStage is one more in the document of a workflow: the word for how the agents of a stage work together, without which it
-// can't be read.
+// wordOfStage is one more in the document of a workflow: the word for how the agents of a stage
+// work together, without which it can't be read.
 const wordOfStage = "pattern"
 
 func keptMember(name string) bool {
-	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "_at") ||
+	return slices.Contains(keptMembers, name) || strings.HasSuffix(name, "_id") ||
+		strings.HasSuffix(name, "_at") ||
 		strings.HasSuffix(name, "_ms") || strings.HasSuffix(name, "_ids")
 }
 
-// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave back, and stateMembers those of
-// the document of a workflow that hold any JSON; its outputs and results are of stages, and have types. In these nothing is the
-// program's own.
+// toolMembers are the members of JSON, and the columns, that hold what tools were given and gave
+// back, and stateMembers those of the document of a workflow that hold any JSON; its outputs and
+// results are of stages, and have types. In these nothing is the program's own.
 var (
 	toolMembers  = []string{"parameters", "output", "args", "arguments", "input", "result"}
 	stateMembers = []string{
-		"wf_state", "final_state", "state_changes", "metadata", "config", "parameters", "context", "response", "data", "value",
+		"wf_state", "final_state", "state_changes", "metadata", "config", "parameters", "context", "response",
+		"data", "value",
 		"expected_value", "expected_effects",
 	}
 )
 
-// json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is the program's own. It is the
-// text of a column of that name. Text that is no JSON, a
-// torn line say, is gone over as JSON as far as it goes, and then as text.
+// json does it to the strings of JSON, and to its numbers where there is a pattern, or nothing is
+// the program's own. It is the text of a column of that name. Text that is no JSON, a torn line
+// say, is gone over as JSON as far as it goes, and then as text.
 func (e eraser) json(column string, text []byte) ([]byte, int64) {
 	if e.pattern == nil && !json.Valid(text) {
 		return e.plain(text)
@@ -275,9 +280,10 @@ func nextIs(text []byte, c byte) bool {
 	return len(text) > 0 && text[0] == c
 }
 
-// literal erases in a string of JSON. A mark is as long as what the string says there, so that it is that of the column which holds
-// the same without escapes; all else stays as it is written, and where the string becomes shorter blanks are behind it. Where it
-// can't be read its bytes are a text.
+// literal erases in a string of JSON. A mark is as long as what the string says there, so that it
+// is that of the column which holds the same without escapes; all else stays as it is written, and
+// where the string becomes shorter blanks are behind it. Where it can't be read its bytes are a
+// text.
 func (e eraser) literal(literal []byte) (erased []byte, ok bool) {
 	if json.Unmarshal(literal, new(string)) != nil {
 		piece, n := e.plain(literal)

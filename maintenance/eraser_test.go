@@ -32,7 +32,8 @@ func TestRedact_GreedyPatternLeavesOneMark(t *testing.T) {
 		}
 	}
 	// The marks of a run's texts are whole, too.
-	if got, _ := (eraser{}).json("output", []byte(`{"text":"as \u0061 whole thing","n":1}`)); string(got) != `{"text":"[redacted]******"     ,"n":0}` {
+	if got, _ := (eraser{}).json("output",
+		[]byte(`{"text":"as \u0061 whole thing","n":1}`)); string(got) != `{"text":"[redacted]******"     ,"n":0}` {
 		t.Errorf("it is %s", got)
 	}
 }

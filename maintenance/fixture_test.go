@@ -57,7 +57,8 @@ func filled(t testing.TB, path string, size int) {
 			fillAgents(ctx, t, agents.NewRegistry(d, agents.Options{Scope: scope}), r)
 			fillCheckpoints(ctx, t, checkpoints.NewStore(d, checkpoints.Options{Scope: scope}), r)
 			fillWorkers(ctx, t, d, scope, r)
-			_, err := d.Reserve(ctx, "port", words(r, 8), db.ReserveOptions{Scope: scope, Note: words(r, 40), LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+			_, err := d.Reserve(ctx, "port", words(r, 8),
+				db.ReserveOptions{Scope: scope, Note: words(r, 40), LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
 			must(err)
 		}
 	}
@@ -82,7 +83,8 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 	t.Helper()
 	for i := range 4 {
 		agent, run := fmt.Sprintf("agent-%d", i%3), named("run")
-		err := s.WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: words(r, 60), StartedAt: theTime.Add(time.Duration(i) * time.Second)})
+		err := s.WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: words(r, 60),
+			StartedAt: theTime.Add(time.Duration(i) * time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,14 +96,17 @@ func fillRuns(ctx context.Context, t testing.TB, s *runs.Store, r *rand.Rand) {
 			turn.Output, _ = json.Marshal(words(r, 300+r.IntN(200)+5000*(n/11)*(i/3)))
 			turns = append(turns, turn)
 		}
-		if err := s.Append(ctx, runs.Batch{AgentID: agent, RunID: run, Records: turns, Key: words(r, 12)}); err != nil {
+		if err := s.Append(ctx, runs.Batch{AgentID: agent, RunID: run, Records: turns,
+			Key: words(r, 12)}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
 			continue
 		}
-		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: words(r, 30), Timestamp: theTime}}
-		if err := s.WriteEnded(ctx, runs.Ended{RunID: run, AgentID: agent, EndedAt: theTime, Termination: done}); err != nil {
+		done := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: words(r, 30),
+			Timestamp: theTime}}
+		if err := s.WriteEnded(ctx, runs.Ended{RunID: run, AgentID: agent, EndedAt: theTime,
+			Termination: done}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +140,8 @@ func fillAgents(ctx context.Context, t testing.TB, s *agents.Registry, r *rand.R
 			Provider: &note, Model: &note, Harness: &note, ClientInstanceID: &note, Path: &note,
 		}
 		if i%2 == 0 {
-			_, _, err := s.TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) { return e, nil })
+			_, _, err := s.TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour},
+				func(string) (agents.Entry, error) { return e, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +159,8 @@ func fillCheckpoints(ctx context.Context, t testing.TB, s *checkpoints.Store, r 
 	for i := range 5 {
 		id := named("paused")
 		err := s.Save(ctx, &checkpoints.PausedWorkflow{
-			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: words(r, 30), Start: "gate", MaxIterations: 100},
+			RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: words(r, 30), Start: "gate",
+				MaxIterations: 100},
 			PausedStageID: "gate", Prompt: words(r, 400*(1+i*4)), OutputKey: "approval", CreatedAt: theTime,
 		})
 		if err != nil {
@@ -169,7 +176,8 @@ func fillCheckpoints(ctx context.Context, t testing.TB, s *checkpoints.Store, r 
 
 func fillWorkers(ctx context.Context, t testing.TB, d *db.DB, scope string, r *rand.Rand) {
 	t.Helper()
-	rt, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope, RuntimeID: workers.RuntimeID(named("runtime"))})
+	rt, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope,
+		RuntimeID: workers.RuntimeID(named("runtime"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,23 +281,24 @@ func (a *answering) checkpoints(s *checkpoints.Store) {
 }
 
 func (a *answering) workers(scope string) {
-	each(a, "runtime", workers.NewRuntimes(a.d, scope).All(a.ctx, workers.RuntimeFilter{}), func(r workers.RuntimeSummary) {
-		rt, err := workers.Open(a.ctx, a.d, workers.RuntimeOptions{Scope: scope, RuntimeID: r.RuntimeID})
-		if err != nil {
+	each(a, "runtime", workers.NewRuntimes(a.d, scope).All(a.ctx, workers.RuntimeFilter{}),
+		func(r workers.RuntimeSummary) {
+			rt, err := workers.Open(a.ctx, a.d, workers.RuntimeOptions{Scope: scope, RuntimeID: r.RuntimeID})
+			if err != nil {
+				a.fail(err)
+				return
+			}
+			each(a, "runtime event", rt.EachEvent(a.ctx), nil)
+			diagnostics, err := rt.Diagnostics(a.ctx)
 			a.fail(err)
-			return
-		}
-		each(a, "runtime event", rt.EachEvent(a.ctx), nil)
-		diagnostics, err := rt.Diagnostics(a.ctx)
-		a.fail(err)
-		a.say("diagnostics", diagnostics)
-		each(a, "worker", rt.All(a.ctx, workers.WorkerFilter{}), func(w workers.WorkerSummary) {
-			detail, err := rt.WorkerDetail(a.ctx, w.WorkerRef)
-			a.fail(err)
-			a.say("detail", detail)
-			each(a, "entry", rt.Transcript(a.ctx, w.WorkerRef), nil)
+			a.say("diagnostics", diagnostics)
+			each(a, "worker", rt.All(a.ctx, workers.WorkerFilter{}), func(w workers.WorkerSummary) {
+				detail, err := rt.WorkerDetail(a.ctx, w.WorkerRef)
+				a.fail(err)
+				a.say("detail", detail)
+				each(a, "entry", rt.Transcript(a.ctx, w.WorkerRef), nil)
+			})
 		})
-	})
 }
 
 func (a *answering) fail(err error) {

@@ -44,13 +44,15 @@ func freePages(t *testing.T, content []byte, pageSize int) map[int]bool {
 	return free
 }
 
-// noticed says how the damage of a file shows: by Check, by ErrCorrupt of a read, or not at all. silent tells that the stores
-// give other answers and nobody says so; raw is an error that is none of damage.
+// noticed says how the damage of a file shows: by Check, by ErrCorrupt of a read, or not at all.
+// silent tells that the stores give other answers and nobody says so; raw is an error that is none
+// of damage.
 func noticed(ctx context.Context, t *testing.T, path string, whole []string) (verdict, detail string) {
 	t.Helper()
 	d, err := db.Open(ctx, path, db.Options{ReadOnly: true, MustExist: true})
 	if err != nil {
-		if errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrNotADatabase) || errors.Is(err, db.ErrSchemaTooNew) {
+		if errors.Is(err, db.ErrCorrupt) || errors.Is(err, db.ErrNotADatabase) ||
+			errors.Is(err, db.ErrSchemaTooNew) {
 			return "refused", err.Error()
 		}
 		return "raw", err.Error()
@@ -63,7 +65,8 @@ func noticed(ctx context.Context, t *testing.T, path string, whole []string) (ve
 		return "raw", "check: " + err.Error()
 	}
 	now, err := answers(ctx, path)
-	raw := err != nil && !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotADatabase) && !errors.Is(err, db.ErrSchemaTooNew)
+	raw := err != nil && !errors.Is(err, db.ErrCorrupt) && !errors.Is(err, db.ErrNotADatabase) &&
+		!errors.Is(err, db.ErrSchemaTooNew)
 	switch {
 	case raw && len(problems) == 0:
 		return "raw", err.Error()
@@ -129,12 +132,14 @@ func TestAFlippedBitIsNoticed(t *testing.T) {
 		content[at] ^= 1 << bit
 		verdicts[verdict]++
 		if strings.Contains(verdict, "raw") || verdict == "silent" {
-			t.Logf("byte %d (page %d, offset %d), bit %d: %s: %s", at, at/pageSize+1, at%pageSize, bit, verdict, detail)
+			t.Logf("byte %d (page %d, offset %d), bit %d: %s: %s", at, at/pageSize+1, at%pageSize, bit, verdict,
+				detail)
 		}
 	}
 	changing := n - verdicts["same answers"] - verdicts["found, same answers"]
 	unnoticed := verdicts["silent"] + verdicts["raw"]
-	t.Logf("seed %d: %d pages, %d bits: %v: %.2f %% of those that change an answer are noticed", seed, len(content)/pageSize, n, verdicts,
+	t.Logf("seed %d: %d pages, %d bits: %v: %.2f %% of those that change an answer are noticed", seed,
+		len(content)/pageSize, n, verdicts,
 		100*float64(changing-unnoticed)/float64(changing))
 	allowed := changing / 100
 	if n < 1000 {

@@ -154,19 +154,20 @@ func filledHere(t *testing.T, path string) *fullDisk {
 			t.Error(err)
 		}
 	})
-	return &fullDisk{path: path, traces: f.traces, db: f.db, ended: f.ended, open: f.open, does: func(what string) string {
-		err := f.add(t.Context())
-		if what == "let go" {
-			err = f.letGo(t.Context())
-		}
-		switch {
-		case err == nil:
-			return "done"
-		case errors.Is(err, db.ErrFull) && !errors.Is(err, db.ErrOutcomeUnknown):
-			return "full"
-		}
-		return err.Error()
-	}}
+	return &fullDisk{path: path, traces: f.traces, db: f.db, ended: f.ended, open: f.open,
+		does: func(what string) string {
+			err := f.add(t.Context())
+			if what == "let go" {
+				err = f.letGo(t.Context())
+			}
+			switch {
+			case err == nil:
+				return "done"
+			case errors.Is(err, db.ErrFull) && !errors.Is(err, db.ErrOutcomeUnknown):
+				return "full"
+			}
+			return err.Error()
+		}}
 }
 
 func filledElsewhere(t *testing.T, path string) *fullDisk {
@@ -195,7 +196,8 @@ func filledElsewhere(t *testing.T, path string) *fullDisk {
 func TestFullDisk_HasAWayOut(t *testing.T) {
 	t.Parallel()
 	for _, size := range []string{"12m", "24m", "48m"} {
-		for name, filled := range map[string]func(*testing.T, string) *fullDisk{"own": filledHere, "other": filledElsewhere} {
+		for name, filled := range map[string]func(*testing.T, string) *fullDisk{"own": filledHere,
+			"other": filledElsewhere} {
 			t.Run(size+" "+name, func(t *testing.T) {
 				t.Parallel()
 				dbtest.OnDisks(t, size, func(t *testing.T, dir string) {
@@ -237,7 +239,8 @@ func (f *fullDisk) emptied(t *testing.T) {
 	for _, id := range f.open[1 : len(f.open)/2] {
 		must(f.traces.Delete(ctx, ref(id)))
 	}
-	removed, err := runs.NewStore(f.db, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 2, MaxAgeDays: 30}}).GC(ctx)
+	removed, err := runs.NewStore(f.db, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 2,
+		MaxAgeDays: 30}}).GC(ctx)
 	if err != nil || removed == 0 {
 		t.Errorf("gc removed %d, %v", removed, err)
 	}

@@ -38,7 +38,8 @@ type writer struct {
 func newWriter(t *testing.T, d *db.DB) *writer {
 	t.Helper()
 	w := &writer{store: runs.NewStore(d, runs.Options{}), ref: runs.RunRef{AgentID: "a", RunID: "written"}}
-	if err := w.store.WriteStarted(t.Context(), runs.Started{RunID: w.ref.RunID, AgentID: w.ref.AgentID, StartedAt: theTime}); err != nil {
+	if err := w.store.WriteStarted(t.Context(),
+		runs.Started{RunID: w.ref.RunID, AgentID: w.ref.AgentID, StartedAt: theTime}); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -46,9 +47,10 @@ func newWriter(t *testing.T, d *db.DB) *writer {
 
 func (w *writer) append(t *testing.T) error {
 	prompt := noise(64 << 10)
-	err := w.store.Append(t.Context(), runs.Batch{AgentID: w.ref.AgentID, RunID: w.ref.RunID, Records: []runs.Record{
-		runs.Turn{Index: w.next, Prompt: &prompt, VerifierVerdict: runs.VerdictPass},
-	}})
+	err := w.store.Append(t.Context(), runs.Batch{AgentID: w.ref.AgentID, RunID: w.ref.RunID,
+		Records: []runs.Record{
+			runs.Turn{Index: w.next, Prompt: &prompt, VerifierVerdict: runs.VerdictPass},
+		}})
 	if err == nil {
 		w.next++
 	}

@@ -82,7 +82,8 @@ func deep(t *testing.T, long func(int) string) string {
 	return root
 }
 
-func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, keys []string, tree string) error {
+func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, keys []string,
+	tree string) error {
 	var errs []error
 	expect := func(what string, ok bool, err error) {
 		if err != nil {
@@ -97,7 +98,8 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 		build := func(string) (agents.Entry, error) {
 			return agents.Entry{
 				SessionID: id, Thread: thread, Status: agents.Active, StartedAt: theTime, BaseState: "b",
-				ClientInstanceID: &thread, HeddleSessionID: &thread, NativeActorKey: &thread, NativeInstanceKey: &thread, Path: &thread,
+				ClientInstanceID: &thread, HeddleSessionID: &thread, NativeActorKey: &thread, NativeInstanceKey: &thread,
+				Path: &thread,
 			}, nil
 		}
 		out, err := registry.TryReserveThread(ctx, thread, build)
@@ -110,7 +112,8 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 		held, ok, err := registry.Reservation(ctx, thread)
 		expect("the reservation of "+id, ok && held.Holder.SessionID == id && held.Thread == thread, err)
 		for name, find := range map[string]func(context.Context, string) (agents.Entry, bool, error){
-			"client": registry.FindActiveByClientInstanceID, "session": registry.FindActiveByHeddleSessionID, "actor": registry.FindActiveByNativeActorKey,
+			"client": registry.FindActiveByClientInstanceID, "session": registry.FindActiveByHeddleSessionID,
+			"actor": registry.FindActiveByNativeActorKey,
 		} {
 			e, ok, err := find(ctx, thread)
 			expect(name+" of "+id, ok && e.SessionID == id && e.Thread == thread && *e.Path == thread, err)
@@ -124,14 +127,17 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 	appended := func(key, intent string) error {
 		return store.Append(ctx, runs.Batch{
 			AgentID: run.AgentID, RunID: run.RunID, Key: key,
-			Records: []runs.Record{runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: intent, StartedAt: theTime}},
+			Records: []runs.Record{runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: intent,
+				StartedAt: theTime}},
 		})
 	}
 	for range 2 {
-		begun, err := store.Begin(ctx, runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: "again", StartedAt: theTime})
+		begun, err := store.Begin(ctx, runs.Started{RunID: run.RunID, AgentID: run.AgentID, Intent: "again",
+			StartedAt: theTime})
 		expect("begin a run", true, err)
 		for _, key := range keys {
-			expect("append with a key", true, store.Append(ctx, runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}}))
+			expect("append with a key", true, store.Append(ctx,
+				runs.Batch{AgentID: run.AgentID, RunID: run.RunID, Key: key, Records: []runs.Record{aTurn()}}))
 		}
 		expect("let go of the run", true, begun.Release(ctx))
 		expect("remove the run", true, store.Delete(ctx, run))
@@ -142,12 +148,14 @@ func called(ctx context.Context, d *db.DB, threads []string, run runs.RunRef, ke
 
 	for again := range 2 {
 		report, err := legacy.Import(ctx, d, legacy.Runs, tree, legacy.Options{})
-		expect("import a deep tree", err == nil && report.Files.New == int64(1-again) && report.Files.Already == int64(again), err)
+		expect("import a deep tree", err == nil && report.Files.New == int64(1-again) &&
+			report.Files.Already == int64(again), err)
 	}
 	report, err := legacy.Verify(ctx, d, legacy.Runs, tree, legacy.Options{})
 	expect("verify it", err == nil && len(report.Differs) == 0, err)
 	journal, err := legacy.Journal(ctx, d, "", db.At{})
-	expect("the journal names the tree", err == nil && len(journal.Items) == 2 && strings.HasPrefix(journal.Items[0].Source, tree), err)
+	expect("the journal names the tree",
+		err == nil && len(journal.Items) == 2 && strings.HasPrefix(journal.Items[0].Source, tree), err)
 	return errors.Join(errs...)
 }
 
@@ -155,14 +163,17 @@ func aTurn() runs.Turn {
 	return runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}
 }
 
-// More rows of a key that an index has only the beginning of than are read at once, of which many begin alike.
+// More rows of a key that an index has only the beginning of than are read at once, of which many
+// begin alike.
 func TestPostgresACheckReadsEveryRowOfALongKey(t *testing.T) {
 	address := dbtest.Postgres(t)
 	d := dbtest.OpenAt(t, address, db.Options{})
 	dbtest.PostgresExec(t, address, `SET search_path = selvedge;
 INSERT INTO import_sources (scope, kind, root, first_at) VALUES (1, 'runs', '/r', 1);
-INSERT INTO import_files (source, path, state, entity_group, entity_id, last_sequence, size, consumed, prefix_sha256, open_line, records, imported_at, checksum)
-SELECT (SELECT max(id) FROM import_sources), convert_to(repeat('x', 180 + (n % 3) * 20) || n, 'UTF8'), 'refused', '', '', 0, 0, 0, sha256(''), 0, '', 1, CASE WHEN n % 50 = 0 THEN 1 END
+INSERT INTO import_files (source, path, state, entity_group, entity_id, last_sequence, size, consumed,
+	prefix_sha256, open_line, records, imported_at, checksum)
+SELECT (SELECT max(id) FROM import_sources), convert_to(repeat('x', 180 + (n % 3) * 20) || n, 'UTF8'),
+	'refused', '', '', 0, 0, 0, sha256(''), 0, '', 1, CASE WHEN n % 50 = 0 THEN 1 END
 FROM generate_series(1, 2500) AS n`)
 	problems, err := d.Check(t.Context())
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"selvedge/maintenance"
 )
 
-// A source whose last commit was lost, as by a server that failed over or by a copy that was laid back, knows nothing of its move's end.
+// A source whose last commit was lost, as by a server that failed over or by a copy that was laid
+// back, knows nothing of its move's end.
 func TestMove_SourceWithoutEndMarkStaysClosed(t *testing.T) {
 	ctx := t.Context()
 	from, to := dbtest.Path(t), dbtest.Path(t)

@@ -31,13 +31,16 @@ func followsOn(t *testing.T, place string) {
 		return err
 	}
 	_, err := lives.CreateRunWithID(ctx, "followed", "session", "go")
-	err = errors.Join(err, started(ctx, d, "followed"), turn(traces, 0), event(lives, 0), turn(traces, 1), event(lives, 1), started(ctx, d, "gone"))
+	err = errors.Join(err, started(ctx, d, "followed"), turn(traces, 0), event(lives, 0), turn(traces, 1),
+		event(lives, 1), started(ctx, d, "gone"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	gone, err := traces.CursorBefore(ctx, runs.RunRef{AgentID: "a", RunID: "gone"}, 0)
-	over := runs.Ended{RunID: "gone", AgentID: "a", EndedAt: theTime, Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}}
-	if err = errors.Join(err, traces.WriteEnded(ctx, over), traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "gone"})); err != nil {
+	over := runs.Ended{RunID: "gone", AgentID: "a", EndedAt: theTime,
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theTime}}}
+	if err = errors.Join(err, traces.WriteEnded(ctx, over),
+		traces.Delete(ctx, runs.RunRef{AgentID: "a", RunID: "gone"})); err != nil {
 		t.Fatal(err)
 	}
 	ofTrace, at := told(t, traces.Follow(ctx, runs.RunRef{AgentID: "a", RunID: "followed"}, ""), 2, itemOfTrace)
@@ -83,7 +86,8 @@ func itemOfTrace(f runs.Followed) string { return fmt.Sprint(f.Item.Sequence) }
 func itemOfLive(f live.Followed) string { return fmt.Sprint(f.Item.Sequence) }
 
 // told gives the first n items that a follower hears of, and the cursor of the last.
-func told[R comparable, T any](t *testing.T, items iter.Seq2[db.Followed[R, T], error], n int, spelled func(db.Followed[R, T]) string) (list []string, cursor string) {
+func told[R comparable, T any](t *testing.T, items iter.Seq2[db.Followed[R, T], error], n int,
+	spelled func(db.Followed[R, T]) string) (list []string, cursor string) {
 	t.Helper()
 	for item, err := range items {
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -100,5 +104,6 @@ func told[R comparable, T any](t *testing.T, items iter.Seq2[db.Followed[R, T], 
 }
 
 func started(ctx context.Context, d *db.DB, run string) error {
-	return runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: run, AgentID: "a", Intent: "go on", StartedAt: theTime})
+	return runs.NewStore(d, runs.Options{}).WriteStarted(ctx,
+		runs.Started{RunID: run, AgentID: "a", Intent: "go on", StartedAt: theTime})
 }

@@ -70,7 +70,8 @@ func isAbandoned(t *testing.T, to string) {
 	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrMoved) {
 		t.Errorf("a complete move was abandoned: %v", err)
 	}
-	if again, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil || !again.Already || again.SHA256 != report.SHA256 {
+	if again, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil || !again.Already ||
+		again.SHA256 != report.SHA256 {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -108,7 +109,8 @@ func TestAMoveIsRefusedWhileTheFileIsOpen(t *testing.T) {
 	if !errors.Is(err, db.ErrBusy) {
 		t.Error(err)
 	}
-	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "on", AgentID: "a", StartedAt: theTime}); err != nil {
+	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(),
+		runs.Started{RunID: "on", AgentID: "a", StartedAt: theTime}); err != nil {
 		t.Errorf("who has it open can't write any more: %v", err)
 	}
 }
@@ -117,13 +119,15 @@ func TestATargetThatHoldsAnythingIsRefused(t *testing.T) {
 	from, to := dbtest.Path(t), dbtest.Path(t)
 	filled(t, from, 1)
 	d := dbtest.OpenAt(t, to, db.Options{})
-	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: theTime}); err != nil {
+	if err := runs.NewStore(d, runs.Options{}).WriteStarted(t.Context(),
+		runs.Started{RunID: "r", AgentID: "a", StartedAt: theTime}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); !errors.Is(err, db.ErrConflict) || !opened(t.Context(), from) {
+	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); !errors.Is(err, db.ErrConflict) ||
+		!opened(t.Context(), from) {
 		t.Error(err)
 	}
 }
@@ -194,8 +198,8 @@ func TestExportsAreTheSameBehindAMove(t *testing.T) {
 	exportsStay(t, dbtest.Path(t), "small", "awkward")
 }
 
-// exportsStay imports recorded trees, those of these names or all, each into a scope, moves all of it to a place and back, and
-// compares the exports.
+// exportsStay imports recorded trees, those of these names or all, each into a scope, moves all of
+// it to a place and back, and compares the exports.
 func exportsStay(t *testing.T, place string, names ...string) {
 	ctx := t.Context()
 	from, back := dbtest.Path(t), dbtest.Path(t)

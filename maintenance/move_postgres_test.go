@@ -31,11 +31,14 @@ func TestPostgresAMoveThatWasStoppedGoesOn(t *testing.T) {
 func TestPostgresAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t, dbtest.Postgres(t)) }
 
 func TestPostgresAMoveNoticesEveryCell(t *testing.T) {
-	noticesEveryCell(t, dbtest.Postgres(t), func(hex string) string { return `'\x` + hex + `'::BYTEA` }, func(to, statements string) {
-		dbtest.PostgresExec(t, to, `SET search_path = selvedge; SET session_replication_role = replica; DO $$ DECLARE c RECORD; BEGIN
-FOR c IN SELECT conname AS name, conrelid::regclass AS of FROM pg_constraint WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace
+	noticesEveryCell(t, dbtest.Postgres(t), func(hex string) string { return `'\x` + hex + `'::BYTEA` },
+		func(to, statements string) {
+			dbtest.PostgresExec(t, to, `SET search_path = selvedge; SET session_replication_role = replica;
+		DO $$ DECLARE c RECORD; BEGIN
+FOR c IN SELECT conname AS name, conrelid::regclass AS of FROM pg_constraint WHERE contype = 'c'
+	AND connamespace = 'selvedge'::regnamespace
 LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.name); END LOOP; END $$; `+statements)
-	})
+		})
 }
 
 func TestPostgresCursorsAndClaimsGoOnBehindAMove(t *testing.T) { goOnBehind(t, dbtest.Postgres(t)) }
@@ -55,7 +58,8 @@ func TestPostgres_OpenHandleCannotWriteBesideMove(t *testing.T) {
 	}
 	store := checkpoints.NewStore(living, checkpoints.Options{})
 	if err := store.Save(ctx, &checkpoints.PausedWorkflow{
-		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate", OutputKey: "k", CreatedAt: theTime,
+		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate",
+		OutputKey: "k", CreatedAt: theTime,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -63,13 +67,15 @@ func TestPostgres_OpenHandleCannotWriteBesideMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := maintenance.Move(ctx, from, to, db.Options{})
-	if e, ok := errors.AsType[*db.Error](err); !errors.Is(err, db.ErrBusy) || !ok || !slices.Contains(e.HeldBy, os.Getpid()) {
+	if e, ok := errors.AsType[*db.Error](err); !errors.Is(err, db.ErrBusy) || !ok ||
+		!slices.Contains(e.HeldBy, os.Getpid()) {
 		t.Fatalf("moved below a living owner: %v", err)
 	}
 	if err := started(ctx, idle, "still"); err != nil {
 		t.Fatalf("a move that was refused keeps others from writing: %v", err)
 	}
-	dbtest.PostgresExec(t, from, `UPDATE selvedge.owner_beats SET until = 0`) // as if the process had been silent for long
+	// as if the process had been silent for long
+	dbtest.PostgresExec(t, from, `UPDATE selvedge.owner_beats SET until = 0`)
 	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +97,16 @@ func TestPostgres_ClaimerBlocksWaitingMove(t *testing.T) {
 	slow, living := dbtest.OpenAt(t, from, db.Options{}), dbtest.OpenAt(t, from, db.Options{})
 	store := checkpoints.NewStore(living, checkpoints.Options{})
 	if err := store.Save(ctx, &checkpoints.PausedWorkflow{
-		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate", OutputKey: "k", CreatedAt: theTime,
+		RunID: "r", Workflow: checkpoints.Workflow{ID: "flow", Start: "gate"}, PausedStageID: "gate",
+		OutputKey: "k", CreatedAt: theTime,
 	}); err != nil {
 		t.Fatal(err)
 	}
 	has, goOn, wrote, moved := make(chan bool, 1), make(chan bool), make(chan error, 1), make(chan error, 1)
 	go func() {
 		wrote <- slow.Write(ctx, "take long", func(tx *db.Tx) error {
-			_, err := tx.Exec(`DELETE FROM agent_context_queries WHERE agent_id < 0`) // of a table that a move shuts before others
+			// of a table that a move shuts before others
+			_, err := tx.Exec(`DELETE FROM agent_context_queries WHERE agent_id < 0`)
 			has <- true
 			<-goOn
 			return err
@@ -142,7 +150,8 @@ func TestPostgres_MoveNamesBlockingTransaction(t *testing.T) {
 	}
 	refused := func(who string, err error) {
 		t.Helper()
-		if !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), who) || !strings.Contains(db.Hint(err), "--wait") {
+		if !errors.Is(err, db.ErrBusy) || !strings.Contains(err.Error(), who) ||
+			!strings.Contains(db.Hint(err), "--wait") {
 			t.Errorf("%v, in the way of which is %s); its hint is %q", err, who, db.Hint(err))
 		}
 	}
@@ -193,7 +202,8 @@ func TestPostgres_LongKeysAreNamedBeforehand(t *testing.T) {
 	filled(t, from, 1)
 	d := dbtest.OpenAt(t, from, db.Options{})
 	long := words(rand.New(rand.NewPCG(3, 4)), 9000)
-	err := runs.NewStore(d, runs.Options{}).WriteStarted(ctx, runs.Started{RunID: "long", AgentID: "a", Intent: long, StartedAt: theTime})
+	err := runs.NewStore(d, runs.Options{}).WriteStarted(ctx,
+		runs.Started{RunID: "long", AgentID: "a", Intent: long, StartedAt: theTime})
 	if err = errors.Join(err, d.Close(), dbtest.OpenAt(t, to, db.Options{}).Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +253,8 @@ WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE da
 			other.Wait()
 		}
 	})
-	if _, err := maintenance.Move(lost, from, to, db.Options{}); !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "another") {
+	if _, err := maintenance.Move(lost, from, to, db.Options{}); !errors.Is(err, db.ErrConflict) ||
+		!strings.Contains(err.Error(), "another") {
 		t.Errorf("who lost it: %v", err)
 	}
 	got, err := answers(ctx, to)
@@ -290,10 +301,12 @@ func TestPostgres_MoveToFullDiskResumesWithSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	stoppedAt(t, from, to, "prepare")
-	for _, table := range []string{"live_events", "run_records", "moves"} { // moves: also what only says that the move goes on finds no room
+	// moves: also what only says that the move goes on finds no room
+	for _, table := range []string{"live_events", "run_records", "moves"} {
 		dbtest.PostgresExec(t, to, `CREATE FUNCTION selvedge.is_full() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
-CREATE TRIGGER is_full BEFORE INSERT OR UPDATE ON selvedge.`+table+` FOR EACH ROW EXECUTE FUNCTION selvedge.is_full()`)
+CREATE TRIGGER is_full BEFORE INSERT
+	OR UPDATE ON selvedge.`+table+` FOR EACH ROW EXECUTE FUNCTION selvedge.is_full()`)
 		if _, err := maintenance.Move(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrFull) {
 			t.Fatalf("no room for %s: %v", table, err)
 		}
@@ -310,7 +323,9 @@ func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 	d := dbtest.OpenAt(t, from, db.Options{Synchronous: db.SyncNormal})
 	store := runs.NewStore(d, runs.Options{})
 	for i := range 120 { // some more than the pages that are too few to be looked at
-		if err := store.WriteStarted(t.Context(), runs.Started{RunID: fmt.Sprint("r", i), AgentID: "a", Intent: strings.Repeat("intent ", 140)}); err != nil {
+		if err := store.WriteStarted(t.Context(),
+			runs.Started{RunID: fmt.Sprint("r", i), AgentID: "a",
+				Intent: strings.Repeat("intent ", 140)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -320,7 +335,8 @@ func TestPostgresAPlannerKnowsWhatWasMovedToIt(t *testing.T) {
 	if _, err := maintenance.Move(t.Context(), from, to, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if rows := dbtest.PostgresExec(t, to, `SELECT reltuples FROM pg_class WHERE oid = 'selvedge.runs'::regclass`); string(rows[0][0]) == "-1" {
+	if rows := dbtest.PostgresExec(t, to,
+		`SELECT reltuples FROM pg_class WHERE oid = 'selvedge.runs'::regclass`); string(rows[0][0]) == "-1" {
 		t.Error("the planner has no statistics: a page of a list may read and sort all of it")
 	}
 }
@@ -338,8 +354,10 @@ func TestPostgres_KeySortedOnlyInFileStopsMove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pinned(`INSERT INTO retention_pins (scope, store, id, owner, pinned_at) VALUES (1, 'runs', 'a' || char(0), '', 1), (1, 'runs', 'ab', '', 1)`)
-	if _, err := maintenance.Move(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrCorrupt) || !strings.Contains(db.Hint(err), "--abandon --to") {
+	pinned(`INSERT INTO retention_pins (scope, store, id, owner, pinned_at)
+		VALUES (1, 'runs', 'a' || char(0), '', 1), (1, 'runs', 'ab', '', 1)`)
+	if _, err := maintenance.Move(ctx, from, to, db.Options{}); !errors.Is(err, db.ErrCorrupt) ||
+		!strings.Contains(db.Hint(err), "--abandon --to") {
 		t.Fatalf("%v; its hint is %q", err, db.Hint(err))
 	}
 	if opened(ctx, from) || opened(ctx, to) {
@@ -348,7 +366,8 @@ func TestPostgres_KeySortedOnlyInFileStopsMove(t *testing.T) {
 	if _, err := db.AbandonMove(ctx, from, to, db.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	pinned(`UPDATE retention_pins SET id = 'a' || char(0x10FFFF) WHERE id = 'a' || char(0)`) // which is an id, and sorts alike
+	// which is an id, and sorts alike
+	pinned(`UPDATE retention_pins SET id = 'a' || char(0x10FFFF) WHERE id = 'a' || char(0)`)
 	if _, err := maintenance.Move(ctx, from, to, db.Options{}); err != nil {
 		t.Error(err)
 	}

@@ -16,7 +16,8 @@ import (
 
 func TestAMovedFileAnswersAsItDid(t *testing.T) { movesThereAndBack(t, dbtest.Path(t)) }
 
-// movesThereAndBack moves a file with data of all stores to a place and on to another file, and asks all stores each time.
+// movesThereAndBack moves a file with data of all stores to a place and on to another file, and
+// asks all stores each time.
 func movesThereAndBack(t *testing.T, place string) {
 	ctx := t.Context()
 	from, back := dbtest.Path(t), dbtest.Path(t)
@@ -41,7 +42,8 @@ func movesThereAndBack(t *testing.T, place string) {
 			t.Fatal(err)
 		}
 		sameLines(t, way[1], want, got)
-		if _, err := db.Open(ctx, way[0], db.Options{}); !errors.Is(err, db.ErrMoved) || !strings.Contains(err.Error(), report.To) {
+		if _, err := db.Open(ctx, way[0], db.Options{}); !errors.Is(err, db.ErrMoved) ||
+			!strings.Contains(err.Error(), report.To) {
 			t.Errorf("what was moved is open for writing: %v", err)
 		}
 		dbtest.OpenAt(t, way[0], db.Options{ReadOnly: true})
@@ -77,16 +79,19 @@ func sameLines(t *testing.T, where string, want, got []string) {
 	}
 }
 
-// odd adds what is rare: texts that no text of a server can be, nothing in place of bytes, and a run whose parent came later.
+// odd adds what is rare: texts that no text of a server can be, nothing in place of bytes, and a
+// run whose parent came later.
 func odd(t *testing.T, path string) {
 	t.Helper()
 	ctx := t.Context()
 	d := dbtest.OpenAt(t, path, db.Options{Now: atTheTime})
 	s := runs.NewStore(d, runs.Options{})
-	if err := s.WriteStarted(ctx, runs.Started{RunID: "odd", AgentID: "agent", Intent: "a\x00b\U0010FFFFc", StartedAt: theTime}); err != nil {
+	if err := s.WriteStarted(ctx, runs.Started{RunID: "odd", AgentID: "agent", Intent: "a\x00b\U0010FFFFc",
+		StartedAt: theTime}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.WriteStarted(ctx, runs.Started{RunID: "later", AgentID: "agent", StartedAt: theTime}); err != nil {
+	if err := s.WriteStarted(ctx, runs.Started{RunID: "later", AgentID: "agent",
+		StartedAt: theTime}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Write(ctx, "an odd row", func(tx *db.Tx) error {
@@ -100,7 +105,8 @@ func odd(t *testing.T, path string) {
 	}
 }
 
-// stopped is a move that is stopped at the nth word that it gives of itself. It reports whether it came to that.
+// stopped is a move that is stopped at the nth word that it gives of itself. It reports whether it
+// came to that.
 func stopped(t *testing.T, from, to string, at int) (bool, error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())

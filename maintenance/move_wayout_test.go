@@ -43,7 +43,8 @@ func TestMove_AbandonsHalfFilledTargetWithLostSource(t *testing.T) {
 	isGivenUp(t, dbtest.Path(t), func(to string) { takenAway(t, to) })
 }
 
-// isGivenUp loses the source of a move that is under way, and does then what every error of who comes to the target says.
+// isGivenUp loses the source of a move that is under way, and does then what every error of who
+// comes to the target says.
 func isGivenUp(t *testing.T, to string, drop func(to string)) {
 	ctx := t.Context()
 	from, backup := dbtest.Path(t), filepath.Join(t.TempDir(), "backup.db")
@@ -57,7 +58,8 @@ func isGivenUp(t *testing.T, to string, drop func(to string)) {
 		"abandon": func() error { _, err := db.AbandonMove(ctx, backup, to, db.Options{}); return err },
 		"itself":  func() error { _, err := db.AbandonMove(ctx, to, "", db.Options{}); return err },
 	} {
-		if err := try(); !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "DROP SCHEMA") || !strings.Contains(db.Hint(err), "remove this file") {
+		if err := try(); !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "DROP SCHEMA") ||
+			!strings.Contains(db.Hint(err), "remove this file") {
 			t.Errorf("%s: %v; its hint is %q", what, err, db.Hint(err))
 		}
 	}
@@ -70,7 +72,8 @@ func isGivenUp(t *testing.T, to string, drop func(to string)) {
 	}
 }
 
-// A source that lost the end of its move, as a server may that failed over, would take work beside its target.
+// A source that lost the end of its move, as a server may that failed over, would take work beside
+// its target.
 func TestMove_AbandonWithoutTargetStillChecksIt(t *testing.T) {
 	looksAtTheTarget(t, dbtest.Path(t), func(to string) { takenAway(t, to) })
 }
@@ -92,7 +95,8 @@ func looksAtTheTarget(t *testing.T, to string, drop func(to string)) {
 	if err := dbtest.OpenAt(t, elsewhere, db.Options{}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.AbandonMove(ctx, from, elsewhere, db.Options{}); !errors.Is(err, db.ErrInvalid) || opened(ctx, from) {
+	if _, err := db.AbandonMove(ctx, from, elsewhere, db.Options{}); !errors.Is(err, db.ErrInvalid) ||
+		opened(ctx, from) {
 		t.Errorf("given back by the word of another place: %v", err)
 	}
 	drop(to)
@@ -109,10 +113,12 @@ func TestMove_UnreachableTargetKeepsSourceUntilLost(t *testing.T) {
 	if err := os.WriteFile(to, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); err == nil || !strings.Contains(db.Hint(err), "--lost") || opened(ctx, from) {
+	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); err == nil ||
+		!strings.Contains(db.Hint(err), "--lost") || opened(ctx, from) {
 		t.Errorf("%v; its hint is %q", err, db.Hint(err))
 	}
-	if did, err := db.AbandonMoveToLost(ctx, from, db.Options{}); err != nil || did.To != to || !opened(ctx, from) {
+	if did, err := db.AbandonMoveToLost(ctx, from, db.Options{}); err != nil || did.To != to ||
+		!opened(ctx, from) {
 		t.Errorf("%+v, %v", did, err)
 	}
 }
@@ -134,10 +140,12 @@ func isAbandonedUntilOpen(t *testing.T, to string, exec func(to, statement strin
 	stoppedAt(t, from, to, "open")
 	exec(to, `UPDATE runs SET intent = 'another' WHERE key = (SELECT min(key) FROM runs)`)
 	report, err := maintenance.Move(ctx, from, to, db.Options{})
-	if !errors.Is(err, db.ErrConflict) || len(report.Differs) == 0 || !strings.Contains(db.Hint(err), "--abandon --to") {
+	if !errors.Is(err, db.ErrConflict) || len(report.Differs) == 0 ||
+		!strings.Contains(db.Hint(err), "--abandon --to") {
 		t.Fatalf("%+v, %v; its hint is %q", report.Differs, err, db.Hint(err))
 	}
-	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) || !strings.Contains(db.Hint(err), "--abandon --to") || opened(ctx, from) {
+	if _, err := db.AbandonMove(ctx, from, "", db.Options{}); !errors.Is(err, db.ErrMoved) ||
+		!strings.Contains(db.Hint(err), "--abandon --to") || opened(ctx, from) {
 		t.Errorf("given back beside a target that may be opened: %v; its hint is %q", err, db.Hint(err))
 	}
 	did, err := db.AbandonMove(ctx, from, to, db.Options{})

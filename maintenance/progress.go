@@ -12,8 +12,8 @@ type far struct {
 	at  db.Progress
 }
 
-// begin begins a step whose end is all that the file holds. Where somebody waits and that can't be read the end isn't known: of a
-// damaged file the step itself says more.
+// begin begins a step whose end is all that the file holds. Where somebody waits and that can't be
+// read the end isn't known: of a damaged file the step itself says more.
 func begin(ctx context.Context, d *db.DB, step string) *far {
 	f := &far{ctx, db.Progress{Step: step}}
 	if !db.TellsProgress(ctx) {

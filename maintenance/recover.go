@@ -18,13 +18,15 @@ type Recovery struct {
 	Reservations int // those that were over; that of a run goes with it, and is not counted
 }
 
-// Recover gives back, in every store and every scope, what only the dead held: it is Recover of checkpoints, runs, live runs and
-// agents, and RecoverReservations. It ends no run: whoever goes on resumes it. It is safe at any time, from anywhere: what a
-// process that lives or is stopped holds stays, this one's too, whichever handle took it. Workers hold nothing that dies with a
-// process. A program calls it when it starts, and where it finds that something is held.
+// Recover gives back, in every store and every scope, what only the dead held: it is Recover of
+// checkpoints, runs, live runs and agents, and RecoverReservations. It ends no run: whoever goes on
+// resumes it. It is safe at any time, from anywhere: what a process that lives or is stopped holds
+// stays, this one's too, whichever handle took it. Workers hold nothing that dies with a process. A
+// program calls it when it starts, and where it finds that something is held.
 //
-// It gives the scopes in which there was something to do. What can't be recovered keeps nobody from what can: the error then
-// joins all that were met. It works in short transactions, and what it did before an error stays done.
+// It gives the scopes in which there was something to do. What can't be recovered keeps nobody from
+// what can: the error then joins all that were met. It works in short transactions, and what it did
+// before an error stays done.
 func Recover(ctx context.Context, d *db.DB) (done []Recovery, err error) {
 	scopes, err := scopesOf(ctx, d)
 	for _, scope := range scopes {

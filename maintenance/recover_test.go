@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m, programs)
 }
 
-// holder takes one of everything under the name args[1], says so, and waits to be killed or for the end of its input.
+// holder takes one of everything under the name args[1], says so, and waits to be killed or for the
+// end of its input.
 func holder(args []string) error {
 	d, err := db.Open(context.Background(), args[0], db.Options{})
 	if err != nil {
@@ -41,7 +42,8 @@ func holder(args []string) error {
 	return errors.Join(err, d.Close())
 }
 
-// hold takes one of everything: a trace with a lease and one without, and one whose run waits at a checkpoint besides.
+// hold takes one of everything: a trace with a lease and one without, and one whose run waits at a
+// checkpoint besides.
 func hold(d *db.DB, scope, name string) error {
 	ctx := context.Background()
 	traces, shown := runs.NewStore(d, runs.Options{Scope: scope}), live.NewStore(d, live.Options{Scope: scope})
@@ -61,9 +63,10 @@ func hold(d *db.DB, scope, name string) error {
 	_, _, err = paused.Claim(ctx, name+"-claimed")
 	note(err)
 	registry := agents.NewRegistry(d, agents.Options{Scope: scope})
-	_, _, err = registry.TryLeaseThread(ctx, name, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
-		return agents.Entry{SessionID: name, Thread: name, BaseState: "none", Status: agents.Active}, nil
-	})
+	_, _, err = registry.TryLeaseThread(ctx, name, db.LeaseTerms{TTL: time.Hour},
+		func(string) (agents.Entry, error) {
+			return agents.Entry{SessionID: name, Thread: name, BaseState: "none", Status: agents.Active}, nil
+		})
 	note(err)
 	_, err = d.Reserve(ctx, "port", name, db.ReserveOptions{Scope: scope})
 	note(err)
@@ -79,7 +82,8 @@ func stands(t *testing.T, d *db.DB, scope string) (list []string) {
 	for r, err := range live.NewStore(d, live.Options{Scope: scope}).All(t.Context(), live.Filter{}) {
 		list = append(list, fmt.Sprint(r.ID, " ", r.Status, err))
 	}
-	for c, err := range checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).All(t.Context(), checkpoints.Filter{}) {
+	for c, err := range checkpoints.NewStore(d, checkpoints.Options{Scope: scope}).All(t.Context(),
+		checkpoints.Filter{}) {
 		list = append(list, fmt.Sprint(c.RunID, " ", c.State, err))
 	}
 	for e, err := range agents.NewRegistry(d, agents.Options{Scope: scope}).All(t.Context(), agents.Filter{}) {
@@ -117,7 +121,8 @@ func TestRecovery_TakesDeadSparesLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 1, Live: 2, Agents: 1, Reservations: 1}}; !slices.Equal(done, want) {
+	if want := []maintenance.Recovery{{Checkpoints: 1, Runs: 1, Live: 2, Agents: 1,
+		Reservations: 1}}; !slices.Equal(done, want) {
 		t.Errorf("it did %+v", done)
 	}
 	var want []string

@@ -17,16 +17,18 @@ import (
 
 // A Redaction says what is to be erased. Pattern, or one of Run and Agent, is set.
 type Redaction struct {
-	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON, without its escapes, those
-	// of JSON in a string too. It is not found in base64, percent-encoding or UTF-16, nor where its pieces are in several records. nil
-	// is all that people and models wrote into the rows of Run and Agent; ids, times, statuses, names of members, and numbers
-	// outside of what tools were given and gave back, and of the state of a workflow, stay.
+	// Pattern is what to erase wherever it is found: in texts, and in every string and number of JSON,
+	// without its escapes, those of JSON in a string too. It is not found in base64, percent-encoding
+	// or UTF-16, nor where its pieces are in several records. nil is all that people and models wrote
+	// into the rows of Run and Agent; ids, times, statuses, names of members, and numbers outside of
+	// what tools were given and gave back, and of the state of a workflow, stay.
 	Pattern *regexp.Regexp
 	// Scope is where Run and Agent are. A Pattern alone goes over the whole file.
 	Scope string
-	// Run narrows it to what belongs to a run, its trace, its live run, its checkpoint and its quarantine, and Agent to what belongs to an
-	// agent: its entry, its traces, the live runs of its session, the checkpoints of both, and its quarantine; "" does not. With both
-	// it is what belongs to both.
+	// Run narrows it to what belongs to a run, its trace, its live run, its checkpoint and its
+	// quarantine, and Agent to what belongs to an agent: its entry, its traces, the live runs of its
+	// session, the checkpoints of both, and its quarantine; "" does not. With both it is what belongs
+	// to both.
 	Run, Agent string
 }
 
@@ -58,7 +60,8 @@ type RedactedTable struct {
 	Table  string
 	Rows   int64
 	Places int64 // in them
-	// Kept are the rows in whose ids and paths the pattern is found. These stay: another id is another thing. Delete it instead.
+	// Kept are the rows in whose ids and paths the pattern is found. These stay: another id is another
+	// thing. Delete it instead.
 	Kept int64
 }
 
@@ -77,12 +80,14 @@ func PlanRedaction(ctx context.Context, d *db.DB, r Redaction) (done Redacted, e
 	return done, err
 }
 
-// Redact erases it everywhere in the file: in columns, raw bytes, documents and the quarantine, and then, by DB.Scrub, in free
-// pages and the -wal. Where it was stands "[redacted]", or stars where that is too long, over the same number of bytes, so that
-// sizes and places stay true; checksums are made anew. Programs that have the file open go on; what they have read they have.
-// It can be stopped and called again at any point; called again it finds nothing.
+// Redact erases it everywhere in the file: in columns, raw bytes, documents and the quarantine, and
+// then, by DB.Scrub, in free pages and the -wal. Where it was stands "[redacted]", or stars where
+// that is too long, over the same number of bytes, so that sizes and places stay true; checksums
+// are made anew. Programs that have the file open go on; what they have read they have. It can be
+// stopped and called again at any point; called again it finds nothing.
 //
-// What is written meanwhile may hold it again. Trees that were imported still hold it, and verify names the difference.
+// What is written meanwhile may hold it again. Trees that were imported still hold it, and verify
+// names the difference.
 func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
 	err = r.each(ctx, d, "erase", func(t *redactedTable, found RedactedTable, keys [][]any) error {
@@ -110,7 +115,8 @@ func Redact(ctx context.Context, d *db.DB, r Redaction) (done Redacted, err erro
 	if done.Backups, err = backupsOf(d); err != nil {
 		return done, err
 	}
-	// What is left of a run that was deleted may be there still. Nothing is pruned by a policy that asks for nothing.
+	// What is left of a run that was deleted may be there still. Nothing is pruned by a policy that
+	// asks for nothing.
 	if _, err := runs.NewStore(d, runs.Options{}).Prune(ctx, db.Policy{}); err != nil {
 		return done, err
 	}
@@ -136,11 +142,13 @@ func (r Redaction) check() error {
 	default:
 		return nil
 	}
-	return &db.Error{Op: "redact", Hint: "say what to erase: a pattern, as sk-[A-Za-z0-9]{20,}, or what belongs to a run or an agent", Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
+	return &db.Error{Op: "redact", Hint: "say what to erase: a pattern, as sk-[A-Za-z0-9]{20,}, or what " +
+		"belongs to a run or an agent", Err: fmt.Errorf("%w: %s", db.ErrInvalid, why)}
 }
 
 // each goes over the tables and says of each what was found, and the keys of its rows.
-func (r Redaction) each(ctx context.Context, d *db.DB, step string, visit func(*redactedTable, RedactedTable, [][]any) error) error {
+func (r Redaction) each(ctx context.Context, d *db.DB, step string,
+	visit func(*redactedTable, RedactedTable, [][]any) error) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -263,7 +271,8 @@ func (t *redactedTable) key(r textRow) (key []any) {
 }
 
 func (t *redactedTable) keyed(op string) string {
-	return "(" + strings.Join(t.Key, ", ") + ") " + op + " (" + strings.TrimSuffix(strings.Repeat("?, ", len(t.Key)), ", ") + ")"
+	return "(" + strings.Join(t.Key, ", ") + ") " + op + " (" +
+		strings.TrimSuffix(strings.Repeat("?, ", len(t.Key)), ", ") + ")"
 }
 
 // find reads the table in pieces, none of which keeps the WAL for long.
@@ -351,7 +360,8 @@ func (t *redactedTable) named(r textRow) bool {
 	})
 }
 
-// change gives the columns of a row, or of the pieces of one text, that become others, and the places in them.
+// change gives the columns of a row, or of the pieces of one text, that become others, and the
+// places in them.
 func (t *redactedTable) change(rows []textRow) (changed []textRow, places int64) {
 	changed = make([]textRow, len(rows))
 	for i := range rows {
@@ -444,7 +454,8 @@ func (t *redactedTable) write(tx *db.Tx, r, changed textRow) error {
 	for name, value := range changed {
 		set, args = append(set, name+" = ?"), append(args, value)
 	}
-	if _, err := tx.Exec("UPDATE "+t.Table+" SET "+strings.Join(set, ", ")+" WHERE "+t.keyed("="), append(args, t.key(r)...)...); err != nil {
+	if _, err := tx.Exec("UPDATE "+t.Table+" SET "+strings.Join(set, ", ")+" WHERE "+t.keyed("="),
+		append(args, t.key(r)...)...); err != nil {
 		return err
 	}
 	if t.Table == "checkpoint_documents" {

@@ -28,8 +28,10 @@ func TestEveryColumnOfTextIsDeclared(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	var have []string
 	err := d.Read(t.Context(), "list columns", func(rx *db.Rx) error {
-		return rx.Select(&have, `SELECT m.name || '.' || c.name FROM pragma_table_list AS l JOIN sqlite_schema AS m ON m.name = l.name, pragma_table_info(m.name) AS c
-			WHERE l.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'goose_db_version' AND c.type NOT IN ('INTEGER', 'REAL') ORDER BY 1`)
+		return rx.Select(&have, `SELECT m.name || '.' || c.name FROM pragma_table_list AS l
+		JOIN sqlite_schema AS m ON m.name = l.name, pragma_table_info(m.name) AS c
+			WHERE l.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'goose_db_version'
+			AND c.type NOT IN ('INTEGER', 'REAL') ORDER BY 1`)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +105,8 @@ func TestRedact_ErasedEverywhereAndNothingElse(t *testing.T) {
 		t.Errorf("the file says %v, %v", x.Problems, err)
 	}
 	for _, kind := range legacy.Kinds() {
-		if _, err := legacy.Export(t.Context(), d, kind, filepath.Join(t.TempDir(), string(kind)), legacy.Options{Scope: "imported"}); err != nil {
+		if _, err := legacy.Export(t.Context(), d, kind, filepath.Join(t.TempDir(), string(kind)),
+			legacy.Options{Scope: "imported"}); err != nil {
 			t.Errorf("export %v: %v", kind, err)
 		}
 	}
@@ -116,13 +119,15 @@ func TestRedact_ErasedEverywhereAndNothingElse(t *testing.T) {
 	}
 	for i := range before {
 		after[i] = decoded(t, after[i])
-		want := pattern.ReplaceAllStringFunc(decoded(t, before[i]), func(s string) string { return strings.Repeat("*", len(s)) })
+		want := pattern.ReplaceAllStringFunc(decoded(t, before[i]),
+			func(s string) string { return strings.Repeat("*", len(s)) })
 		if after[i] != want {
 			at := 0
 			for at < min(len(want), len(after[i])) && after[i][at] == want[at] {
 				at++
 			}
-			t.Errorf("it says %.80s, at %d %.80s\nwant    %.80s", after[i], at, after[i][max(0, at-20):], want[max(0, at-20):])
+			t.Errorf("it says %.80s, at %d %.80s\nwant    %.80s", after[i], at, after[i][max(0, at-20):],
+				want[max(0, at-20):])
 		}
 	}
 }
@@ -130,13 +135,14 @@ func TestRedact_ErasedEverywhereAndNothingElse(t *testing.T) {
 // decoded shows the bytes of a record's line.
 func decoded(t *testing.T, answer string) string {
 	t.Helper()
-	return regexp.MustCompile(`"Line":"[A-Za-z0-9+/=]*"`).ReplaceAllStringFunc(answer, func(member string) string {
-		text, err := base64.StdEncoding.DecodeString(member[len(`"Line":"`) : len(member)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	})
+	return regexp.MustCompile(`"Line":"[A-Za-z0-9+/=]*"`).ReplaceAllStringFunc(answer,
+		func(member string) string {
+			text, err := base64.StdEncoding.DecodeString(member[len(`"Line":"`) : len(member)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		})
 }
 
 const secret = `sk-live-"quoted"/key\1234`
@@ -153,7 +159,8 @@ func leaky(t *testing.T) *db.DB {
 	}
 	store := runs.NewStore(d, runs.Options{})
 	for _, run := range []string{"one", "two"} {
-		must(store.WriteStarted(t.Context(), runs.Started{RunID: run, AgentID: "a", Intent: "use " + secret, StartedAt: theTime}))
+		must(store.WriteStarted(t.Context(),
+			runs.Started{RunID: run, AgentID: "a", Intent: "use " + secret, StartedAt: theTime}))
 		prompt := "so " + secret
 		must(store.Append(t.Context(), runs.Batch{AgentID: "a", RunID: run, Records: []runs.Record{runs.Turn{
 			Prompt:     &prompt,
@@ -167,17 +174,21 @@ func leaky(t *testing.T) *db.DB {
 	_, _, err = runsLive.RecordEvent(t.Context(), "one", live.AgentStart(secret))
 	must(err)
 	must(checkpoints.NewStore(d, checkpoints.Options{}).Save(t.Context(), &checkpoints.PausedWorkflow{
-		RunID: "one", Workflow: checkpoints.Workflow{ID: "flow", Name: secret, Start: "gate", MaxIterations: 1}, PausedStageID: "gate",
-		Prompt: secret, OutputKey: "approval", CreatedAt: theTime,
+		RunID: "one", Workflow: checkpoints.Workflow{ID: "flow", Name: secret, Start: "gate", MaxIterations: 1},
+		PausedStageID: "gate",
+		Prompt:        secret, OutputKey: "approval", CreatedAt: theTime,
 	}))
-	_, err = d.Reserve(t.Context(), "port", "8080", db.ReserveOptions{Note: secret, LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+	_, err = d.Reserve(t.Context(), "port", "8080",
+		db.ReserveOptions{Note: secret, LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
 	must(err)
 
 	// Bytes that could not be read, in pieces of which the secret takes two.
 	must(d.Write(t.Context(), "put into quarantine", func(tx *db.Tx) error {
 		for _, sql := range []string{
-			`INSERT INTO import_sources (id, scope, kind, root, first_at, last_at) VALUES (1, 1, 'runs', CAST('/tree' AS BLOB), 1, 1)`,
-			`INSERT INTO quarantine (id, scope, source, path, byte_offset, what, reason, entity_id, bytes, found_at) VALUES (1, 1, 1, CAST('f' AS BLOB), 0, 'line', 'torn', 'one', 26, 1)`,
+			`INSERT INTO import_sources (id, scope, kind, root, first_at, last_at)
+				VALUES (1, 1, 'runs', CAST('/tree' AS BLOB), 1, 1)`,
+			`INSERT INTO quarantine (id, scope, source, path, byte_offset, what, reason, entity_id, bytes, found_at)
+				VALUES (1, 1, 1, CAST('f' AS BLOB), 0, 'line', 'torn', 'one', 26, 1)`,
 			`INSERT INTO quarantine_parts (quarantine, part, raw) VALUES (1, 0, CAST('{"a":"sk-l' AS BLOB)), (1, 1, CAST('ive-"quoted"/key' AS BLOB))`,
 		} {
 			if _, err := tx.Exec(sql); err != nil {
@@ -195,7 +206,9 @@ func leaky(t *testing.T) *db.DB {
 func TestRedact_FindsEscapedSplitAndDeletedSecrets(t *testing.T) {
 	d := leaky(t)
 	for _, r := range []maintenance.Redaction{
-		{Pattern: regexp.MustCompile(`sk-live-[a-z]+`)}, {Pattern: regexp.MustCompile(`sk-live-"quoted"/key(\\1234)?`)}, {Pattern: regexp.MustCompile(`\*+"quoted"/key(\\1234)?|\b4\d{15}\b`)},
+		{Pattern: regexp.MustCompile(`sk-live-[a-z]+`)},
+		{Pattern: regexp.MustCompile(`sk-live-"quoted"/key(\\1234)?`)},
+		{Pattern: regexp.MustCompile(`\*+"quoted"/key(\\1234)?|\b4\d{15}\b`)},
 	} {
 		if _, err := maintenance.Redact(t.Context(), d, r); err != nil {
 			t.Fatal(err)
@@ -210,7 +223,8 @@ func TestRedact_FindsEscapedSplitAndDeletedSecrets(t *testing.T) {
 		t.Errorf("the file says %v, %v", x.Problems, err)
 	}
 	s, err := runs.NewStore(d, runs.Options{}).Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "one"})
-	if err != nil || !strings.HasPrefix(s.Intent, "use [redacted]") && !strings.HasPrefix(s.Intent, "use ****") || len(s.Intent) != len("use "+secret) {
+	if err != nil || !strings.HasPrefix(s.Intent, "use [redacted]") &&
+		!strings.HasPrefix(s.Intent, "use ****") || len(s.Intent) != len("use "+secret) {
 		t.Errorf("the intent is %q, %v", s.Intent, err)
 	}
 }
@@ -226,18 +240,22 @@ func TestRedact_RunErasesAllOfItsOwn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(fmt.Sprintf("%+v", r.Record), "use sk-live"); got != want && fmt.Sprintf("%T", r.Record) == "runs.Started" {
+			if got := strings.Contains(fmt.Sprintf("%+v", r.Record), "use sk-live"); got != want &&
+				fmt.Sprintf("%T", r.Record) == "runs.Started" {
 				t.Errorf("run %s says %+v", run, r.Record)
 			}
 		}
 	}
-	if s, err := store.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "one"}); err != nil || s.RunID != "one" || !s.StartedAt.Equal(theTime) {
+	if s, err := store.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "one"}); err != nil ||
+		s.RunID != "one" || !s.StartedAt.Equal(theTime) {
 		t.Errorf("the run is %+v, %v", s, err)
 	}
-	if text, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).LoadDocument(t.Context(), "one"); err != nil || !ok || bytes.Contains(text, []byte("quoted")) {
+	if text, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).LoadDocument(t.Context(),
+		"one"); err != nil || !ok || bytes.Contains(text, []byte("quoted")) {
 		t.Errorf("the checkpoint is %s, %v", text, err)
 	}
-	if p, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).Load(t.Context(), "one"); err != nil || !ok || p.RunID != "one" || p.PausedStageID != "gate" {
+	if p, ok, err := checkpoints.NewStore(d, checkpoints.Options{}).Load(t.Context(), "one"); err != nil ||
+		!ok || p.RunID != "one" || p.PausedStageID != "gate" {
 		t.Errorf("the checkpoint is %+v, %v", p, err)
 	}
 	if x, err := maintenance.Check(t.Context(), d); err != nil || len(x.Problems) > 0 {
@@ -247,18 +265,22 @@ func TestRedact_RunErasesAllOfItsOwn(t *testing.T) {
 
 func TestRedact_PatternInIDsIsNamed(t *testing.T) {
 	d := leaky(t)
-	done, err := maintenance.PlanRedaction(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`^one$`)})
+	done, err := maintenance.PlanRedaction(t.Context(), d,
+		maintenance.Redaction{Pattern: regexp.MustCompile(`^one$`)})
 	if err != nil || done.Kept() == 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	for name, r := range map[string]maintenance.Redaction{"nothing": {}, "everything": {Pattern: regexp.MustCompile(`x*`)}} {
-		if _, err := maintenance.PlanRedaction(t.Context(), d, r); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+	for name, r := range map[string]maintenance.Redaction{"nothing": {},
+		"everything": {Pattern: regexp.MustCompile(`x*`)}} {
+		if _, err := maintenance.PlanRedaction(t.Context(), d, r); !errors.Is(err, db.ErrInvalid) ||
+			db.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// What a tool is given and gives back may have members of any name, lists of anything, and numbers that are secret.
+// What a tool is given and gives back may have members of any name, lists of anything, and numbers
+// that are secret.
 func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 	d := leaky(t)
 	store := runs.NewStore(d, runs.Options{})
@@ -266,25 +288,30 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 	ref := runs.RunRef{AgentID: "a", RunID: "one"}
 	err := store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
 		runs.Turn{Parameters: []byte(secrets), Output: []byte(`[` + secrets + `, "hush", 4711]`)},
-		runs.Unknown{Kind: "tool_use", Raw: []byte(`{"record":"tool_use","index":3,"notes":[{"type":"kept"},"hush"],"turn_id":"t-1","args":` + secrets + `}`)},
+		runs.Unknown{Kind: "tool_use", Raw: []byte(
+			`{"record":"tool_use","index":3,"notes":[{"type":"kept"},"hush"],"turn_id":"t-1","args":` + secrets +
+				`}`)},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 	if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{
-		RunID: "one", PausedStageID: "gate", CreatedAt: theTime, WFState: map[string]json.RawMessage{"code": []byte(`"hush"`), "pin": []byte(`4711`)},
+		RunID: "one", PausedStageID: "gate", CreatedAt: theTime,
+		WFState: map[string]json.RawMessage{"code": []byte(`"hush"`), "pin": []byte(`4711`)},
 		Workflow: checkpoints.Workflow{ID: "flow", Start: "s", MaxIterations: 1, Stages: []checkpoints.Stage{{
 			ID: "s", Step: []byte(`{"type":"pattern","pattern":"pipeline","task":"hush","agents":[],"config":{"pattern":"hush"}}`),
 		}}},
-		StageResults: []checkpoints.StageResult{{StageID: "s", Status: checkpoints.StageSucceeded, Output: []byte(`{"type":"approval","response":` + secrets + `}`)}},
+		StageResults: []checkpoints.StageResult{{StageID: "s", Status: checkpoints.StageSucceeded,
+			Output: []byte(`{"type":"approval","response":` + secrets + `}`)}},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Run: "one"}); err != nil {
 		t.Fatal(err)
 	}
-	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 || p.StageResults[0].Status != checkpoints.StageSucceeded ||
+	if p, ok, err := paused.Load(t.Context(), "one"); err != nil || !ok || len(p.StageResults) != 1 ||
+		p.StageResults[0].Status != checkpoints.StageSucceeded ||
 		!bytes.Contains(p.Workflow.Stages[0].Step, []byte(`"pattern":"pipeline"`)) {
 		t.Errorf("the checkpoint is %+v, %v", p, err)
 	}
@@ -300,7 +327,8 @@ func TestRedact_RunErasesToolInputAndOutput(t *testing.T) {
 		}
 		last = r
 	}
-	if later, ok := last.Record.(runs.Unknown); !ok || later.Kind != "tool_use" || !strings.HasPrefix(string(last.Line), `{"record":"tool_use","index":3,"notes":[{"type":"kept"},`) ||
+	if later, ok := last.Record.(runs.Unknown); !ok || later.Kind != "tool_use" ||
+		!strings.HasPrefix(string(last.Line), `{"record":"tool_use","index":3,"notes":[{"type":"kept"},`) ||
 		!strings.Contains(string(last.Line), `"turn_id":"t-1"`) {
 		t.Errorf("the record of a later version is %s", last.Line)
 	}
@@ -328,7 +356,8 @@ func TestRedact_AgentErasesItsLiveRunsAndCheckpoints(t *testing.T) {
 		}
 	}
 	for _, run := range []string{"two", "its", "not its"} {
-		if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate", Prompt: "say whisper", CreatedAt: theTime}); err != nil {
+		if err := paused.Save(t.Context(), &checkpoints.PausedWorkflow{RunID: run, PausedStageID: "gate",
+			Prompt: "say whisper", CreatedAt: theTime}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +385,8 @@ func TestRedact_AgentErasesItsLiveRunsAndCheckpoints(t *testing.T) {
 func TestRedact_PartlyRemovedRunsLeaveNothing(t *testing.T) {
 	d := leaky(t)
 	err := d.Write(t.Context(), "be stopped on the way", func(tx *db.Tx) error {
-		if _, err := tx.Exec(`INSERT INTO run_leavings (run) SELECT key FROM runs WHERE run_id = 'two'`); err != nil {
+		if _, err := tx.Exec(`INSERT INTO run_leavings (run) SELECT key FROM runs
+			WHERE run_id = 'two'`); err != nil {
 			return err
 		}
 		_, err := tx.Exec(`DELETE FROM runs WHERE run_id = 'two'`)
@@ -393,8 +423,10 @@ func TestRedact_FindsSecretInsideJSON(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn := runs.Turn{Prompt: &text, Parameters: quoted, Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`)}
-			if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn}}); err != nil {
+			turn := runs.Turn{Prompt: &text, Parameters: quoted,
+				Output: []byte(`{"content":[` + string(quoted) + `,"stays"]}`)}
+			if err := s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r",
+				Records: []runs.Record{turn}}); err != nil {
 				t.Fatal(err)
 			}
 			r := maintenance.Redaction{Pattern: regexp.MustCompile(`sk/live-\d`)}
@@ -410,11 +442,13 @@ func TestRedact_FindsSecretInsideJSON(t *testing.T) {
 				}
 				got := record.Record.(runs.Turn)
 				for _, piece := range []string{*got.Prompt, string(got.Parameters), string(got.Output)} {
-					if strings.Contains(piece, "live") || !strings.Contains(piece, "*") && !strings.Contains(piece, "[redacted]") {
+					if strings.Contains(piece, "live") || !strings.Contains(piece, "*") &&
+						!strings.Contains(piece, "[redacted]") {
 						t.Errorf("it says %s", piece)
 					}
 				}
-				if !json.Valid(got.Parameters) || !json.Valid(got.Output) || !strings.Contains(string(got.Output), "stays") {
+				if !json.Valid(got.Parameters) || !json.Valid(got.Output) ||
+					!strings.Contains(string(got.Output), "stays") {
 					t.Errorf("the JSON is %s and %s", got.Parameters, got.Output)
 				}
 				if json.Valid([]byte(text)) && !json.Valid([]byte(*got.Prompt)) {
@@ -439,7 +473,8 @@ func TestALineSeparatorBesideASecretStays(t *testing.T) {
 	if _, _, err := store.RecordEvent(t.Context(), "run", live.TextDelta(text+"sk-secret")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`sk-\w+`)}); err != nil {
+	if _, err := maintenance.Redact(t.Context(), d,
+		maintenance.Redaction{Pattern: regexp.MustCompile(`sk-\w+`)}); err != nil {
 		t.Fatal(err)
 	}
 	events, err := store.Events(t.Context(), "run")
@@ -456,7 +491,8 @@ func TestALineSeparatorBesideASecretStays(t *testing.T) {
 func TestATextOfEscapesOfEscapesIsGoneThrough(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	store := live.NewStore(d, live.Options{})
-	if _, err := store.CreateRunWithID(t.Context(), "run", "s", `sk-x \u005c`+strings.Repeat("u005c", 40_000)); err != nil {
+	if _, err := store.CreateRunWithID(t.Context(), "run", "s",
+		`sk-x \u005c`+strings.Repeat("u005c", 40_000)); err != nil {
 		t.Fatal(err)
 	}
 	done, err := maintenance.Redact(t.Context(), d, maintenance.Redaction{Pattern: regexp.MustCompile(`sk-x`)})

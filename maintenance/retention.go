@@ -15,7 +15,8 @@ type Origin string
 
 // The origins.
 const (
-	ByDefault Origin = "default"  // nobody has said anything: runs are kept as the old program did, and of the others everything
+	// nobody has said anything: runs are kept as the old program did, and of the others everything
+	ByDefault Origin = "default"
 	Imported  Origin = "imported" // from the config.toml of a tree
 	Set       Origin = "set"      // a person or program has set them
 )
@@ -49,12 +50,14 @@ func Retention(ctx context.Context, d *db.DB, scope string) (list []StoreRetenti
 	return list, nil
 }
 
-// PruneOptions are the choices of Prune. The zero value takes what the retention of the default scope does not keep.
+// PruneOptions are the choices of Prune. The zero value takes what the retention of the default
+// scope does not keep.
 type PruneOptions struct {
 	Scope  string
-	Stores []string   // which stores are pruned; none means all
-	Policy *db.Policy // the limits for each of them; nil: those in force. What it says besides its limits does not count
-	DryRun bool       // counts and removes nothing
+	Stores []string // which stores are pruned; none means all
+	// the limits for each of them; nil: those in force. What it says besides its limits does not count
+	Policy *db.Policy
+	DryRun bool // counts and removes nothing
 	// Each is called for each thing that went, or would go; nil is nobody.
 	Each func(store string, gone db.Gone)
 }
@@ -65,9 +68,10 @@ type StorePruned struct {
 	db.Pruned
 }
 
-// Prune removes from the stores of a scope what their retention does not keep: ended runs and live runs, ended workers, agents
-// that have left the registry, claims that are over. What waits, lives, is held or is pinned stays. A store without limits is
-// not looked at. It works in short transactions, and what it removed before an error stays removed; run again, it goes on. What
+// Prune removes from the stores of a scope what their retention does not keep: ended runs and live
+// runs, ended workers, agents that have left the registry, claims that are over. What waits, lives,
+// is held or is pinned stays. A store without limits is not looked at. It works in short
+// transactions, and what it removed before an error stays removed; run again, it goes on. What
 // keeps one store from being pruned keeps no other.
 func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, err error) {
 	defer func() { err = db.Heard(ctx, err) }()
@@ -76,7 +80,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 		return nil, err
 	}
 	var removed far
-	if db.TellsProgress(ctx) && !o.DryRun { // somebody waits: how much it will be is a look that takes a small part of the time
+	// somebody waits: how much it will be is a look that takes a small part of the time
+	if db.TellsProgress(ctx) && !o.DryRun {
 		removed = plan(ctx, d, o)
 	}
 	for _, r := range inForce {
@@ -113,7 +118,8 @@ func Prune(ctx context.Context, d *db.DB, o PruneOptions) (done []StorePruned, e
 	return done, err
 }
 
-// plan begins the step of a Prune, whose end is what it would remove now. What can't be pruned says so when it is to be.
+// plan begins the step of a Prune, whose end is what it would remove now. What can't be pruned says
+// so when it is to be.
 func plan(ctx context.Context, d *db.DB, o PruneOptions) far {
 	o.DryRun, o.Each = true, nil
 	would, _ := Prune(ctx, d, o)

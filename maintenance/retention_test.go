@@ -21,8 +21,8 @@ import (
 
 const month = 31 * 24 * time.Hour
 
-// A house is a file in which every store has one thing that ended, one that ended and is pinned, and one that lives or waits;
-// all of them are a month old.
+// A house is a file in which every store has one thing that ended, one that ended and is pinned,
+// and one that lives or waits; all of them are a month old.
 type house struct {
 	t     *testing.T
 	d     *db.DB
@@ -56,8 +56,10 @@ func (h *house) add(id string, ends bool) (worker workers.WorkerRef) {
 	runtime := must(workers.Open(t.Context(), h.d, workers.RuntimeOptions{RuntimeID: "runtime"}))(t)
 	ok(t, traces.WriteStarted(t.Context(), runs.Started{RunID: id, AgentID: "agent", Intent: "be pruned"}))
 	must(lives.CreateRunWithID(t.Context(), id, "session", "be pruned"))(t)
-	agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base", StartedAt: h.clock.Now(), Status: agents.Active}
-	worker = must(runtime.CreateWorker(t.Context(), workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
+	agent := agents.Entry{SessionID: "agent-" + id, Thread: "thread", BaseState: "base",
+		StartedAt: h.clock.Now(), Status: agents.Active}
+	worker = must(runtime.CreateWorker(t.Context(),
+		workers.CreateWorkerRequest{Intent: workers.TaskIntent(id)}))(t).WorkerRef
 	must(runtime.SendInput(t.Context(), worker, workers.UserInput("be pruned")))(t)
 	h.pause(id)
 	if ends {
@@ -76,7 +78,8 @@ func (h *house) add(id string, ends bool) (worker workers.WorkerRef) {
 func (h *house) pause(id string) {
 	h.t.Helper()
 	ok(h.t, checkpoints.NewStore(h.d, checkpoints.Options{}).Save(h.t.Context(), &checkpoints.PausedWorkflow{
-		RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: "flow", Start: "gate", MaxIterations: 1}, PausedStageID: "gate", Prompt: "prune?",
+		RunID: id, Workflow: checkpoints.Workflow{ID: "flow", Name: "flow", Start: "gate", MaxIterations: 1},
+		PausedStageID: "gate", Prompt: "prune?",
 	}))
 }
 
@@ -110,11 +113,13 @@ func (h *house) left() map[string]string {
 	left := map[string]string{}
 	ok(h.t, h.d.Read(h.t.Context(), "look", func(rx *db.Rx) error {
 		for store, query := range map[string]string{
-			db.StoreRuns:        `SELECT run_id FROM runs ORDER BY key`,
-			db.StoreLive:        `SELECT run_id FROM live_runs ORDER BY key`,
-			db.StoreAgents:      `SELECT session_id FROM agents ORDER BY id`,
-			db.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state FROM checkpoints`,
-			db.StoreWorkers:     `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002' THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
+			db.StoreRuns:   `SELECT run_id FROM runs ORDER BY key`,
+			db.StoreLive:   `SELECT run_id FROM live_runs ORDER BY key`,
+			db.StoreAgents: `SELECT session_id FROM agents ORDER BY id`,
+			db.StoreCheckpoints: `SELECT run_id FROM checkpoint_history UNION ALL SELECT run_id || ':' || state
+				FROM checkpoints`,
+			db.StoreWorkers: `SELECT CASE worker_id WHEN 'worker-00000001' THEN 'ended' WHEN 'worker-00000002'
+				THEN 'pinned' WHEN 'worker-00000003' THEN 'lives' ELSE 'later' END FROM workers ORDER BY key`,
 		} {
 			var ids []string
 			if err := rx.Select(&ids, query); err != nil {
@@ -143,17 +148,20 @@ func TestPrune_KeepsPinnedAndLiveInAllStores(t *testing.T) {
 	policy := &db.Policy{Age: db.KeepNone, Count: db.KeepNone, Bytes: db.KeepNone}
 
 	var would, went []string
-	done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
-		would = append(would, store+" "+gone.ID)
-	}})
+	done, err := maintenance.Prune(t.Context(), h.d,
+		maintenance.PruneOptions{Policy: policy, DryRun: true, Each: func(store string, gone db.Gone) {
+			would = append(would, store+" "+gone.ID)
+		}})
 	ok(t, err)
-	if after := h.left(); after[db.StoreRuns] != before[db.StoreRuns] || !slices.Equal(removed(t, done), db.Stores()) {
+	if after := h.left(); after[db.StoreRuns] != before[db.StoreRuns] ||
+		!slices.Equal(removed(t, done), db.Stores()) {
 		t.Errorf("a dry run did %+v, and left %v", done, after)
 	}
 
-	done, err = maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Policy: policy, Each: func(store string, gone db.Gone) {
-		went = append(went, store+" "+gone.ID)
-	}})
+	done, err = maintenance.Prune(t.Context(), h.d,
+		maintenance.PruneOptions{Policy: policy, Each: func(store string, gone db.Gone) {
+			went = append(went, store+" "+gone.ID)
+		}})
 	ok(t, err)
 	if !slices.Equal(removed(t, done), db.Stores()) || !slices.Equal(went, would) {
 		t.Errorf("it did %+v: %v, and would have done %v", done, went, would)
@@ -241,7 +249,8 @@ func TestPinsAreListedInPages(t *testing.T) {
 			break
 		}
 	}
-	want := []string{"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent", "workers:worker-00000002:runtime"}
+	want := []string{"agents:agent-pinned:", "checkpoints:pinned:", "live:pinned:", "runs:pinned:agent",
+		"workers:worker-00000002:runtime"}
 	if !slices.Equal(list, want) {
 		t.Errorf("pinned are %v", list)
 	}
@@ -264,7 +273,8 @@ func TestEveryStoreKeepsByEachLimit(t *testing.T) {
 			h.clock.Advance(10 * 24 * time.Hour) // agents leave the registry a week after their end
 			before := h.left()
 			for _, store := range db.Stores() {
-				all := maintenance.PruneOptions{Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone}, DryRun: true}
+				all := maintenance.PruneOptions{Stores: []string{store}, Policy: &db.Policy{Age: db.KeepNone},
+					DryRun: true}
 				sizes := map[string]int64{}
 				all.Each = func(_ string, gone db.Gone) { sizes[strings.TrimPrefix(gone.ID, "agent-")] += gone.Bytes }
 				_, err := maintenance.Prune(t.Context(), h.d, all)
@@ -275,7 +285,8 @@ func TestEveryStoreKeepsByEachLimit(t *testing.T) {
 				}
 				policy := limit(later)
 				for _, dry := range []bool{true, false} {
-					done, err := maintenance.Prune(t.Context(), h.d, maintenance.PruneOptions{Stores: []string{store}, Policy: &policy, DryRun: dry})
+					done, err := maintenance.Prune(t.Context(), h.d,
+						maintenance.PruneOptions{Stores: []string{store}, Policy: &policy, DryRun: dry})
 					ok(t, err)
 					left := h.left()[store]
 					if want := before[store]; dry && left != want {
@@ -296,7 +307,8 @@ func TestAPruneThatIsStoppedGoesOn(t *testing.T) {
 	h := newHouse(t)
 	ctx, stop := context.WithCancel(t.Context())
 	everything := &db.Policy{Age: db.KeepNone}
-	_, err := maintenance.Prune(ctx, h.d, maintenance.PruneOptions{Policy: everything, Each: func(string, db.Gone) { stop() }})
+	_, err := maintenance.Prune(ctx, h.d,
+		maintenance.PruneOptions{Policy: everything, Each: func(string, db.Gone) { stop() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}

@@ -27,8 +27,9 @@ type StoreReport struct {
 	Tables []db.SalvagedTable
 }
 
-// Salvage is db.Salvage, and says store by store what became of it. It has every run say what is left of its trace, so that Check
-// finds nothing in the new file, and a salvage of that changes nothing. o.Finish must be nil.
+// Salvage is db.Salvage, and says store by store what became of it. It has every run say what is
+// left of its trace, so that Check finds nothing in the new file, and a salvage of that changes
+// nothing. o.Finish must be nil.
 func Salvage(ctx context.Context, from, to string, o db.SalvageOptions) (report Report, err error) {
 	if o.Finish != nil {
 		return report, db.Invalid("leave Finish nil", "maintenance.Salvage finishes the file itself")
@@ -69,7 +70,8 @@ func sum(a, b *int64) *int64 {
 	return &n
 }
 
-// restate has every run say what is left of its trace, and every checkpoint what its document says, and tells which runs lost their end.
+// restate has every run say what is left of its trace, and every checkpoint what its document says,
+// and tells which runs lost their end.
 func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 	const group = 100 // runs of one transaction
 	scopes, err := scopesOf(ctx, d)
@@ -95,7 +97,8 @@ func restate(ctx context.Context, d *db.DB) (notes []string, err error) {
 						return err
 					}
 					if was.EndedAt != nil && is.EndedAt == nil {
-						lost = append(lost, fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is lost, and the run is open",
+						lost = append(lost, fmt.Sprintf("run %q of agent %q had ended as %s; that line of its trace is "+
+							"lost, and the run is open",
 							ref.RunID, ref.AgentID, cmp.Or(deref(was.Outcome), was.Status)))
 					}
 				}

@@ -86,7 +86,8 @@ func pageOf(content []byte, n int) []byte { return content[(n-1)*pageSize : n*pa
 // anyPage is a page but the first, without which a file is none of ours.
 func anyPage(r *rand.Rand, content []byte) int { return 2 + r.IntN(len(content)/pageSize-1) }
 
-// TestSalvage_ResultIsWhole judges the salvaged file and a salvage of that. SELVEDGE_SALVAGES=all goes over every page.
+// TestSalvage_ResultIsWhole judges the salvaged file and a salvage of that. SELVEDGE_SALVAGES=all
+// goes over every page.
 func TestSalvage_ResultIsWhole(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole.db")
 	filled(t, whole, 1)
@@ -120,7 +121,8 @@ func TestSalvage_ResultIsWhole(t *testing.T) {
 
 func judgeSalvage(t *testing.T, damaged []byte, had map[string][]string) {
 	dir := t.TempDir()
-	from, first, second := filepath.Join(dir, "damaged.db"), filepath.Join(dir, "first.db"), filepath.Join(dir, "second.db")
+	from, first, second := filepath.Join(dir, "damaged.db"), filepath.Join(dir, "first.db"),
+		filepath.Join(dir, "second.db")
 	if err := os.WriteFile(from, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,8 @@ func judgeSalvage(t *testing.T, damaged []byte, had map[string][]string) {
 		}
 		// What is aside may have been another table's.
 		if most := int64(len(rows)) - *said.Lost; said.Taken > most || said.Taken+said.Aside < most {
-			t.Errorf("%s had %d rows: %d were taken, %d are aside, and %d are said to be lost", table, len(rows), said.Taken, said.Aside, *said.Lost)
+			t.Errorf("%s had %d rows: %d were taken, %d are aside, and %d are said to be lost", table, len(rows),
+				said.Taken, said.Aside, *said.Lost)
 		}
 	}
 	again, err := maintenance.Salvage(t.Context(), first, second, db.SalvageOptions{})

@@ -34,7 +34,8 @@ func places(t *testing.T, path string) (list []place) {
 		t.Fatal(err)
 	}
 	defer c.Close() //nolint:errcheck // only read
-	rows, err := c.QueryContext(t.Context(), `SELECT d.name, d.pageno, d.pagetype, d.ncell, d.path LIKE '%+%', coalesce(l.wr, 0) FROM dbstat AS d
+	rows, err := c.QueryContext(t.Context(), `SELECT d.name, d.pageno, d.pagetype, d.ncell, d.path LIKE '%+%',
+	coalesce(l.wr, 0) FROM dbstat AS d
 JOIN pragma_table_list AS l ON l.name = d.name AND l.schema = 'main'
 WHERE d.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND d.name NOT IN ('selvedge_file', 'goose_db_version')`)
 	if err != nil {
@@ -58,7 +59,8 @@ WHERE d.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND d.name NOT IN ('selvedge_file',
 	return list
 }
 
-// atLeast is how many rows of each table lie on pages that are whole. One whose overflow page is damaged does not.
+// atLeast is how many rows of each table lie on pages that are whole. One whose overflow page is
+// damaged does not.
 func atLeast(list []place, damaged map[int]bool) map[string]int64 {
 	rows := map[string]int64{}
 	for _, p := range list {
@@ -181,7 +183,8 @@ func TestSalvageOfAWholeFileChangesNoAnswer(t *testing.T) {
 	if !slices.Equal(before, after) {
 		t.Error(difference(before, after))
 	}
-	if _, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{}); !errors.Is(err, db.ErrConflict) {
+	if _, err := maintenance.Salvage(t.Context(), from, to, db.SalvageOptions{}); !errors.Is(err,
+		db.ErrConflict) {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -210,7 +213,8 @@ func TestSalvage_CheckpointOfAnotherDocumentIsAside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ExecContext(t.Context(), `UPDATE checkpoints SET id = 3 - id + 100; UPDATE checkpoints SET id = id - 100`); err != nil {
+	if _, err := c.ExecContext(t.Context(),
+		`UPDATE checkpoints SET id = 3 - id + 100; UPDATE checkpoints SET id = id - 100`); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {

@@ -18,28 +18,35 @@ type ScopeSize struct {
 	Bytes int64 `db:"bytes"`
 }
 
-// The stores keep what their things hold with them, but for transcripts, agents, and runs that began before schema 10.
+// The stores keep what their things hold with them, but for transcripts, agents, and runs that
+// began before schema 10.
 const (
 	sqlScopeSize = `SELECT s.name,
     (SELECT count(*) FROM runs AS r WHERE r.scope = s.id) AS runs,
     (SELECT count(*) FROM live_runs AS r WHERE r.scope = s.id) AS live,
     (SELECT count(*) FROM agents AS a WHERE a.scope = s.id) AS agents,
     (SELECT count(*) FROM checkpoints AS c WHERE c.scope = s.id) AS checkpoints,
-    (SELECT count(*) FROM worker_runtimes AS t JOIN workers AS w ON w.runtime = t.key WHERE t.scope = s.id) AS workers,
+    (SELECT count(*) FROM worker_runtimes AS t JOIN workers AS w ON w.runtime = t.key
+    WHERE t.scope = s.id) AS workers,
     (SELECT coalesce(sum(coalesce(
-        (SELECT l.bytes FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24 ORDER BY l.id DESC LIMIT 1),
-        (SELECT sum(coalesce(octet_length(l.raw), 0) + coalesce(octet_length(l.prompt), 0) + coalesce(octet_length(l.parameters), 0) + coalesce(octet_length(l.output), 0))
-            FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24), 0)), 0) FROM runs AS r WHERE r.scope = s.id)
+        (SELECT l.bytes FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24
+        ORDER BY l.id DESC LIMIT 1),
+        (SELECT sum(coalesce(octet_length(l.raw), 0) + coalesce(octet_length(l.prompt),
+        0) + coalesce(octet_length(l.parameters), 0) + coalesce(octet_length(l.output), 0))
+            FROM run_records AS l WHERE l.id > r.key << 24 AND l.id < (r.key + 1) << 24), 0)), 0)
+            FROM runs AS r WHERE r.scope = s.id)
     + (SELECT coalesce(sum(r.kept_bytes), 0) FROM live_runs AS r WHERE r.scope = s.id)
     + (SELECT coalesce(sum(octet_length(a.document)), 0) FROM agents AS a WHERE a.scope = s.id)
     + (SELECT coalesce(sum(c.size), 0) FROM checkpoints AS c WHERE c.scope = s.id)
-    + (SELECT coalesce(sum((SELECT coalesce(sum(octet_length(e.content)), 0) FROM worker_entries AS e WHERE e.id >= w.key << 24 AND e.id < (w.key + 1) << 24)), 0)
+    + (SELECT coalesce(sum((SELECT coalesce(sum(octet_length(e.content)), 0) FROM worker_entries AS e
+    WHERE e.id >= w.key << 24 AND e.id < (w.key + 1) << 24)), 0)
         FROM worker_runtimes AS t JOIN workers AS w ON w.runtime = t.key WHERE t.scope = s.id) AS bytes
 FROM scopes AS s WHERE s.id = ?`
 	sqlScopeIDs = `SELECT id FROM scopes ORDER BY name`
 )
 
-// Scopes gives every scope of the file with what it keeps, by name. It counts, so it takes as long as there are things.
+// Scopes gives every scope of the file with what it keeps, by name. It counts, so it takes as long
+// as there are things.
 func Scopes(ctx context.Context, d *db.DB) (list []ScopeSize, err error) {
 	const op = "list scopes"
 	var ids []int64

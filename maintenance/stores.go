@@ -16,7 +16,8 @@ type store struct {
 	name   string   // see db.Stores
 	tables []string // how the names of its tables begin
 	prune  func(ctx context.Context, d *db.DB, scope string, policy db.Policy) (db.Pruned, error)
-	// recover gives back what only the dead held, and recovered is where it is counted; nil: nothing there dies with a process.
+	// recover gives back what only the dead held, and recovered is where it is counted; nil: nothing
+	// there dies with a process.
 	recover   func(ctx context.Context, d *db.DB, scope string) (int, error)
 	recovered func(*Recovery) *int
 	// read reads all that it keeps.
@@ -77,7 +78,8 @@ var stores = []store{
 var others = []store{
 	{name: "imports", tables: []string{"import", "quarantine"}},
 	{
-		name: "reservations", tables: []string{"leases"}, recovered: func(r *Recovery) *int { return &r.Reservations },
+		name: "reservations", tables: []string{"leases"},
+		recovered: func(r *Recovery) *int { return &r.Reservations },
 		recover: func(ctx context.Context, d *db.DB, scope string) (int, error) {
 			return d.RecoverReservations(ctx, db.ReservationFilter{Scope: scope})
 		},

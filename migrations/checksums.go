@@ -1,8 +1,9 @@
 package migrations
 
-// A Checksum says that a column of a table holds the checksum of others of the same row: db.Checksum of their values in this
-// order, or NULL in a row that was not written since there are checksums. A person who changes such a row by hand sets it to
-// NULL, or the check of the file reports the row.
+// A Checksum says that a column of a table holds the checksum of others of the same row:
+// db.Checksum of their values in this order, or NULL in a row that was not written since there are
+// checksums. A person who changes such a row by hand sets it to NULL, or the check of the file
+// reports the row.
 type Checksum struct {
 	Table   string
 	Column  string
@@ -12,21 +13,26 @@ type Checksum struct {
 // Checksums are those of the schema.
 var Checksums = []Checksum{
 	{Table: "scopes", Column: "checksum", Covered: []string{"name"}},
-	{Table: "owners", Column: "checksum", Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"}},
+	{Table: "owners", Column: "checksum",
+		Covered: []string{"token", "pid", "boot_id", "program", "registered_at", "pid_ns"}},
 	{Table: "leases", Column: "checksum", Covered: []string{
-		"scope", "kind", "name", "note", "reserved_at", "renewed_at", "owner_id", "lease_ttl", "lease_until", "lease_boot_id",
+		"scope", "kind", "name", "note", "reserved_at", "renewed_at", "owner_id", "lease_ttl", "lease_until",
+		"lease_boot_id",
 		"lease_time_ns", "lease_wall_until",
 	}},
-	{Table: "import_sources", Column: "checksum", Covered: []string{"scope", "kind", "root", "first_at", "last_at"}},
+	{Table: "import_sources", Column: "checksum",
+		Covered: []string{"scope", "kind", "root", "first_at", "last_at"}},
 	{Table: "import_files", Column: "checksum", Covered: []string{
-		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed", "prefix_sha256",
+		"source", "path", "state", "entity_group", "entity_id", "entity_row", "last_sequence", "size", "consumed",
+		"prefix_sha256",
 		"open_line", "records", "imported_at", "tail",
 	}},
 	{Table: "imports", Column: "checksum", Covered: []string{
 		"source", "began_at", "ended_at", "pid", "user", "program", "outcome", "counts", "files", "error",
 	}},
 	{Table: "import_conflicts", Column: "checksum", Covered: []string{
-		"scope", "kind", "entity_id", "source", "path", "import", "reason", "found_at", "decided_at", "taken", "pid", "user", "program",
+		"scope", "kind", "entity_id", "source", "path", "import", "reason", "found_at", "decided_at", "taken",
+		"pid", "user", "program",
 	}},
 	{Table: "import_settings", Column: "checksum", Covered: []string{"source", "raw"}},
 	{Table: "live_copies", Column: "checksum", Covered: []string{"run", "source", "path", "position"}},
@@ -35,61 +41,84 @@ var Checksums = []Checksum{
 	}},
 	{Table: "quarantine_parts", Column: "checksum", Covered: []string{"quarantine", "part", "raw"}},
 	{Table: "runs", Column: "checksum", Covered: []string{
-		"scope", "agent_id", "run_id", "shown_agent_id", "shown_run_id", "intent", "started_at", "started_at_text", "status",
+		"scope", "agent_id", "run_id", "shown_agent_id", "shown_run_id", "intent", "started_at", "started_at_text",
+		"status",
 		"outcome", "ended_at", "ended_at_text", "turn_count", "others", "summary",
 	}},
 	{Table: "run_records", Column: "checksum", Covered: []string{
-		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code", "verdict",
+		"kind", "unknown_kind", "turn_index", "prompt", "tool", "parameters", "output", "cli_kind", "cli_code",
+		"verdict",
 		"policy_rule", "policy_param", "raw", "exact", "batch", "recorded_at",
 	}},
 	{Table: "run_append_keys", Column: "checksum", Covered: []string{"append_key", "digest"}},
-	{Table: "run_spent_keys", Column: "checksum", Covered: []string{"append_key", "digest"}}, // which come from run_append_keys
+	// which come from run_append_keys
+	{Table: "run_spent_keys", Column: "checksum", Covered: []string{"append_key", "digest"}},
 	{Table: "live_runs", Column: "checksum", Covered: []string{
-		"scope", "run_id", "session_id", "status", "created_at", "created_at_ms", "updated_at", "updated_at_ms", "event_count",
+		"scope", "run_id", "session_id", "status", "created_at", "created_at_ms", "updated_at", "updated_at_ms",
+		"event_count",
 		"event_count_exact", "kept_events", "kept_bytes", "places", "first_place",
 	}},
-	{Table: "live_texts", Column: "checksum", Covered: []string{"run", "prompt", "result_text", "error", "further"}},
-	{Table: "live_events", Column: "checksum", Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
-	{Table: "live_append_keys", Column: "checksum", Covered: []string{"run", "append_key", "sequence", "digest"}},
+	{Table: "live_texts", Column: "checksum",
+		Covered: []string{"run", "prompt", "result_text", "error", "further"}},
+	{Table: "live_events", Column: "checksum",
+		Covered: []string{"id", "sequence", "type", "recorded_at", "event", "raw", "batch"}},
+	{Table: "live_append_keys", Column: "checksum",
+		Covered: []string{"run", "append_key", "sequence", "digest"}},
 	{Table: "live_imports", Column: "checksum", Covered: []string{"path", "digest", "stamp", "text"}},
 	{Table: "worker_runtimes", Column: "checksum", Covered: []string{
-		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items", "next_worker_sequence",
+		"scope", "runtime_id", "display_name", "status", "max_transcript_items", "max_event_items",
+		"next_worker_sequence",
 		"next_diagnostic_id", "first_event_position", "events_in_order", "running_workers",
 		"stopped_workers", "cancelled_workers", "diagnostics", "created_at", "stopped_at",
 	}},
 	{Table: "workers", Column: "checksum", Covered: []string{
-		"runtime", "worker_id", "status", "transcript_len", "next_transcript_sequence", "last_event_id", "created_at", "last_input_at",
+		"runtime", "worker_id", "status", "transcript_len", "next_transcript_sequence", "last_event_id",
+		"created_at", "last_input_at",
 		"ended_at",
 	}},
 	{Table: "worker_requests", Column: "checksum", Covered: []string{
-		"worker", "intent", "objective", "role", "purpose", "profile", "profile_value", "config_bundle", "capabilities",
+		"worker", "intent", "objective", "role", "purpose", "profile", "profile_value", "config_bundle",
+		"capabilities",
 		"requested_capabilities", "workspace_refs", "mount_refs",
 	}},
-	{Table: "worker_events", Column: "checksum", Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"}},
-	{Table: "worker_entries", Column: "checksum", Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"}},
-	{Table: "worker_diagnostics", Column: "checksum", Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"}},
+	{Table: "worker_events", Column: "checksum",
+		Covered: []string{"id", "event_id", "worker", "kind", "message", "recorded_at", "raw"}},
+	{Table: "worker_entries", Column: "checksum",
+		Covered: []string{"id", "sequence", "role", "content", "event_id", "recorded_at", "raw", "batch"}},
+	{Table: "worker_diagnostics", Column: "checksum",
+		Covered: []string{"id", "diagnostic_id", "severity", "code", "message", "worker", "recorded_at", "raw"}},
 	{Table: "worker_runtime_documents", Column: "checksum", Covered: []string{"runtime", "document"}},
 	{Table: "worker_documents", Column: "checksum", Covered: []string{"worker", "document"}},
 	{Table: "agents", Column: "checksum", Covered: []string{
 		"scope", "session_id", "thread", "status", "started_at", "completed_at", "pid", "boot_id", "heartbeat_at",
-		"last_progress_at", "client_instance_id", "native_actor_key", "native_parent_actor_key", "native_instance_key",
-		"heddle_session_id", "thread_id", "liveness_path", "anchor_state", "anchor_root", "reservation_token", "path",
-		"base_state", "provider", "model", "harness", "thinking_level", "input_tokens", "output_tokens", "reasoning_tokens",
-		"tool_calls", "cost_micros_usd", "report_flush_state", "attach_precedence", "winning_attach_rule", "probe_source",
+		"last_progress_at", "client_instance_id", "native_actor_key", "native_parent_actor_key",
+		"native_instance_key",
+		"heddle_session_id", "thread_id", "liveness_path", "anchor_state", "anchor_root", "reservation_token",
+		"path",
+		"base_state", "provider", "model", "harness", "thinking_level", "input_tokens", "output_tokens",
+		"reasoning_tokens",
+		"tool_calls", "cost_micros_usd", "report_flush_state", "attach_precedence", "winning_attach_rule",
+		"probe_source",
 		"probe_confidence", "attach_reason", "exact", "document", "pid_ns", "recorded_at",
 	}},
-	{Table: "agent_context_queries", Column: "checksum", Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
+	{Table: "agent_context_queries", Column: "checksum",
+		Covered: []string{"agent_id", "position", "path", "part", "queried_at", "exact"}},
 	{Table: "checkpoints", Column: "row_checksum", Covered: []string{
-		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size", "checksum", "problem",
+		"scope", "run_id", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at", "size",
+		"checksum", "problem",
 	}},
 	{Table: "checkpoint_documents", Column: "checksum", Covered: []string{"checkpoint", "document"}},
 	{Table: "checkpoint_history", Column: "checksum", Covered: []string{
-		"scope", "run_id", "ending", "decision", "decided_by", "paused_stage_id", "prompt", "created_at", "created_at_text", "saved_at",
+		"scope", "run_id", "ending", "decision", "decided_by", "paused_stage_id", "prompt", "created_at",
+		"created_at_text", "saved_at",
 		"size", "claimed_at", "completed_at", "epoch", "owner_pid", "owner_program",
 	}},
-	{Table: "retention", Column: "checksum", Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
-	{Table: "moves", Column: "checksum", Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"}},
-	{Table: "retention_pins", Column: "checksum", Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
+	{Table: "retention", Column: "checksum",
+		Covered: []string{"scope", "store", "max_age", "max_count", "max_bytes", "source", "set_at"}},
+	{Table: "moves", Column: "checksum",
+		Covered: []string{"token", "direction", "place", "began_at", "ended_at", "outcome", "moved", "proof"}},
+	{Table: "retention_pins", Column: "checksum",
+		Covered: []string{"scope", "store", "id", "owner", "pinned_at"}},
 }
 
 // KeptByTriggers are the tables whose rows triggers write while those of other tables are written.
@@ -97,11 +126,14 @@ var KeptByTriggers = []string{"run_agents"}
 
 // NoChecksum are the tables whose rows have no checksum, and why they need none.
 var NoChecksum = map[string]string{
-	"selvedge_file":      "one row, which the check of the versions compares with the migrations that were run",
-	"goose_db_version":   "goose's own, compared with selvedge_file by the check of the versions",
-	"run_agents":         "counts that triggers keep, which the invariant runs_agents counts again",
-	"run_leavings":       "numbers of runs whose records are being removed; the invariant runs_records_without_run finds records of any other",
-	"live_leavings":      "numbers of live runs whose events are being written or removed; the invariant live_events_without_run finds events of any other",
-	"agent_reservations": "the invariant agents_reservations compares them with their agents, which have checksums",
-	"live_scopes":        "counts that statements keep, which the invariant live_scopes counts again",
+	"selvedge_file":    "one row, which the check of the versions compares with the migrations that were run",
+	"goose_db_version": "goose's own, compared with selvedge_file by the check of the versions",
+	"run_agents":       "counts that triggers keep, which the invariant runs_agents counts again",
+	"run_leavings": "numbers of runs whose records are being removed; the invariant " +
+		"runs_records_without_run finds records of any other",
+	"live_leavings": "numbers of live runs whose events are being written or removed; the invariant " +
+		"live_events_without_run finds events of any other",
+	"agent_reservations": "the invariant agents_reservations compares them with their agents, which have " +
+		"checksums",
+	"live_scopes": "counts that statements keep, which the invariant live_scopes counts again",
 }

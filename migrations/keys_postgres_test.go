@@ -13,24 +13,31 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// bounded are the indexed columns that nobody can put a longer text into than an index takes beside the others: ids, of which
-// db.CheckID says how long they may be, and words of which a CHECK or the stores know all. Whatever is not named here may be of any
-// length.
+// bounded are the indexed columns that nobody can put a longer text into than an index takes beside
+// the others: ids, of which db.CheckID says how long they may be, and words of which a CHECK or the
+// stores know all. Whatever is not named here may be of any length.
 var bounded = map[string]string{
-	"agents.status": "active", "checkpoints.state": "paused", "import_conflicts.kind": "checkpoints", "import_sources.kind": "checkpoints",
-	"live_runs.status": "completed", "quarantine.what": "conflict", "retention.store": "checkpoints", "retention_pins.store": "checkpoints",
-	"runs.status": "in_progress", "workers.status": "running",
+	"agents.status": "active", "checkpoints.state": "paused", "import_conflicts.kind": "checkpoints",
+	"import_sources.kind": "checkpoints",
+	"live_runs.status":    "completed", "quarantine.what": "conflict", "retention.store": "checkpoints",
+	"retention_pins.store": "checkpoints",
+	"runs.status":          "in_progress", "workers.status": "running",
 
-	"agents.session_id": "", "checkpoint_history.run_id": "", "checkpoints.run_id": "", "import_conflicts.entity_id": "", "import_files.entity_group": "",
-	"import_files.entity_id": "", "leases.kind": "", "leases.name": "", "live_append_keys.append_key": "", "live_runs.run_id": "", "live_runs.session_id": "",
-	"retention_pins.id": "", "retention_pins.owner": "", "run_agents.agent_id": "", "run_append_keys.append_key": "", "run_spent_keys.agent_id": "",
-	"run_spent_keys.append_key": "", "run_spent_keys.run_id": "", "runs.agent_id": "", "runs.run_id": "", "scopes.name": "", "worker_runtimes.runtime_id": "",
+	"agents.session_id": "", "checkpoint_history.run_id": "", "checkpoints.run_id": "",
+	"import_conflicts.entity_id": "", "import_files.entity_group": "",
+	"import_files.entity_id": "", "leases.kind": "", "leases.name": "", "live_append_keys.append_key": "",
+	"live_runs.run_id": "", "live_runs.session_id": "",
+	"retention_pins.id": "", "retention_pins.owner": "", "run_agents.agent_id": "",
+	"run_append_keys.append_key": "", "run_spent_keys.agent_id": "",
+	"run_spent_keys.append_key": "", "run_spent_keys.run_id": "", "runs.agent_id": "", "runs.run_id": "",
+	"scopes.name": "", "worker_runtimes.runtime_id": "",
 	"workers.worker_id": "",
 
 	"moves.token": "drawn by the program", "owners.token": "drawn by the program",
 }
 
-// Each table is tried with the longest texts that its indexed columns may have, all in one row, of bytes that don't compress.
+// Each table is tried with the longest texts that its indexed columns may have, all in one row, of
+// bytes that don't compress.
 func TestPostgresIndexesTakeTheLongestTexts(t *testing.T) {
 	s := dbtest.PostgresSchema(t)
 	if _, err := s.ExecContext(t.Context(), "SET search_path = selvedge"); err != nil {
@@ -43,7 +50,8 @@ func TestPostgresIndexesTakeTheLongestTexts(t *testing.T) {
 	}
 	columns := ofServer(t, s, `
 SELECT DISTINCT t.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
-FROM pg_index AS i JOIN pg_class AS t ON t.oid = i.indrelid JOIN pg_attribute AS a ON a.attrelid = t.oid AND a.attnum > 0
+FROM pg_index AS i JOIN pg_class AS t ON t.oid = i.indrelid JOIN pg_attribute AS a ON a.attrelid = t.oid
+	AND a.attnum > 0
 WHERE t.relnamespace = 'selvedge'::regnamespace AND a.atttypid IN ('text'::regtype, 'bytea'::regtype)
     AND pg_get_indexdef(i.indexrelid) ~ ('\(.*\m' || a.attname || '\M.*\)( WHERE|$)')
 ORDER BY 1`)
@@ -82,20 +90,24 @@ ORDER BY 1`)
 		// What indexes are for some of the rows alone are for this one.
 		for _, number := range ofServer(t, s, `
 SELECT a.attname FROM pg_attribute AS a
-WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND a.atttypid = 'bigint'::regtype AND (a.attnotnull OR a.attname = 'started_at')`, table) {
+WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND a.atttypid = 'bigint'::regtype
+	AND (a.attnotnull OR a.attname = 'started_at')`, table) {
 			names, marks = append(names, `"`+number+`"`), append(marks, "1")
 		}
 		script := `CREATE TEMPORARY TABLE tried (LIKE ` + table + ` INCLUDING INDEXES)`
 		for _, needed := range ofServer(t, s, `
 SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = $1::regclass AND a.attnum > 0 AND a.attnotnull
-    AND NOT EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey::int2[]))`, table) {
+    AND NOT EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indrelid = a.attrelid AND i.indisprimary
+    AND a.attnum = ANY (i.indkey::int2[]))`, table) {
 			script += fmt.Sprintf(`; ALTER TABLE tried ALTER "%s" DROP NOT NULL`, needed)
 		}
 		dbtest.PostgresScript(t, s, script)
 		insert := "INSERT INTO tried (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(marks, ", ") + ")"
 		if _, err := s.ExecContext(t.Context(), insert, args...); err != nil {
-			t.Errorf("%s: %v\nPut the beginning of what may be of any length into the index, as 00021_long_keys.sql does, or say in bounded what bounds it.", table, err)
-		} else if found := ofServer(t, s, "SELECT 'one' FROM tried WHERE "+strings.Join(conditions, " AND "), args...); !slices.Equal(found, []string{"one"}) {
+			t.Errorf("%s: %v\nPut the beginning of what may be of any length into the index, as "+
+				"00021_long_keys.sql does, or say in bounded what bounds it.", table, err)
+		} else if found := ofServer(t, s, "SELECT 'one' FROM tried WHERE "+strings.Join(conditions, " AND "),
+			args...); !slices.Equal(found, []string{"one"}) {
 			t.Errorf("%s: %d rows are found", table, len(found))
 		}
 		dbtest.PostgresScript(t, s, `DROP TABLE tried`)

@@ -2,16 +2,17 @@ package migrations
 
 import "strings"
 
-// A Mending is what is done, in this order, to a file into which the rows of a damaged one were brought, so that its invariants
-// hold again: the rows of Table that Where names, or Sums, are put aside, or Statement is run, or the places of Dense rows are
-// closed up. A mending has one of them.
+// A Mending is what is done, in this order, to a file into which the rows of a damaged one were
+// brought, so that its invariants hold again: the rows of Table that Where names, or Sums, are put
+// aside, or Statement is run, or the places of Dense rows are closed up. A mending has one of them.
 type Mending struct {
 	Table  string
 	Where  string
 	Reason string // why a row can't stand, for people
 	Lacks  string // table that has lost a row where one goes aside
 
-	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it should be of. A row of which it is not goes aside.
+	// Sums gives, of rows of Table, the integer key, a CRC-32C and the bytes that it should be of. A
+	// row of which it is not goes aside.
 	Sums string
 
 	Statement string
@@ -19,8 +20,9 @@ type Mending struct {
 	Dense *Dense
 }
 
-// Dense are rows whose places, from First on, must have no gaps. Place is a column; or the lower Shift bits of Place are the
-// place, and the rest says of what it is one. Kept is the column that keeps what the place was where it was NULL.
+// Dense are rows whose places, from First on, must have no gaps. Place is a column; or the lower
+// Shift bits of Place are the place, and the rest says of what it is one. Kept is the column that
+// keeps what the place was where it was NULL.
 type Dense struct {
 	Table string
 	Place string
@@ -30,7 +32,8 @@ type Dense struct {
 	Kept  string
 }
 
-// scopesOfAll gives the scopes that rows say they are of: the checksum of every table of a scope begins with it.
+// scopesOfAll gives the scopes that rows say they are of: the checksum of every table of a scope
+// begins with it.
 func scopesOfAll() string {
 	var parts []string
 	for _, sum := range Checksums {
@@ -51,106 +54,151 @@ WHERE scope > 0`},
 
 		// A trace whose run is lost says itself whose it is. What else it says of the run the stores know.
 		{Statement: `INSERT OR IGNORE INTO runs (key, scope, agent_id, run_id, intent, started_at, status, others)
-SELECT run, 1, coalesce(json_extract(started, '$.agent_id'), 'salvaged'), coalesce(json_extract(started, '$.run_id'), 'salvaged-' || run),
+SELECT run, 1, coalesce(json_extract(started, '$.agent_id'), 'salvaged'),
+	coalesce(json_extract(started, '$.run_id'), 'salvaged-' || run),
     coalesce(json_extract(started, '$.intent'), 'salvaged'), began, 'in_progress', others
 FROM (
     SELECT id >> 24 AS run, coalesce(min(recorded_at), 0) AS began, sum(kind <> 'turn') AS others,
-        max(CASE WHEN kind = 'started' AND json_valid(CAST(raw AS TEXT)) THEN CAST(raw AS TEXT) END) AS started
+        max(CASE WHEN kind = 'started' AND json_valid(CAST(raw AS TEXT))
+        THEN CAST(raw AS TEXT) END) AS started
     FROM run_records GROUP BY id >> 24)
-WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leavings) AND run BETWEEN 1 AND 549755813887`},
+WHERE run NOT IN (SELECT key FROM runs) AND run NOT IN (SELECT run FROM run_leavings)
+	AND run BETWEEN 1 AND 549755813887`},
 		{
-			Table: "run_records", Where: `id >> 24 NOT IN (SELECT key FROM runs) AND id >> 24 NOT IN (SELECT run FROM run_leavings)`,
+			Table: "run_records", Where: `id >> 24 NOT IN (SELECT key FROM runs)
+				AND id >> 24 NOT IN (SELECT run FROM run_leavings)`,
 			Reason: "its run is lost", Lacks: "runs",
 		},
 		{Dense: &Dense{Table: "run_records", Place: "id", Shift: 24, First: 1}},
-		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`}, // of a trace with gaps, every total is another
+		// of a trace with gaps, every total is another
+		{Statement: `UPDATE run_records SET bytes = NULL WHERE bytes IS NOT NULL`},
 		{Statement: `UPDATE runs SET parent = NULL WHERE parent NOT IN (SELECT key FROM runs)`},
 		{Statement: `UPDATE runs SET
-    turn_count = CASE WHEN ended_at IS NOT NULL THEN (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 AND kind = 'turn') END,
-    others = (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 AND kind <> 'turn')`},
-		{Statement: `INSERT OR IGNORE INTO run_agents (scope, agent_id, ended) SELECT DISTINCT scope, agent_id, 0 FROM runs`},
+    turn_count = CASE WHEN ended_at IS NOT NULL
+    THEN (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
+    AND kind = 'turn') END,
+    others = (SELECT count(*) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
+    AND kind <> 'turn')`},
+		{Statement: `INSERT OR IGNORE INTO run_agents (scope, agent_id, ended) SELECT DISTINCT scope, agent_id, 0
+			FROM runs`},
 		{Statement: `UPDATE run_agents SET ended = (
     SELECT count(*) FROM runs AS r
-    WHERE r.scope = run_agents.scope AND r.agent_id = run_agents.agent_id AND r.started_at IS NOT NULL AND r.status IN ('completed', 'incomplete'))`},
+    WHERE r.scope = run_agents.scope AND r.agent_id = run_agents.agent_id AND r.started_at IS NOT NULL
+    AND r.status IN ('completed', 'incomplete'))`},
 
 		{Statement: `DELETE FROM live_leavings WHERE run IN (SELECT key FROM live_runs)`},
-		{Statement: `INSERT OR IGNORE INTO live_runs (key, scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events, kept_bytes, places, first_place)
+		{Statement: `INSERT OR IGNORE INTO live_runs (key, scope, run_id, session_id, status, created_at,
+		updated_at, event_count, kept_events, kept_bytes, places, first_place)
 SELECT id >> 32, 1, 'salvaged-' || (id >> 32), 'salvaged', 'failed', min(recorded_at), max(recorded_at),
-    max(coalesce(sequence, id & 4294967295)) + 1, 0, 0, CASE WHEN max(sequence) IS NOT NULL THEN max(id & 4294967295) + 1 END, 0
-FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 NOT IN (SELECT run FROM live_leavings)
+    max(coalesce(sequence, id & 4294967295)) + 1, 0, 0, CASE WHEN max(sequence) IS NOT NULL
+    THEN max(id & 4294967295) + 1 END, 0
+FROM live_events WHERE id >> 32 NOT IN (SELECT key FROM live_runs)
+	AND id >> 32 NOT IN (SELECT run FROM live_leavings)
     AND id >> 32 BETWEEN 1 AND 2147483646 GROUP BY id >> 32`},
 		{
-			Table: "live_events", Where: `id >> 32 NOT IN (SELECT key FROM live_runs) AND id >> 32 NOT IN (SELECT run FROM live_leavings)`,
+			Table: "live_events", Where: `id >> 32 NOT IN (SELECT key FROM live_runs)
+				AND id >> 32 NOT IN (SELECT run FROM live_leavings)`,
 			Reason: "its run is lost", Lacks: "live_runs",
 		},
 		{
-			Table: "live_events", Where: `(sequence IS NULL) <> (SELECT places IS NULL FROM live_runs WHERE key = id >> 32)`,
+			Table: "live_events", Where: `(sequence IS NULL) <> (SELECT places IS NULL FROM live_runs
+				WHERE key = id >> 32)`,
 			Reason: "its run counts its places another way",
 		},
-		{Statement: `INSERT OR IGNORE INTO live_texts (run, prompt) SELECT key, '' FROM live_runs WHERE key NOT IN (SELECT run FROM live_texts)`},
+		{Statement: `INSERT OR IGNORE INTO live_texts (run, prompt) SELECT key, '' FROM live_runs
+			WHERE key NOT IN (SELECT run FROM live_texts)`},
 		{Statement: `UPDATE live_runs SET
-    places = CASE WHEN places IS NOT NULL THEN max(places, coalesce((SELECT max(id) & 4294967295 FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32) + 1, 0)) END,
-    event_count = max(event_count, coalesce((SELECT max(id) & 4294967295 FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32) + 1, 0)),
-    first_place = coalesce(min(first_place, (SELECT min(id) & 4294967295 FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32)), first_place),
+    places = CASE WHEN places IS NOT NULL
+    THEN max(places, coalesce((SELECT max(id) & 4294967295 FROM live_events WHERE id >= key << 32
+    AND id < (key + 1) << 32) + 1, 0)) END,
+    event_count = max(event_count,
+    coalesce((SELECT max(id) & 4294967295 FROM live_events WHERE id >= key << 32
+    AND id < (key + 1) << 32) + 1, 0)),
+    first_place = coalesce(min(first_place,
+    (SELECT min(id) & 4294967295 FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32)),
+    first_place),
     kept_events = (SELECT count(*) FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32),
     kept_bytes = coalesce((
         SELECT sum(CASE WHEN raw IS NOT NULL THEN length(raw)
-            ELSE 38 + length(coalesce(sequence, id & 4294967295)) + length(recorded_at / 1000000) + length(event) END)
+            ELSE 38 + length(coalesce(sequence,
+            id & 4294967295)) + length(recorded_at / 1000000) + length(event) END)
         FROM live_events WHERE id >= key << 32 AND id < (key + 1) << 32), 0)`},
 		{Statement: `DELETE FROM live_scopes WHERE runs < 0 OR scope NOT IN (SELECT id FROM scopes)`},
-		{Statement: `INSERT OR IGNORE INTO live_scopes (scope, runs, removed, oldest) SELECT scope, 0, 0, min(key) FROM live_runs GROUP BY scope`},
-		{Statement: `UPDATE live_scopes SET runs = (SELECT count(*) FROM live_runs AS r WHERE r.scope = live_scopes.scope),
-    oldest = coalesce(min(oldest, (SELECT min(key) FROM live_runs AS r WHERE r.scope = live_scopes.scope)), oldest)`},
+		{Statement: `INSERT OR IGNORE INTO live_scopes (scope, runs, removed, oldest) SELECT scope, 0, 0, min(key)
+			FROM live_runs GROUP BY scope`},
+		{Statement: `UPDATE live_scopes
+		SET runs = (SELECT count(*) FROM live_runs AS r WHERE r.scope = live_scopes.scope),
+    oldest = coalesce(min(oldest, (SELECT min(key) FROM live_runs AS r WHERE r.scope = live_scopes.scope)),
+    oldest)`},
 
 		{
 			Table: "agent_reservations",
-			Where: `NOT EXISTS (SELECT 1 FROM agents AS a WHERE a.id = agent_reservations.agent_id AND a.status = 'active'
+			Where: `NOT EXISTS (SELECT 1 FROM agents AS a WHERE a.id = agent_reservations.agent_id
+			AND a.status = 'active'
     AND a.thread = agent_reservations.thread AND a.scope = agent_reservations.scope)`,
 			Reason: "its agent is not there, or not active on the thread",
 		},
 		{Dense: &Dense{Table: "agent_context_queries", Place: "position", Of: "agent_id"}},
 
 		{
-			Table:  "checkpoints",
-			Where:  `size IS NOT (SELECT length(d.document) FROM checkpoint_documents AS d WHERE d.checkpoint = checkpoints.id)`,
+			Table: "checkpoints",
+			Where: `size IS NOT (SELECT length(d.document) FROM checkpoint_documents AS d
+				WHERE d.checkpoint = checkpoints.id)`,
 			Reason: "its document is lost", Lacks: "checkpoint_documents",
 		},
-		// A key is in no checksum. A row whose key is another has another's document, which may be as long as its own.
+		// A key is in no checksum. A row whose key is another has another's document, which may be as
+		// long as its own.
 		{
 			Table: "checkpoints", Reason: "its document is another's",
-			Sums: `SELECT c.id, c.checksum, d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id
+			Sums: `SELECT c.id, c.checksum, d.document FROM checkpoints AS c
+			JOIN checkpoint_documents AS d ON d.checkpoint = c.id
 WHERE c.row_checksum IS NOT NULL AND d.checksum IS NOT NULL`,
 		},
 
-		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost", Lacks: "worker_requests"},
-		{Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost", Lacks: "worker_runtimes"},
-		{Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`, Reason: "its runtime is lost", Lacks: "worker_runtimes"},
-		{Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost", Lacks: "workers"},
+		{Table: "workers", Where: `key NOT IN (SELECT worker FROM worker_requests)`, Reason: "its request is lost",
+			Lacks: "worker_requests"},
+		{Table: "worker_events", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
+			Reason: "its runtime is lost", Lacks: "worker_runtimes"},
+		{Table: "worker_diagnostics", Where: `id >> 40 NOT IN (SELECT key FROM worker_runtimes)`,
+			Reason: "its runtime is lost", Lacks: "worker_runtimes"},
+		{Table: "worker_entries", Where: `id >> 24 NOT IN (SELECT key FROM workers)`, Reason: "its worker is lost",
+			Lacks: "workers"},
 		{Dense: &Dense{Table: "worker_entries", Place: "id", Shift: 24, First: 1, Kept: "sequence"}},
 		{Dense: &Dense{Table: "worker_diagnostics", Place: "id", Shift: 40, First: 1, Kept: "diagnostic_id"}},
-		{Statement: `UPDATE workers SET transcript_len = (SELECT count(*) FROM worker_entries WHERE id >= key << 24 AND id < (key + 1) << 24)`},
+		{Statement: `UPDATE workers SET transcript_len = (SELECT count(*) FROM worker_entries WHERE id >= key << 24
+			AND id < (key + 1) << 24)`},
 		{Statement: `UPDATE worker_runtimes SET
-    running_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key AND w.status = 'running'),
-    stopped_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key AND w.status = 'stopped'),
-    cancelled_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key AND w.status = 'cancelled'),
+    running_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key
+    AND w.status = 'running'),
+    stopped_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key
+    AND w.status = 'stopped'),
+    cancelled_workers = (SELECT count(*) FROM workers AS w WHERE w.runtime = worker_runtimes.key
+    AND w.status = 'cancelled'),
     diagnostics = (SELECT count(*) FROM worker_diagnostics WHERE id >= key << 40 AND id < (key + 1) << 40)`},
 
 		{Statement: `UPDATE worker_runtimes SET
-    next_event_position = max(next_event_position, coalesce((SELECT max(id) & 1099511627775 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40) + 1, 1)),
-    first_event_position = min(first_event_position, coalesce((SELECT min(id) & 1099511627775 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40), first_event_position))`},
+    next_event_position = max(next_event_position,
+    coalesce((SELECT max(id) & 1099511627775 FROM worker_events WHERE id >= key << 40
+    AND id < (key + 1) << 40) + 1, 1)),
+    first_event_position = min(first_event_position,
+    coalesce((SELECT min(id) & 1099511627775 FROM worker_events WHERE id >= key << 40
+    AND id < (key + 1) << 40), first_event_position))`},
 		{Statement: `UPDATE worker_runtimes SET events_in_order = 0
 WHERE events_in_order = 1 AND (next_event_id <> next_event_position
-    OR EXISTS (SELECT 1 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40 AND event_id IS NOT NULL))`},
+    OR EXISTS (SELECT 1 FROM worker_events WHERE id >= key << 40 AND id < (key + 1) << 40
+    AND event_id IS NOT NULL))`},
 
 		{
-			Table:  "quarantine",
-			Where:  `bytes <> coalesce((SELECT sum(length(p.raw)) FROM quarantine_parts AS p WHERE p.quarantine = quarantine.id), 0)`,
+			Table: "quarantine",
+			Where: `bytes <> coalesce((SELECT sum(length(p.raw)) FROM quarantine_parts AS p
+				WHERE p.quarantine = quarantine.id), 0)`,
 			Reason: "of its bytes some are lost", Lacks: "quarantine_parts",
 		},
 		{
 			Table: "import_files",
 			Where: `state = 'refused' AND NOT EXISTS (
-    SELECT 1 FROM quarantine q WHERE q.source = import_files.source AND q.path = import_files.path AND q.what = 'conflict'
+    SELECT 1 FROM quarantine q WHERE q.source = import_files.source AND q.path = import_files.path
+    AND q.what = 'conflict'
       AND q.byte_offset = 0 AND q.bytes = import_files.consumed + coalesce(length(import_files.tail), 0))`,
 			Reason: "what it was refused for is lost",
 		},

@@ -1,7 +1,8 @@
-// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and beside it what is made anew whenever
-// it changes: the views and the invariants.
+// Package migrations holds the schema: numbered goose SQL, one folder a dialect, and beside it what
+// is made anew whenever it changes: the views and the invariants.
 //
-// Plain goose works on a folder (goose -dir migrations/sqlite sqlite3 FILE up), but the program does more: see package db.
+// Plain goose works on a folder (goose -dir migrations/sqlite sqlite3 FILE up), but the program
+// does more: see package db.
 package migrations
 
 import (
@@ -20,25 +21,27 @@ import (
 //go:embed sqlite postgres
 var files embed.FS
 
-// A Step is a schema version, the lowest versions of programs that may read, and write, a file which has it, and what it
-// does to rows that are there. A program whose own version is lower leaves the file alone.
+// A Step is a schema version, the lowest versions of programs that may read, and write, a file
+// which has it, and what it does to rows that are there. A program whose own version is lower
+// leaves the file alone.
 type Step struct {
 	Version   int64
 	MinReader int64
 	MinWriter int64
 
-	// Removes names the tables from before that it drops, or takes rows out of. Rewrites names those whose rows it changes or
-	// copies into a new table, and Adds those that it puts rows into. The rows of all other tables are counted before and
-	// after, and a step that does more than it says is undone. Where a table that is removed or rewritten has rows, the file
-	// is backed up before.
+	// Removes names the tables from before that it drops, or takes rows out of. Rewrites names those
+	// whose rows it changes or copies into a new table, and Adds those that it puts rows into. The
+	// rows of all other tables are counted before and after, and a step that does more than it says is
+	// undone. Where a table that is removed or rewritten has rows, the file is backed up before.
 	Removes  []string
 	Rewrites []string
 	Adds     []string
 }
 
-// Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean raises MinReader; one that
-// adds what a writer must keep up raises MinWriter. Of a file that is not named here it is taken that programs from before can read what
-// it makes, can't write it, and find all of their rows as they were: that is counted when it runs.
+// Steps is the ladder of schema versions, lowest first. A migration that changes what rows mean
+// raises MinReader; one that adds what a writer must keep up raises MinWriter. Of a file that is
+// not named here it is taken that programs from before can read what it makes, can't write it, and
+// find all of their rows as they were: that is counted when it runs.
 var Steps = withRest([]Step{
 	{Version: 1, MinReader: 1, MinWriter: 1},
 	{Version: 2, MinReader: 1, MinWriter: 1},
@@ -77,64 +80,80 @@ func withRest(named []Step) []Step {
 	return named
 }
 
-// ViewsBefore8 are the views of programs with a schema version below 8, which did not write down what they had made.
+// ViewsBefore8 are the views of programs with a schema version below 8, which did not write down
+// what they had made.
 var ViewsBefore8 = []string{
-	"v_agents", "v_agents_runs", "v_checkpoint_documents", "v_checkpoints", "v_imports", "v_live_events", "v_live_runs",
-	"v_quarantine", "v_runs", "v_threads", "v_turns", "v_worker_diagnostics", "v_worker_events", "v_worker_runtimes",
+	"v_agents", "v_agents_runs", "v_checkpoint_documents", "v_checkpoints", "v_imports", "v_live_events",
+	"v_live_runs",
+	"v_quarantine", "v_runs", "v_threads", "v_turns", "v_worker_diagnostics", "v_worker_events",
+	"v_worker_runtimes",
 	"v_worker_transcripts", "v_workers",
 }
 
 // SQLite is the folder of numbered migrations for SQLite.
 func SQLite() fs.FS { return mustSub("sqlite") }
 
-// Postgres is the folder of numbered migrations for PostgreSQL. Its first one is the schema of the version it is named by, and
-// each step since has the number and the name that it has for SQLite.
+// Postgres is the folder of numbered migrations for PostgreSQL. Its first one is the schema of the
+// version it is named by, and each step since has the number and the name that it has for SQLite.
 func Postgres() fs.FS { return mustSub("postgres") }
 
-// PostgresViews is the script that makes all views on PostgreSQL, which must be dropped before, and the functions that they use.
+// PostgresViews is the script that makes all views on PostgreSQL, which must be dropped before, and
+// the functions that they use.
 func PostgresViews() string { return concat("postgres/functions") + concat("postgres/views") }
 
 // PostgresChecks are Checks for PostgreSQL.
 func PostgresChecks() []Check { return checksIn("postgres/checks") }
 
-// Whole is the script that makes the schema of the last step, but for its views, in an empty file. It is made of the steps, by
-// make generate, and does in a tenth of the time what they do: for each ALTER TABLE, SQLite reads the schema anew.
+// Whole is the script that makes the schema of the last step, but for its views, in an empty file.
+// It is made of the steps, by make generate, and does in a tenth of the time what they do: for each
+// ALTER TABLE, SQLite reads the schema anew.
 func Whole() string { return concat("sqlite/whole") }
 
-// Views is the script that makes all views, which must be dropped before. Some words in the files are no functions of SQLite:
-// utc(x) stands for the text of a time in Unix nanoseconds, doc(x) for a BLOB that should be JSON, and shown(x) for a text with U+FFFD
-// in place of each NUL. counts_of(j) is the path
-// of the object in which the record j counts; the others that end in _of read what a record says of the use of a model, out of a row
-// of which j is the record, and u that path.
+// Views is the script that makes all views, which must be dropped before. Some words in the files
+// are no functions of SQLite: utc(x) stands for the text of a time in Unix nanoseconds, doc(x) for
+// a BLOB that should be JSON, and shown(x) for a text with U+FFFD in place of each NUL.
+// counts_of(j) is the path of the object in which the record j counts; the others that end in _of
+// read what a record says of the use of a model, out of a row of which j is the record, and u that
+// path.
 func Views() string { return writtenOut(concat("sqlite/views")) }
 
 // viewWords are the texts behind those words; ? is what stands in the parentheses.
 var viewWords = map[string]string{
-	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. What remains of a negative number is
-	// negative in SQL.
+	// RFC 3339 in UTC, always with nine digits of fraction, so that times sort as text. What remains
+	// of a negative number is negative in SQL.
 	"utc(": "strftime('%Y-%m-%dT%H:%M:%S', ? / 1000000000 - (? % 1000000000 < 0), 'unixepoch')" +
 		" || printf('.%09dZ', (? % 1000000000 + 1000000000) % 1000000000)",
-	// A text up to its end: what reads a text as C does ends at NUL, and replace() finds none. As JSON it is \u0000, which no other text
-	// is while backslashes are something else.
-	"shown(": "CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\\', char(65534))), '\\u0000', char(65533)), '$'), char(65534), '\\') ELSE ? END",
+	// A text up to its end: what reads a text as C does ends at NUL, and replace() finds none. As JSON
+	// it is \u0000, which no other text is while backslashes are something else.
+	"shown(": "CASE WHEN instr(?, char(0)) THEN replace(json_extract(replace(json_quote(replace(?, '\\', " +
+		"char(65534))), '\\u0000', char(65533)), '$'), char(65534), '\\') ELSE ? END",
 	// One text that is no JSON, as damage makes them, must not be the end of a query over all.
 	"doc(": "CASE WHEN json_valid(CAST(? AS TEXT)) THEN CAST(? AS TEXT) END",
 
 	// Versions spell what they count in several ways. Package usage reads the same in Go.
-	"counts_of(":         "CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE '$.usage' END",
-	"provider_of(":       "coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))",
-	"request_model_of(":  "coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, '$.meta.request_model'))",
-	"response_model_of(": "coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), json_extract(?.j, '$.meta.response_model'))",
+	"counts_of(": "CASE WHEN json_type(?, '$.token_usage') = 'object' THEN '$.token_usage' ELSE " +
+		"'$.usage' END",
+	"provider_of(": "coalesce(json_extract(?.j, '$.provider'), json_extract(?.j, '$.meta.provider'))",
+	"request_model_of(": "coalesce(json_extract(?.j, '$.request_model'), json_extract(?.j, " +
+		"'$.meta.request_model'))",
+	"response_model_of(": "coalesce(json_extract(?.j, '$.response_model'), json_extract(?.j, '$.model_id'), " +
+		"json_extract(?.j, '$.meta.response_model'))",
 	// Some say what was cached apart from the rest, and some within: the total tells.
-	"input_tokens_of(": "CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0)" +
+	"input_tokens_of(": "CASE WHEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) - " +
+		"prompt_tokens_of(?) = coalesce(cache_read_of(?), 0) + coalesce(cache_write_of(?), 0)" +
 		" THEN json_extract(?.j, ?.u || '.total_tokens') - output_tokens_of(?) ELSE prompt_tokens_of(?) END",
-	"prompt_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || '.prompt_tokens'))",
-	"cache_read_of(":    "coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, ?.u || '.cache_read_tokens'))",
-	"cache_write_of(": "coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, ?.u || '.cache_creation_input_tokens')," +
+	"prompt_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.input_tokens'), json_extract(?.j, ?.u || " +
+		"'.prompt_tokens'))",
+	"cache_read_of(": "coalesce(json_extract(?.j, ?.u || '.cache_read_input_tokens'), json_extract(?.j, " +
+		"?.u || '.cache_read_tokens'))",
+	"cache_write_of(": "coalesce(json_extract(?.j, ?.u || '.cache_write_input_tokens'), json_extract(?.j, " +
+		"?.u || '.cache_creation_input_tokens')," +
 		" json_extract(?.j, ?.u || '.cache_write_tokens'))",
-	"output_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || '.completion_tokens'))",
-	"reasoning_of(":     "coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, ?.u || '.reasoning_tokens'))",
-	"cost_of(":          "coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))",
+	"output_tokens_of(": "coalesce(json_extract(?.j, ?.u || '.output_tokens'), json_extract(?.j, ?.u || " +
+		"'.completion_tokens'))",
+	"reasoning_of(": "coalesce(json_extract(?.j, ?.u || '.reasoning_output_tokens'), json_extract(?.j, " +
+		"?.u || '.reasoning_tokens'))",
+	"cost_of(": "coalesce(json_extract(?.j, '$.cost_usd'), json_extract(?.j, ?.u || '.cost_usd'))",
 }
 
 var viewWord = regexp.MustCompile(`\b(utc|doc|shown|(counts|provider|request_model|response_model|input_tokens|prompt_tokens|cache_read|cache_write|output_tokens|reasoning|cost)_of)\(`)
@@ -163,7 +182,8 @@ func writtenOut(script string) string {
 	}
 }
 
-// A Check is an invariant: a query that gives no row while the file is whole. Its first column says what is wrong.
+// A Check is an invariant: a query that gives no row while the file is whole. Its first column says
+// what is wrong.
 type Check struct {
 	Name  string
 	Query string

@@ -34,7 +34,8 @@ func TestEveryStepHasATwin(t *testing.T) {
 		}
 	}
 	if !slices.Equal(later, server[1:]) {
-		t.Errorf("behind the base a file has the steps %q, a server %q: every step of migrations/sqlite has a twin in migrations/postgres (make generate, where it only adds columns and indexes)", later, server[1:])
+		t.Errorf("behind the base a file has the steps %q, a server %q: every step of migrations/sqlite has a "+
+			"twin in migrations/postgres (make generate, where it only adds columns and indexes)", later, server[1:])
 	}
 	for _, kind := range []string{"views", "checks"} {
 		if f, s := scripts(t, "sqlite/"+kind), scripts(t, "postgres/"+kind); !slices.Equal(f, s) {

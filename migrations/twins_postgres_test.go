@@ -20,37 +20,47 @@ import (
 var serversOwn = []string{"owner_beats", "sessions"}
 
 const (
-	// uniqueKeys are the unique indexes that stand for a key of columns which may be longer than an index takes: over the beginning of the
-	// column and, behind all, a digest of it.
+	// uniqueKeys are the unique indexes that stand for a key of columns which may be longer than an
+	// index takes: over the beginning of the column and, behind all, a digest of it.
 	uniqueKeys = `(SELECT i.indrelid, i.indexrelid, c.relname, c.relname LIKE '%\_pkey' AS first, ARRAY(
-    SELECT (regexp_match(pg_get_indexdef(i.indexrelid, n::int, true), '^(?:COALESCE\(substr\(|digest_of\()?(\w+)(?:, 1, 200\), \w+)?\)?$'))[1]
+    SELECT (regexp_match(pg_get_indexdef(i.indexrelid, n::int, true),
+    '^(?:COALESCE\(substr\(|digest_of\()?(\w+)(?:, 1, 200\), \w+)?\)?$'))[1]
     FROM generate_series(1, i.indnkeyatts) AS n) AS columns
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-WHERE c.relnamespace = 'selvedge'::regnamespace AND i.indisunique AND i.indexprs IS NOT NULL AND i.indpred IS NULL)`
+WHERE c.relnamespace = 'selvedge'::regnamespace AND i.indisunique AND i.indexprs IS NOT NULL
+	AND i.indpred IS NULL)`
 	// columnsOf are those of one of them, without the digests.
-	columnsOf = `(SELECT string_agg(name, ', ' ORDER BY at) FROM (SELECT name, min(at) AS at FROM unnest(u.columns) WITH ORDINALITY AS c (name, at) WHERE name IS NOT NULL GROUP BY name) AS own)`
+	columnsOf = `(SELECT string_agg(name, ', ' ORDER BY at)
+		FROM (SELECT name, min(at) AS at FROM unnest(u.columns) WITH ORDINALITY AS c (name, at)
+		WHERE name IS NOT NULL GROUP BY name) AS own)`
 )
 
 // inAFileAlone are the texts that an index of a file has beside what it finds by, so that no row is read.
-var inAFileAlone = strings.NewReplacer(",path,native_instance_key,put_aside_at where", ",put_aside_at where", "changes,thread,started_at,put_aside_at where", "changes,started_at,put_aside_at where")
+var inAFileAlone = strings.NewReplacer(",path,native_instance_key,put_aside_at where", ",put_aside_at where",
+	"changes,thread,started_at,put_aside_at where", "changes,started_at,put_aside_at where")
 
 func TestPostgresHasTheTablesOfTheFile(t *testing.T) {
 	s := dbtest.PostgresSchema(t)
 	d := dbtest.OpenAt(t, ":memory:", db.Options{})
 	same(t, "tables and columns", ofFile(t, d, `
-SELECT t.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'TEXT' THEN 'text C' WHEN 'BLOB' THEN 'bytea' WHEN 'REAL' THEN 'double precision' END
-    || CASE WHEN c."notnull" OR c.pk > 0 THEN '' ELSE ' or NULL' END || CASE WHEN c.pk > 0 THEN ' key ' || c.pk ELSE '' END
+SELECT t.name || '.' || c.name || ' ' || CASE c.type WHEN 'INTEGER' THEN 'bigint' WHEN 'TEXT' THEN 'text C'
+	WHEN 'BLOB' THEN 'bytea' WHEN 'REAL' THEN 'double precision' END
+    || CASE WHEN c."notnull" OR c.pk > 0 THEN '' ELSE ' or NULL' END || CASE WHEN c.pk > 0
+    THEN ' key ' || c.pk ELSE '' END
     || CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' default ' || c.dflt_value END
 FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
 WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> 'goose_db_version'`),
 		ofServer(t, s, `
-SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN a.attcollation <> 0 THEN ' ' || l.collname ELSE '' END
+SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE
+	WHEN a.attcollation <> 0 THEN ' ' || l.collname ELSE '' END
     || CASE WHEN a.attnotnull THEN '' ELSE ' or NULL' END
-    || coalesce(' key ' || coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_constraint AS k WHERE k.conrelid = c.oid AND k.contype = 'p' AND a.attnum = ANY (k.conkey)),
+    || coalesce(' key ' || coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_constraint AS k
+    WHERE k.conrelid = c.oid AND k.contype = 'p' AND a.attnum = ANY (k.conkey)),
         (SELECT array_position(u.columns, a.attname::text) FROM `+uniqueKeys+` AS u WHERE u.indrelid = c.oid AND u.first)), '')
     || coalesce(' default ' || regexp_replace(pg_get_expr(f.adbin, c.oid), '::\w+', ''), '')
 FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
-LEFT JOIN pg_collation AS l ON l.oid = a.attcollation LEFT JOIN pg_attrdef AS f ON f.adrelid = c.oid AND f.adnum = a.attnum
+LEFT JOIN pg_collation AS l ON l.oid = a.attcollation LEFT JOIN pg_attrdef AS f ON f.adrelid = c.oid
+	AND f.adnum = a.attnum
 WHERE c.relkind = 'r' AND c.relnamespace = 'selvedge'::regnamespace AND c.relname <> ALL ($1)`, serversOwn))
 
 	same(t, "foreign keys", ofFile(t, d, `
@@ -59,25 +69,33 @@ FROM sqlite_schema AS t JOIN pragma_foreign_key_list(t.name) AS f WHERE t.type =
 		ofServer(t, s, `
 SELECT k.conrelid::regclass || '.' || a.attname || ' ' || k.confrelid::regclass || '.' || b.attname
     || ' ' || CASE k.confdeltype WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'NO ACTION' END
-FROM pg_constraint AS k JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] JOIN pg_attribute AS b ON b.attrelid = k.confrelid AND b.attnum = k.confkey[1]
-WHERE k.contype = 'f' AND k.connamespace = 'selvedge'::regnamespace AND k.conrelid::regclass::text <> ALL ($1)`, serversOwn))
+FROM pg_constraint AS k JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+	JOIN pg_attribute AS b ON b.attrelid = k.confrelid AND b.attnum = k.confkey[1]
+WHERE k.contype = 'f' AND k.connamespace = 'selvedge'::regnamespace
+	AND k.conrelid::regclass::text <> ALL ($1)`, serversOwn))
 
 	same(t, "unique keys", ofFile(t, d, `
-SELECT t.name || ' ' || (SELECT group_concat(name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno))
+SELECT t.name || ' ' || (SELECT group_concat(name, ', ')
+	FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno))
 FROM sqlite_schema AS t JOIN pragma_index_list(t.name) AS i WHERE t.type = 'table' AND i.origin = 'u'`),
 		ofServer(t, s, `
-SELECT k.conrelid::regclass || ' ' || (SELECT string_agg(a.attname, ', ' ORDER BY array_position(k.conkey, a.attnum)) FROM pg_attribute AS a WHERE a.attrelid = k.conrelid AND a.attnum = ANY (k.conkey))
-FROM pg_constraint AS k WHERE k.contype = 'u' AND k.connamespace = 'selvedge'::regnamespace AND k.conrelid::regclass::text <> ALL ($1)
+SELECT k.conrelid::regclass || ' ' || (SELECT string_agg(a.attname, ', '
+	ORDER BY array_position(k.conkey, a.attnum)) FROM pg_attribute AS a WHERE a.attrelid = k.conrelid
+	AND a.attnum = ANY (k.conkey))
+FROM pg_constraint AS k WHERE k.contype = 'u' AND k.connamespace = 'selvedge'::regnamespace
+	AND k.conrelid::regclass::text <> ALL ($1)
 UNION ALL
 SELECT u.indrelid::regclass || ' ' || `+columnsOf+` FROM `+uniqueKeys+` AS u WHERE NOT u.first`, serversOwn))
 
 	var indexes []string
-	for _, text := range plain(ofFile(t, d, `SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL`)) {
+	for _, text := range plain(ofFile(t, d,
+		`SELECT sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL`)) {
 		indexes = append(indexes, inAFileAlone.Replace(text))
 	}
 	same(t, "indexes", indexes, plain(ofServer(t, s, `
 SELECT indexdef FROM pg_indexes AS i WHERE schemaname = 'selvedge' AND tablename <> ALL ($1)
-    AND NOT EXISTS (SELECT 1 FROM pg_constraint AS k WHERE k.conindid = (quote_ident(i.schemaname) || '.' || quote_ident(i.indexname))::regclass)
+    AND NOT EXISTS (SELECT 1 FROM pg_constraint AS k
+    WHERE k.conindid = (quote_ident(i.schemaname) || '.' || quote_ident(i.indexname))::regclass)
     AND NOT EXISTS (SELECT 1 FROM `+uniqueKeys+` AS u WHERE u.relname = i.indexname)`, serversOwn)))
 
 	checks := func(list []string) (found []string) {
@@ -90,22 +108,28 @@ SELECT indexdef FROM pg_indexes AS i WHERE schemaname = 'selvedge' AND tablename
 		return plain(found)
 	}
 	same(t, "CHECKs", checks(ofFile(t, d, `SELECT name || '|' || sql FROM sqlite_schema WHERE type = 'table'`)),
-		checks(ofServer(t, s, `SELECT conrelid::regclass || '|' || pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace AND conrelid::regclass::text <> ALL ($1)`, serversOwn)))
+		checks(ofServer(t, s, `SELECT conrelid::regclass || '|' || pg_get_constraintdef(oid) FROM pg_constraint
+			WHERE contype = 'c' AND connamespace = 'selvedge'::regnamespace
+			AND conrelid::regclass::text <> ALL ($1)`, serversOwn)))
 }
 
 func TestPostgresHasTheViewsOfTheFile(t *testing.T) {
 	same(t, "views", ofFile(t, dbtest.OpenAt(t, ":memory:", db.Options{}), `
-SELECT t.name || '.' || c.name || ' ' || c.cid FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c WHERE t.type = 'view'`),
+SELECT t.name || '.' || c.name || ' ' || c.cid FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
+	WHERE t.type = 'view'`),
 		ofServer(t, dbtest.PostgresSchema(t), `
-SELECT c.relname || '.' || a.attname || ' ' || (a.attnum - 1) FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+SELECT c.relname || '.' || a.attname || ' ' || (a.attnum - 1) FROM pg_class AS c
+	JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
 WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace`))
 }
 
 // A database has a collation of its own for what has none, such as what a function gives.
 func TestPostgresTextsOfViewsSortByTheirBytes(t *testing.T) {
 	if others := ofServer(t, dbtest.PostgresSchema(t), `
-SELECT c.relname || '.' || a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
-WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace AND a.attcollation NOT IN (0, '"C"'::regcollation)`); len(others) > 0 {
+SELECT c.relname || '.' || a.attname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+	AND a.attnum > 0
+WHERE c.relkind = 'v' AND c.relnamespace = 'selvedge'::regnamespace
+	AND a.attcollation NOT IN (0, '"C"'::regcollation)`); len(others) > 0 {
 		t.Errorf("columns of views with another collation: %q", others)
 	}
 }
@@ -124,7 +148,9 @@ func TestPostgresStepsGoDown(t *testing.T) {
 	for _, drop := range ofServer(t, s, `
 SELECT 'DROP VIEW IF EXISTS ' || viewname || ' CASCADE' FROM pg_views WHERE schemaname = 'selvedge'
 UNION ALL
-SELECT 'DROP FUNCTION IF EXISTS ' || oid::regprocedure || ' CASCADE' FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype AND proname NOT IN ('runs_counted', 'server_nanos', 'digest_of')`) {
+SELECT 'DROP FUNCTION IF EXISTS ' || oid::regprocedure || ' CASCADE' FROM pg_proc
+	WHERE pronamespace = 'selvedge'::regnamespace AND prorettype <> 'trigger'::regtype
+	AND proname NOT IN ('runs_counted', 'server_nanos', 'digest_of')`) {
 		dbtest.PostgresScript(t, s, drop)
 	}
 	names := steps(t, migrations.Postgres())
@@ -137,14 +163,16 @@ SELECT 'DROP FUNCTION IF EXISTS ' || oid::regprocedure || ' CASCADE' FROM pg_pro
 		_, down, _ := strings.Cut(string(text), "-- +goose Down")
 		dbtest.PostgresScript(t, s, down)
 	}
-	if left := ofServer(t, s, `SELECT relname FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace`); len(left) > 0 {
+	if left := ofServer(t, s, `SELECT relname FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace
+		UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'selvedge'::regnamespace`); len(left) > 0 {
 		t.Errorf("%q are left", left)
 	}
 }
 
 func ofFile(t *testing.T, d *db.DB, query string) (list []string) {
 	t.Helper()
-	if err := d.Read(t.Context(), "read the schema", func(rx *db.Rx) error { return rx.Select(&list, query) }); err != nil {
+	if err := d.Read(t.Context(), "read the schema",
+		func(rx *db.Rx) error { return rx.Select(&list, query) }); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -228,8 +256,8 @@ var (
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// plain writes what both engines say of one thing the same way: what they add and the choice of words are gone, and parentheses too,
-// which PostgreSQL sets everywhere.
+// plain writes what both engines say of one thing the same way: what they add and the choice of
+// words are gone, and parentheses too, which PostgreSQL sets everywhere.
 func plain(list []string) []string {
 	var out []string
 	for _, text := range list {

@@ -15,7 +15,8 @@ import (
 
 func TestIDsAreKeptAsTheyAre(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	ids := []string{"a/b", "a_b", ".x.", "x", "", "...", "_", `a\b`, "é", "E", "e", " e", "%_", strings.Repeat("long", 256)}
+	ids := []string{"a/b", "a_b", ".x.", "x", "", "...", "_", `a\b`, "é", "E", "e", " e", "%_",
+		strings.Repeat("long", 256)}
 	for _, agent := range ids {
 		for _, run := range ids {
 			must(t, s.WriteStarted(t.Context(), started(run, agent, start)))
@@ -39,7 +40,8 @@ func TestIDsThatCannotBeAreRefused(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	for _, id := range []string{"a\x00b", "\xff", strings.Repeat("x", db.MaxID+1)} {
 		for _, ref := range []runs.RunRef{{AgentID: id, RunID: "r"}, {AgentID: "a", RunID: id}} {
-			if err := s.AppendTurns(t.Context(), ref.AgentID, ref.RunID, []runs.Turn{turn(0, "p")}); !errors.Is(err, db.ErrInvalid) {
+			if err := s.AppendTurns(t.Context(), ref.AgentID, ref.RunID, []runs.Turn{turn(0, "p")}); !errors.Is(err,
+				db.ErrInvalid) {
 				t.Errorf("%q: %v", ref, err)
 			}
 			if _, found, err := s.GetRunTraceFor(t.Context(), ref.AgentID, ref.RunID); found || err != nil {
@@ -73,7 +75,8 @@ func TestAnEmptyAppendMakesNothing(t *testing.T) {
 
 func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{started("r", "a", start), turn(0, "once")}}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{started("r", "a", start), turn(0, "once")}}
 	for range 3 {
 		must(t, s.Append(t.Context(), batch))
 	}
@@ -103,7 +106,8 @@ func TestAnAppendWithAKeyHappensOnce(t *testing.T) {
 func TestAKeyTellsRecordsApartByWhatTheySay(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	batch := func(parameters string) runs.Batch {
-		return runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{runs.Turn{Parameters: json.RawMessage(parameters)}}}
+		return runs.Batch{AgentID: "a", RunID: "r", Key: "k",
+			Records: []runs.Record{runs.Turn{Parameters: json.RawMessage(parameters)}}}
 	}
 	must(t, s.Append(t.Context(), batch(`{"a":1,"b":2}`)))
 	must(t, s.Append(t.Context(), batch(`{ "b":2, "a":1 }`)))
@@ -114,7 +118,8 @@ func TestAKeyTellsRecordsApartByWhatTheySay(t *testing.T) {
 
 func TestTurns_AfterEndCountWithoutReopening(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), turn(0, "p"), ended("r", "a", runs.OutcomeFailure, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{started("r", "a", start), turn(0, "p"), ended("r", "a", runs.OutcomeFailure, start)}))
 	for i := range 3 {
 		must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(1, "late"), turn(2, "later")}))
 		run := list(t, s, "a")[0]
@@ -135,8 +140,10 @@ func TestTheLastStartAndTheLastEndWin(t *testing.T) {
 		runs.Ended{RunID: "r", AgentID: "a", EndedAt: start.Add(2 * day)},
 	}))
 	run := list(t, s, "a")[0]
-	if run.RunID != "else" || run.AgentID != "other" || !run.StartedAt.Equal(start.Add(day)) || run.Status != runs.StatusIncomplete ||
-		run.Outcome != "" || !run.EndedAt.Equal(start.Add(2*day)) || run.Ref != (runs.RunRef{AgentID: "a", RunID: "r"}) {
+	if run.RunID != "else" || run.AgentID != "other" || !run.StartedAt.Equal(start.Add(day)) ||
+		run.Status != runs.StatusIncomplete ||
+		run.Outcome != "" || !run.EndedAt.Equal(start.Add(2*day)) ||
+		run.Ref != (runs.RunRef{AgentID: "a", RunID: "r"}) {
 		t.Errorf("the run is %+v", run)
 	}
 	if all := list(t, s, "other"); len(all) != 0 {
@@ -146,7 +153,8 @@ func TestTheLastStartAndTheLastEndWin(t *testing.T) {
 
 func TestOddTimesAreExactInAnswers(t *testing.T) {
 	s, d := openStore(t, runs.Options{})
-	times := []string{"+262142-12-31T23:59:59.999999999Z", "2300-01-01T00:00:00Z", "2016-12-31T23:59:60.5Z", "2016-12-31T23:59:59.999Z", "1600-02-29T00:00:00Z", "-0001-01-01T00:00:00Z"}
+	times := []string{"+262142-12-31T23:59:59.999999999Z", "2300-01-01T00:00:00Z", "2016-12-31T23:59:60.5Z",
+		"2016-12-31T23:59:59.999Z", "1600-02-29T00:00:00Z", "-0001-01-01T00:00:00Z"}
 	for _, text := range times {
 		importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: text}, fmt.Sprintf(
 			`{"record":"started","run_id":%q,"agent_id":"a","intent":"","started_at":%q}
@@ -158,7 +166,8 @@ func TestOddTimesAreExactInAnswers(t *testing.T) {
 		text, err := json.Marshal(run)
 		must(t, err)
 		want := fmt.Sprintf(`{"run_id":%q,"agent_id":"a","intent":"","started_at":%q,"ended_at":%q,"status":"incomplete","turn_count":0}`, run.RunID, run.RunID, run.RunID)
-		if want = strings.ReplaceAll(want, ".5Z\",", ".500Z\","); !strings.Contains(want, "60.500Z") && string(text) != want {
+		if want = strings.ReplaceAll(want, ".5Z\",", ".500Z\","); !strings.Contains(want, "60.500Z") &&
+			string(text) != want {
 			t.Errorf("the summary is\n%s, not\n%s", text, want)
 		}
 		var back runs.RunSummary
@@ -197,7 +206,8 @@ func TestAnAppendInATransactionGoesWithIt(t *testing.T) {
 func TestAppend_OnlyMissingTimesAreFilled(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	end := start.Add(-time.Hour)
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{runs.Started{RunID: "r", AgentID: "a", Intent: "i"}, ended("r", "a", runs.OutcomeDone, end)}))
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{runs.Started{RunID: "r", AgentID: "a", Intent: "i"}, ended("r", "a", runs.OutcomeDone, end)}))
 	run, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"})
 	if err != nil || !run.StartedAt.Equal(start) || run.EndedAt == nil || !run.EndedAt.Equal(end) {
 		t.Errorf("it began at %v and ended at %v, %v", run.StartedAt, run.EndedAt, err)
@@ -210,7 +220,8 @@ func TestAFullTraceSaysSo(t *testing.T) {
 	batch := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{turn(0, "p")}}
 	err := d.Write(t.Context(), "test", func(tx *db.Tx) error {
 		// A trace with a hole, for as long as this transaction lasts.
-		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact) VALUES ((1 << 24) + 16777213, 'turn', 0, 'pass', 1)`)
+		_, err := tx.Exec(`INSERT INTO run_records (id, kind, turn_index, verdict, exact)
+			VALUES ((1 << 24) + 16777213, 'turn', 0, 'pass', 1)`)
 		must(t, err)
 		must(t, s.AppendTx(tx, batch))
 		for range 2 {

@@ -16,7 +16,8 @@ import (
 // bigTurn is a turn of about 2 KB.
 func bigTurn(index uint64) runs.Turn {
 	t := turn(index, strings.Repeat("say what to do ", 40))
-	t.Output = json.RawMessage(`{"exit_code":0,"stdout":"` + strings.Repeat("ok  \\tpackage 0.003s\\n", 30) + `"}`)
+	t.Output = json.RawMessage(`{"exit_code":0,"stdout":"` + strings.Repeat("ok  \\tpackage 0.003s\\n", 30) +
+		`"}`)
 	return t
 }
 
@@ -94,7 +95,8 @@ func fill(b *testing.B, d *db.DB, s *runs.Store, count int) {
 func BenchmarkList(b *testing.B) {
 	for _, count := range []int{1_000, 10_000, 100_000} {
 		d := dbtest.Open(b, db.Options{Synchronous: db.SyncNormal})
-		s := runs.NewStore(d, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1 << 20, MaxAgeDays: 36500}})
+		s := runs.NewStore(d, runs.Options{Retention: &runs.RetentionConfig{MaxPerAgent: 1 << 20,
+			MaxAgeDays: 36500}})
 		fill(b, d, s, count)
 		b.Run(fmt.Sprintf("first-50-of-%d", count), func(b *testing.B) {
 			for b.Loop() {
@@ -106,7 +108,8 @@ func BenchmarkList(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("open-of-%d", count), func(b *testing.B) {
 			for b.Loop() {
-				_, err := s.Page(b.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}}, db.At{Limit: 10})
+				_, err := s.Page(b.Context(), runs.Filter{Statuses: []runs.RunStatus{runs.StatusInProgress}},
+					db.At{Limit: 10})
 				must(b, err)
 			}
 		})

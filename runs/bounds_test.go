@@ -88,19 +88,21 @@ func TestRetention_TransactionBoundedByRunsAndTime(t *testing.T) {
 			path := dbtest.Path(t)
 			other := dbtest.OpenAt(t, path, db.Options{})
 			left, turns := count, 0
-			d := dbtest.OpenAt(t, path, db.Options{Now: func() time.Time { return noon }, Observe: func(o db.Observation) {
-				if !o.Write || o.Why != opGC {
-					return
-				}
-				n := 0
-				err := other.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, `SELECT count(*) FROM runs`) })
-				if err != nil {
-					t.Error(err)
-				}
-				if n < left {
-					left, turns = n, turns+1
-				}
-			}})
+			d := dbtest.OpenAt(t, path, db.Options{Now: func() time.Time { return noon },
+				Observe: func(o db.Observation) {
+					if !o.Write || o.Why != opGC {
+						return
+					}
+					n := 0
+					err := other.Read(t.Context(), "count",
+						func(rx *db.Rx) error { return rx.Get(&n, `SELECT count(*) FROM runs`) })
+					if err != nil {
+						t.Error(err)
+					}
+					if n < left {
+						left, turns = n, turns+1
+					}
+				}})
 			s := NewStore(d, Options{Retention: &RetentionConfig{MaxAgeDays: 30}})
 			begun(t, s, count, true)
 			if removed, err := s.GC(t.Context()); removed != count || err != nil {
@@ -118,7 +120,8 @@ func TestARunThatEndedMeanwhileIsNotEndedAgain(t *testing.T) {
 	begun(t, s, 1, true)
 	nobody := func(*db.Rx, int64, RunRef, *traces.RunRow) (bool, error) { return false, nil }
 	e := ending{store: s, op: "end", spares: nobody}
-	if refused, err := e.end(t.Context(), []RunRef{{AgentID: "a", RunID: "run-0"}}); refused != nil || err != nil || e.ended != 0 {
+	if refused, err := e.end(t.Context(), []RunRef{{AgentID: "a", RunID: "run-0"}}); refused != nil ||
+		err != nil || e.ended != 0 {
 		t.Errorf("it ended %d runs: %v, %v", e.ended, refused, err)
 	}
 }
@@ -153,7 +156,8 @@ func TestARunThatEndsAtTheCutoffStays(t *testing.T) {
 	s := NewStore(dbtest.Open(t, db.Options{Now: func() time.Time { return cutoff.AddDate(0, 0, -int(days)) }}),
 		Options{Retention: &RetentionConfig{MaxPerAgent: 50, MaxAgeDays: -days}})
 	for id, at := range map[string]time.Time{"before": cutoff.Add(-1), "at": cutoff, "after": cutoff.Add(1)} {
-		err := s.AppendRecords(t.Context(), "a", id, []Record{Started{RunID: id, AgentID: "a", StartedAt: noon}, Ended{RunID: id, AgentID: "a", EndedAt: at}})
+		err := s.AppendRecords(t.Context(), "a", id,
+			[]Record{Started{RunID: id, AgentID: "a", StartedAt: noon}, Ended{RunID: id, AgentID: "a", EndedAt: at}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ func row(t *testing.T, d *db.DB, query string, args ...any) (text string) {
 func TestTrace_LastRecordHasRunsBytes(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s := runs.NewStore(d, runs.Options{})
-	const bytesOf = `SELECT coalesce((SELECT bytes FROM run_records WHERE id >> 24 = key ORDER BY id DESC LIMIT 1), 'none') FROM runs WHERE run_id = ?`
+	const bytesOf = `SELECT coalesce((SELECT bytes FROM run_records WHERE id >> 24 = key ORDER BY id DESC
+		LIMIT 1), 'none') FROM runs WHERE run_id = ?`
 	one := turn(0, "naïve")
 	one.Tool, one.Parameters, one.Output = nil, []byte(`{"a":1}`), []byte(`[2]`)
 	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{one, one}))
@@ -63,7 +64,8 @@ func TestARunKeepsTheSummaryOfItsLastEnd(t *testing.T) {
 	if got := summary(); got != "the disk is full" {
 		t.Errorf("the summary is %q", got)
 	}
-	if r, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}); err != nil || r.Summary != "the disk is full" {
+	if r, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}); err != nil ||
+		r.Summary != "the disk is full" {
 		t.Errorf("it is read as %q, %v", r.Summary, err)
 	}
 	must(t, s.WriteEnded(t.Context(), runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}))
@@ -77,7 +79,8 @@ func TestParent_KeptWhileBothRunsExist(t *testing.T) {
 	s := runs.NewStore(d, runs.Options{})
 	parent, child := runs.RunRef{AgentID: "boss", RunID: "p"}, runs.RunRef{AgentID: "a", RunID: "c"}
 	begin := func(r, of runs.RunRef) error {
-		return s.Append(t.Context(), runs.Batch{AgentID: r.AgentID, RunID: r.RunID, Records: []runs.Record{started(r.RunID, r.AgentID, start)}, Parent: of})
+		return s.Append(t.Context(), runs.Batch{AgentID: r.AgentID, RunID: r.RunID,
+			Records: []runs.Record{started(r.RunID, r.AgentID, start)}, Parent: of})
 	}
 	if err := begin(child, parent); !errors.Is(err, db.ErrNotFound) || !strings.Contains(err.Error(), `"p"`) {
 		t.Errorf("a parent that is not here: %v", err)
@@ -87,14 +90,16 @@ func TestParent_KeptWhileBothRunsExist(t *testing.T) {
 	}
 	must(t, begin(parent, runs.RunRef{}))
 	must(t, begin(child, parent))
-	const parentOf = `SELECT coalesce((SELECT p.run_id FROM runs AS p WHERE p.key = c.parent), 'none') FROM runs AS c WHERE c.run_id = 'c'`
+	const parentOf = `SELECT coalesce((SELECT p.run_id FROM runs AS p WHERE p.key = c.parent), 'none')
+		FROM runs AS c WHERE c.run_id = 'c'`
 	if got := row(t, d, parentOf); got != "p" {
 		t.Errorf("the parent is %s", got)
 	}
 	if got := row(t, d, `SELECT count(*) FROM runs WHERE parent IS NOT NULL`); got != "1" {
 		t.Errorf("%s runs have a parent", got)
 	}
-	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "c", Records: []runs.Record{turn(0, "p"), ended("c", "a", runs.OutcomeSuccess, start)}}))
+	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "c",
+		Records: []runs.Record{turn(0, "p"), ended("c", "a", runs.OutcomeSuccess, start)}}))
 	if got := row(t, d, parentOf); got != "p" {
 		t.Errorf("after its end the parent is %s", got)
 	}

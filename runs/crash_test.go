@@ -12,11 +12,12 @@ import (
 	"selvedge/runs"
 )
 
-// appenderProgram appends turns to two runs, one at a time and several at once, until it is killed, and says what was
-// acknowledged.
+// appenderProgram appends turns to two runs, one at a time and several at once, until it is killed,
+// and says what was acknowledged.
 func appenderProgram(args []string) error {
 	ctx := context.Background()
-	d, err := db.Open(ctx, args[0], db.Options{Synchronous: db.SyncNormal}) // a killed process loses nothing then either
+	// a killed process loses nothing then either
+	d, err := db.Open(ctx, args[0], db.Options{Synchronous: db.SyncNormal})
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,10 @@ import (
 
 const opDelete = "delete run"
 
-// Delete removes a run with all its records and keys. ErrNotFound: there is no such run. ErrConflict: a process that lives
-// writes to it, so that it would come back; or a row of a table of the user's refers to it. Nil says that the run is gone:
-// records that could not be dropped any more, because ctx ended or the disk failed, nobody sees, and the next removal drops
-// them.
+// Delete removes a run with all its records and keys. ErrNotFound: there is no such run.
+// ErrConflict: a process that lives writes to it, so that it would come back; or a row of a table
+// of the user's refers to it. Nil says that the run is gone: records that could not be dropped any
+// more, because ctx ended or the disk failed, nobody sees, and the next removal drops them.
 func (s *Store) Delete(ctx context.Context, run RunRef) error {
 	var err error
 	var at detachment
@@ -79,7 +79,8 @@ func (s *Store) deletable(tx *db.Tx, run RunRef) (key int64, err error) {
 		busy, err = tx.OwnerAlive(*row.OwnerID)
 	}
 	if err == nil && busy {
-		err = &db.Error{Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first", Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict)}
+		err = &db.Error{Op: opDelete, Entity: "run", ID: run.RunID, Hint: "end the run first",
+			Err: fmt.Errorf("%w: a process writes to it", db.ErrConflict)}
 	}
 	return row.Key, err
 }
@@ -102,8 +103,8 @@ const (
 	sqlNothing   = `DELETE FROM run_leavings WHERE run = ?`
 )
 
-// A removal removes ended runs in short transactions: first their rows, so that nobody sees them any more, then their records,
-// which may be many, some at a time.
+// A removal removes ended runs in short transactions: first their rows, so that nobody sees them
+// any more, then their records, which may be many, some at a time.
 type removal struct {
 	store   *Store
 	planned []removable
@@ -136,8 +137,8 @@ func (r *removal) plan(runs []removable) {
 	}
 }
 
-// A transaction removes the rows of at most runsAtATime runs, and takes about writerHeld at most. The longest hold of the
-// writer is to be 50 ms, the commit included.
+// A transaction removes the rows of at most runsAtATime runs, and takes about writerHeld at most.
+// The longest hold of the writer is to be 50 ms, the commit included.
 var ( // for tests
 	runsAtATime = 200
 	writerHeld  = 5 * time.Millisecond
@@ -200,8 +201,9 @@ func (r *removal) removeSome(tx *db.Tx) (done int, next detachment, gone []remov
 // keysAtOnce is how many of a run's keys one transaction takes from it.
 var keysAtOnce int64 = 500 // a variable for tests
 
-// A detachment removes the row of a run and leaves its records to dropLeavings. Of a run with many keys it first spends them, some
-// in each transaction. What a removal spent that was stopped or refused may be old by then, and is made new before.
+// A detachment removes the row of a run and leaves its records to dropLeavings. Of a run with many
+// keys it first spends them, some in each transaction. What a removal spent that was stopped or
+// refused may be old by then, and is made new before.
 type detachment struct {
 	run     int64
 	renewed bool   // all keys that were spent before are new
@@ -258,16 +260,21 @@ func (d *detachment) renew(tx *db.Tx) error {
 const keysKept = 30 * 24 * time.Hour
 
 var (
-	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, run, removed_at)
-SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
+	sqlSpendKeys = `INSERT INTO run_spent_keys (scope, run_id, agent_id, append_key, digest, checksum, run,
+	removed_at)
+SELECT r.scope, r.run_id, r.agent_id, k.append_key, k.digest, k.checksum, r.key, ? FROM runs AS r
+	JOIN run_append_keys AS k ON k.run = r.key WHERE r.key = ?
 ORDER BY k.append_key LIMIT ` + db.BoundLimit
 	sqlDropSpent = `DELETE FROM run_spent_keys WHERE (` + spentKey + `) IN (
     SELECT ` + spentKey + ` FROM runs JOIN run_append_keys ON run = key WHERE key = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
 	// spentKey is what rows are found by: see db.Same.
-	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") + `, ` + db.Start("append_key")
+	spentKey = `scope, run_id, agent_id, append_key, ` + db.Start("run_id") + `, ` + db.Start("agent_id") +
+		`, ` + db.Start("append_key")
 	// Those of an earlier run of the name are passed over: they are as old as its removal.
-	sqlSpentOf   = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` + db.Start("append_key") + ` >= ` + db.Start("?2")
-	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3 AND append_key <= ?4
+	sqlSpentOf = `SELECT append_key FROM run_spent_keys WHERE ` + ofRun("?1") + ` AND append_key > ?2 AND ` +
+		db.Start("append_key") + ` >= ` + db.Start("?2")
+	sqlRenewKeys = `UPDATE run_spent_keys SET removed_at = ?1 WHERE run = ?2 AND append_key > ?3
+	AND append_key <= ?4
 AND ` + db.Start("append_key") + ` >= ` + db.Start("?3") + ` AND ` + db.Start("append_key") + ` <= ` + db.Start("?4") + ` AND ` + ofRun("?2")
 	sqlDropKeys = `DELETE FROM run_append_keys WHERE run = ? AND append_key IN (
     SELECT append_key FROM run_append_keys WHERE run = ? ORDER BY append_key LIMIT ` + db.BoundLimit + `)`
@@ -284,7 +291,8 @@ func ofRun(key string) string {
 }
 
 func sqlSomeSpent(tx *db.Tx) string {
-	return `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf + ` ORDER BY ` + tx.InOrder("append_key") + ` LIMIT ` + db.BoundLimit + `) AS spent`
+	return `SELECT coalesce(max(append_key), '') AS last, count(*) AS keys FROM (` + sqlSpentOf + ` ORDER BY ` +
+		tx.InOrder("append_key") + ` LIMIT ` + db.BoundLimit + `) AS spent`
 }
 
 // spendKeys keeps the keys of a run that goes: a repeat that comes late must not make it anew.
@@ -298,7 +306,8 @@ func spendKeys(tx *db.Tx, key int64) error {
 	return err
 }
 
-// spend keeps up to limit keys of a run as those of one that is gone, in place of those that an earlier run of the name had.
+// spend keeps up to limit keys of a run as those of one that is gone, in place of those that an
+// earlier run of the name had.
 func spend(tx *db.Tx, key, limit int64) (int64, error) {
 	if _, err := tx.Exec(sqlDropSpent, key, limit); err != nil {
 		return 0, err
@@ -318,8 +327,9 @@ func (e *referred) Unwrap() error { return e.err }
 
 func (e *referred) named() error {
 	return &db.Error{
-		Op: opDelete, Entity: "run", ID: e.run.RunID, Hint: "remove the row that refers to the run first, or let it go with the run (ON DELETE CASCADE)",
-		Err: fmt.Errorf("%w: a row of a table of yours refers to the run: %w", db.ErrConflict, e.err),
+		Op: opDelete, Entity: "run", ID: e.run.RunID,
+		Hint: "remove the row that refers to the run first, or let it go with the run (ON DELETE CASCADE)",
+		Err:  fmt.Errorf("%w: a row of a table of yours refers to the run: %w", db.ErrConflict, e.err),
 	}
 }
 
@@ -342,8 +352,9 @@ func (s *Store) dropLeavings(ctx context.Context) error {
 	return nil
 }
 
-// dropLines removes records of runs that are gone until its time is over; more says that some may be left. A record may be of
-// any size, and a statement can't be ended early, so the first takes one.
+// dropLines removes records of runs that are gone until its time is over; more says that some may
+// be left. A record may be of any size, and a statement can't be ended early, so the first takes
+// one.
 func dropLines(tx *db.Tx) (more bool, err error) {
 	lines := int64(1)
 	for began := time.Now(); ; {
@@ -380,8 +391,8 @@ func dropLines(tx *db.Tx) (more bool, err error) {
 	}
 }
 
-// One statement removes at most linesAtOnce records, and bytesAtOnce of them besides the first. Of records whose weight is not
-// known it removes unweighedAtOnce.
+// One statement removes at most linesAtOnce records, and bytesAtOnce of them besides the first. Of
+// records whose weight is not known it removes unweighedAtOnce.
 const (
 	linesAtOnce     = 1 << 12
 	unweighedAtOnce = 1 << 6
@@ -394,8 +405,8 @@ type leftLine struct {
 	Bytes *int64 `db:"bytes"` // of the run so far, with this one; nil: not known
 }
 
-// reach gives the id before which a statement that removes from here is to end, for so many lines at most: how fast the last
-// ones went says nothing of those that come, which may be large.
+// reach gives the id before which a statement that removes from here is to end, for so many lines
+// at most: how fast the last ones went says nothing of those that come, which may be large.
 func (l leftLine) reach(rx *db.Rx, lines int64) (end int64, err error) {
 	for ; lines > 1; lines /= 2 {
 		end := min(l.ID+lines, (l.ID>>24+1)<<24)

@@ -18,12 +18,14 @@ import (
 
 func rowsIn(t *testing.T, s *runs.Store, table string) (n int) {
 	t.Helper()
-	must(t, handle(s).Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM "+table) }))
+	must(t, handle(s).Read(t.Context(), "count",
+		func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM "+table) }))
 	return n
 }
 
 func over(run string, at time.Time) []runs.Record {
-	return []runs.Record{started(run, "a", at), turn(0, "p"), ended(run, "a", runs.OutcomeSuccess, at.Add(time.Minute))}
+	return []runs.Record{started(run, "a", at), turn(0, "p"),
+		ended(run, "a", runs.OutcomeSuccess, at.Add(time.Minute))}
 }
 
 func TestDelete_TakesRunAndItsRows(t *testing.T) {
@@ -75,7 +77,8 @@ func TestDelete_RunGoneEvenIfRecordsRemain(t *testing.T) {
 		t.Errorf("the run is there: %v", err)
 	}
 	must(t, d.Write(t.Context(), "drop one, as a removal does that is stopped", func(tx *db.Tx) error {
-		_, err := tx.Exec("DELETE FROM run_records WHERE id = (SELECT min(id) FROM run_records WHERE id >> 24 = (SELECT run FROM run_leavings))")
+		_, err := tx.Exec("DELETE FROM run_records WHERE id = (SELECT min(id) FROM run_records WHERE id >> 24 = " +
+			"(SELECT run FROM run_leavings))")
 		return err
 	}))
 	if problems, err := d.Check(t.Context()); err != nil || len(problems) != 0 {
@@ -93,7 +96,10 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	must(t, other.Write(t.Context(), "elsewhere", func(tx *db.Tx) error {
 		for name, call := range map[string]func() error{
-			"append": func() error { return s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "r", Records: over("r", start)}) },
+			"append": func() error {
+				return s.AppendTx(tx,
+					runs.Batch{AgentID: "a", RunID: "r", Records: over("r", start)})
+			},
 			"delete": func() error { return s.DeleteTx(tx, ref) },
 			"get":    func() error { _, err := s.GetTx(&tx.Rx, ref); return err },
 			"page":   func() error { _, err := s.PageTx(&tx.Rx, runs.Filter{}, db.At{}); return err },
@@ -133,7 +139,8 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 			}
 			must(t, s.WriteStarted(t.Context(), started("open", "a", start)))
 			done, err := s.Prune(t.Context(), c.policy)
-			if err != nil || done.Removed != c.removed || done.Remaining != 10-c.removed || (done.Bytes > 0) != (c.removed > 0) {
+			if err != nil || done.Removed != c.removed || done.Remaining != 10-c.removed ||
+				(done.Bytes > 0) != (c.removed > 0) {
 				t.Errorf("it did %+v, %v", done, err)
 			}
 			want := 11 - c.removed
@@ -153,7 +160,8 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	empty, _ := openStore(t, runs.Options{Scope: "nobody wrote here"})
-	if done, err := empty.Prune(soon, db.Policy{Age: day, Count: 1, Bytes: 1}); err != nil || done != (db.Pruned{}) {
+	if done, err := empty.Prune(soon, db.Policy{Age: day, Count: 1, Bytes: 1}); err != nil ||
+		done != (db.Pruned{}) {
 		t.Errorf("where nobody wrote it did %+v, %v", done, err)
 	}
 	s, _ := openStore(t, runs.Options{})
@@ -176,7 +184,8 @@ func TestPrune_StuckRunKeepsNoOther(t *testing.T) {
 		return err
 	}))
 	removed, err := s.GC(t.Context())
-	if removed != 4 || !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "run-2") || db.Hint(err) == "" {
+	if removed != 4 || !errors.Is(err, db.ErrConflict) || !strings.Contains(err.Error(), "run-2") ||
+		db.Hint(err) == "" {
 		t.Errorf("it removed %d: %v (%s)", removed, err, db.Hint(err))
 	}
 }
@@ -217,9 +226,10 @@ func TestRetentionWorksInShortTransactions(t *testing.T) {
 	if n := rowsIn(t, s, "run_records"); n != 3*(agents+1)+len(long) {
 		t.Errorf("%d records are left", n)
 	}
-	t.Logf("%v in %d transactions, the longest %v", time.Since(began), writes.Load(), time.Duration(longest.Load()))
-	// The bound is tested by its cause, since a busy machine stretches any time: no transaction removes more than some
-	// thousand rows.
+	t.Logf("%v in %d transactions, the longest %v", time.Since(began), writes.Load(),
+		time.Duration(longest.Load()))
+	// The bound is tested by its cause, since a busy machine stretches any time: no transaction
+	// removes more than some thousand rows.
 	if writes.Load() < agents/200 {
 		t.Errorf("it took %d transactions", writes.Load())
 	}
@@ -266,11 +276,13 @@ func TestAZeroTimeIsThatOfTheTransaction(t *testing.T) {
 	clock := dbtest.NewClock(start.Add(time.Hour))
 	s := runs.NewStore(dbtest.Open(t, db.Options{Now: clock.Now}), runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{runs.Started{RunID: "r", AgentID: "a"}}}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{runs.Started{RunID: "r", AgentID: "a"}}}
 	must(t, s.Append(t.Context(), batch))
 	clock.Advance(time.Hour)
 	must(t, s.Append(t.Context(), batch)) // the key says that it is the same, at another time too
-	must(t, s.WriteEnded(t.Context(), runs.Ended{RunID: "r", AgentID: "a", Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}))
+	must(t, s.WriteEnded(t.Context(), runs.Ended{RunID: "r", AgentID: "a",
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}))
 	run, err := s.Get(t.Context(), ref)
 	must(t, err)
 	if !run.StartedAt.Equal(start.Add(time.Hour)) || !run.EndedAt.Equal(start.Add(2*time.Hour)) {

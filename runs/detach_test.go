@@ -12,8 +12,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// The keys of a run go a few in a transaction, before the run does. A removal that is stopped in between leaves a run whose
-// appends can be repeated as before.
+// The keys of a run go a few in a transaction, before the run does. A removal that is stopped in
+// between leaves a run whose appends can be repeated as before.
 func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	before := keysAtOnce
 	keysAtOnce = 2
@@ -29,7 +29,8 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	s := NewStore(d, Options{})
 	ref := RunRef{AgentID: "a", RunID: "r"}
 	keyed := func(i int) Batch {
-		return Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i), Records: []Record{Turn{Index: uint64(i), VerifierVerdict: VerdictPass}}}
+		return Batch{AgentID: ref.AgentID, RunID: ref.RunID, Key: fmt.Sprint("key-", i),
+			Records: []Record{Turn{Index: uint64(i), VerifierVerdict: VerdictPass}}}
 	}
 	must := func(err error) {
 		t.Helper()
@@ -39,7 +40,10 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	}
 	count := func(table string) (n int) {
 		t.Helper()
-		must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM "+table) }))
+		must(d.Read(t.Context(), "count", func(rx *db.Rx) error {
+			return rx.Get(&n,
+				"SELECT count(*) FROM "+table)
+		}))
 		return n
 	}
 	must(s.WriteStarted(t.Context(), Started{AgentID: ref.AgentID, RunID: ref.RunID, StartedAt: noon}))
@@ -71,7 +75,8 @@ func TestTheKeysOfARunGoAFewAtATime(t *testing.T) {
 	}
 }
 
-// The first transactions of a removal take keys from the run. Where the last is refused, the run must know them for as long as it stays.
+// The first transactions of a removal take keys from the run. Where the last is refused, the run
+// must know them for as long as it stays.
 func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 	before := keysAtOnce
 	keysAtOnce = 1
@@ -106,7 +111,10 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 	}
 	spent := func() (n int) {
 		t.Helper()
-		must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM run_spent_keys") }))
+		must(d.Read(t.Context(), "count", func(rx *db.Rx) error {
+			return rx.Get(&n,
+				"SELECT count(*) FROM run_spent_keys")
+		}))
 		return n
 	}
 	if n := spent(); n != 1 {
@@ -120,7 +128,10 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 	forget("old keys are forgotten where something is removed")
 	must(s.Append(t.Context(), keyed))
 	var lines int
-	must(d.Read(t.Context(), "count", func(rx *db.Rx) error { return rx.Get(&lines, "SELECT count(*) FROM run_records") }))
+	must(d.Read(t.Context(), "count", func(rx *db.Rx) error {
+		return rx.Get(&lines,
+			"SELECT count(*) FROM run_records")
+	}))
 	if lines != 3 {
 		t.Errorf("the repeat made it %d lines of 3", lines)
 	}
@@ -139,7 +150,8 @@ func TestRemoval_RefusedRunKeepsItsKeys(t *testing.T) {
 	}
 }
 
-// A removal that goes on after months takes a run whose first keys were spent at its start: all are known for 30 days from its end.
+// A removal that goes on after months takes a run whose first keys were spent at its start: all are
+// known for 30 days from its end.
 func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 	before := keysAtOnce
 	keysAtOnce = 2
@@ -174,7 +186,8 @@ func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 			repeat := func() {
 				t.Helper()
 				for i := range 7 {
-					must(s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i), Records: []Record{Turn{VerifierVerdict: VerdictPass}}}))
+					must(s.Append(t.Context(), Batch{AgentID: "a", RunID: "r", Key: fmt.Sprint("key-", i),
+						Records: []Record{Turn{VerifierVerdict: VerdictPass}}}))
 				}
 			}
 			end := func(ref RunRef) {
@@ -202,15 +215,16 @@ func TestRemoval_OldSpentKeysAreRenewed(t *testing.T) {
 			end(RunRef{AgentID: "a", RunID: "old keys go with it"})
 			must(s.Delete(t.Context(), RunRef{AgentID: "a", RunID: "old keys go with it"}))
 			repeat()
-			if runs, known := number("SELECT count(*) FROM runs"), number("SELECT count(*) FROM run_spent_keys"); runs != 0 || known != 7 {
+			if runs, known := number("SELECT count(*) FROM runs"),
+				number("SELECT count(*) FROM run_spent_keys"); runs != 0 || known != 7 {
 				t.Errorf("%d runs are there, and %d of 7 keys are known", runs, known)
 			}
 		})
 	}
 }
 
-// How many records a statement removes is found by how fast the last ones went. A trace that begins with small ones must not
-// make it remove as many large ones.
+// How many records a statement removes is found by how fast the last ones went. A trace that begins
+// with small ones must not make it remove as many large ones.
 func TestOneStatementRemovesFewLargeRecords(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	s := NewStore(d, Options{})

@@ -12,10 +12,11 @@ import (
 	"selvedge/runs"
 )
 
-// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have, and of what models used. docs/runs.md
-// shows them.
+// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have, and
+// of what models used. docs/runs.md shows them.
 
-// endedRuns gives a store over a file with ended runs of agent-a: run-1 from eight o'clock, run-2 an hour later, and so on.
+// endedRuns gives a store over a file with ended runs of agent-a: run-1 from eight o'clock, run-2
+// an hour later, and so on.
 func endedRuns(n int) (traces *runs.Store, done func()) {
 	d := exampleFile()
 	traces = runs.NewStore(d, runs.Options{})
@@ -92,7 +93,8 @@ func ExampleStore_FollowAll() {
 	defer done()
 
 	news := traces.FollowAll(ctx, runs.Filter{})
-	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-2", AgentID: "agent-b", StartedAt: eight}); err != nil {
+	if err := traces.WriteStarted(ctx, runs.Started{RunID: "run-2", AgentID: "agent-b",
+		StartedAt: eight}); err != nil {
 		log.Fatal(err)
 	}
 	for item, err := range news {
@@ -196,7 +198,8 @@ func ExampleStore_Unpin() {
 	// Output: 1 0 <nil>
 }
 
-// A program died in the middle of a run. Whoever comes next gives back what it held, nothing of those that live, and goes on.
+// A program died in the middle of a run. Whoever comes next gives back what it held, nothing of
+// those that live, and goes on.
 func ExampleStore_Recover() {
 	dir, err := os.MkdirTemp("", "runs")
 	if err != nil {
@@ -220,11 +223,13 @@ func ExampleStore_Recover() {
 	// Output: 1 run-1 <nil>
 }
 
-// leave holds a run, and closes the file before the run has ended: to others that is as if the process were gone.
+// leave holds a run, and closes the file before the run has ended: to others that is as if the
+// process were gone.
 func leave(path string) {
 	d, err := db.Open(ctx, path, db.Options{})
 	if err == nil {
-		_, err = runs.NewStore(d, runs.Options{}).Begin(ctx, runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight})
+		_, err = runs.NewStore(d, runs.Options{}).Begin(ctx,
+			runs.Started{RunID: "run-1", AgentID: "agent-a", StartedAt: eight})
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		log.Fatal(err)
@@ -301,13 +306,15 @@ func ExampleStore_Reattach() {
 	// an older epoch: true
 }
 
-// What each turn of a model cost. The view v_usage has the same for all records of the file, and no use twice.
+// What each turn of a model cost. The view v_usage has the same for all records of the file, and no
+// use twice.
 func ExampleUnknown_Usage() {
 	d := exampleFile()
 	defer d.Close() //nolint:errcheck // an example
 	traces := runs.NewStore(d, runs.Options{})
 	err := traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
-		runs.Unknown{Kind: "model_turn", Raw: []byte(`{"record":"model_turn","token_usage":{"prompt_tokens":100,"completion_tokens":20},"cost_usd":0.25}`)},
+		runs.Unknown{Kind: "model_turn", Raw: []byte(
+			`{"record":"model_turn","token_usage":{"prompt_tokens":100,"completion_tokens":20},"cost_usd":0.25}`)},
 	})
 	if err != nil {
 		log.Fatal(err)

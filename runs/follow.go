@@ -17,26 +17,28 @@ type TraceRecord struct {
 	Line     []byte // as an export writes it, without a line feed
 }
 
-// A Followed is what a follower of runs is told: a record, a new status, or that a run is gone. A new status comes behind the
-// record that brought it.
+// A Followed is what a follower of runs is told: a record, a new status, or that a run is gone. A
+// new status comes behind the record that brought it.
 type Followed = db.Followed[RunRef, TraceRecord]
 
 const opFollow = "follow runs"
 
 // stream is how runs are followed. Positions are sequences of lines; a trace has no gaps.
 var stream = db.Stream[RunRef, TraceRecord]{
-	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd, Read: readStretch,
+	Op: opFollow, Name: "run", Born: string(StatusInProgress), Table: "runs", Key: "key", End: traceEnd,
+	Read: readStretch,
 }
 
-// Follow delivers the records of a run that stand behind a cursor, first those that are there and then each as it comes, by
-// whichever process, in the order of the trace, none twice and none left out, and each new status. The cursor is one of
-// Follow, FollowAll, [Store.TracePage] or [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's
-// loop runs, and nothing is read while nothing comes to the run. An end of the run is a record like the others: more may
-// follow.
+// Follow delivers the records of a run that stand behind a cursor, first those that are there and
+// then each as it comes, by whichever process, in the order of the trace, none twice and none left
+// out, and each new status. The cursor is one of Follow, FollowAll, [Store.TracePage] or
+// [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop runs,
+// and nothing is read while nothing comes to the run. An end of the run is a record like the
+// others: more may follow.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed,
-// ErrNotFound for a run that is not there, or ErrCursorExpired when the run was removed or replaced, before the call with a
-// cursor or during it.
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
+// db.ErrClosed, ErrNotFound for a run that is not there, or ErrCursorExpired when the run was
+// removed or replaced, before the call with a cursor or during it.
 func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) {
 		at, err := s.placeIn(rx, run, cursor)
@@ -47,44 +49,49 @@ func (s *Store) Follow(ctx context.Context, run RunRef, cursor string) iter.Seq2
 	})
 }
 
-// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they pass on, also where they
-// then don't any more: their records, each new status, and a gap where a run was removed. New runs come from their beginning.
-// Inside a run the order is that of the trace, none twice and none left out; between runs it is that in which they were met.
-// Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as that of Follow does.
+// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they
+// pass on, also where they then don't any more: their records, each new status, and a gap where a
+// run was removed. New runs come from their beginning. Inside a run the order is that of the trace,
+// none twice and none left out; between runs it is that in which they were met. Each item has the
+// cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as that of Follow
+// does.
 //
-// Runs without a started record are followed too, where the filter asks neither for a status nor for a time. After a commit it
-// looks at the runs of the scope, once for all who follow with this filter, and no more than a fifth of the time. Where that
-// takes longer than 5 ms, as with some thousands of runs, it is the new ones and those in progress that have a started record; all
-// of them, and so appends to runs that ended, are being cancelled or never were started, and removals, are looked at a twentieth of
-// the time. What came and went between two looks is not seen.
+// Runs without a started record are followed too, where the filter asks neither for a status nor
+// for a time. After a commit it looks at the runs of the scope, once for all who follow with this
+// filter, and no more than a fifth of the time. Where that takes longer than 5 ms, as with some
+// thousands of runs, it is the new ones and those in progress that have a started record; all of
+// them, and so appends to runs that ended, are being cancelled or never were started, and removals,
+// are looked at a twentieth of the time. What came and went between two looks is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.where()
 	if err != nil {
 		return failedFollow(err)
 	}
 	key, query := [2]string{s.scope, where.key()}, fmt.Sprintf(sqlTraceHeads, where.text)
-	return db.FollowAll(ctx, s.db, stream, key, db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RunRef], err error) {
-		scope, ok, err := rx.Scope(s.scope)
-		if err != nil || !ok {
-			return nil, err
-		}
-		err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
-		return heads, err
-	}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-		scope, ok, err := rx.Scope(s.scope)
-		if err == nil && ok {
-			err = rx.Select(&keys, sqlOpenTraces, scope, most)
-		}
-		return keys, err
-	}})
+	return db.FollowAll(ctx, s.db, stream, key,
+		db.Heads[RunRef]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[RunRef], err error) {
+			scope, ok, err := rx.Scope(s.scope)
+			if err != nil || !ok {
+				return nil, err
+			}
+			err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
+			return heads, err
+		}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			scope, ok, err := rx.Scope(s.scope)
+			if err == nil && ok {
+				err = rx.Select(&keys, sqlOpenTraces, scope, most)
+			}
+			return keys, err
+		}})
 }
 
 func failedFollow(err error) iter.Seq2[Followed, error] {
 	return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 }
 
-// CursorBefore gives the cursor with which the last lines of a run come first, at most that many; 0 lines is the end of the
-// trace, for what is yet to come. ErrNotFound: there is no such run. ErrInvalid: lines is negative.
+// CursorBefore gives the cursor with which the last lines of a run come first, at most that many; 0
+// lines is the end of the trace, for what is yet to come. ErrNotFound: there is no such run.
+// ErrInvalid: lines is negative.
 func (s *Store) CursorBefore(ctx context.Context, run RunRef, lines int64) (cursor string, err error) {
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = s.CursorBeforeTx(rx, run, lines)
@@ -146,7 +153,8 @@ const (
 	sqlRunOfKey   = `SELECT agent_id, run_id, status FROM runs WHERE key = ?`
 	sqlTraceHeads = `SELECT key, agent_id AS "of.agent_id", run_id AS "of.run_id", status, ` + traceLast + ` AS seen, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM runs WHERE key > ? AND key <= ? AND +scope = ? ORDER BY key`
-	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL LIMIT ?`
+	sqlOpenTraces = `SELECT key FROM runs WHERE scope = ? AND status = 'in_progress' AND started_at IS NOT NULL
+		LIMIT ?`
 )
 
 func traceEnd(rx *db.Rx, key int64) (end db.Place, found bool, err error) {

@@ -62,7 +62,8 @@ func TestFollowDeliversWhatIsThereAndWhatComes(t *testing.T) {
 		if got, is := r.Item.Record.(runs.Turn); is && got.Index != uint64(want-2) {
 			t.Fatalf("record %d is turn %d", r.Item.Sequence, got.Index)
 		}
-		if read := traces.ReadLine(r.Item.Line); read.Kind != traces.LineRecord || read.Record.RecordKind() != r.Item.Record.RecordKind() {
+		if read := traces.ReadLine(r.Item.Line); read.Kind != traces.LineRecord ||
+			read.Record.RecordKind() != r.Item.Record.RecordKind() {
 			t.Fatalf("line %d is %q", r.Item.Sequence, r.Item.Line)
 		}
 		if want == 100 {
@@ -96,9 +97,12 @@ func TestFollow_PassesEndAndUnknownLines(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	must(t, handle(s).Write(t.Context(), "import", func(tx *db.Tx) error {
-		return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(ref), []traces.Line{traces.ReadLine([]byte("garbage")), traces.ReadLine(nil)})
+		return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(ref),
+			[]traces.Line{traces.ReadLine([]byte("garbage")), traces.ReadLine(nil)})
 	}))
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), ended("r", "a", runs.OutcomeSuccess, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{started("r", "a", start), laterRecord("model_turn"),
+			ended("r", "a", runs.OutcomeSuccess, start)}))
 	var got []string
 	for r, err := range records(s.Follow(t.Context(), ref, "")) {
 		must(t, err)
@@ -115,12 +119,14 @@ func TestFollow_PassesEndAndUnknownLines(t *testing.T) {
 	}
 }
 
-// A follower has every turn that a killed process had acknowledged, in order, and what the next process writes.
+// A follower has every turn that a killed process had acknowledged, in order, and what the next
+// process writes.
 func TestFollowSurvivesItsWriters(t *testing.T) {
 	path := dbtest.Path(t)
 	s := storeAt(t, path)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{laterRecord("first")}}))
+	must(t, s.Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r",
+		Records: []runs.Record{laterRecord("first")}}))
 	p, round := dbtest.Start(t, "appender", path, "r"), 0
 	sequence, index := int64(0), uint64(0)
 	for r, err := range records(s.Follow(t.Context(), ref, "")) {
@@ -169,7 +175,8 @@ func TestFollowSaysThatItsRunIsGone(t *testing.T) {
 		t.Errorf("after retention it ended with %v", last)
 	}
 	var named *db.Error
-	if err := lastErrorOf(t, s, ref, ""); !errors.Is(err, db.ErrNotFound) || !errors.As(err, &named) || named.Entity != "run" || named.ID != "r" {
+	if err := lastErrorOf(t, s, ref, ""); !errors.Is(err, db.ErrNotFound) || !errors.As(err, &named) ||
+		named.Entity != "run" || named.ID != "r" {
 		t.Errorf("of a run that is not there: %v", err)
 	}
 	must(t, s.AppendRecords(t.Context(), "a", "r", whole))

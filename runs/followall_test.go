@@ -14,12 +14,15 @@ import (
 	"selvedge/runs"
 )
 
-// Two processes and this one write to old runs and new ones, of two agents and another scope, while one loop follows.
+// Two processes and this one write to old runs and new ones, of two agents and another scope, while
+// one loop follows.
 func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	path := dbtest.Path(t)
-	s, elsewhere := storeAt(t, path), runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{Scope: "other"})
+	s, elsewhere := storeAt(t, path), runs.NewStore(dbtest.OpenAt(t, path, db.Options{}),
+		runs.Options{Scope: "other"})
 	must(t, s.AppendTurns(t.Context(), "a", "old", []runs.Turn{turn(0, "before")}))
-	must(t, s.AppendRecords(t.Context(), "a", "over", []runs.Record{started("over", "a", start), ended("over", "a", runs.OutcomeSuccess, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", "over",
+		[]runs.Record{started("over", "a", start), ended("over", "a", runs.OutcomeSuccess, start)}))
 	all := s.FollowAll(t.Context(), runs.Filter{})
 	must(t, elsewhere.AppendTurns(t.Context(), "a", "old", []runs.Turn{turn(0, "not here")}))
 	for _, run := range []string{"p", "q"} {
@@ -46,7 +49,8 @@ func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 		{AgentID: "b", RunID: "over"}: 50, {AgentID: "a", RunID: "p"}: 400, {AgentID: "a", RunID: "q"}: 400,
 	}
 	for i := range 50 {
-		want[runs.RunRef{AgentID: "a", RunID: fmt.Sprint("new ", i)}], want[runs.RunRef{AgentID: "b", RunID: fmt.Sprint("new ", i)}] = 2, 1
+		want[runs.RunRef{AgentID: "a", RunID: fmt.Sprint("new ", i)}],
+			want[runs.RunRef{AgentID: "b", RunID: fmt.Sprint("new ", i)}] = 2, 1
 	}
 	for r, err := range records(all) {
 		must(t, err)
@@ -109,7 +113,8 @@ func TestFollowAll_ReportsEveryRemoval(t *testing.T) {
 					s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "first", Records: whole("first")}),
 					s.AppendTx(tx, runs.Batch{AgentID: "a", RunID: "gone", Records: c.first}))
 			}))
-			// Which run comes first is nobody's promise; each that stays is told whole, and the one that goes is told to go.
+			// Which run comes first is nobody's promise; each that stays is told whole, and the one that
+			// goes is told to go.
 			told := map[string]int{}
 			gaps, items := 0, 0
 			for r, err := range all {
@@ -143,7 +148,8 @@ func TestFollowersHearOfEachNewStatusOnce(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
 	all := s.FollowAll(t.Context(), runs.Filter{})
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}))
 	told := func(items iter.Seq2[runs.Followed, error]) (list []string, last string) {
 		for item, err := range items {
 			must(t, err)
@@ -160,8 +166,11 @@ func TestFollowersHearOfEachNewStatusOnce(t *testing.T) {
 	if !slices.Equal(one, want) || !slices.Equal(many, want) {
 		t.Errorf("they heard %v and %v, not %v", one, many, want)
 	}
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{turn(0, "late"), ended("r", "a", runs.OutcomeSuccess, start), runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}}))
-	if after, _ := told(s.Follow(t.Context(), ref, cursor)); !slices.Equal(after, []string{"turn", "ended", "ended", "incomplete"}) {
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{turn(0, "late"), ended("r", "a", runs.OutcomeSuccess, start),
+			runs.Ended{RunID: "r", AgentID: "a", EndedAt: start}}))
+	if after, _ := told(s.Follow(t.Context(), ref, cursor)); !slices.Equal(after,
+		[]string{"turn", "ended", "ended", "incomplete"}) {
 		t.Errorf("behind its cursor a follower heard %v", after)
 	}
 }

@@ -31,15 +31,17 @@ const (
 	sqlScopeUsed = `SELECT 1 FROM run_agents WHERE scope = ? LIMIT 1`
 	// What retention counts and takes.
 	endedRuns = `status IN ('completed', 'incomplete') AND started_at IS NOT NULL`
-	// What a pin or a lease keeps has its rank and its bytes all the same. An incomplete run may have been taken up again; that its
-	// lease is over [Store.Recover] finds.
+	// What a pin or a lease keeps has its rank and its bytes all the same. An incomplete run may have
+	// been taken up again; that its lease is over [Store.Recover] finds.
 	loose = `NOT EXISTS (SELECT 1 FROM retention_pins AS p
     WHERE p.scope = runs.scope AND p.store = '` + db.StoreRuns + `' AND p.id = runs.run_id AND p.owner = runs.agent_id)
-AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))`
+AND NOT EXISTS (SELECT 1 FROM leases AS l WHERE l.scope = runs.scope
+	AND l.kind = '` + leaseKind + `' AND l.name = CAST(runs.key AS TEXT))`
 
 	removableColumns = `SELECT key, run_id, agent_id, ended_at, ended_at_text FROM `
 
-	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ? AND (? OR agent_id > ?)
+	sqlFullAgents = `SELECT agent_id, ended FROM run_agents WHERE scope = ? AND ended > ? AND agent_id >= ?
+	AND (? OR agent_id > ?)
 ORDER BY agent_id LIMIT ` + db.BoundLimit
 	// The oldest of an agent: its list from the other end.
 	sqlOldestOfAgent = removableColumns + `(SELECT * FROM runs WHERE scope = ? AND agent_id = ? AND ` + endedRuns + `
@@ -49,7 +51,8 @@ ORDER BY ended_at, key LIMIT ` + db.BoundLimit
 	sqlEndedAt = removableColumns + `runs WHERE scope = ? AND ended_at = ? AND ` + endedRuns + ` AND ` + loose
 )
 
-// A plan is made in short reads: a long one would keep the WAL from starting anew. Each looks at so many agents, or runs.
+// A plan is made in short reads: a long one would keep the WAL from starting anew. Each looks at so
+// many agents, or runs.
 var (
 	agentsAtOnce = 500
 	runsAtOnce   = 5000

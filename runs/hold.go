@@ -11,8 +11,8 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// A Run is an open run that this process holds by a lease: nobody else can hold it, and what a stale holder writes is refused.
-// Its methods are safe for concurrent use.
+// A Run is an open run that this process holds by a lease: nobody else can hold it, and what a
+// stale holder writes is refused. Its methods are safe for concurrent use.
 type Run struct {
 	store *Store
 	ref   RunRef
@@ -29,8 +29,8 @@ const (
 	opEnd    = "end run"
 )
 
-// Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run already; Resume takes one
-// up that nobody holds.
+// Begin starts a run and holds it, on the terms of Options.Lease. ErrConflict: there is such a run
+// already; Resume takes one up that nobody holds.
 func (s *Store) Begin(ctx context.Context, started Started) (r *Run, err error) {
 	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
 		r, err = s.BeginTx(tx, started)
@@ -58,9 +58,10 @@ func (s *Store) BeginTx(tx *db.Tx, started Started) (*Run, error) {
 	return s.hold(tx, opBegin, ref)
 }
 
-// Resume holds a run that nobody holds and whose process, where it has one, is this one or dead. The run is open, or it was
-// ended as incomplete: then it is incomplete until it is ended anew, and its trace goes on behind that end. ErrNotFound: there
-// is no such run. ErrConflict: it was completed or cancelled, or somebody else has it.
+// Resume holds a run that nobody holds and whose process, where it has one, is this one or dead.
+// The run is open, or it was ended as incomplete: then it is incomplete until it is ended anew, and
+// its trace goes on behind that end. ErrNotFound: there is no such run. ErrConflict: it was
+// completed or cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, run)
@@ -70,7 +71,8 @@ func (s *Store) Resume(ctx context.Context, run RunRef) (r *Run, err error) {
 }
 
 // It takes nothing away but what was judged.
-const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL AND owner_id IS NOT DISTINCT FROM ?`
+const sqlTakeOver = `UPDATE runs SET owner_id = ? WHERE key = ? AND ended_at IS NULL
+	AND owner_id IS NOT DISTINCT FROM ?`
 
 // ResumeTx is Resume inside a transaction. The run is held once that is committed.
 func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
@@ -84,8 +86,9 @@ func (s *Store) ResumeTx(tx *db.Tx, run RunRef) (*Run, error) {
 	}
 	if err == nil && row.EndedAt != nil && row.Status != string(StatusIncomplete) {
 		return nil, &db.Error{
-			Op: opResume, Entity: "run", ID: run.RunID, Hint: "begin a new run: only what is open or incomplete can be taken up",
-			Err: fmt.Errorf("%w: it is %s", db.ErrConflict, row.Status),
+			Op: opResume, Entity: "run", ID: run.RunID,
+			Hint: "begin a new run: only what is open or incomplete can be taken up",
+			Err:  fmt.Errorf("%w: it is %s", db.ErrConflict, row.Status),
 		}
 	}
 	if err == nil && row.OwnerID != nil {
@@ -138,10 +141,12 @@ const heldKey = ""
 
 var heldDigest = sha256.Sum256(nil) // of no line
 
-const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, '` + heldKey + `', ?, ?) ON CONFLICT DO NOTHING`
+const sqlHeld = `INSERT INTO run_append_keys (run, append_key, digest, checksum) VALUES (?, '` + heldKey +
+	`', ?, ?) ON CONFLICT DO NOTHING`
 
-// Reattach gives the handle of a run that is held already: by this process, when it could not be told whether Begin did it, or
-// detached, by whichever. ErrLeaseLost: it is not held under that epoch.
+// Reattach gives the handle of a run that is held already: by this process, when it could not be
+// told whether Begin did it, or detached, by whichever. ErrLeaseLost: it is not held under that
+// epoch.
 func (s *Store) Reattach(ctx context.Context, run RunRef, epoch int64) (*Run, error) {
 	var key int64
 	err := s.db.Read(ctx, "reattach run", func(rx *db.Rx) (err error) {
@@ -174,20 +179,23 @@ func (r *Run) Ref() RunRef { return r.ref }
 // Epoch is the number of the lease: it grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
-// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See [db.Lease.Keep].
+// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See
+// [db.Lease.Keep].
 func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return r.lease.Keep(ctx)
 }
 
-// Append adds records to the run. ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
-// unknown, db.BatchOf gives the number for RepeatAppend.
+// Append adds records to the run. ErrLeaseLost: this handle no longer holds it, and nothing was
+// changed. Where the outcome is unknown, db.BatchOf gives the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, records ...Record) error {
 	return r.RepeatAppend(ctx, 0, records...)
 }
 
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept
+// after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, records ...Record) error {
-	return writing(records)(r.store.db, ctx, opHeld, func(tx *db.Tx) error { return r.append(tx, batch, records) })
+	return writing(records)(r.store.db, ctx, opHeld,
+		func(tx *db.Tx) error { return r.append(tx, batch, records) })
 }
 
 // AppendTx is Append inside a transaction.
@@ -201,7 +209,8 @@ func (r *Run) append(tx *db.Tx, repeat int64, records []Record) error {
 	if err != nil {
 		return err
 	}
-	return r.store.AppendTx(tx, Batch{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records, Repeat: repeat})
+	return r.store.AppendTx(tx, Batch{AgentID: r.ref.AgentID, RunID: r.ref.RunID, Records: records,
+		Repeat: repeat})
 }
 
 // lock locks the run's row: who locks the lease's too does so behind it.

@@ -21,7 +21,8 @@ func TestBegin_RunHasOneHolder(t *testing.T) {
 	first, err := s.Begin(t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, first.Append(t.Context(), turn(0, "p"), turn(1, "q")))
-	if r, err := other.Begin(t.Context(), started("r", "a", start)); r != nil || !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
+	if r, err := other.Begin(t.Context(), started("r", "a", start)); r != nil ||
+		!errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
 		t.Errorf("a second beginning gave %v, %v", r, err)
 	}
 	if _, err := other.Resume(t.Context(), ref); !errors.Is(err, db.ErrConflict) {
@@ -74,7 +75,8 @@ func TestARunThatEndsOrIsReleasedIsNobodys(t *testing.T) {
 	var owned []string
 	leases := 0
 	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
-		return errors.Join(rx.Select(&owned, `SELECT agent_id FROM runs WHERE owner_id IS NOT NULL`), rx.Get(&leases, `SELECT count(*) FROM leases`))
+		return errors.Join(rx.Select(&owned, `SELECT agent_id FROM runs WHERE owner_id IS NOT NULL`),
+			rx.Get(&leases, `SELECT count(*) FROM leases`))
 	}))
 	if !slices.Equal(owned, []string{"c"}) || leases != 1 {
 		t.Errorf("the runs of %q have an owner, and there are %d leases", owned, leases)
@@ -104,12 +106,16 @@ func TestRelease_OtherScopeStaysHeld(t *testing.T) {
 	}
 	must(t, held[0].Release(t.Context()))
 	owned := 0
-	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Get(&owned, `SELECT count(*) FROM runs WHERE owner_id IS NOT NULL`) }))
+	must(t, d.Read(t.Context(), "look", func(rx *db.Rx) error {
+		return rx.Get(&owned,
+			`SELECT count(*) FROM runs WHERE owner_id IS NOT NULL`)
+	}))
 	if owned != 1 {
 		t.Errorf("%d runs have an owner", owned)
 	}
 	must(t, held[1].Append(t.Context(), turn(0, "p")))
-	if r, err := s.Reattach(t.Context(), runs.RunRef{AgentID: "a", RunID: "none"}, 1); r != nil || !errors.Is(err, db.ErrNotFound) {
+	if r, err := s.Reattach(t.Context(), runs.RunRef{AgentID: "a", RunID: "none"}, 1); r != nil ||
+		!errors.Is(err, db.ErrNotFound) {
 		t.Errorf("of no run: %v, %v", r, err)
 	}
 }
@@ -118,7 +124,8 @@ func TestDetachedRun_OutlivesItsProcess(t *testing.T) {
 	path := dbtest.Path(t)
 	gone, err := db.Open(t.Context(), path, db.Options{})
 	must(t, err)
-	_, err = runs.NewStore(gone, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}}).Begin(t.Context(), started("r", "a", start))
+	_, err = runs.NewStore(gone, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}}).Begin(
+		t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, gone.Close())
 	if n, err := storeAt(t, path).Recover(t.Context()); n != 0 || err != nil {
@@ -153,7 +160,8 @@ func TestRecover_FreesWhatTheDeadHeldEndsNothing(t *testing.T) {
 	paused := checkpoints.NewStore(handle(s), checkpoints.Options{})
 	must(t, paused.Save(t.Context(), &checkpoints.PausedWorkflow{
 		RunID: "held-paused", PausedStageID: "s", CreatedAt: start,
-		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1}, WFState: map[string]json.RawMessage{},
+		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1},
+		WFState:  map[string]json.RawMessage{},
 	}))
 	recovered := func(want int) {
 		t.Helper()
@@ -172,7 +180,8 @@ func TestRecover_FreesWhatTheDeadHeldEndsNothing(t *testing.T) {
 	adopt(t, s, 4) // but what was held: ours, the one that is paused here, the imported one, and open
 	for run, want := range map[string]runs.RunStatus{
 		"ours": runs.StatusIncomplete, "imported": runs.StatusIncomplete, "open": runs.StatusIncomplete,
-		"held-paused": runs.StatusInProgress, "held-resumed": runs.StatusInProgress, "held-theirs": runs.StatusInProgress,
+		"held-paused": runs.StatusInProgress, "held-resumed": runs.StatusInProgress,
+		"held-theirs": runs.StatusInProgress,
 	} {
 		got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run})
 		if err != nil || got.Status != want {
@@ -205,7 +214,8 @@ func TestResume_TakesUpAnIncompleteRun(t *testing.T) {
 	}
 	adopt(t, s, 0)
 	must(t, r.End(t.Context(), runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}))
-	if got, err := s.Get(t.Context(), ref); err != nil || got.Status != runs.StatusCompleted || got.TurnCount != 1 {
+	if got, err := s.Get(t.Context(), ref); err != nil || got.Status != runs.StatusCompleted ||
+		got.TurnCount != 1 {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 	if _, err := s.Resume(t.Context(), ref); !errors.Is(err, db.ErrConflict) || db.Hint(err) == "" {
@@ -224,7 +234,8 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 	_, err = s.Begin(t.Context(), started("from before", "a", start)) // held by a program that kept no mark
 	must(t, err)
 	must(t, d.Write(t.Context(), "forget", func(tx *db.Tx) error {
-		_, err := tx.Exec(`DELETE FROM run_append_keys WHERE run = (SELECT key FROM runs WHERE run_id = 'from before')`)
+		_, err := tx.Exec(`DELETE FROM run_append_keys
+			WHERE run = (SELECT key FROM runs WHERE run_id = 'from before')`)
 		return err
 	}))
 	shown := live.NewStore(d, live.Options{})
@@ -240,7 +251,8 @@ func TestAdoptOrphans_SparesRunsThatWereHeld(t *testing.T) {
 		must(t, err)
 	}
 	adopt(t, s, 1)
-	for run, want := range map[string]runs.RunStatus{"released": runs.StatusInProgress, "from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete} {
+	for run, want := range map[string]runs.RunStatus{"released": runs.StatusInProgress,
+		"from before": runs.StatusInProgress, "asks": runs.StatusInProgress, "works": runs.StatusIncomplete} {
 		if got, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: run}); err != nil || got.Status != want {
 			t.Errorf("%s is %s, %v", run, got.Status, err)
 		}
@@ -262,13 +274,16 @@ func TestPrune_EndsSilentRunsThatNobodyHolds(t *testing.T) {
 	s := runs.NewStore(d, runs.Options{})
 	must(t, checkpoints.NewStore(d, checkpoints.Options{}).Save(t.Context(), &checkpoints.PausedWorkflow{
 		RunID: "paused", PausedStageID: "s", CreatedAt: start,
-		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1}, WFState: map[string]json.RawMessage{},
+		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1},
+		WFState:  map[string]json.RawMessage{},
 	}))
 	must(t, s.Pin(t.Context(), runs.RunRef{AgentID: "a", RunID: "pinned"}))
 	must(t, s.WriteStarted(t.Context(), started("alive", "a", start)))
 	_, err = s.Begin(t.Context(), started("working", "a", start))
 	must(t, err)
-	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "imported"}, `{"record":"started","run_id":"imported","agent_id":"a","intent":"i","started_at":"2020-01-01T00:00:00Z"}`+"\n")
+	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "imported"},
+		`{"record":"started","run_id":"imported","agent_id":"a","intent":"i","started_at":"2020-01-01T00:00:00Z"}`+
+			"\n")
 	policy := db.Policy{Age: 24 * time.Hour, Pinned: []string{"kept"}}
 	prune := func(want int) {
 		t.Helper()

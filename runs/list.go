@@ -13,7 +13,8 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// A Filter says which runs a list shows. The zero value is all of them. Runs without a started record are in no list.
+// A Filter says which runs a list shows. The zero value is all of them. Runs without a started
+// record are in no list.
 type Filter struct {
 	// Agent is the agent that the calls named; nil is any. ("" is an agent like any other.)
 	Agent *string
@@ -30,9 +31,11 @@ const opList = "list runs"
 // listName is that of the list in its cursors.
 const listName = "runs"
 
-// Page gives a page of the runs that pass the filter, newest first; runs that started at the same nanosecond go by run id,
-// then by agent id, and so do those from before 1678, and those from after 2261, which a column of times can't tell apart. Its cost depends on the runs that it looks at, not on how many there are: the filter's agent and times are
-// found in an index, as are open runs; other statuses, and outcomes, are picked out.
+// Page gives a page of the runs that pass the filter, newest first; runs that started at the same
+// nanosecond go by run id, then by agent id, and so do those from before 1678, and those from after
+// 2261, which a column of times can't tell apart. Its cost depends on the runs that it looks at,
+// not on how many there are: the filter's agent and times are found in an index, as are open runs;
+// other statuses, and outcomes, are picked out.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSummary], err error) {
 	read := s.db.Read
 	if at.After == "" { // what lies behind a place takes two statements
@@ -54,13 +57,14 @@ func (s *Store) PageTx(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSumm
 	return page, nil
 }
 
-// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A run moves in that order when
-// another started record is written to it.
+// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A
+// run moves in that order when another started record is written to it.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSummary, error] {
 	return db.AllPages(func(at db.At) (db.Page[RunSummary], error) { return s.Page(ctx, filter, at) })
 }
 
-// Get describes one run. One without a started record, which no list shows, is Unstarted. ErrNotFound: there is no such run.
+// Get describes one run. One without a started record, which no list shows, is Unstarted.
+// ErrNotFound: there is no such run.
 func (s *Store) Get(ctx context.Context, run RunRef) (summary RunSummary, err error) {
 	err = s.db.Read(ctx, opGet, func(rx *db.Rx) error {
 		summary, err = s.GetTx(rx, run)
@@ -79,7 +83,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 	}
 	found := false
 	if ok {
-		where := conditions{text: ` AND scope = ? AND run_id = ? AND agent_id = ?`, args: []any{scope, run.RunID, run.AgentID}}
+		where := conditions{text: ` AND scope = ? AND run_id = ? AND agent_id = ?`,
+			args: []any{scope, run.RunID, run.AgentID}}
 		for summary, err = range where.summaries(rx, "") {
 			if err != nil {
 				return RunSummary{}, err
@@ -93,8 +98,8 @@ func (s *Store) GetTx(rx *db.Rx, run RunRef) (summary RunSummary, err error) {
 	return summary, nil
 }
 
-// Find gives the runs whose id begins with prefix, by run and then by agent, also those that no list shows; at most limit of
-// them, with the rules of a page.
+// Find gives the runs whose id begins with prefix, by run and then by agent, also those that no
+// list shows; at most limit of them, with the rules of a page.
 func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []RunRef, err error) {
 	err = s.db.Read(ctx, opFind, func(rx *db.Rx) error {
 		found, err = s.FindTx(rx, prefix, limit)
@@ -122,7 +127,8 @@ func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []RunRef, err
 	return found, err
 }
 
-const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
+const sqlFindRuns = `SELECT agent_id, run_id FROM runs WHERE scope = ? AND run_id >= ? AND run_id < ?
+	ORDER BY run_id, agent_id LIMIT ` + db.BoundLimit
 
 // conditions are a filter as SQL.
 type conditions struct {
@@ -131,8 +137,8 @@ type conditions struct {
 	exact bool // a time of the filter is beyond what a column holds: Filter.passes has the last word
 }
 
-// key tells filters apart. The arguments are texts and integers, which %#v writes each in its own way; %q takes large ones for
-// one rune.
+// key tells filters apart. The arguments are texts and integers, which %#v writes each in its own
+// way; %q takes large ones for one rune.
 func (c *conditions) key() string { return fmt.Sprintf("%s %#v", c.text, c.args) }
 
 func (c *conditions) add(text string, args ...any) {
@@ -181,13 +187,15 @@ func (f Filter) where() (conditions, error) {
 	default:
 		c.add(" AND started_at <= ?", db.Nanos(f.Until))
 	}
-	c.exact = !f.Since.IsZero() && !traces.HoldsNanos(f.Since) || !f.Until.IsZero() && !traces.HoldsNanos(f.Until)
+	c.exact = !f.Since.IsZero() && !traces.HoldsNanos(f.Since) || !f.Until.IsZero() &&
+		!traces.HoldsNanos(f.Until)
 	return c, nil
 }
 
 // passes is the filter's question about times, for conditions that are not exact.
 func (f Filter) passes(run *RunSummary) bool {
-	return (f.Since.IsZero() || !run.StartedAt.Before(f.Since)) && (f.Until.IsZero() || run.StartedAt.Before(f.Until))
+	return (f.Since.IsZero() || !run.StartedAt.Before(f.Since)) &&
+		(f.Until.IsZero() || run.StartedAt.Before(f.Until))
 }
 
 // noWord adds which words there are.
@@ -243,7 +251,8 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSummar
 		}
 	}
 	return db.FillPage(room, items, (*RunSummary).size, func(run *RunSummary) string {
-		return rx.Cursor(listName, []int64{scope, traces.ColumnNanos(run.StartedAt)}, run.Ref.RunID, run.Ref.AgentID)
+		return rx.Cursor(listName, []int64{scope, traces.ColumnNanos(run.StartedAt)}, run.Ref.RunID,
+			run.Ref.AgentID)
 	})
 }
 
@@ -269,14 +278,16 @@ func readListPlace(rx *db.Rx, scope int64, cursor string) (*listPlace, error) {
 	return p, nil
 }
 
-// behind gives at most limit runs behind a place, in two steps, first those that started at the same time, so that each is
-// one range of an index.
-func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary, error] {
+// behind gives at most limit runs behind a place, in two steps, first those that started at the
+// same time, so that each is one range of an index.
+func (c *conditions) behind(rx *db.Rx, scope int64, after *listPlace, limit int) iter.Seq2[RunSummary,
+	error] {
 	from := c.and(` AND started_at IS NOT NULL AND scope = ?`, scope)
 	if after == nil {
 		return from.summaries(rx, summaryOrder+` LIMIT `+db.BoundLimit, limit)
 	}
-	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID, after.ref.AgentID)
+	tied := from.and(` AND started_at = ? AND (run_id, agent_id) > (?, ?)`, after.startedAt, after.ref.RunID,
+		after.ref.AgentID)
 	older := from.and(` AND started_at < ?`, after.startedAt)
 	return func(yield func(RunSummary, error) bool) {
 		for _, part := range []conditions{tied, older} {

@@ -12,7 +12,8 @@ import (
 	"selvedge/runs"
 )
 
-// shelfOfRuns writes 60 runs of three agents, with ties among their starts, every fifth open, every seventh failed.
+// shelfOfRuns writes 60 runs of three agents, with ties among their starts, every fifth open, every
+// seventh failed.
 func shelfOfRuns(t *testing.T) *runs.Store {
 	t.Helper()
 	s, _ := openStore(t, runs.Options{})
@@ -104,7 +105,8 @@ func TestList_NewestFirstThenByRun(t *testing.T) {
 	}
 	for i, run := range all[1:] {
 		before := all[i]
-		if before.StartedAt.Before(run.StartedAt) || before.StartedAt.Equal(run.StartedAt) && before.RunID >= run.RunID {
+		if before.StartedAt.Before(run.StartedAt) || before.StartedAt.Equal(run.StartedAt) &&
+			before.RunID >= run.RunID {
 			t.Errorf("%s of %v comes before %s of %v", before.RunID, before.StartedAt, run.RunID, run.StartedAt)
 		}
 	}
@@ -150,10 +152,26 @@ func TestBadQuestionsAreRefused(t *testing.T) {
 	trace, err := s.CursorBefore(t.Context(), runs.RunRef{AgentID: "a", RunID: "r"}, 0)
 	must(t, err)
 	for name, ask := range map[string]func() error{
-		"a negative limit":    func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: -1}); return err },
-		"a huge limit":        func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: 1001}); return err },
-		"no cursor":           func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{After: "x"}); return err },
-		"a cursor of a trace": func() error { _, err := s.Page(t.Context(), runs.Filter{}, db.At{After: trace}); return err },
+		"a negative limit": func() error {
+			_,
+				err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: -1})
+			return err
+		},
+		"a huge limit": func() error {
+			_,
+				err := s.Page(t.Context(), runs.Filter{}, db.At{Limit: 1001})
+			return err
+		},
+		"no cursor": func() error {
+			_,
+				err := s.Page(t.Context(), runs.Filter{}, db.At{After: "x"})
+			return err
+		},
+		"a cursor of a trace": func() error {
+			_,
+				err := s.Page(t.Context(), runs.Filter{}, db.At{After: trace})
+			return err
+		},
 		"an unknown status": func() error {
 			_, err := s.Page(t.Context(), runs.Filter{Statuses: []runs.RunStatus{"done"}}, db.At{})
 			return err
@@ -177,7 +195,8 @@ func TestASummaryOfOneRun(t *testing.T) {
 			t.Errorf("the summary is %+v (%v), not %+v", got, err, want)
 		}
 	}
-	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "agent-1", RunID: "none"}); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "agent-1", RunID: "none"}); !errors.Is(err,
+		db.ErrNotFound) {
 		t.Errorf("of a run that is not there: %v", err)
 	}
 	must(t, s.AppendTurns(t.Context(), "agent-1", "unstarted", []runs.Turn{turn(0, "p")}))

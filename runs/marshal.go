@@ -8,7 +8,8 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// Records as JSON are the lines of a trace. json.Marshal goes on to escape '<', '>' and '&' in them; MarshalJSON does not.
+// Records as JSON are the lines of a trace. json.Marshal goes on to escape '<', '>' and '&' in
+// them; MarshalJSON does not.
 
 // MarshalJSON gives the line of a trace that says what the record says.
 func (s Started) MarshalJSON() ([]byte, error) { return encode(s) }

@@ -48,8 +48,8 @@ type shelf interface {
 	used() bool
 }
 
-// A seedModel is the original's run store in plain Go over files, one call a method. Its rules off, it does what the
-// original does; its rules on, it does what ours does on purpose.
+// A seedModel is the original's run store in plain Go over files, one call a method. Its rules off,
+// it does what the original does; its rules on, it does what ours does on purpose.
 type seedModel struct {
 	shelf  shelf
 	limits runs.RetentionConfig
@@ -125,7 +125,8 @@ func (m *seedModel) summarize(f traceFile) (s modelSummary, ok bool) {
 		switch record := r.record.(type) {
 		case traces.Started:
 			ok = true
-			s.RunID, s.AgentID, s.Intent, s.StartedAt, s.started = record.RunID, record.AgentID, record.Intent, r.text("started_at"), record.StartedAt
+			s.RunID, s.AgentID, s.Intent, s.StartedAt, s.started = record.RunID, record.AgentID, record.Intent,
+				r.text("started_at"), record.StartedAt
 		case traces.Turn:
 			s.TurnCount++
 		case traces.Ended:
@@ -280,7 +281,8 @@ func (m *seedModel) adoptOrphans() (adopted int, err error) {
 		if (seedName(agent) != f.agent || seedName(run) != f.run) && m.rules.apply(19) {
 			agent, run = f.agent, f.run
 		}
-		if m.appendRecords(agent, run, []runs.Record{runs.Ended{RunID: s.RunID, AgentID: s.AgentID, EndedAt: now}}) == nil {
+		if m.appendRecords(agent, run, []runs.Record{runs.Ended{RunID: s.RunID, AgentID: s.AgentID,
+			EndedAt: now}}) == nil {
 			adopted++
 		}
 	}
@@ -338,7 +340,8 @@ func (s folder) append(agent, run string, text []byte) error {
 		return err
 	}
 	if err != nil {
-		if err := os.WriteFile(filepath.Join(s.root, ".nobackup"), []byte("car run traces - excluded from backup\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.root, ".nobackup"),
+			[]byte("car run traces - excluded from backup\n"), 0o600); err != nil {
 			return err
 		}
 	}

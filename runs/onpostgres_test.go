@@ -18,15 +18,20 @@ import (
 // The seed's own tests, the model, what races and is killed, and what was recorded.
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 	dbtest.OnPostgres(t,
-		TestCompletedRunReadableAfterRestart, TestRunsIsolatedPerAgentAndRun, TestOrphanRunStatusDistinguishesInprogressFromIncomplete,
+		TestCompletedRunReadableAfterRestart, TestRunsIsolatedPerAgentAndRun,
+		TestOrphanRunStatusDistinguishesInprogressFromIncomplete,
 		TestGC_CapSparesRunsInProgress, TestGCEvictsRunsOlderThanAgeCap, TestGCNeverEvictsStaleInProgressRun,
-		TestCorruptTrailingLineLoadsPriorRecords, TestListRunsEmptyForUnknownAgent, TestGCAgeCapUsesTerminalTimeNotStart,
+		TestCorruptTrailingLineLoadsPriorRecords, TestListRunsEmptyForUnknownAgent,
+		TestGCAgeCapUsesTerminalTimeNotStart,
 		TestAdoptOrphansMarksCrashedInprogressRunsIncomplete, TestAdoptOrphansLeavesCompletedRunsAlone,
 		TestTornTailDoesNotDropFollowingValidRecord,
 		TestTheStoreDoesWhatTheModelDoes,
 		TestAdoptionSparesRunsOfAnotherLivingProcess, TestAdopt_RerunCountsEachOnce,
-		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill, TestBegin_RunHasOneHolder,
-		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun, TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds, TestAppend_RepeatAfterSuccessDoesNothing,
+		TestAdoptionJudgesAnewWhatChangedSinceItLooked, TestWhatWasAcknowledgedSurvivesAKill,
+		TestBegin_RunHasOneHolder,
+		TestRecover_FreesWhatTheDeadHeldEndsNothing, TestResume_TakesUpAnIncompleteRun,
+		TestAdoptOrphans_SparesRunsThatWereHeld, TestPrune_EndsSilentRunsThatNobodyHolds,
+		TestAppend_RepeatAfterSuccessDoesNothing,
 		TestTranscripts,
 	)
 }
@@ -39,7 +44,8 @@ func TestPostgresARunWhoseHoldWasRenewedMeanwhileStays(t *testing.T) {
 	}
 	beginner := at(0)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	run, err := runs.NewStore(beginner, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour, Detached: true}}).Begin(t.Context(), started("r", "a", start))
+	run, err := runs.NewStore(beginner, runs.Options{Lease: db.LeaseTerms{TTL: time.Hour,
+		Detached: true}}).Begin(t.Context(), started("r", "a", start))
 	must(t, err)
 	must(t, beginner.Close())
 	holder, remover := at(50*time.Minute), at(70*time.Minute)
@@ -70,7 +76,8 @@ func TestPostgres_FollowerOfMovedRunIsTold(t *testing.T) {
 	address := dbtest.Postgres(t)
 	writer := dbtest.OpenAt(t, address, db.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	must(t, runs.NewStore(writer, runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started("r", "a", start)}}))
+	must(t, runs.NewStore(writer, runs.Options{}).Append(t.Context(),
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started("r", "a", start)}}))
 	must(t, writer.Close())
 	s := storeAt(t, address)
 	read, ended := make(chan struct{}, 1), make(chan error, 2)

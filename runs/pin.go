@@ -6,8 +6,9 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same. ErrNotFound: there is no such run. A pin
-// is of the run's name: a run that comes under it later is pinned too.
+// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same.
+// ErrNotFound: there is no such run. A pin is of the run's name: a run that comes under it later is
+// pinned too.
 func (s *Store) Pin(ctx context.Context, run RunRef) error {
 	return s.db.Write(ctx, "pin run", func(tx *db.Tx) error { return s.PinTx(tx, run) })
 }

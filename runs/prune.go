@@ -10,13 +10,15 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by agents. Runs that are
-// pinned or held stay. It works in short transactions, and what it removed before an error stays removed; run again, it goes on.
-// A run to which a row of a table of the user's refers stays, and then it is ErrConflict.
+// Prune removes the ended runs that the policy does not keep: what [Store.GC] counts and takes, by
+// agents. Runs that are pinned or held stay. It works in short transactions, and what it removed
+// before an error stays removed; run again, it goes on. A run to which a row of a table of the
+// user's refers stays, and then it is ErrConflict.
 //
-// Under a policy with an Age it also ends, as incomplete, the open runs that nobody holds, whose process is not known to live, that
-// wait for nobody and to which nobody has written for longer than that. They count as ended from then on. What was imported and not
-// written to since is [Store.AdoptOrphans]'s to end.
+// Under a policy with an Age it also ends, as incomplete, the open runs that nobody holds, whose
+// process is not known to live, that wait for nobody and to which nobody has written for longer
+// than that. They count as ended from then on. What was imported and not written to since is
+// [Store.AdoptOrphans]'s to end.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, err error) {
 	if err := policy.Check(); err != nil {
 		return done, err
@@ -40,7 +42,8 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 		err = r.planBytes(ctx, policy.Bytes)
 	}
 	if err == nil {
-		r.planned = slices.DeleteFunc(r.planned, func(run removable) bool { return slices.Contains(policy.Pinned, run.RunID) })
+		r.planned = slices.DeleteFunc(r.planned,
+			func(run removable) bool { return slices.Contains(policy.Pinned, run.RunID) })
 		err = r.weigh(ctx)
 	}
 	if err == nil {
@@ -75,37 +78,39 @@ func (s *Store) Prune(ctx context.Context, policy db.Policy) (done db.Pruned, er
 
 // endSilent ends the open runs that are older than the policy's age and that nobody will end.
 func (s *Store) endSilent(ctx context.Context, policy db.Policy) (ended int, err error) {
-	e := ending{store: s, op: opGC, dry: policy.DryRun, spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
-		before := rx.Now().Add(-policy.Age)
-		if slices.Contains(policy.Pinned, ref.RunID) {
-			return true, nil
-		}
-		if pinned, err := rx.IsPinned(scope, db.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
-			return pinned, err
-		}
-		var last *int64
-		if _, err := rx.Find(&last, sqlLastWritten, run.Key<<24, (run.Key+1)<<24); err != nil {
-			return true, err
-		}
-		if last == nil { // written before such times were kept; or imported, and the old program may go on with it
-			last = run.StartedAt
-			if run.OwnerID == nil {
+	e := ending{store: s, op: opGC, dry: policy.DryRun,
+		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+			before := rx.Now().Add(-policy.Age)
+			if slices.Contains(policy.Pinned, ref.RunID) {
 				return true, nil
 			}
-		}
-		if *last >= db.Nanos(before) {
-			return true, nil
-		}
-		if held, err := rx.IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
-			return held, err
-		}
-		if run.OwnerID != nil {
-			if alive, err := rx.OwnerAlive(*run.OwnerID); alive || err != nil {
-				return alive, err
+			if pinned, err := rx.IsPinned(scope,
+				db.Pinned{Store: db.StoreRuns, ID: ref.RunID, Owner: ref.AgentID}); pinned || err != nil {
+				return pinned, err
 			}
-		}
-		return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
-	}}
+			var last *int64
+			if _, err := rx.Find(&last, sqlLastWritten, run.Key<<24, (run.Key+1)<<24); err != nil {
+				return true, err
+			}
+			if last == nil { // written before such times were kept; or imported, and the old program may go on with it
+				last = run.StartedAt
+				if run.OwnerID == nil {
+					return true, nil
+				}
+			}
+			if *last >= db.Nanos(before) {
+				return true, nil
+			}
+			if held, err := rx.IsReserved(scope, leaseKind, leaseName(run.Key)); held || err != nil {
+				return held, err
+			}
+			if run.OwnerID != nil {
+				if alive, err := rx.OwnerAlive(*run.OwnerID); alive || err != nil {
+					return alive, err
+				}
+			}
+			return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
+		}}
 	return e.run(ctx)
 }
 
@@ -118,7 +123,8 @@ ORDER BY ended_at DESC, key DESC LIMIT ` + db.BoundLimit
 	// The last record has the sum, but for runs that began before it was kept.
 	sqlTraceTotal = `SELECT bytes FROM run_records WHERE id > ? AND id < ? ORDER BY id DESC LIMIT 1`
 	sqlTraceBytes = `SELECT coalesce(sum(coalesce(octet_length(raw), 0) + coalesce(octet_length(prompt), 0)
-    + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records WHERE id > ? AND id < ?`
+    + coalesce(octet_length(parameters), 0) + coalesce(octet_length(output), 0)), 0) FROM run_records
+    WHERE id > ? AND id < ?`
 )
 
 // planBytes plans to remove what is behind so many bytes of ended runs, the newest end first.

@@ -10,15 +10,17 @@ import (
 	"selvedge/internal/usage"
 )
 
-// A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other. The set is closed.
+// A Record is one line of a run's trace: [Started], [Turn], [Ended], or [Unknown] for any other.
+// The set is closed.
 //
-// A record that was decoded remembers the line it came from where its fields cannot say all of it (unknown members, key
-// order, spelling of times). Copying the value keeps that memory; it is dropped as soon as the fields no longer say what
-// the line says.
+// A record that was decoded remembers the line it came from where its fields cannot say all of it
+// (unknown members, key order, spelling of times). Copying the value keeps that memory; it is
+// dropped as soon as the fields no longer say what the line says.
 type Record interface {
 	// RecordKind is the record's tag in a trace line: "started", "turn", "ended", or an Unknown's own word.
 	RecordKind() string
-	// MarshalJSON gives the line of a trace that says what the record says, and an error for one that no trace can hold.
+	// MarshalJSON gives the line of a trace that says what the record says, and an error for one that
+	// no trace can hold.
 	MarshalJSON() ([]byte, error)
 
 	stored() traces.Record
@@ -39,12 +41,14 @@ type Started struct {
 
 // Turn is one submitted action of a run and what came of it.
 type Turn struct {
-	// Index is the position the recorder stamped. Old traces repeat and skip values; order is the order of the lines.
+	// Index is the position the recorder stamped. Old traces repeat and skip values; order is the
+	// order of the lines.
 	Index  uint64
 	Prompt *string // nil: not recorded
 	Tool   *string // nil: not recorded
-	// Parameters is any JSON value. Nil and null are the same and are not written. A reader gets the bytes that were
-	// recorded; a trace line written from them holds their canonical form: keys in byte order, without blanks.
+	// Parameters is any JSON value. Nil and null are the same and are not written. A reader gets the
+	// bytes that were recorded; a trace line written from them holds their canonical form: keys in
+	// byte order, without blanks.
 	Parameters json.RawMessage
 	// Output is any JSON value, with the rules of Parameters.
 	Output     json.RawMessage
@@ -56,7 +60,8 @@ type Turn struct {
 	from traces.Provenance
 }
 
-// Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not reopen the run.
+// Ended closes a run. Where a trace holds several, the last one counts; a turn after it does not
+// reopen the run.
 type Ended struct {
 	RunID       string
 	AgentID     string
@@ -67,8 +72,8 @@ type Ended struct {
 	from        traces.Provenance
 }
 
-// Unknown is a record of another kind (cancellation_requested, model_turn, …), or of a known kind in another shape (an end
-// whose termination is "cancelled").
+// Unknown is a record of another kind (cancellation_requested, model_turn, …), or of a known kind
+// in another shape (an end whose termination is "cancelled").
 type Unknown struct {
 	// Kind is the value of the object's "record" member.
 	Kind string
@@ -90,8 +95,9 @@ func (Ended) RecordKind() string { return "ended" }
 // RecordKind is the word that the record itself says.
 func (u Unknown) RecordKind() string { return u.Kind }
 
-// Usage is what the record says that a model used, as turns and the model_turn of later versions do. Who adds up the turns of a
-// run leaves those of kind turn out where there are model_turns, which count the same.
+// Usage is what the record says that a model used, as turns and the model_turn of later versions
+// do. Who adds up the turns of a run leaves those of kind turn out where there are model_turns,
+// which count the same.
 func (t Turn) Usage() db.Usage {
 	line := t.from.Line // only a line that was decoded has such members
 	if line == nil || !traces.StillSays(t.stored(), line) {
@@ -108,11 +114,11 @@ func (u Unknown) Usage() db.Usage {
 	return usage.Of(u.Raw)
 }
 
-// Termination says how a run ended. The zero value is an incomplete run: it stopped without an outcome, as a crashed or
-// adopted run does.
+// Termination says how a run ended. The zero value is an incomplete run: it stopped without an
+// outcome, as a crashed or adopted run does.
 type Termination struct {
-	// Status is the outcome as the runtime judged it; the agent's own word is Outcome.Status, and the two may differ.
-	// Empty means Outcome.Status. It must be empty when Outcome is nil.
+	// Status is the outcome as the runtime judged it; the agent's own word is Outcome.Status, and the
+	// two may differ. Empty means Outcome.Status. It must be empty when Outcome is nil.
 	Status  OutcomeStatus
 	Outcome *AgentOutcome
 }
@@ -129,7 +135,8 @@ type AgentOutcome struct {
 	// Timestamp is when the account was given. Zero means the EndedAt of the record that holds it.
 	Timestamp time.Time
 
-	// timestampText is the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time, which means "absent".
+	// timestampText is the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time,
+	// which means "absent".
 	timestampText string
 }
 
@@ -196,8 +203,8 @@ const (
 	CliTimeout CliOutcomeKind = "timeout"
 )
 
-// Verdict is a verifier's word on a turn. It is a number, unlike the other words, so that a Turn literal that does not
-// mention it says "not run".
+// Verdict is a verifier's word on a turn. It is a number, unlike the other words, so that a Turn
+// literal that does not mention it says "not run".
 type Verdict uint8
 
 const (

@@ -13,14 +13,17 @@ import (
 var morning = time.Date(2026, 5, 4, 8, 0, 0, 0, time.UTC)
 
 func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
-	metrics := OutcomeMetrics{Turns: 3, ToolCalls: 2, DurationMs: 12.5, Retries: 1, ActionsSucceeded: 4, ActionsFailed: math.MaxUint32}
+	metrics := OutcomeMetrics{Turns: 3, ToolCalls: 2, DurationMs: 12.5, Retries: 1, ActionsSucceeded: 4,
+		ActionsFailed: math.MaxUint32}
 	for _, c := range []struct {
 		record Record
 		want   string
 	}{
 		{
-			Started{RunID: "r", AgentID: "name:a", Intent: "<fix> & \"go\"\n\u2028\x00", StartedAt: morning.Add(1500 * time.Microsecond)},
-			`{"record":"started","run_id":"r","agent_id":"name:a","intent":"<fix> & \"go\"\n` + "\u2028" + `\u0000","started_at":"2026-05-04T08:00:00.001500Z"}`,
+			Started{RunID: "r", AgentID: "name:a", Intent: "<fix> & \"go\"\n\u2028\x00",
+				StartedAt: morning.Add(1500 * time.Microsecond)},
+			`{"record":"started","run_id":"r","agent_id":"name:a","intent":"<fix> & \"go\"\n` + "\u2028" +
+				`\u0000","started_at":"2026-05-04T08:00:00.001500Z"}`,
 		},
 		{
 			Started{OutcomeDescription: new(""), StartedAt: morning.In(time.FixedZone("", 7200))},
@@ -29,13 +32,16 @@ func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 		{Turn{}, `{"record":"turn","index":0,"verifier_verdict":"not_run"}`},
 		{
 			Turn{
-				Index: math.MaxUint64, Prompt: new(""), Tool: new("t"), Parameters: json.RawMessage(" { \"b\" : 1e2 , \"a\" : [ ] } "), Output: json.RawMessage("null"),
-				CliOutcome: &CliOutcome{Kind: CliExited, Code: -1}, VerifierVerdict: VerdictPass, PolicyRejected: &PolicyRejection{Rule: "r", Param: new("p")},
+				Index: math.MaxUint64, Prompt: new(""), Tool: new("t"),
+				Parameters: json.RawMessage(" { \"b\" : 1e2 , \"a\" : [ ] } "), Output: json.RawMessage("null"),
+				CliOutcome: &CliOutcome{Kind: CliExited, Code: -1}, VerifierVerdict: VerdictPass,
+				PolicyRejected: &PolicyRejection{Rule: "r", Param: new("p")},
 			},
 			`{"record":"turn","index":18446744073709551615,"prompt":"","tool":"t","parameters":{"a":[],"b":100.0},"cli_outcome":{"kind":"exited","code":-1},"verifier_verdict":"pass","policy_rejected":{"rule":"r","param":"p"}}`,
 		},
 		{
-			Turn{CliOutcome: &CliOutcome{Kind: CliTimeout, Code: 7}, VerifierVerdict: VerdictFail, PolicyRejected: &PolicyRejection{}},
+			Turn{CliOutcome: &CliOutcome{Kind: CliTimeout, Code: 7}, VerifierVerdict: VerdictFail,
+				PolicyRejected: &PolicyRejection{}},
 			`{"record":"turn","index":0,"cli_outcome":{"kind":"timeout"},"verifier_verdict":"fail","policy_rejected":{"rule":""}}`,
 		},
 		{
@@ -45,19 +51,22 @@ func TestEncode_APIRecordsMatchOriginal(t *testing.T) {
 		{
 			Ended{RunID: "r", AgentID: "a", EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{
 				Status: OutcomeDone, Summary: "s", Metrics: metrics,
-				Evidence: []Evidence{{Kind: EvidenceEvaluator, Description: "d"}, {Kind: EvidenceStopReason, Data: json.RawMessage(`{"b":1,"a":2}`)}},
+				Evidence: []Evidence{{Kind: EvidenceEvaluator, Description: "d"},
+					{Kind: EvidenceStopReason, Data: json.RawMessage(`{"b":1,"a":2}`)}},
 			}}},
 			`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"outcome","status":"done","outcome":{"status":"done","summary":"s","evidence":[{"kind":"evaluator","description":"d","data":null},{"kind":"stop_reason","description":"","data":{"a":2,"b":1}}],` +
 				`"metrics":{"turns":3,"tool_calls":2,"duration_ms":12.5,"retries":1,"actions_succeeded":4,"actions_failed":4294967295},"timestamp":"2026-05-04T08:00:00Z"}},"ended_at":"2026-05-04T08:00:00Z"}`,
 		},
-		{Unknown{Kind: "model_turn", Raw: json.RawMessage("{\"record\":\"model_turn\",\n \"z\":1,\"a\":2}")}, `{"record":"model_turn","z":1,"a":2}`},
+		{Unknown{Kind: "model_turn", Raw: json.RawMessage("{\"record\":\"model_turn\",\n \"z\":1,\"a\":2}")},
+			`{"record":"model_turn","z":1,"a":2}`},
 	} {
 		got, err := c.record.MarshalJSON()
 		if err != nil {
 			t.Errorf("%+v: %v", c.record, err)
 		} else if string(got) != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
-		} else if line := traces.ReadLine(got); line.Record == nil || !traces.SameLine(line.Record, c.record.stored()) {
+		} else if line := traces.ReadLine(got); line.Record == nil ||
+			!traces.SameLine(line.Record, c.record.stored()) {
 			t.Errorf("%s reads back as %+v, %v", got, line.Record, line.Err)
 		}
 	}
@@ -71,22 +80,29 @@ func TestEncode_RefusesWhatOriginalCannotRead(t *testing.T) {
 		return Ended{EndedAt: morning, Termination: Termination{Outcome: &o}}
 	}
 	for complaint, record := range map[string]Record{
-		"run_id is not UTF-8":                          Started{RunID: "\xff", StartedAt: morning},
-		"outcome_description is not UTF-8":             Started{OutcomeDescription: new("\xff"), StartedAt: morning},
-		"started_at is outside the years":              Started{StartedAt: time.Date(262143, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"prompt is not UTF-8":                          Turn{Prompt: new("\xff")},
-		"parameters is not JSON":                       Turn{Parameters: json.RawMessage(`{"a":1}{}`)},
-		"output is not JSON":                           Turn{Output: json.RawMessage(`"\ud800"`)},
-		"parameters is not JSON that the original":     Turn{Parameters: deep},
-		"cli_outcome.kind \"\" is not":                 Turn{CliOutcome: &CliOutcome{}},
-		"verifier_verdict \"Verdict(9)\"":              Turn{VerifierVerdict: 9},
-		"termination.status is set":                    Ended{EndedAt: morning, Termination: Termination{Status: OutcomeDone}},
-		"termination.status \"aborted\"":               outcome(func(o *AgentOutcome) { o.Status = "aborted" }),
-		"metrics.duration_ms is not finite":            outcome(func(o *AgentOutcome) { o.Metrics.DurationMs = math.NaN() }),
-		"evidence.kind \"\" is not":                    outcome(func(o *AgentOutcome) { o.Evidence = []Evidence{{}} }),
-		"raw is a turn record":                         Unknown{Kind: "turn", Raw: json.RawMessage(`{"record":"turn","index":0,"verifier_verdict":"pass"}`)},
-		"raw is not a JSON object":                     Unknown{Kind: "x", Raw: json.RawMessage(`["x"]`)},
-		"kind is \"x\", but the object says \"later\"": Unknown{Kind: "x", Raw: json.RawMessage(`{"record":"later"}`)},
+		"run_id is not UTF-8": Started{RunID: "\xff", StartedAt: morning},
+		"outcome_description is not UTF-8": Started{OutcomeDescription: new("\xff"),
+			StartedAt: morning},
+		"started_at is outside the years": Started{StartedAt: time.Date(262143, 1, 1, 0, 0, 0, 0,
+			time.UTC)},
+		"prompt is not UTF-8":                      Turn{Prompt: new("\xff")},
+		"parameters is not JSON":                   Turn{Parameters: json.RawMessage(`{"a":1}{}`)},
+		"output is not JSON":                       Turn{Output: json.RawMessage(`"\ud800"`)},
+		"parameters is not JSON that the original": Turn{Parameters: deep},
+		"cli_outcome.kind \"\" is not":             Turn{CliOutcome: &CliOutcome{}},
+		"verifier_verdict \"Verdict(9)\"":          Turn{VerifierVerdict: 9},
+		"termination.status is set": Ended{EndedAt: morning,
+			Termination: Termination{Status: OutcomeDone}},
+		"termination.status \"aborted\"": outcome(func(o *AgentOutcome) { o.Status = "aborted" }),
+		"metrics.duration_ms is not finite": outcome(
+			func(o *AgentOutcome) { o.Metrics.DurationMs = math.NaN() }),
+		"evidence.kind \"\" is not": outcome(
+			func(o *AgentOutcome) { o.Evidence = []Evidence{{}} }),
+		"raw is a turn record": Unknown{Kind: "turn",
+			Raw: json.RawMessage(`{"record":"turn","index":0,"verifier_verdict":"pass"}`)},
+		"raw is not a JSON object": Unknown{Kind: "x", Raw: json.RawMessage(`["x"]`)},
+		"kind is \"x\", but the object says \"later\"": Unknown{Kind: "x",
+			Raw: json.RawMessage(`{"record":"later"}`)},
 	} {
 		if line, err := record.MarshalJSON(); err == nil || !strings.Contains(err.Error(), complaint) {
 			t.Errorf("%+v: encoded to %s, %v; want %q", record, line, err, complaint)
@@ -131,7 +147,8 @@ func TestRecordsMarshalToTheirLineAndBack(t *testing.T) {
 		t.Errorf("got %s, %v", got, err)
 	}
 	var turn Turn
-	if err := json.Unmarshal([]byte(line), &turn); err == nil || !strings.Contains(err.Error(), "is a started record") {
+	if err := json.Unmarshal([]byte(line), &turn); err == nil ||
+		!strings.Contains(err.Error(), "is a started record") {
 		t.Errorf("a started record is taken for a turn: %v", err)
 	}
 	var u Unknown
@@ -146,10 +163,12 @@ func TestEqualLooksAtWhatARecordSays(t *testing.T) {
 	if !a.Equal(Turn{Parameters: json.RawMessage(`{ "a":2, "b":1 }`), Output: json.RawMessage("null")}) {
 		t.Error("key order makes a difference")
 	}
-	if a.Equal(Turn{Parameters: json.RawMessage(`{"b":1,"a":3}`)}) || (Turn{Parameters: json.RawMessage(`"\`)}).Equal(a) {
+	if a.Equal(Turn{Parameters: json.RawMessage(`{"b":1,"a":3}`)}) ||
+		(Turn{Parameters: json.RawMessage(`"\`)}).Equal(a) {
 		t.Error("other parameters are equal")
 	}
-	if !(Started{StartedAt: morning}).Equal(Started{StartedAt: morning.In(time.FixedZone("", 3600))}) || (Ended{EndedAt: morning}).Equal(Ended{}) {
+	if !(Started{StartedAt: morning}).Equal(Started{StartedAt: morning.In(time.FixedZone("", 3600))}) ||
+		(Ended{EndedAt: morning}).Equal(Ended{}) {
 		t.Error("times are not compared as instants")
 	}
 }

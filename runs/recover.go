@@ -9,21 +9,25 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// Recover gives back the runs whose lease is over, because its process is dead or its time has passed, and gives their
-// number. It ends none: [Store.Resume] takes them up. It may be called at any time, by any process and handle, and works in short
-// transactions; what it gave back before an error stays so.
+// Recover gives back the runs whose lease is over, because its process is dead or its time has
+// passed, and gives their number. It ends none: [Store.Resume] takes them up. It may be called at
+// any time, by any process and handle, and works in short transactions; what it gave back before an
+// error stays so.
 func (s *Store) Recover(ctx context.Context) (int, error) {
 	return s.db.RecoverReservations(ctx, db.ReservationFilter{Scope: s.scope, Kind: leaseKind})
 }
 
 const (
-	// sqlWaits looks at the tables of other stores: a workflow that is paused, or being resumed, is a run that goes on, and so is
-	// one whose live run waits for a confirmation.
+	// sqlWaits looks at the tables of other stores: a workflow that is paused, or being resumed, is a
+	// run that goes on, and so is one whose live run waits for a confirmation.
 	sqlWaits = `SELECT 1 FROM checkpoints WHERE scope = ?1 AND run_id = ?2
-UNION ALL SELECT 1 FROM live_runs AS r WHERE scope = ?1 AND run_id = ?2 AND status NOT IN ('completed', 'failed', 'cancelled')
-    AND (SELECT type FROM live_events WHERE id >= r.key << 32 AND id < (r.key + 1) << 32 ORDER BY id DESC LIMIT 1) = 'confirmation_required'
+UNION ALL SELECT 1 FROM live_runs AS r WHERE scope = ?1 AND run_id = ?2
+	AND status NOT IN ('completed', 'failed', 'cancelled')
+    AND (SELECT type FROM live_events WHERE id >= r.key << 32 AND id < (r.key + 1) << 32 ORDER BY id DESC
+    LIMIT 1) = 'confirmation_required'
 LIMIT 1`
-	// A run keeps the key heldKey once it was held. A program from before that was kept left a lease at the most.
+	// A run keeps the key heldKey once it was held. A program from before that was kept left a lease
+	// at the most.
 	sqlEverHeld = `SELECT 1 FROM run_append_keys WHERE run = ? AND append_key = '` + heldKey + `'
 UNION ALL SELECT 1 FROM leases WHERE scope = ? AND kind = '` + leaseKind + `' AND name = ? LIMIT 1`
 )
@@ -63,8 +67,8 @@ func (e *ending) run(ctx context.Context) (int, error) {
 	return e.ended, errors.Join(refused, stuck, err)
 }
 
-// end ends those of the runs that are still open and are not spared. refused is about runs that can't be ended, which keep
-// nobody from ending the others.
+// end ends those of the runs that are still open and are not spared. refused is about runs that
+// can't be ended, which keep nobody from ending the others.
 func (e *ending) end(ctx context.Context, batch []RunRef) (refused, err error) {
 	if len(batch) == 0 {
 		return nil, nil

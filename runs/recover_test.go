@@ -16,7 +16,8 @@ import (
 	"selvedge/runs"
 )
 
-// writerProgram opens the file, starts the run that each line of stdin names, and says so. A run named held-… it holds.
+// writerProgram opens the file, starts the run that each line of stdin names, and says so. A run
+// named held-… it holds.
 func writerProgram(args []string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, args[0], db.Options{})
@@ -55,7 +56,8 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 	other.Expect("started theirs")
 	must(t, s.WriteStarted(t.Context(), started("ours", "a", start)))
 
-	if r, err := s.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "theirs"}); r != nil || !errors.Is(err, db.ErrConflict) {
+	if r, err := s.Resume(t.Context(), runs.RunRef{AgentID: "a", RunID: "theirs"}); r != nil ||
+		!errors.Is(err, db.ErrConflict) {
 		t.Errorf("what another process writes was taken up: %v", err)
 	}
 	adopt(t, s, 1)
@@ -72,7 +74,8 @@ func TestAdoptionSparesRunsOfAnotherLivingProcess(t *testing.T) {
 	for _, run := range list(t, s, "a") {
 		status[run.RunID] = run.Status
 	}
-	if status["theirs"] != runs.StatusInProgress || status["ours"] != runs.StatusIncomplete || status["another"] != runs.StatusInProgress {
+	if status["theirs"] != runs.StatusInProgress || status["ours"] != runs.StatusIncomplete ||
+		status["another"] != runs.StatusInProgress {
 		t.Errorf("the runs are %v", status)
 	}
 
@@ -119,7 +122,8 @@ func TestAdoptionPassesBy(t *testing.T) {
 	}
 	adopt(t, s, 0)
 	// An end still closes the pending one.
-	must(t, s.AppendRecords(t.Context(), "a", "pending", []runs.Record{ended("r", "a", runs.OutcomeGiveUp, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", "pending",
+		[]runs.Record{ended("r", "a", runs.OutcomeGiveUp, start)}))
 	run, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "pending"})
 	if err != nil || run.Status != runs.StatusCompleted || run.Outcome != runs.OutcomeGiveUp {
 		t.Errorf("the run is %+v (%v)", run, err)
@@ -144,11 +148,13 @@ func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 		}
 		looking = false
 		for _, run := range []string{"removed", "without a start"} { // and made anew
-			must(t, other.AppendRecords(t.Context(), "a", run, []runs.Record{ended(run, "a", runs.OutcomeDone, start)}))
+			must(t, other.AppendRecords(t.Context(), "a", run,
+				[]runs.Record{ended(run, "a", runs.OutcomeDone, start)}))
 			must(t, other.Delete(t.Context(), runs.RunRef{AgentID: "a", RunID: run}))
 		}
 		must(t, other.AppendTurns(t.Context(), "a", "without a start", []runs.Turn{turn(0, "p")}))
-		must(t, other.AppendRecords(t.Context(), "a", "ended", []runs.Record{ended("ended", "a", runs.OutcomeDone, start)}))
+		must(t, other.AppendRecords(t.Context(), "a", "ended",
+			[]runs.Record{ended("ended", "a", runs.OutcomeDone, start)}))
 	}})
 	s := runs.NewStore(d, runs.Options{})
 	for _, run := range []string{"removed", "without a start", "ended", "open"} {
@@ -156,10 +162,12 @@ func TestAdoptionJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 	}
 	looking = true
 	adopt(t, s, 1)
-	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "removed"}); !errors.Is(err, db.ErrNotFound) {
+	if _, err := s.Get(t.Context(), runs.RunRef{AgentID: "a", RunID: "removed"}); !errors.Is(err,
+		db.ErrNotFound) {
 		t.Errorf("what was removed came back: %v", err)
 	}
-	for run, want := range map[string][]string{"without a start": {"turn"}, "ended": {"started", "ended"}, "open": {"started", "ended"}} {
+	for run, want := range map[string][]string{"without a start": {"turn"}, "ended": {"started", "ended"},
+		"open": {"started", "ended"}} {
 		if got := kinds(t, s, "a", run); !slices.Equal(got, want) {
 			t.Errorf("%s: the trace is %v", run, got)
 		}

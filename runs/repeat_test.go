@@ -16,8 +16,10 @@ func batchOf(t *testing.T, s *runs.Store, ref runs.RunRef) int64 {
 	t.Helper()
 	var batch int64
 	must(t, handle(s).Read(t.Context(), "look", func(rx *db.Rx) error {
-		return rx.Get(&batch, `SELECT t.batch FROM runs AS r JOIN run_records AS t ON t.id > r.key << 24 AND t.id < (r.key + 1) << 24
-WHERE r.agent_id = ? AND r.run_id = ? AND t.batch IS NOT NULL ORDER BY t.id DESC LIMIT 1`, ref.AgentID, ref.RunID)
+		return rx.Get(&batch, `SELECT t.batch FROM runs AS r JOIN run_records AS t ON t.id > r.key << 24
+		AND t.id < (r.key + 1) << 24
+WHERE r.agent_id = ? AND r.run_id = ? AND t.batch IS NOT NULL ORDER BY t.id DESC
+	LIMIT 1`, ref.AgentID, ref.RunID)
 	}))
 	return batch
 }
@@ -49,7 +51,8 @@ func TestAKeyOutlivesItsRunForThirtyDays(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Now: clock.Now, Synchronous: db.SyncNormal})
 	s := runs.NewStore(d, runs.Options{})
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k", Records: []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}}
+	batch := runs.Batch{AgentID: "a", RunID: "r", Key: "k",
+		Records: []runs.Record{started("r", "a", start), ended("r", "a", runs.OutcomeSuccess, start)}}
 	other := batch
 	other.Records = []runs.Record{turn(1, "q")}
 	must(t, s.Append(t.Context(), batch))
@@ -73,7 +76,8 @@ func TestAKeyOutlivesItsRunForThirtyDays(t *testing.T) {
 
 func endedRun(t *testing.T, s *runs.Store, id string) runs.RunRef {
 	t.Helper()
-	must(t, s.AppendRecords(t.Context(), "a", id, []runs.Record{started(id, "a", start), ended(id, "a", runs.OutcomeSuccess, start)}))
+	must(t, s.AppendRecords(t.Context(), "a", id,
+		[]runs.Record{started(id, "a", start), ended(id, "a", runs.OutcomeSuccess, start)}))
 	return runs.RunRef{AgentID: "a", RunID: id}
 }
 
@@ -102,11 +106,14 @@ func TestAppend_RecreatedRunKnowsNoOldKey(t *testing.T) {
 // What is written in Go is what the declaration says, in every row of every kind, also after changes.
 func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	s, d := openStore(t, runs.Options{Scope: "s"})
-	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "old"}, "garbage\n\n"+`{"record":"turn","index":1,"parameters":{"b": 1.10},"verifier_verdict":"not_run"}`+"\n")
+	importTrace(t, d, s, runs.RunRef{AgentID: "a", RunID: "old"},
+		"garbage\n\n"+`{"record":"turn","index":1,"parameters":{"b": 1.10},"verifier_verdict":"not_run"}`+"\n")
 	full := turn(1, "prompt")
 	full.Tool, full.Parameters, full.Output = new("shell"), []byte(`{"a":1}`), []byte(`[1, 2]`)
-	full.CliOutcome, full.PolicyRejected = &runs.CliOutcome{Kind: runs.CliExited, Code: 3}, &runs.PolicyRejection{Rule: "r", Param: new("p")}
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("shown", "other", start), full, laterRecord("x")}))
+	full.CliOutcome, full.PolicyRejected = &runs.CliOutcome{Kind: runs.CliExited, Code: 3},
+		&runs.PolicyRejection{Rule: "r", Param: new("p")}
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{started("shown", "other", start), full, laterRecord("x")}))
 	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{full, turn(2, "q")}))
 	must(t, s.WriteEnded(t.Context(), ended("r", "a", runs.OutcomeSuccess, start)))
 	must(t, s.AppendTurns(t.Context(), "a", "r", []runs.Turn{turn(3, "late")}))

@@ -17,8 +17,9 @@ const (
 	DefaultMaxAgeDays      = 30
 )
 
-// RetentionConfig says which ended runs [Store.GC] keeps. Zero and negative values mean what they say: a MaxPerAgent of 0
-// keeps none, and with a MaxAgeDays of -1 only runs that end more than a day from now are young enough.
+// RetentionConfig says which ended runs [Store.GC] keeps. Zero and negative values mean what they
+// say: a MaxPerAgent of 0 keeps none, and with a MaxAgeDays of -1 only runs that end more than a
+// day from now are young enough.
 type RetentionConfig struct {
 	MaxPerAgent uint64 // the newest ended runs of each agent, by start
 	MaxAgeDays  int64  // since the end, in days of 24 hours
@@ -29,7 +30,8 @@ func DefaultRetention() RetentionConfig {
 	return RetentionConfig{MaxPerAgent: DefaultMaxRunsPerAgent, MaxAgeDays: DefaultMaxAgeDays}
 }
 
-// FromCarDir reads carDir/config.toml as [ParseRetention] does. A file that is missing or can't be read gives both defaults.
+// FromCarDir reads carDir/config.toml as [ParseRetention] does. A file that is missing or can't be
+// read gives both defaults.
 func FromCarDir(carDir string) RetentionConfig {
 	text, err := readConfig(joinPath(carDir, "config.toml"))
 	if err != nil {
@@ -42,8 +44,9 @@ func FromCarDir(carDir string) RetentionConfig {
 	return limits
 }
 
-// ParseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and what the table does not say is
-// the default. A text that is no TOML, or has a limit of another type, is an error.
+// ParseRetention reads the table [runs] of a config.toml; other tables and keys don't matter, and
+// what the table does not say is the default. A text that is no TOML, or has a limit of another
+// type, is an error.
 func ParseRetention(config []byte) (RetentionConfig, error) {
 	if !utf8.Valid(config) {
 		return RetentionConfig{}, errors.New("it is not UTF-8")
@@ -72,7 +75,8 @@ func ParseRetention(config []byte) (RetentionConfig, error) {
 // configSize is more than any config.toml has.
 const configSize = 16 << 20
 
-// readConfig reads a file, and nothing else that may be at a path: a pipe would keep us waiting, a device never ends.
+// readConfig reads a file, and nothing else that may be at a path: a pipe would keep us waiting, a
+// device never ends.
 func readConfig(path string) (text []byte, err error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {

@@ -44,8 +44,10 @@ func TestConfigTomlRules(t *testing.T) {
 func TestRootOfAJournalDir(t *testing.T) {
 	_, d := openStore(t, runs.Options{})
 	for journals, want := range map[string]string{
-		"/home/u/.car/journals": "/home/u/.car/runs", "/home/u/.car/journals/": "/home/u/.car/runs", "journals": "runs", ".": "runs",
-		"/": "./runs", "": "./runs", "a/b/..": "a/b/runs", "a//b": "a/runs", "a/./b/.": "a/runs", "/journals": "/runs", "./a": "./runs",
+		"/home/u/.car/journals": "/home/u/.car/runs", "/home/u/.car/journals/": "/home/u/.car/runs",
+		"journals": "runs", ".": "runs",
+		"/": "./runs", "": "./runs", "a/b/..": "a/b/runs", "a//b": "a/runs", "a/./b/.": "a/runs",
+		"/journals": "/runs", "./a": "./runs",
 	} {
 		if got := runs.FromJournalDir(d, journals, runs.Options{}).Root(); got != want {
 			t.Errorf("%q leads to %q, not %q", journals, got, want)
@@ -58,7 +60,8 @@ func TestFromJournalDirReadsTheLimitsBesideIt(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "config.toml"), []byte("[runs]\nmax_per_agent = 7\n"), 0o600))
 	s := runs.FromJournalDir(d, filepath.Join(dir, "journals"), runs.Options{Scope: "home"})
-	if got := s.Retention(); got != (runs.RetentionConfig{MaxPerAgent: 7, MaxAgeDays: 30}) || s.Scope() != "home" {
+	if got := s.Retention(); got != (runs.RetentionConfig{MaxPerAgent: 7, MaxAgeDays: 30}) ||
+		s.Scope() != "home" {
 		t.Errorf("the store keeps %+v in scope %q", got, s.Scope())
 	}
 	own := runs.RetentionConfig{MaxPerAgent: 1, MaxAgeDays: 2}

@@ -9,11 +9,13 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// The calls of the store that this package took over, under their names and with their behaviour: docs/parity.md lists them.
-// They are thin; where the grammar of all stores has a better call, they name it.
+// The calls of the store that this package took over, under their names and with their behaviour:
+// docs/parity.md lists them. They are thin; where the grammar of all stores has a better call, they
+// name it.
 
-// FromJournalDir gives the store for what lies beside the journals in journalDir: the limits are those of config.toml in
-// the parent of journalDir, and Root is the folder runs there. What options name already stays as it is.
+// FromJournalDir gives the store for what lies beside the journals in journalDir: the limits are
+// those of config.toml in the parent of journalDir, and Root is the folder runs there. What options
+// name already stays as it is.
 func FromJournalDir(d *db.DB, journalDir string, options Options) *Store {
 	carDir := parentFolder(journalDir)
 	if options.Retention == nil {
@@ -45,14 +47,14 @@ func (s *Store) WriteEnded(ctx context.Context, ended Ended) error {
 	return s.AppendRecords(ctx, ended.AgentID, ended.RunID, []Record{ended})
 }
 
-// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the records may differ.
-// [Store.Append] can be repeated.
+// AppendRecords appends records of any kind to a run, under the ids of the call: those inside the
+// records may differ. [Store.Append] can be repeated.
 func (s *Store) AppendRecords(ctx context.Context, agentID, runID string, records []Record) error {
 	return s.Append(ctx, Batch{AgentID: agentID, RunID: runID, Records: records})
 }
 
-// ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has seen has none. Lists that
-// may be long are read in parts with [Store.Page] and [Store.All].
+// ListRuns gives all runs of an agent, newest first, from one snapshot. An agent that nobody has
+// seen has none. Lists that may be long are read in parts with [Store.Page] and [Store.All].
 func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary, err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
 		list = nil
@@ -60,7 +62,8 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 		if err != nil || !ok {
 			return err
 		}
-		where := conditions{text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`, args: []any{scope, agentID}}
+		where := conditions{text: ` AND started_at IS NOT NULL AND scope = ? AND agent_id = ?`,
+			args: []any{scope, agentID}}
 		for run, err := range where.summaries(rx, summaryOrder) {
 			if err != nil {
 				return err
@@ -74,15 +77,16 @@ func (s *Store) ListRuns(ctx context.Context, agentID string) (list []RunSummary
 	return list, err
 }
 
-// GetRunTrace gives the trace of the run with this id, whichever agent's it is; where several agents have one, that of
-// the first by id. found is false when nobody has. Records of later versions are left out; [Store.Trace] has them, and reads
-// a long trace in parts.
+// GetRunTrace gives the trace of the run with this id, whichever agent's it is; where several
+// agents have one, that of the first by id. found is false when nobody has. Records of later
+// versions are left out; [Store.Trace] has them, and reads a long trace in parts.
 func (s *Store) GetRunTrace(ctx context.Context, runID string) (records []Record, found bool, err error) {
 	return s.wholeTrace(ctx, sqlRunOfAny, runID)
 }
 
 // GetRunTraceFor is GetRunTrace for the run of one agent.
-func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool, err error) {
+func (s *Store) GetRunTraceFor(ctx context.Context, agentID, runID string) (records []Record, found bool,
+	err error) {
 	return s.wholeTrace(ctx, traces.SQLRunOfAgent, runID, agentID)
 }
 
@@ -100,42 +104,47 @@ func (s *Store) AgentForRun(ctx context.Context, runID string) (agentID string, 
 	return agentID, found, err
 }
 
-// AdoptOrphans ends, as incomplete, the open runs that nobody writes to any more, and gives their number: those whose
-// process is dead, those of this process (which is expected to call it when it starts), and imported ones. Left alone are
-// runs of another process that lives, runs that were ever held by a lease ([Store.Resume] takes them up) or that wait at a
-// checkpoint, cancelled ones, ones with a cancellation pending and ones without a started record. All get the same time. A
+// AdoptOrphans ends, as incomplete, the open runs that nobody writes to any more, and gives their
+// number: those whose process is dead, those of this process (which is expected to call it when it
+// starts), and imported ones. Left alone are runs of another process that lives, runs that were
+// ever held by a lease ([Store.Resume] takes them up) or that wait at a checkpoint, cancelled ones,
+// ones with a cancellation pending and ones without a started record. All get the same time. A
 // second call finds nothing. [Store.Recover] can be called at any time.
 //
 // It works in short transactions; what it ended before an error stays ended.
 func (s *Store) AdoptOrphans(ctx context.Context) (int, error) {
-	e := ending{store: s, op: "adopt orphans", spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
-		if run.OwnerID != nil {
-			own, err := rx.Owns(*run.OwnerID)
-			if err == nil && !own {
-				own, err = rx.OwnerAlive(*run.OwnerID)
-			} else {
-				own = false
+	e := ending{store: s, op: "adopt orphans",
+		spares: func(rx *db.Rx, scope int64, ref RunRef, run *traces.RunRow) (bool, error) {
+			if run.OwnerID != nil {
+				own, err := rx.Owns(*run.OwnerID)
+				if err == nil && !own {
+					own, err = rx.OwnerAlive(*run.OwnerID)
+				} else {
+					own = false
+				}
+				if own || err != nil {
+					return own, err
+				}
 			}
-			if own || err != nil {
-				return own, err
+			if held, err := rx.Find(new(int64), sqlEverHeld, run.Key, scope, leaseName(run.Key)); held || err != nil {
+				return held, err
 			}
-		}
-		if held, err := rx.Find(new(int64), sqlEverHeld, run.Key, scope, leaseName(run.Key)); held || err != nil {
-			return held, err
-		}
-		return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
-	}}
+			return rx.Find(new(int64), sqlWaits, scope, ref.RunID)
+		}}
 	return e.run(ctx)
 }
 
-// GC removes the ended runs that the store's retention does not keep and gives their number: of each agent those beyond the
-// newest MaxPerAgent by start, and those that ended more than MaxAgeDays ago. Only completed and incomplete runs with a started
-// record count and go. Open ones never do; nor do cancelled ones, and ones with a cancellation pending, which the program
-// that this store stands for takes for open; nor do runs that are pinned. [Store.Prune] takes any policy.
+// GC removes the ended runs that the store's retention does not keep and gives their number: of
+// each agent those beyond the newest MaxPerAgent by start, and those that ended more than
+// MaxAgeDays ago. Only completed and incomplete runs with a started record count and go. Open ones
+// never do; nor do cancelled ones, and ones with a cancellation pending, which the program that
+// this store stands for takes for open; nor do runs that are pinned. [Store.Prune] takes any
+// policy.
 //
-// It works in short transactions, so other writers get their turns, and what it removed before an error stays removed. A
-// MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is removed; but where no run was ever written it is 0.
-// A run to which a row of a table of the user's refers is not removed; the others are, and then it is ErrConflict.
+// It works in short transactions, so other writers get their turns, and what it removed before an
+// error stays removed. A MaxAgeDays beyond what a time can say is ErrInvalid, and nothing is
+// removed; but where no run was ever written it is 0. A run to which a row of a table of the user's
+// refers is not removed; the others are, and then it is ErrConflict.
 func (s *Store) GC(ctx context.Context) (removed int, err error) {
 	var cutoff time.Time
 	used := false
@@ -165,7 +174,8 @@ const (
 )
 
 // wholeTrace reads a trace without records of later versions.
-func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool, err error) {
+func (s *Store) wholeTrace(ctx context.Context, find string, names ...any) (records []Record, found bool,
+	err error) {
 	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
 		records, found = nil, false
 		scope, ok, err := rx.Scope(s.scope)

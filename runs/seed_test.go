@@ -42,14 +42,16 @@ func turn(index uint64, prompt string) runs.Turn {
 		panic(err)
 	}
 	return runs.Turn{
-		Index: index, Prompt: &prompt, Tool: new("drive_cli"), Parameters: parameters, Output: json.RawMessage(`{"exit_code":0}`),
+		Index: index, Prompt: &prompt, Tool: new("drive_cli"), Parameters: parameters,
+		Output: json.RawMessage(`{"exit_code":0}`),
 	}
 }
 
 func ended(runID, agentID string, status runs.OutcomeStatus, when time.Time) runs.Ended {
 	return runs.Ended{
 		RunID: runID, AgentID: agentID, EndedAt: when,
-		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: "done", Timestamp: when}},
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: "done",
+			Timestamp: when}},
 	}
 }
 
@@ -95,7 +97,8 @@ func importTrace(t testing.TB, d *db.DB, s *runs.Store, run runs.RunRef, text st
 	for line := range strings.Lines(text) {
 		lines = append(lines, traces.ReadLine([]byte(strings.TrimSuffix(line, "\n"))))
 	}
-	must(t, d.Write(t.Context(), "import", func(tx *db.Tx) error { return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(run), lines) }))
+	must(t, d.Write(t.Context(), "import",
+		func(tx *db.Tx) error { return traces.Table{Scope: s.Scope()}.Import(tx, traces.Ref(run), lines) }))
 }
 
 // exportTrace is the trace as an export writes it.
@@ -117,7 +120,8 @@ func TestCompletedRunReadableAfterRestart(t *testing.T) {
 	first := runs.NewStore(d, runs.Options{})
 	must(t, first.WriteStarted(t.Context(), started("run-1", "agent-a", time.Now())))
 	must(t, first.AppendTurns(t.Context(), "agent-a", "run-1", []runs.Turn{turn(0, "first")}))
-	must(t, first.AppendRecords(t.Context(), "agent-a", "run-1", []runs.Record{ended("run-1", "agent-a", runs.OutcomeSuccess, time.Now())}))
+	must(t, first.AppendRecords(t.Context(), "agent-a", "run-1",
+		[]runs.Record{ended("run-1", "agent-a", runs.OutcomeSuccess, time.Now())}))
 	must(t, d.Close())
 
 	records := trace(t, runs.NewStore(dbtest.OpenAt(t, path, db.Options{}), runs.Options{}), "run-1")
@@ -181,7 +185,8 @@ func TestOrphanRunStatusDistinguishesInprogressFromIncomplete(t *testing.T) {
 	if got := list(t, s, "agent-a")[0].Status; got != runs.StatusInProgress {
 		t.Errorf("the open run is %s", got)
 	}
-	must(t, s.AppendRecords(t.Context(), "agent-a", "run-1", []runs.Record{runs.Ended{RunID: "run-1", AgentID: "agent-a", EndedAt: start}}))
+	must(t, s.AppendRecords(t.Context(), "agent-a", "run-1",
+		[]runs.Record{runs.Ended{RunID: "run-1", AgentID: "agent-a", EndedAt: start}}))
 	if got := list(t, s, "agent-a")[0].Status; got != runs.StatusIncomplete {
 		t.Errorf("the run that ended without an outcome is %s", got)
 	}
@@ -192,7 +197,8 @@ func TestGC_CapSparesRunsInProgress(t *testing.T) {
 	for i, id := range []string{"c0", "c1", "c2", "c3", "c4"} {
 		when := start.Add(-day).Add(time.Duration(i) * time.Minute)
 		must(t, s.WriteStarted(t.Context(), started(id, "agent-a", when)))
-		must(t, s.AppendRecords(t.Context(), "agent-a", id, []runs.Record{ended(id, "agent-a", runs.OutcomeSuccess, start)}))
+		must(t, s.AppendRecords(t.Context(), "agent-a", id,
+			[]runs.Record{ended(id, "agent-a", runs.OutcomeSuccess, start)}))
 	}
 	must(t, s.WriteStarted(t.Context(), started("live", "agent-a", start)))
 	removed, err := s.GC(t.Context())
@@ -212,7 +218,8 @@ func TestGCEvictsRunsOlderThanAgeCap(t *testing.T) {
 	s, _ := openStore(t, keep(50, 30))
 	for id, when := range map[string]time.Time{"old": start.Add(-40 * day), "fresh": start} {
 		must(t, s.WriteStarted(t.Context(), started(id, "agent-a", when)))
-		must(t, s.AppendRecords(t.Context(), "agent-a", id, []runs.Record{ended(id, "agent-a", runs.OutcomeSuccess, when)}))
+		must(t, s.AppendRecords(t.Context(), "agent-a", id,
+			[]runs.Record{ended(id, "agent-a", runs.OutcomeSuccess, when)}))
 	}
 	if removed, err := s.GC(t.Context()); err != nil || removed != 1 {
 		t.Errorf("removed %d (%v), not the run of 40 days ago", removed, err)
@@ -265,7 +272,8 @@ func TestListRunsEmptyForUnknownAgent(t *testing.T) {
 
 func TestFromJournalDirRootsAtCarRuns(t *testing.T) {
 	_, d := openStore(t, runs.Options{})
-	if got := runs.FromJournalDir(d, "/home/u/.car/journals", runs.Options{}).Root(); got != "/home/u/.car/runs" {
+	if got := runs.FromJournalDir(d, "/home/u/.car/journals",
+		runs.Options{}).Root(); got != "/home/u/.car/runs" {
 		t.Errorf("the root is %q", got)
 	}
 }
@@ -288,7 +296,8 @@ func TestRetentionConfigDefaultsOnMissingFile(t *testing.T) {
 func TestGCAgeCapUsesTerminalTimeNotStart(t *testing.T) {
 	s, _ := openStore(t, keep(50, 30))
 	must(t, s.WriteStarted(t.Context(), started("long", "agent-a", start.Add(-40*day))))
-	must(t, s.AppendRecords(t.Context(), "agent-a", "long", []runs.Record{ended("long", "agent-a", runs.OutcomeSuccess, start.Add(-day))}))
+	must(t, s.AppendRecords(t.Context(), "agent-a", "long",
+		[]runs.Record{ended("long", "agent-a", runs.OutcomeSuccess, start.Add(-day))}))
 	if removed, err := s.GC(t.Context()); err != nil || removed != 0 {
 		t.Errorf("removed %d (%v): a run that ended a day ago is young, whenever it started", removed, err)
 	}
@@ -306,7 +315,8 @@ func TestAdoptOrphansMarksCrashedInprogressRunsIncomplete(t *testing.T) {
 		t.Fatalf("adopted %d (%v), not 1", adopted, err)
 	}
 	after := list(t, again, "agent-a")[0]
-	if after.Status != runs.StatusIncomplete || after.EndedAt == nil || !after.EndedAt.Equal(start) || after.TurnCount != 1 {
+	if after.Status != runs.StatusIncomplete || after.EndedAt == nil || !after.EndedAt.Equal(start) ||
+		after.TurnCount != 1 {
 		t.Errorf("the adopted run is %+v", after)
 	}
 	if adopted, err := again.AdoptOrphans(t.Context()); err != nil || adopted != 0 {
@@ -317,7 +327,8 @@ func TestAdoptOrphansMarksCrashedInprogressRunsIncomplete(t *testing.T) {
 func TestAdoptOrphansLeavesCompletedRunsAlone(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
 	must(t, s.WriteStarted(t.Context(), started("done", "agent-a", start)))
-	must(t, s.AppendRecords(t.Context(), "agent-a", "done", []runs.Record{ended("done", "agent-a", runs.OutcomeSuccess, start)}))
+	must(t, s.AppendRecords(t.Context(), "agent-a", "done",
+		[]runs.Record{ended("done", "agent-a", runs.OutcomeSuccess, start)}))
 	if adopted, err := s.AdoptOrphans(t.Context()); err != nil || adopted != 0 {
 		t.Errorf("adopted %d (%v) completed runs", adopted, err)
 	}

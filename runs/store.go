@@ -23,13 +23,16 @@ type Options struct {
 	Retention *RetentionConfig
 	// Lease are the terms on which Begin and Resume hold a run. The zero value lasts as long as this process.
 	Lease db.LeaseTerms
-	// Root is the folder of an old tree that this store stands for. The store never opens it; Root hands it back.
+	// Root is the folder of an old tree that this store stands for. The store never opens it; Root
+	// hands it back.
 	Root string
 }
 
-// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
+// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
+// its first run.
 func NewStore(d *db.DB, options Options) *Store {
-	s := &Store{db: d, scope: options.Scope, root: options.Root, lease: options.Lease, retention: DefaultRetention()}
+	s := &Store{db: d, scope: options.Scope, root: options.Root, lease: options.Lease,
+		retention: DefaultRetention()}
 	if options.Retention != nil {
 		s.retention = *options.Retention
 	}
@@ -53,8 +56,8 @@ func (s *Store) Scope() string { return s.scope }
 // Retention is what GC keeps.
 func (s *Store) Retention() RetentionConfig { return s.retention }
 
-// A RunRef names a run the way the calls that write it do. A started record inside the run may name other ids; summaries
-// show those.
+// A RunRef names a run the way the calls that write it do. A started record inside the run may name
+// other ids; summaries show those.
 type RunRef struct {
 	AgentID string `db:"agent_id"`
 	RunID   string `db:"run_id"`

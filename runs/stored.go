@@ -6,7 +6,8 @@ import (
 	traces "selvedge/internal/runs"
 )
 
-// What callers see of records, and what the tables and the lines of traces hold of them: each way, field by field.
+// What callers see of records, and what the tables and the lines of traces hold of them: each way,
+// field by field.
 
 func (s Started) stored() traces.Record {
 	return traces.Started{
@@ -18,7 +19,8 @@ func (s Started) stored() traces.Record {
 func (t Turn) stored() traces.Record {
 	out := traces.Turn{
 		Index: t.Index, Prompt: t.Prompt, Tool: t.Tool, Parameters: t.Parameters, Output: t.Output,
-		VerifierVerdict: traces.Verdict(t.VerifierVerdict), PolicyRejected: (*traces.PolicyRejection)(t.PolicyRejected), From: t.from,
+		VerifierVerdict: traces.Verdict(t.VerifierVerdict),
+		PolicyRejected:  (*traces.PolicyRejection)(t.PolicyRejected), From: t.from,
 	}
 	if o := t.CliOutcome; o != nil {
 		out.CliOutcome = &traces.CliOutcome{Kind: string(o.Kind), Code: o.Code}
@@ -37,7 +39,8 @@ func (e Ended) stored() traces.Record {
 			Timestamp: o.Timestamp, TimestampText: o.timestampText,
 		}
 		for _, e := range o.Evidence {
-			outcome.Evidence = append(outcome.Evidence, traces.Evidence{Kind: string(e.Kind), Description: e.Description, Data: e.Data})
+			outcome.Evidence = append(outcome.Evidence,
+				traces.Evidence{Kind: string(e.Kind), Description: e.Description, Data: e.Data})
 		}
 		out.Termination.Outcome = outcome
 	}
@@ -59,7 +62,8 @@ func shown(r traces.Record) Record {
 	case traces.Turn:
 		out := Turn{
 			Index: r.Index, Prompt: r.Prompt, Tool: r.Tool, Parameters: r.Parameters, Output: r.Output,
-			VerifierVerdict: Verdict(r.VerifierVerdict), PolicyRejected: (*PolicyRejection)(r.PolicyRejected), from: r.From,
+			VerifierVerdict: Verdict(r.VerifierVerdict), PolicyRejected: (*PolicyRejection)(r.PolicyRejected),
+			from: r.From,
 		}
 		if o := r.CliOutcome; o != nil {
 			out.CliOutcome = &CliOutcome{Kind: CliOutcomeKind(o.Kind), Code: o.Code}
@@ -76,7 +80,8 @@ func shown(r traces.Record) Record {
 				Timestamp: o.Timestamp, timestampText: o.TimestampText,
 			}
 			for _, e := range o.Evidence {
-				outcome.Evidence = append(outcome.Evidence, Evidence{Kind: EvidenceKind(e.Kind), Description: e.Description, Data: e.Data})
+				outcome.Evidence = append(outcome.Evidence,
+					Evidence{Kind: EvidenceKind(e.Kind), Description: e.Description, Data: e.Data})
 			}
 			out.Termination.Outcome = outcome
 		}

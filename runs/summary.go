@@ -26,10 +26,11 @@ const (
 	StatusCancellationPending RunStatus = "cancellation_pending" // asked to end, and no end was written
 )
 
-var statuses = []RunStatus{StatusInProgress, StatusCompleted, StatusIncomplete, StatusCancelled, StatusCancellationPending}
+var statuses = []RunStatus{StatusInProgress, StatusCompleted, StatusIncomplete, StatusCancelled,
+	StatusCancellationPending}
 
-// RunSummary describes a run without its trace. The ids, the intent and the start are those of the last started record;
-// status and end are those of the last record that ends the run.
+// RunSummary describes a run without its trace. The ids, the intent and the start are those of the
+// last started record; status and end are those of the last record that ends the run.
 type RunSummary struct {
 	RunID     string
 	AgentID   string
@@ -40,22 +41,25 @@ type RunSummary struct {
 	TurnCount int
 	// Outcome is how a completed run ended; "" for every other. It is not in the JSON.
 	Outcome OutcomeStatus
-	// Summary is what a completed run's end says of it in words; "" where it says nothing, or was written at a schema version
-	// below 10. It is not in the JSON.
+	// Summary is what a completed run's end says of it in words; "" where it says nothing, or was
+	// written at a schema version below 10. It is not in the JSON.
 	Summary string
 	// Ref is the name under which calls find the run. It is not in the JSON.
 	Ref RunRef
-	// Unstarted: the run has no started record, so that its Intent and StartedAt are empty and no list shows it. It is not in
-	// the JSON.
+	// Unstarted: the run has no started record, so that its Intent and StartedAt are empty and no list
+	// shows it. It is not in the JSON.
 	Unstarted bool
 
 	startedAtText string // the exact times, where a time.Time can't hold them
 	endedAtText   string
 }
 
-// sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended one is kept.
+// sqlSummary counts the turns of an open run by one seek for its last line; the count of an ended
+// one is kept.
 var sqlSummary = `SELECT agent_id, run_id, ` + traces.StateColumns + `,
-    coalesce(turn_count, coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215, 0) - others)
+    coalesce(turn_count,
+    coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24) & 16777215,
+    0) - others)
 FROM runs WHERE 1 = 1`
 
 // summaries gives the runs for which the conditions hold, as they are read.
@@ -63,7 +67,8 @@ func (c *conditions) summaries(rx *db.Rx, order string, args ...any) iter.Seq2[R
 	return func(yield func(RunSummary, error) bool) {
 		var s RunSummary
 		var state traces.State
-		targets := slices.Concat([]any{&s.Ref.AgentID, &s.Ref.RunID}, state.Targets(), []any{&s.TurnCount}) // one set for all rows
+		// one set for all rows
+		targets := slices.Concat([]any{&s.Ref.AgentID, &s.Ref.RunID}, state.Targets(), []any{&s.TurnCount})
 		for row, err := range rx.Query(sqlSummary+c.text+order, slices.Concat(c.args, args)...) {
 			s = RunSummary{}
 			if err == nil {
@@ -109,7 +114,8 @@ func (s *RunSummary) fill(state traces.State) (err error) {
 	return err
 }
 
-// MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is open), status and turn_count.
+// MarshalJSON gives run_id, agent_id, intent, started_at, ended_at (left out while the run is
+// open), status and turn_count.
 func (s RunSummary) MarshalJSON() ([]byte, error) {
 	out := traces.AppendText(nil, `{"run_id":`, s.RunID)
 	out = traces.AppendText(out, `,"agent_id":`, s.AgentID)
@@ -137,7 +143,8 @@ func (s *RunSummary) UnmarshalJSON(text []byte) error {
 	if err := from.Decode(&in); err != nil {
 		return err
 	}
-	if in.RunID == nil || in.AgentID == nil || in.Intent == nil || in.StartedAt == nil || in.Status == nil || in.TurnCount == nil {
+	if in.RunID == nil || in.AgentID == nil || in.Intent == nil || in.StartedAt == nil || in.Status == nil ||
+		in.TurnCount == nil {
 		return fmt.Errorf("a run summary needs run_id, agent_id, intent, started_at, status and turn_count")
 	}
 	out := RunSummary{

@@ -10,12 +10,16 @@ import (
 
 const opTrace = "read trace"
 
-// Trace gives the records of a run one by one, those of later versions too, read in pages: no transaction is open while
-// the caller's loop runs, and records that are appended meanwhile are seen. A run that is not there is ErrNotFound, one
-// that goes while it is read ErrCursorExpired. After an error there is nothing more.
+// Trace gives the records of a run one by one, those of later versions too, read in pages: no
+// transaction is open while the caller's loop runs, and records that are appended meanwhile are
+// seen. A run that is not there is ErrNotFound, one that goes while it is read ErrCursorExpired.
+// After an error there is nothing more.
 func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, error] {
 	return func(yield func(TraceRecord, error) bool) {
-		for r, err := range db.AllPages(func(at db.At) (db.Page[Followed], error) { return s.TracePage(ctx, run, at) }) {
+		for r, err := range db.AllPages(func(at db.At) (db.Page[Followed],
+			error) {
+			return s.TracePage(ctx, run, at)
+		}) {
 			if !yield(r.Item, err) {
 				return
 			}
@@ -23,10 +27,11 @@ func (s *Store) Trace(ctx context.Context, run RunRef) iter.Seq2[TraceRecord, er
 	}
 }
 
-// TracePage gives a page of the records of a run, in the order of the trace, those of later versions too. The limit counts
-// the lines that are looked at; imported lines that are no records are among them. The cursors are those of [Store.Follow],
-// which goes on behind the last item. A run that is not there is ErrNotFound, and a cursor into one that is gone
-// ErrCursorExpired, even when a new one has its name.
+// TracePage gives a page of the records of a run, in the order of the trace, those of later
+// versions too. The limit counts the lines that are looked at; imported lines that are no records
+// are among them. The cursors are those of [Store.Follow], which goes on behind the last item. A
+// run that is not there is ErrNotFound, and a cursor into one that is gone ErrCursorExpired, even
+// when a new one has its name.
 func (s *Store) TracePage(ctx context.Context, run RunRef, at db.At) (page db.Page[Followed], err error) {
 	err = s.db.Read(ctx, opTrace, func(rx *db.Rx) error {
 		page, err = s.TracePageTx(rx, run, at)

@@ -42,7 +42,8 @@ func kinds(t testing.TB, s *runs.Store, agent, run string) []string {
 
 func TestTrace_LaterRecordsNotInSeedAnswers(t *testing.T) {
 	s, _ := openStore(t, runs.Options{})
-	must(t, s.AppendRecords(t.Context(), "a", "r", []runs.Record{started("r", "a", start), laterRecord("model_turn"), turn(0, "p")}))
+	must(t, s.AppendRecords(t.Context(), "a", "r",
+		[]runs.Record{started("r", "a", start), laterRecord("model_turn"), turn(0, "p")}))
 	if got := len(trace(t, s, "r")); got != 2 {
 		t.Errorf("GetRunTrace gives %d records, not 2", got)
 	}
@@ -104,12 +105,14 @@ func TestACursorIntoARemovedRunSaysSo(t *testing.T) {
 	must(t, s.WriteStarted(t.Context(), started("other", "a", start)))
 	cursor, err := s.CursorBefore(t.Context(), ref, 0)
 	must(t, err)
-	if _, err := s.TracePage(t.Context(), other, db.At{After: cursor}); !errors.Is(err, db.ErrInvalid) || db.Hint(err) == "" {
+	if _, err := s.TracePage(t.Context(), other, db.At{After: cursor}); !errors.Is(err, db.ErrInvalid) ||
+		db.Hint(err) == "" {
 		t.Errorf("the cursor of another run gave %v", err)
 	}
 	must(t, removeRun(t, s, ref))
 	for range 2 {
-		if _, err := s.TracePage(t.Context(), ref, db.At{After: cursor}); !errors.Is(err, db.ErrCursorExpired) || db.Hint(err) == "" {
+		if _, err := s.TracePage(t.Context(), ref, db.At{After: cursor}); !errors.Is(err, db.ErrCursorExpired) ||
+			db.Hint(err) == "" {
 			t.Errorf("the cursor into the removed run gave %v", err)
 		}
 		must(t, s.WriteStarted(t.Context(), started("r", "a", start))) // a new one of that name
@@ -123,7 +126,8 @@ func TestATraceThatIsNotThere(t *testing.T) {
 			t.Errorf("got %v, %v", r, err)
 		}
 	}
-	for line, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s), traces.Ref{AgentID: "a", RunID: "r"}) {
+	for line, err := range (traces.Table{Scope: s.Scope()}).Lines(t.Context(), handle(s),
+		traces.Ref{AgentID: "a", RunID: "r"}) {
 		if line.Text != nil || !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("got %v, %v", line, err)
 		}
@@ -148,7 +152,8 @@ func TestFindGoesByPrefix(t *testing.T) {
 	for _, id := range []string{"ab", "abc", "abé", "ab\U0010ffff", "ac", "b", "a%", "a"} {
 		must(t, s.AppendTurns(t.Context(), "agent", id, []runs.Turn{turn(0, "p")}))
 	}
-	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0, "ab\U0010ffff": 1} {
+	for prefix, want := range map[string]int{"ab": 4, "a": 7, "": 8, "abc": 1, "a%": 1, "x": 0, "\U0010ffff": 0,
+		"ab\U0010ffff": 1} {
 		got, err := s.Find(t.Context(), prefix, 100)
 		if err != nil || len(got) != want {
 			t.Errorf("%q finds %v (%v), not %d runs", prefix, got, err, want)
@@ -191,7 +196,8 @@ func TestImportedLinesComeBack(t *testing.T) {
 			t.Errorf("the run has %d lines (%v, %v), not 11", at.Lines, found, err)
 		}
 		for bytes, want := range map[int]int{0: 1, 1 << 20: 11} {
-			if page, err := (traces.Table{Scope: s.Scope()}).LinesTx(rx, traces.Ref(ref), 0, bytes); err != nil || len(page) != want {
+			if page, err := (traces.Table{Scope: s.Scope()}).LinesTx(rx, traces.Ref(ref), 0, bytes); err != nil ||
+				len(page) != want {
 				t.Errorf("a page of %d bytes has %d lines (%v), not %d", bytes, len(page), err, want)
 			}
 		}

@@ -51,8 +51,8 @@ func eachTranscript(t *testing.T, play playing) {
 	t.Logf("%d transcripts: %s", len(all), total)
 }
 
-// A player makes each call three times: on the store, on a model of the original, and on the same model with our rules.
-// The first must equal the last, and the second what was recorded.
+// A player makes each call three times: on the store, on a model of the original, and on the same
+// model with our rules. The first must equal the last, and the second what was recorded.
 type player struct {
 	t       *testing.T
 	clock   *dbtest.Clock
@@ -71,8 +71,10 @@ type player struct {
 func newPlayer(t *testing.T) *player {
 	p := &player{t: t, clock: dbtest.NewClock(time.Now().UTC()), car: t.TempDir(), seedCar: t.TempDir()}
 	p.compare = replay.Comparison{Now: p.clock.Now}
-	p.seed = &seedModel{shelf: folder{filepath.Join(p.seedCar, "runs")}, limits: runs.DefaultRetention(), now: p.clock.Now}
-	p.ours = &seedModel{limits: runs.DefaultRetention(), now: p.clock.Now, rules: seedRules{on: true, used: map[int]bool{}}}
+	p.seed = &seedModel{shelf: folder{filepath.Join(p.seedCar, "runs")}, limits: runs.DefaultRetention(),
+		now: p.clock.Now}
+	p.ours = &seedModel{limits: runs.DefaultRetention(), now: p.clock.Now,
+		rules: seedRules{on: true, used: map[int]bool{}}}
 	p.ours.shelf = &table{rows: map[runs.RunRef][]byte{}, rules: &p.ours.rules}
 	p.open(dbtest.Path(t))
 	return p
@@ -175,7 +177,8 @@ func (p *player) records(c *replay.Call) []runs.Record {
 	return list
 }
 
-// decode reads a record that the harness gave to the original as a value: what its JSON looked like is forgotten.
+// decode reads a record that the harness gave to the original as a value: what its JSON looked like
+// is forgotten.
 func (p *player) decode(text []byte) runs.Record {
 	record, err := traces.Decode(text)
 	must(p.t, err)
@@ -346,8 +349,8 @@ func (p *player) list(agent string) replay.Outcome {
 	return outcome(list, nil)
 }
 
-// onTree makes a file operation happen to the store (rule 20): what it looks at is exported before, and what it changed
-// is imported into a new file after.
+// onTree makes a file operation happen to the store (rule 20): what it looks at is exported before,
+// and what it changed is imported into a new file after.
 func (p *player) onTree(c *replay.Call) replay.Outcome {
 	path := c.Text("path")
 	if path != "" && path != "runs" && !strings.HasPrefix(path, "runs/") {
@@ -452,8 +455,8 @@ func dropped(t *testing.T, c *replay.Call, text []byte) int {
 	return min(n, len(text))
 }
 
-// onTable makes a file operation on the model with our rules: only trace files count, links become runs of their own, and
-// what would stand in a file's way is not there.
+// onTable makes a file operation on the model with our rules: only trace files count, links become
+// runs of their own, and what would stand in a file's way is not there.
 func (p *player) onTable(s *table, c *replay.Call) replay.Outcome {
 	switch c.Op {
 	case "fs.list":

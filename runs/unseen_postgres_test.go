@@ -17,7 +17,8 @@ import (
 	"selvedge/runs"
 )
 
-// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with filters at random.
+// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with
+// filters at random.
 func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 	dbtest.SameAsOnAFile(t, dbtest.Unseen(t, 4), func(t *testing.T, random *rand.Rand) []string {
 		script, err := replay.Unseen("runs", random, 150, func(op string) bool {
@@ -58,7 +59,8 @@ func playable(p *player, c *replay.Call) bool {
 		texts = append(texts, text)
 	case "new":
 		var limits runs.RetentionConfig
-		return c.Unmarshal("max_per_agent", &limits.MaxPerAgent) == nil && c.Unmarshal("max_age_days", &limits.MaxAgeDays) == nil
+		return c.Unmarshal("max_per_agent", &limits.MaxPerAgent) == nil &&
+			c.Unmarshal("max_age_days", &limits.MaxAgeDays) == nil
 	}
 	for _, text := range texts {
 		record, err := traces.Decode(text)
@@ -99,8 +101,10 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 		{},
 		{},
 		{},
-		time.Unix(0, 0), time.Unix(-1, 5), time.Date(2021, 3, 1, 8, 0, 0, 0, time.UTC), time.Date(2021, 3, 2, 0, 0, 0, 1, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
-		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(1677, 9, 21, 0, 12, 43, 145224192, time.UTC), time.Date(2262, 4, 11, 23, 47, 16, 854775807, time.UTC),
+		time.Unix(0, 0), time.Unix(-1, 5), time.Date(2021, 3, 1, 8, 0, 0, 0, time.UTC),
+		time.Date(2021, 3, 2, 0, 0, 0, 1, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
+		time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(1677, 9, 21, 0, 12, 43, 145224192, time.UTC),
+		time.Date(2262, 4, 11, 23, 47, 16, 854775807, time.UTC),
 	}
 	statuses := []runs.RunStatus{runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, "odd"}
 	outcomes := []runs.OutcomeStatus{runs.OutcomeSuccess, runs.OutcomeGiveUp, "failure", "partial_success"}
@@ -123,7 +127,8 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 		at := db.At{Limit: 1 + random.IntN(5)}
 		for range 10 {
 			page, err := p.store.Page(ctx, f, at)
-			say(fmt.Sprintf("page %s %q %q %v %v of %d", text(f.Agent), f.Statuses, f.Outcomes, f.Since, f.Until, at.Limit), page.Items, err)
+			say(fmt.Sprintf("page %s %q %q %v %v of %d", text(f.Agent), f.Statuses, f.Outcomes, f.Since, f.Until,
+				at.Limit), page.Items, err)
 			if at.After = page.Next; at.After == "" {
 				break
 			}
@@ -138,7 +143,8 @@ func (p *player) lists(random *rand.Rand, script replay.Transcript) (lines []str
 		for range 5 {
 			page, err := p.store.TracePage(ctx, ref, at)
 			for _, item := range page.Items {
-				say("trace", fmt.Sprintf("%v %v %s %s %s", item.Of, item.Item.Sequence, item.Item.Line, item.Status, item.Reason), nil)
+				say("trace", fmt.Sprintf("%v %v %s %s %s", item.Of, item.Item.Sequence, item.Item.Line, item.Status,
+					item.Reason), nil)
 			}
 			say("trace", nil, err)
 			if at.After = page.Next; at.After == "" {

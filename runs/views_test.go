@@ -32,12 +32,14 @@ func TestViewsOnTheSystemsSQLite(t *testing.T) {
 	must(t, s.AppendTurns(t.Context(), "a", "no start", []runs.Turn{turn(0, "p")}))
 
 	for query, want := range map[string]string{
-		`SELECT scope, agent_id, run_id, intent, status, outcome, started_at, ended_at, seconds, turns, owner_pid IS NULL AS unowned
+		`SELECT scope, agent_id, run_id, intent, status, outcome, started_at, ended_at, seconds, turns,
+		owner_pid IS NULL AS unowned
 		 FROM v_runs ORDER BY run`: `[
 			{"scope":"","agent_id":"a","run_id":"done","intent":"i","status":"completed","outcome":"failure","started_at":"2021-03-01T08:00:00.500000000Z","ended_at":"2021-03-01T08:00:02.000001000Z","seconds":1.5,"turns":2,"unowned":1},
 			{"scope":"","agent_id":"also shown","run_id":"shown","intent":"","status":"incomplete","outcome":null,"started_at":"1969-12-31T23:59:59.999999999Z","ended_at":"2262-04-11T23:47:16.854775807Z","seconds":9223372036.855,"turns":0,"unowned":1},
 			{"scope":"two","agent_id":"b","run_id":"open","intent":"do the thing","status":"in_progress","outcome":null,"started_at":"2026-05-04T08:00:00.000000000Z","ended_at":null,"seconds":null,"turns":2,"unowned":0}]`,
-		`SELECT scope, agent_id, run_id, sequence, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule, policy_param
+		`SELECT scope, agent_id, run_id, sequence, turn_index, prompt, tool, parameters, output, cli_kind,
+		cli_code, verdict, policy_rule, policy_param
 		 FROM v_turns WHERE agent_id = 'a' ORDER BY run, sequence`: `[
 			{"scope":"","agent_id":"a","run_id":"done","sequence":2,"turn_index":4,"prompt":"p","tool":"sh","parameters":"{\"b\": 1}","output":"[true]","cli_kind":"exited","cli_code":-1,"verdict":"fail","policy_rule":"no","policy_param":"x"},
 			{"scope":"","agent_id":"a","run_id":"done","sequence":4,"turn_index":6,"prompt":null,"tool":null,"parameters":null,"output":null,"cli_kind":null,"cli_code":null,"verdict":"not_run","policy_rule":null,"policy_param":null},

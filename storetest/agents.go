@@ -11,14 +11,17 @@ import (
 	"selvedge/db"
 )
 
-var ofAgents = store{"agents", slices.Concat(lists[string, agents.Filter, agents.Entry, agents.Entry](listedAgents).laws(),
-	streams[string, agents.Change](followedAgents).laws(), holdLaws(heldAgents, "agents"), keeps(valuesOfAgents).laws()), heldAgents}
+var ofAgents = store{"agents", slices.Concat(lists[string, agents.Filter, agents.Entry,
+	agents.Entry](listedAgents).laws(),
+	streams[string, agents.Change](followedAgents).laws(), holdLaws(heldAgents, "agents"),
+	keeps(valuesOfAgents).laws()), heldAgents}
 
 func nthEntry(n int) agents.Entry {
 	return agents.Entry{SessionID: nth(n), Thread: "thread", Status: agents.Active}
 }
 
-func listedAgents(_ *testing.T, d *db.DB, scope string) things[string, agents.Filter, agents.Entry, agents.Entry] {
+func listedAgents(_ *testing.T, d *db.DB, scope string) things[string, agents.Filter, agents.Entry,
+	agents.Entry] {
 	r := agents.NewRegistry(d, agents.Options{Scope: scope})
 	return things[string, agents.Filter, agents.Entry, agents.Entry]{
 		lister: r,
@@ -47,15 +50,19 @@ func followedAgents(_ *testing.T, d *db.DB, scope string) followed[string, agent
 		add:    func(ctx context.Context, n int) (string, error) { return nth(n), r.Save(ctx, nthEntry(n)) },
 		addTx:  func(tx *db.Tx, n int) error { return r.SaveTx(tx, nthEntry(n)) },
 		remove: r.Delete,
-		end:    func(ctx context.Context, id string) error { return r.UpdateStatus(ctx, id, agents.Complete) }, ended: string(agents.Complete),
+		end:    func(ctx context.Context, id string) error { return r.UpdateStatus(ctx, id, agents.Complete) },
+		ended:  string(agents.Complete),
 		append: func(tx *db.Tx, id string, texts ...string) error {
 			_, _, err := r.UpdateEntryTx(tx, id, func(e *agents.Entry) { e.BaseState = texts[len(texts)-1] })
 			return err
 		},
-		follow:    r.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[agents.Followed, error] { return r.FollowAll(ctx, agents.Filter{}) },
-		before:    r.CursorBefore,
-		says:      func(_ context.Context, c agents.Change) string { return c.Entry.BaseState },
+		follow: r.Follow,
+		followAll: func(ctx context.Context) iter.Seq2[agents.Followed,
+			error] {
+			return r.FollowAll(ctx, agents.Filter{})
+		},
+		before: r.CursorBefore,
+		says:   func(_ context.Context, c agents.Change) string { return c.Entry.BaseState },
 	}
 }
 

@@ -26,11 +26,13 @@ var broken = []struct {
 		engine: func(e *engine) { e.shared.Again = func(t *testing.T, _ *db.DB) *db.DB { return e.open(t) } },
 	},
 	{
-		name: "another handle has another file, where one follows", store: "live", law: "a follower gets what is there and what comes",
+		name: "another handle has another file, where one follows", store: "live",
+		law:    "a follower gets what is there and what comes",
 		engine: func(e *engine) { e.shared.Again = func(t *testing.T, _ *db.DB) *db.DB { return e.open(t) } },
 	},
 	{
-		name: "another handle has another file, where one claims", store: "agents", law: "of those who take one wins",
+		name: "another handle has another file, where one claims", store: "agents",
+		law:    "of those who take one wins",
 		engine: func(e *engine) { e.shared.Again = func(t *testing.T, _ *db.DB) *db.DB { return e.open(t) } },
 	},
 	{
@@ -47,33 +49,41 @@ var broken = []struct {
 	},
 	{
 		name: "an event in five is lost", store: "live", law: "sequences are dense, whoever writes",
-		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON live_events WHEN new.id % 5 = 0 BEGIN DELETE FROM live_events WHERE id = new.id; END`),
+		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON live_events WHEN new.id % 5 = 0 BEGIN DELETE
+			FROM live_events WHERE id = new.id; END`),
 	},
 	{
 		name: "a record in five is lost", store: "runs", law: "a follower gets what is there and what comes",
-		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON run_records WHEN new.id % 5 = 0 BEGIN DELETE FROM run_records WHERE id = new.id; END`),
+		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON run_records WHEN new.id % 5 = 0 BEGIN DELETE
+			FROM run_records WHERE id = new.id; END`),
 	},
 	{
-		name: "a text loses what is behind a NUL", store: "workers", law: "a value comes back byte for byte or is refused",
+		name: "a text loses what is behind a NUL", store: "workers",
+		law: "a value comes back byte for byte or is refused",
 		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON worker_entries WHEN instr(new.content, char(0)) > 0
-BEGIN UPDATE worker_entries SET content = substr(content, 1, instr(content, char(0)) - 1) WHERE id = new.id; END`),
+BEGIN UPDATE worker_entries SET content = substr(content, 1, instr(content, char(0)) - 1)
+	WHERE id = new.id; END`),
 	},
 	{
 		name: "JSON is written anew", store: "checkpoints", law: "a value comes back byte for byte or is refused",
 		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON checkpoint_documents
-BEGIN UPDATE checkpoint_documents SET document = CAST(json(CAST(document AS TEXT)) AS BLOB) WHERE checkpoint = new.checkpoint; END`),
+BEGIN UPDATE checkpoint_documents SET document = CAST(json(CAST(document AS TEXT)) AS BLOB)
+	WHERE checkpoint = new.checkpoint; END`),
 	},
 	{
 		name: "reservations are lost", store: "reservations", law: "of those who take one wins",
-		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON leases BEGIN DELETE FROM leases WHERE epoch = new.epoch; END`),
+		engine: spoiled(`CREATE TRIGGER broken AFTER INSERT ON leases BEGIN DELETE FROM leases
+			WHERE epoch = new.epoch; END`),
 	},
 	{
-		name: "a claim has the epoch of the one before", store: "checkpoints", law: "epochs grow, and who was replaced is refused",
+		name: "a claim has the epoch of the one before", store: "checkpoints",
+		law: "epochs grow, and who was replaced is refused",
 		engine: spoiled(`CREATE TRIGGER broken AFTER UPDATE OF state ON checkpoints WHEN new.state = 'claimed'
 BEGIN UPDATE checkpoints SET epoch = (id << 24) + 1 WHERE id = new.id; END`),
 	},
 	{
-		name: "what was released is not given up", store: "reservations", law: "epochs grow, and who was replaced is refused",
+		name: "what was released is not given up", store: "reservations",
+		law:    "epochs grow, and who was replaced is refused",
 		engine: spoiled(`CREATE TRIGGER broken BEFORE DELETE ON leases BEGIN SELECT raise(IGNORE); END`),
 	},
 	{
@@ -93,7 +103,8 @@ BEGIN UPDATE checkpoints SET epoch = (id << 24) + 1 WHERE id = new.id; END`),
 		runs: func(s *runThings) { s.lister = &brokenLister{runLister: s.lister, anyLimit: true} },
 	},
 	{
-		name: "the transaction given is not the one that is used", store: "runs", law: "a function that fails leaves nothing",
+		name: "the transaction given is not the one that is used", store: "runs",
+		law:  "a function that fails leaves nothing",
 		runs: func(s *runThings) { s.lister = &brokenLister{runLister: s.lister, ownTransaction: true} },
 	},
 	{

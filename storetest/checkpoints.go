@@ -12,14 +12,19 @@ import (
 	"selvedge/db"
 )
 
-var ofCheckpoints = store{"checkpoints", slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary](listedCheckpoints).laws(),
-	streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"), keeps(valuesOfCheckpoints).laws()), heldCheckpoints}
+var ofCheckpoints = store{"checkpoints",
+	slices.Concat(lists[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary,
+		checkpoints.Summary](listedCheckpoints).laws(),
+		streams[string, checkpoints.Summary](followedCheckpoints).laws(), holdLaws(heldCheckpoints, "checkpoints"),
+		keeps(valuesOfCheckpoints).laws()), heldCheckpoints}
 
 func pausedRun(id string) *checkpoints.PausedWorkflow {
-	return &checkpoints.PausedWorkflow{RunID: id, Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate"}
+	return &checkpoints.PausedWorkflow{RunID: id,
+		Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate"}
 }
 
-func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary] {
+func listedCheckpoints(_ *testing.T, d *db.DB, scope string) things[checkpoints.Ref, checkpoints.Filter,
+	checkpoints.Summary, checkpoints.Summary] {
 	s := checkpoints.NewStore(d, checkpoints.Options{Scope: scope})
 	return things[checkpoints.Ref, checkpoints.Filter, checkpoints.Summary, checkpoints.Summary]{
 		lister: s,
@@ -58,8 +63,11 @@ func followedCheckpoints(_ *testing.T, d *db.DB, scope string) followed[string, 
 		followAll: func(ctx context.Context) iter.Seq2[checkpoints.Followed, error] {
 			return s.FollowAll(ctx, checkpoints.Filter{})
 		},
-		before: func(ctx context.Context, id string, n int64) (string, error) { return s.CursorBefore(ctx, ref(id), n) },
-		says:   func(_ context.Context, c checkpoints.Summary) string { return c.Prompt },
+		before: func(ctx context.Context, id string, n int64) (string,
+			error) {
+			return s.CursorBefore(ctx, ref(id), n)
+		},
+		says: func(_ context.Context, c checkpoints.Summary) string { return c.Prompt },
 	}
 }
 
@@ -80,7 +88,10 @@ func heldCheckpoints(d *db.DB, scope string) holds {
 			h, _, err := held(c, err == nil, err)
 			return h, err
 		},
-		remove:  func(ctx context.Context, name string) error { return s.Delete(ctx, checkpoints.Ref{RunID: name}) },
+		remove: func(ctx context.Context, name string) error {
+			return s.Delete(ctx,
+				checkpoints.Ref{RunID: name})
+		},
 		recover: s.Recover,
 	}
 }
@@ -96,7 +107,8 @@ func valuesOfCheckpoints(t *testing.T, d *db.DB, scope string) []kept {
 	head += `"wf_state": `
 	return []kept{{
 		name: "document", json: true,
-		refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float", "no JSON"},
+		refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float",
+			"no JSON"},
 		put: func(ctx context.Context, n int, value string) error {
 			return s.SaveDocument(ctx, nth(n), []byte(head+value+tail))
 		},

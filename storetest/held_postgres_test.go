@@ -20,9 +20,11 @@ import (
 	"selvedge/workers"
 )
 
-// What somebody holds, changes or removes, beside others who would take it, change it or remove it at that moment.
+// What somebody holds, changes or removes, beside others who would take it, change it or remove it
+// at that moment.
 
-// fenced has a holder do something in a transaction, and somebody take away what it holds before that is committed.
+// fenced has a holder do something in a transaction, and somebody take away what it holds before
+// that is committed.
 func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() error) error {
 	t.Helper()
 	taken := make(chan error, 1)
@@ -42,7 +44,8 @@ func fenced(t *testing.T, d *db.DB, hold func(tx *db.Tx) error, takeAway func() 
 
 func TestPostgres_ClaimStaysDuringHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
-	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})
+	store, other := checkpoints.NewStore(handles[0], checkpoints.Options{}),
+		checkpoints.NewStore(handles[1], checkpoints.Options{})
 	tries := 0
 	undisturbed(t, func() error {
 		tries++
@@ -53,7 +56,8 @@ func TestPostgres_ClaimStaysDuringHoldersWork(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		done(t, store.SaveDocument(t.Context(), id, pauseOf(id, 2)))
-		if err := fenced(t, handles[0], held.HoldTx, func() error { _, _, err := other.Claim(t.Context(), id); return err }); err != nil {
+		if err := fenced(t, handles[0], held.HoldTx,
+			func() error { _, _, err := other.Claim(t.Context(), id); return err }); err != nil {
 			return err
 		}
 		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
@@ -66,7 +70,8 @@ func TestPostgres_ClaimStaysDuringHoldersWork(t *testing.T) {
 func TestPostgres_ReservationStaysDuringHoldersWork(t *testing.T) {
 	handles := twoHandles(t)
 	undisturbed(t, func() error {
-		held, err := handles[0].Reserve(t.Context(), "port", "1", db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
+		held, err := handles[0].Reserve(t.Context(), "port", "1",
+			db.ReserveOptions{LeaseTerms: db.LeaseTerms{TTL: time.Hour}})
 		done(t, err)
 		if err := fenced(t, handles[0], func(tx *db.Tx) error {
 			err := held.HoldTx(tx)
@@ -77,7 +82,10 @@ func TestPostgres_ReservationStaysDuringHoldersWork(t *testing.T) {
 				}
 			}
 			return err
-		}, func() error { return handles[1].ReleaseReservation(t.Context(), "", "port", "1", held.Epoch()) }); err != nil {
+		}, func() error {
+			return handles[1].ReleaseReservation(t.Context(), "", "port", "1",
+				held.Epoch())
+		}); err != nil {
 			return err
 		}
 		if err := held.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
@@ -96,7 +104,8 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 		thread := fmt.Sprintf("thread-%d", n)
 		lease, _, err := registry.TryLeaseThread(t.Context(), thread, db.LeaseTerms{TTL: time.Hour},
 			func(id string) (agents.Entry, error) {
-				return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+				return agents.Entry{SessionID: id, Thread: thread, BaseState: "b", StartedAt: time.Unix(1, 0),
+					Status: agents.Active}, nil
 			})
 		done(t, err)
 		var released atomic.Bool
@@ -126,7 +135,8 @@ func TestPostgresNobodyBeatsALeaseThatWasGivenBack(t *testing.T) {
 // entryOf adds an agent to a registry.
 func entryOf(t *testing.T, r *agents.Registry, id string) {
 	t.Helper()
-	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}))
+	done(t, r.Save(t.Context(), agents.Entry{SessionID: id, Thread: "thread", BaseState: "b",
+		StartedAt: time.Unix(1, 0), Status: agents.Active}))
 }
 
 func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
@@ -157,7 +167,8 @@ func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
 	})
 	e, err := registries[handles[0]].Get(t.Context(), "agent")
 	done(t, err)
-	if calls := *e.UsageSummary.ToolCalls; calls != mixedCallers*mixedEach || len(e.ContextQueries) != mixedCallers*mixedEach {
+	if calls := *e.UsageSummary.ToolCalls; calls != mixedCallers*mixedEach ||
+		len(e.ContextQueries) != mixedCallers*mixedEach {
 		t.Errorf("of %d changes %d and %d queries are there", mixedCallers*mixedEach, calls, len(e.ContextQueries))
 	}
 }
@@ -165,7 +176,8 @@ func TestPostgres_ConcurrentEntryChangesAllStay(t *testing.T) {
 // It has read the queries before there was one more, and writes them anew.
 func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 	handles := twoHandles(t)
-	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
+		agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "agent")
 	for _, path := range []string{"1", "2"} {
 		done(t, registry.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: path}))
@@ -176,7 +188,8 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 			return err
 		}
 		logged.Do(func() { done(t, other.LogContextQuery(t.Context(), "agent", agents.ContextQuery{Path: "3"})) })
-		_, _, err := registry.UpdateEntryTx(tx, "agent", func(e *agents.Entry) { e.ContextQueries = e.ContextQueries[1:] })
+		_, _, err := registry.UpdateEntryTx(tx, "agent",
+			func(e *agents.Entry) { e.ContextQueries = e.ContextQueries[1:] })
 		return err
 	}))
 	e, err := registry.Get(t.Context(), "agent")
@@ -187,17 +200,23 @@ func TestPostgres_QueryIsNotSkippedByRewriters(t *testing.T) {
 }
 
 // leasedThread gives a lease, and the registries of two handles with a clock that is moved by hand.
-func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry, lease *agents.Lease) {
+func leasedThread(t *testing.T) (clock *atomic.Int64, handles []*db.DB, registries []*agents.Registry,
+	lease *agents.Lease) {
 	t.Helper()
 	address := dbtest.Postgres(t)
 	clock = new(atomic.Int64)
 	for range 2 {
-		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime { return db.BootTime{Boot: "here", Since: time.Duration(clock.Load())} }})
+		d := dbtest.OpenAt(t, address, db.Options{BootTime: func() db.BootTime {
+			return db.BootTime{Boot: "here",
+				Since: time.Duration(clock.Load())}
+		}})
 		handles, registries = append(handles, d), append(registries, agents.NewRegistry(d, agents.Options{}))
 	}
-	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute}, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
-	})
+	lease, _, err := registries[0].TryLeaseThread(t.Context(), "thread", db.LeaseTerms{TTL: time.Minute},
+		func(id string) (agents.Entry, error) {
+			return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
+				Status: agents.Active}, nil
+		})
 	done(t, err)
 	return clock, handles, registries, lease
 }
@@ -209,12 +228,16 @@ func TestPostgres_ThreadStaysDuringHoldersWork(t *testing.T) {
 			err := lease.HoldTx(tx)
 			if err == nil { // which others may go on with
 				var there *agents.Lease
-				if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread", lease.Epoch()); err == nil {
+				if there, err = registries[1].Reattach(t.Context(), lease.SessionID(), "thread",
+					lease.Epoch()); err == nil {
 					err = there.Renew(t.Context())
 				}
 			}
 			return err
-		}, func() error { return registries[1].UpdateStatus(t.Context(), lease.SessionID(), agents.Abandoned) }); err != nil {
+		}, func() error {
+			return registries[1].UpdateStatus(t.Context(), lease.SessionID(),
+				agents.Abandoned)
+		}); err != nil {
 			return err
 		}
 		if err := lease.Renew(t.Context()); !errors.Is(err, db.ErrLeaseLost) {
@@ -248,7 +271,8 @@ func TestPostgres_EntryChangeSparesRenewedLease(t *testing.T) {
 		clock.Store(int64(time.Minute))
 		return err
 	}, func() {
-		_, found, err := registries[1].UpdateEntry(t.Context(), lease.SessionID(), func(e *agents.Entry) { e.BaseState = "c" })
+		_, found, err := registries[1].UpdateEntry(t.Context(), lease.SessionID(),
+			func(e *agents.Entry) { e.BaseState = "c" })
 		if err != nil || !found {
 			t.Error(found, err)
 		}
@@ -281,12 +305,15 @@ func TestPostgres_OvertakenNumberIsNotRenewed(t *testing.T) {
 // Each looks for what the other one adds, and no row is in both: so both are serialisable.
 func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 	handles := twoHandles(t)
-	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
+		agents.NewRegistry(handles[1], agents.Options{})
 	build := func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0), Status: agents.Active}, nil
+		return agents.Entry{SessionID: id, Thread: "thread", BaseState: "b", StartedAt: time.Unix(1, 0),
+			Status: agents.Active}, nil
 	}
 	var reserved sync.Once
-	_, created, err := registry.FindOrCreateActiveEntry(t.Context(), func(e agents.Entry) bool { return e.Thread == "thread" }, func(*agents.Entry) {},
+	_, created, err := registry.FindOrCreateActiveEntry(t.Context(),
+		func(e agents.Entry) bool { return e.Thread == "thread" }, func(*agents.Entry) {},
 		func(id string) (agents.Entry, error) {
 			reserved.Do(func() {
 				out, err := other.TryReserveThread(t.Context(), "thread", build)
@@ -304,12 +331,15 @@ func TestPostgres_SecondOnEmptyThreadLooksAgain(t *testing.T) {
 // The id is being taken by somebody else.
 func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 	handles := twoHandles(t)
-	registry, other := agents.NewRegistry(handles[0], agents.Options{}), agents.NewRegistry(handles[1], agents.Options{})
+	registry, other := agents.NewRegistry(handles[0], agents.Options{}),
+		agents.NewRegistry(handles[1], agents.Options{})
 	entryOf(t, registry, "one")
 	blocked(t, handles[0], 1, func(tx *db.Tx) error {
-		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs", StartedAt: time.Unix(1, 0), Status: agents.Active})
+		return registry.SaveTx(tx, agents.Entry{SessionID: "two", Thread: "t", BaseState: "theirs",
+			StartedAt: time.Unix(1, 0), Status: agents.Active})
 	}, func() {
-		_, found, err := other.UpdateEntry(t.Context(), "one", func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })
+		_, found, err := other.UpdateEntry(t.Context(), "one",
+			func(e *agents.Entry) { e.SessionID, e.BaseState = "two", "ours" })
 		if err != nil || !found {
 			t.Error(found, err)
 		}
@@ -325,7 +355,8 @@ func TestPostgres_UpdateUnderNewIDReplacesOccupant(t *testing.T) {
 func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 	handles := twoHandles(t)
 	started := runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}
-	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(), runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
+	done(t, runs.NewStore(handles[0], runs.Options{}).Append(t.Context(),
+		runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{started}}))
 	_, err := live.NewStore(handles[0], live.Options{}).ReserveRunWithID(t.Context(), "r", "s", "p")
 	done(t, err)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
@@ -401,7 +432,8 @@ func TestPostgres_ResumedRunHasOneHolder(t *testing.T) {
 func TestPostgres_RemovalSparesRunsTakenUp(t *testing.T) {
 	handles := twoHandles(t)
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
+	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(),
+		runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
 	open, err := runs.NewStore(handles[0], runs.Options{}).Resume(t.Context(), ref)
 	done(t, err)
 	done(t, open.Release(t.Context())) // it is nobody's
@@ -441,7 +473,8 @@ func TestPostgres_RemovalSparesRunsTakenUp(t *testing.T) {
 	}
 }
 
-// A worker is removed in a caller's WriteLocked beside an input to another one, whose event is not given again.
+// A worker is removed in a caller's WriteLocked beside an input to another one, whose event is not
+// given again.
 func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 	handles := twoHandles(t)
 	var runtimes []*workers.Runtime
@@ -449,7 +482,8 @@ func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 	for _, d := range handles {
 		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
 		done(t, err)
-		w, err := r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		w, err := r.CreateWorker(t.Context(),
+			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
 		done(t, err)
 		runtimes, refs = append(runtimes, r), append(refs, w.WorkerRef)
 	}
@@ -461,7 +495,8 @@ func TestPostgres_WorkerRemovalKeepsCounters(t *testing.T) {
 		}
 		return err
 	}, func() {
-		if err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return runtimes[0].DeleteTx(tx, refs[0]) }); err != nil {
+		if err := handles[0].WriteLocked(t.Context(), "remove",
+			func(tx *db.Tx) error { return runtimes[0].DeleteTx(tx, refs[0]) }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -484,7 +519,8 @@ func TestPostgres_LiveRunRemovedTwiceCountsOnce(t *testing.T) {
 		done(t, err)
 	}
 	blocked(t, handles[1], 1, func(tx *db.Tx) error { return stores[1].DeleteTx(tx, "a") }, func() {
-		err := handles[0].WriteLocked(t.Context(), "remove", func(tx *db.Tx) error { return stores[0].DeleteTx(tx, "a") })
+		err := handles[0].WriteLocked(t.Context(), "remove",
+			func(tx *db.Tx) error { return stores[0].DeleteTx(tx, "a") })
 		if !errors.Is(err, db.ErrNotFound) {
 			t.Errorf("it was removed twice: %v", err)
 		}

@@ -155,7 +155,8 @@ func (l holders) reattached(t *testing.T, at place) {
 	must(t, holdsOn(t, at.d, again))
 	wants(t, "another epoch", second(s.reattach(t.Context(), "a", h.epoch+1)), db.ErrLeaseLost)
 	must(t, again.release(t.Context()))
-	wants(t, "a write of the first handle behind the release by the second", holdsOn(t, at.d, h), db.ErrLeaseLost)
+	wants(t, "a write of the first handle behind the release by the second", holdsOn(t, at.d, h),
+		db.ErrLeaseLost)
 	wants(t, "what is not held", second(s.reattach(t.Context(), "a", h.epoch)), db.ErrLeaseLost)
 }
 
@@ -271,7 +272,8 @@ func (l holders) dead(t *testing.T, at place) {
 		}
 		p.Kill()
 		recovered := 0
-		for end := time.Now().Add(patience); recovered == 0 && time.Now().Before(end); { // an engine may wait before it takes the silent for dead
+		// an engine may wait before it takes the silent for dead
+		for end := time.Now().Add(patience); recovered == 0 && time.Now().Before(end); {
 			for _, d := range at.both() {
 				s := l.open(d, at.scope)
 				n, err := s.recover(t.Context())

@@ -14,8 +14,8 @@ import (
 	"selvedge/db"
 )
 
-// A lister is docs/grammar.md's part on lists: things that are found by an R and a filter F, described by a G, and listed as
-// a T.
+// A lister is docs/grammar.md's part on lists: things that are found by an R and a filter F,
+// described by a G, and listed as a T.
 type lister[R, F, G, T any] interface {
 	Get(ctx context.Context, ref R) (G, error)
 	GetTx(rx *db.Rx, ref R) (G, error)
@@ -36,15 +36,16 @@ type things[R, F, G, T any] struct {
 	addTx func(tx *db.Tx, n int) (R, error)           // nil: the store has no such form
 	name  func(ref R) string                          // what Find goes by
 	of    func(item T) R
-	// newest: the list shows the newest first. Else it is in the order of adding, which is that of names where one store
-	// has promised it.
+	// newest: the list shows the newest first. Else it is in the order of adding, which is that of
+	// names where one store has promised it.
 	newest bool
 	// forgives: a Delete of what is missing is fine.
 	forgives bool
 	// began is when a thing was added, as it is kept; nil where that is not kept.
 	began func(described G) time.Time
 	unit  time.Duration // of began
-	// end ends a thing, and prune prunes; nil where nothing is pruned. What is pruned may be unlisted from its end on.
+	// end ends a thing, and prune prunes; nil where nothing is pruned. What is pruned may be unlisted
+	// from its end on.
 	end      func(ctx context.Context, ref R) error
 	prune    func(ctx context.Context, policy db.Policy) (db.Pruned, error)
 	unlisted bool
@@ -177,7 +178,8 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	var filter F
 	for _, limit := range []int{-1, db.MaxLimit + 1} {
-		wants(t, fmt.Sprint("a page of ", limit), second(s.Page(t.Context(), filter, db.At{Limit: limit})), db.ErrInvalid)
+		wants(t, fmt.Sprint("a page of ", limit), second(s.Page(t.Context(), filter, db.At{Limit: limit})),
+			db.ErrInvalid)
 		wants(t, fmt.Sprint("to find ", limit), second(s.Find(t.Context(), "", limit)), db.ErrInvalid)
 	}
 	if s.addTx == nil {
@@ -190,13 +192,15 @@ func (open lists[R, F, G, T]) limits(t *testing.T, at place) {
 			return err
 		}))
 	}
-	for limit, want := range map[int]int{0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit, db.MaxLimit: db.DefaultLimit + 1} {
+	for limit, want := range map[int]int{0: db.DefaultLimit, db.DefaultLimit: db.DefaultLimit,
+		db.MaxLimit: db.DefaultLimit + 1} {
 		page, err := s.Page(t.Context(), filter, db.At{Limit: limit})
 		must(t, err)
 		found, err := s.Find(t.Context(), "", limit)
 		must(t, err)
 		if len(page.Items) != want || len(found) != want || (page.Next == "") != (want > db.DefaultLimit) {
-			t.Errorf("the limit %d gives %d items, next %q, and finds %d", limit, len(page.Items), page.Next, len(found))
+			t.Errorf("the limit %d gives %d items, next %q, and finds %d", limit, len(page.Items), page.Next,
+				len(found))
 		}
 	}
 }
@@ -224,14 +228,17 @@ func (open lists[R, F, G, T]) cursors(t *testing.T, at place) {
 	page, err := s.Page(t.Context(), filter, db.At{Limit: 1})
 	must(t, err)
 	for what, cursor := range map[string]string{
-		"a word": "x", "half of a cursor": page.Next[:len(page.Next)/2], "a cursor and a half": page.Next + page.Next[len(page.Next)/2:],
+		"a word": "x", "half of a cursor": page.Next[:len(page.Next)/2],
+		"a cursor and a half": page.Next + page.Next[len(page.Next)/2:],
 	} {
 		wants(t, what, second(s.Page(t.Context(), filter, db.At{After: cursor})), db.ErrInvalid)
 	}
-	wants(t, "the cursor of another scope's list", second(other.Page(t.Context(), filter, db.At{After: page.Next})), db.ErrInvalid)
+	wants(t, "the cursor of another scope's list",
+		second(other.Page(t.Context(), filter, db.At{After: page.Next})), db.ErrInvalid)
 	for _, d := range at.both() { // it is text to be kept, and any handle takes it
 		s := open(t, d, at.scope)
-		if next, err := s.Page(t.Context(), filter, db.At{After: page.Next}); err != nil || len(next.Items) != 1 || next.Next != "" {
+		if next, err := s.Page(t.Context(), filter, db.At{After: page.Next}); err != nil || len(next.Items) != 1 ||
+			next.Next != "" {
 			t.Errorf("the second page is %+v: %v", next, err)
 		}
 	}
@@ -254,7 +261,8 @@ func (open lists[R, F, G, T]) finds(t *testing.T, at place) {
 	s := open(t, at.d, at.scope)
 	added := s.fill(t, 12)
 	byName := slices.Sorted(slices.Values(added))
-	for _, prefix := range []string{"", added[0][:1], added[0][:len(added[0])-1], added[11], added[11] + "x", "\U0010ffff"} {
+	for _, prefix := range []string{"", added[0][:1], added[0][:len(added[0])-1], added[11], added[11] + "x",
+		"\U0010ffff"} {
 		var want []string
 		for _, name := range byName {
 			if strings.HasPrefix(name, prefix) {
@@ -518,16 +526,19 @@ func (open lists[R, F, G, T]) prunes(t *testing.T, at place) {
 		left   int
 	}{
 		{"no policy", db.Policy{}, db.Pruned{Remaining: 3}, 4},
-		{"a long time, many and much", db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40}, db.Pruned{Remaining: 3}, 4},
+		{"a long time, many and much", db.Policy{Age: 1000 * time.Hour, Count: 3, Bytes: 1 << 40},
+			db.Pruned{Remaining: 3}, 4},
 		{"one, only counted", db.Policy{Count: 1, DryRun: true}, db.Pruned{Removed: 2, Remaining: 1}, 4},
 		{"two", db.Policy{Count: 2, Pinned: []string{s.name(refs[1])}}, db.Pruned{Removed: 1, Remaining: 2}, 3},
-		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1]), runs}}, db.Pruned{Removed: 1, Remaining: 1}, 2},
+		{"no time, with a pin", db.Policy{Age: time.Nanosecond, Pinned: []string{s.name(refs[1]), runs}},
+			db.Pruned{Removed: 1, Remaining: 1}, 2},
 		{"no time", db.Policy{Age: time.Nanosecond, Pinned: []string{runs}}, db.Pruned{Removed: 1}, 1},
 	} {
 		counted := at.d.Work().PrunedBytes
 		done, err := s.prune(t.Context(), step.policy)
 		must(t, err)
-		if counted = at.d.Work().PrunedBytes - counted; counted != done.Bytes && !step.policy.DryRun || counted != 0 && step.policy.DryRun {
+		if counted = at.d.Work().PrunedBytes - counted; counted != done.Bytes && !step.policy.DryRun ||
+			counted != 0 && step.policy.DryRun {
 			t.Errorf("%s: %d bytes went, and %d are counted", step.name, done.Bytes, counted)
 		}
 		if done.Bytes = 0; done != step.pruned {

@@ -13,8 +13,10 @@ import (
 	"selvedge/runs/live"
 )
 
-var ofLive = store{"live", slices.Concat(lists[string, live.Filter, live.RunSnapshot, live.RunSnapshot](listedLive).laws(),
-	streams[string, live.RunEventRecord](followedLive).laws(), holdLaws(heldLive, "live"), keeps(valuesOfLive).laws()), heldLive}
+var ofLive = store{"live", slices.Concat(lists[string, live.Filter, live.RunSnapshot,
+	live.RunSnapshot](listedLive).laws(),
+	streams[string, live.RunEventRecord](followedLive).laws(), holdLaws(heldLive, "live"),
+	keeps(valuesOfLive).laws()), heldLive}
 
 func eventsOf(texts ...string) (events []live.Event) {
 	for _, text := range texts {
@@ -23,7 +25,8 @@ func eventsOf(texts ...string) (events []live.Event) {
 	return events
 }
 
-func listedLive(_ *testing.T, d *db.DB, scope string) things[string, live.Filter, live.RunSnapshot, live.RunSnapshot] {
+func listedLive(_ *testing.T, d *db.DB, scope string) things[string, live.Filter, live.RunSnapshot,
+	live.RunSnapshot] {
 	s := live.NewStore(d, live.Options{Scope: scope})
 	return things[string, live.Filter, live.RunSnapshot, live.RunSnapshot]{
 		lister: s,
@@ -35,7 +38,8 @@ func listedLive(_ *testing.T, d *db.DB, scope string) things[string, live.Filter
 		},
 		name:  func(ref string) string { return ref },
 		of:    func(r live.RunSnapshot) string { return r.ID },
-		began: func(r live.RunSnapshot) time.Time { return time.UnixMilli(int64(r.CreatedAtMs)) }, unit: time.Millisecond,
+		began: func(r live.RunSnapshot) time.Time { return time.UnixMilli(int64(r.CreatedAtMs)) },
+		unit:  time.Millisecond,
 		end: func(ctx context.Context, ref string) error {
 			return second(s.Append(ctx, ref, live.Batch{Events: []live.Event{live.AgentEnd("")}}))
 		},
@@ -67,9 +71,12 @@ func followedLive(_ *testing.T, d *db.DB, scope string) followed[string, live.Ru
 		keyed: func(tx *db.Tx, ref, key string, texts ...string) error {
 			return second(s.AppendTx(tx, ref, live.Batch{Events: eventsOf(texts...), Key: key}))
 		},
-		follow:    s.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[live.Followed, error] { return s.FollowAll(ctx, live.Filter{}) },
-		before:    s.CursorBefore, page: s.EventsPage,
+		follow: s.Follow,
+		followAll: func(ctx context.Context) iter.Seq2[live.Followed,
+			error] {
+			return s.FollowAll(ctx, live.Filter{})
+		},
+		before: s.CursorBefore, page: s.EventsPage,
 		says: func(_ context.Context, r live.RunEventRecord) string {
 			var event struct{ Text string }
 			_ = json.Unmarshal(r.Event.JSON(), &event) // what has no text says nothing
@@ -85,7 +92,8 @@ func heldLive(d *db.DB, scope string) holds {
 		if err != nil {
 			return holding{}, false, conflictIsLoss(err)
 		}
-		return holding{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, eventsOf("x")...)) }, r.Release}, true, nil
+		return holding{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, eventsOf("x")...)) },
+			r.Release}, true, nil
 	}
 	return holds{
 		add: func(ctx context.Context, name string) error {
@@ -116,7 +124,8 @@ func valuesOfLive(_ *testing.T, d *db.DB, scope string) []kept {
 			},
 		},
 		{
-			name: "event", json: true, refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float", "no JSON"},
+			name: "event", json: true, refuses: []string{"half of a surrogate pair", "invalid UTF-8 in JSON",
+				"a number beyond a float", "no JSON"},
 			put: func(ctx context.Context, n int, value string) error {
 				event, err := live.NewEvent([]byte(head + value + tail))
 				if err == nil {

@@ -20,15 +20,17 @@ import (
 	"selvedge/workers"
 )
 
-// On a server the stores' own calls lock rows, and callers' functions are serialisable. These are about both kinds at once, through two
-// handles (docs/decisions/0020-rows-locked-and-transactions-serialisable.md).
+// On a server the stores' own calls lock rows, and callers' functions are serialisable. These are
+// about both kinds at once, through two handles
+// (docs/decisions/0020-rows-locked-and-transactions-serialisable.md).
 
 const (
 	mixedCallers = 8
 	mixedEach    = 12
 )
 
-// mixed has callers do it in turns on their own and inside of functions: own is odd callers', inside even ones'.
+// mixed has callers do it in turns on their own and inside of functions: own is odd callers',
+// inside even ones'.
 func mixed(t *testing.T, handles []*db.DB, do func(d *db.DB, inside bool, caller, i int) error) {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -69,9 +71,12 @@ func TestPostgres_MixedTurnsAreDense(t *testing.T) {
 	for _, d := range handles {
 		stores[d] = runs.NewStore(d, runs.Options{})
 	}
-	done(t, stores[handles[0]].WriteStarted(t.Context(), runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
+	done(t, stores[handles[0]].WriteStarted(t.Context(),
+		runs.Started{RunID: "r", AgentID: "a", StartedAt: time.Unix(1, 0)}))
 	mixed(t, handles, func(d *db.DB, inside bool, c, i int) error {
-		b := runs.Batch{AgentID: "a", RunID: "r", Records: []runs.Record{runs.Turn{Index: uint64(c*mixedEach + i), VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}}}
+		b := runs.Batch{AgentID: "a", RunID: "r",
+			Records: []runs.Record{runs.Turn{Index: uint64(c*mixedEach + i), VerifierVerdict: runs.VerdictPass,
+				Output: []byte("{}")}}}
 		if !inside {
 			return stores[d].Append(t.Context(), b)
 		}
@@ -112,7 +117,8 @@ func TestPostgres_MixedLiveEventsAreDense(t *testing.T) {
 		if !inside {
 			a, err = stores[d].Append(t.Context(), "r", b)
 		} else {
-			err = d.Write(t.Context(), "append", func(tx *db.Tx) (err error) { a, err = stores[d].AppendTx(tx, "r", b); return err })
+			err = d.Write(t.Context(), "append",
+				func(tx *db.Tx) (err error) { a, err = stores[d].AppendTx(tx, "r", b); return err })
 		}
 		if _, twice := first.LoadOrStore(a.First, true); twice && err == nil {
 			err = fmt.Errorf("sequence %d was given twice", a.First)
@@ -134,7 +140,8 @@ func TestPostgres_MixedInputsAreDense(t *testing.T) {
 		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: "runtime"})
 		done(t, err)
 		runtimes[d] = r
-		w, err := r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		w, err := r.CreateWorker(t.Context(),
+			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
 		done(t, err)
 		refs = append(refs, w.WorkerRef)
 	}
@@ -145,7 +152,11 @@ func TestPostgres_MixedInputsAreDense(t *testing.T) {
 		if !inside {
 			ack, err = runtimes[d].SendInput(t.Context(), to, input)
 		} else {
-			err = d.Write(t.Context(), "send", func(tx *db.Tx) (err error) { ack, err = runtimes[d].SendInputTx(tx, to, input); return err })
+			err = d.Write(t.Context(), "send", func(tx *db.Tx) (err error) {
+				ack,
+					err = runtimes[d].SendInputTx(tx, to, input)
+				return err
+			})
 		}
 		if _, twice := events.LoadOrStore(ack.EventID, true); twice && err == nil {
 			err = fmt.Errorf("event %d was given twice", ack.EventID)
@@ -180,7 +191,11 @@ func TestPostgresAClaimOfEitherKindHasOneWinner(t *testing.T) {
 		if !inside {
 			_, ok, err = stores[d].Claim(t.Context(), id)
 		} else {
-			err = d.Write(t.Context(), "claim", func(tx *db.Tx) (err error) { _, ok, err = stores[d].ClaimTx(tx, id); return err })
+			err = d.Write(t.Context(), "claim", func(tx *db.Tx) (err error) {
+				_, ok,
+					err = stores[d].ClaimTx(tx, id)
+				return err
+			})
 		}
 		if ok && err == nil {
 			won[i].Add(1)
@@ -200,11 +215,12 @@ func pauseOf(id string, iterations int) []byte {
 		`"prior_duration_ms":0.0,"created_at":"2026-05-14T12:09:37Z"}`, id, iterations)
 }
 
-// errDisturbed is why a function does not go on: it is run again, and who waited for what it did the first time is through.
+// errDisturbed is why a function does not go on: it is run again, and who waited for what it did
+// the first time is through.
 var errDisturbed = errors.New("the function was run again")
 
-// undisturbed tries something until one transaction of it came through in its first run. A beat of the process alone may have it run
-// again.
+// undisturbed tries something until one transaction of it came through in its first run. A beat of
+// the process alone may have it run again.
 func undisturbed(t *testing.T, try func() error) {
 	t.Helper()
 	for range 10 {
@@ -229,10 +245,12 @@ func once(ctx context.Context, d *db.DB, why string, fn func(tx *db.Tx) error) e
 	})
 }
 
-// Whoever completes a claim and saves the next pause in one transaction leaves a row that those who wait for the old one have not locked.
+// Whoever completes a claim and saves the next pause in one transaction leaves a row that those who
+// wait for the old one have not locked.
 func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	handles := twoHandles(t)
-	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}), checkpoints.NewStore(handles[1], checkpoints.Options{})}
+	stores := []*checkpoints.Store{checkpoints.NewStore(handles[0], checkpoints.Options{}),
+		checkpoints.NewStore(handles[1], checkpoints.Options{})}
 	tries := 0
 	again := func() error {
 		tries++
@@ -280,7 +298,8 @@ func TestPostgres_ReplacingPauseHasOneWinner(t *testing.T) {
 	}
 }
 
-// replaced has callers wait for a row that a transaction takes away, and puts another of the name in its place.
+// replaced has callers wait for a row that a transaction takes away, and puts another of the name
+// in its place.
 func replaced(t *testing.T, d *db.DB, replace func(tx *db.Tx) error, waiters ...func()) error {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -349,19 +368,24 @@ func TestPostgres_ReplacingRunIsLockedToo(t *testing.T) {
 		ref := runs.RunRef{AgentID: "a", RunID: fmt.Sprintf("r-%d", tries)}
 		started := runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}
 		ended := runs.Ended{RunID: ref.RunID, AgentID: ref.AgentID, EndedAt: time.Unix(2, 0)}
-		done(t, store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{started, ended}}))
+		done(t, store.Append(t.Context(), runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID,
+			Records: []runs.Record{started, ended}}))
 		if err := replaced(t, handles[0], func(tx *db.Tx) error {
 			err := store.DeleteTx(tx, ref)
 			if err == nil {
-				err = store.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{started}})
+				err = store.AppendTx(tx, runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID,
+					Records: []runs.Record{started}})
 			}
 			return err
 		}, func() {
 			if err := handles[1].WriteLocked(t.Context(), "append", func(tx *db.Tx) error {
 				err := other.AppendTx(tx, runs.Batch{
-					AgentID: ref.AgentID, RunID: ref.RunID, Key: "k", Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}},
+					AgentID: ref.AgentID, RunID: ref.RunID, Key: "k",
+					Records: []runs.Record{runs.Turn{VerifierVerdict: runs.VerdictPass, Output: []byte("{}")}},
 				})
-				if free := dbtest.PostgresExec(t, handles[1].Path(), "SELECT key FROM runs WHERE run_id = '"+ref.RunID+"' FOR NO KEY UPDATE SKIP LOCKED"); err == nil && len(free) > 0 {
+				if free := dbtest.PostgresExec(t, handles[1].Path(),
+					"SELECT key FROM runs WHERE run_id = '"+ref.RunID+"' FOR NO KEY UPDATE SKIP LOCKED"); err == nil &&
+					len(free) > 0 {
 					t.Error("nobody has locked the run")
 				}
 				return err

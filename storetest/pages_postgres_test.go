@@ -20,8 +20,8 @@ import (
 // listed are as many rows as a list shows. Ten each have the same time.
 const listed = 6_000
 
-// A server chooses its plans by what it knows of the rows, and a page whose rest is sorted is read as a whole: then a list that is read
-// page by page costs the square of its length.
+// A server chooses its plans by what it knows of the rows, and a page whose rest is sorted is read
+// as a whole: then a list that is read page by page costs the square of its length.
 func TestPostgres_ListReadsOnceNotPerPage(t *testing.T) {
 	const n = listed
 	address := dbtest.Postgres(t)
@@ -33,26 +33,37 @@ func TestPostgres_ListReadsOnceNotPerPage(t *testing.T) {
 	done(t, d.Close())
 	// As a replica, which neither fires triggers nor looks for foreign keys.
 	for _, statement := range strings.SplitAfter(`CREATE TABLE numbers AS SELECT n, 'r-' || lpad((n * 7919 % `+strconv.Itoa(listed)+`)::text, 7, '0') AS name, 1780000000000000000 + n / 10 AS at FROM generate_series(1, `+strconv.Itoa(listed)+`) AS n;
-INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) SELECT 1, 'a-' || n % 2, name, 'i', at, 'in_progress', 0 FROM numbers;
-INSERT INTO live_runs (scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events, kept_bytes)
-SELECT 1, name, 's-' || n % 2, CASE n % 3 WHEN 0 THEN 'completed' WHEN 1 THEN 'failed' ELSE 'executing' END, at, at, 0, 0, 0 FROM numbers;
+INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
+	SELECT 1, 'a-' || n % 2, name, 'i', at, 'in_progress', 0 FROM numbers;
+INSERT INTO live_runs (scope, run_id, session_id, status, created_at, updated_at, event_count, kept_events,
+	kept_bytes)
+SELECT 1, name, 's-' || n % 2, CASE n % 3 WHEN 0 THEN 'completed' WHEN 1 THEN 'failed'
+	ELSE 'executing' END, at, at, 0, 0, 0 FROM numbers;
 INSERT INTO live_texts (run, prompt) SELECT key, 'p' FROM live_runs;
-INSERT INTO agents (scope, session_id, thread, status, started_at, base_state) SELECT 1, name, 't-' || n % 2, 'active', at, 'b' FROM numbers;
-INSERT INTO checkpoints (scope, state, run_id, paused_stage_id, prompt, created_at, saved_at, size, checksum, claimed_at)
-SELECT 1, CASE n % 2 WHEN 0 THEN 'paused' ELSE 'claimed' END, name, 'g', 'p', at, at, 2, 0, CASE n % 2 WHEN 1 THEN at END FROM numbers;
+INSERT INTO agents (scope, session_id, thread, status, started_at, base_state)
+	SELECT 1, name, 't-' || n % 2, 'active', at, 'b' FROM numbers;
+INSERT INTO checkpoints (scope, state, run_id, paused_stage_id, prompt, created_at, saved_at, size, checksum,
+	claimed_at)
+SELECT 1, CASE n % 2 WHEN 0 THEN 'paused' ELSE 'claimed' END, name, 'g', 'p', at, at, 2, 0, CASE n % 2 WHEN 1
+	THEN at END FROM numbers;
 INSERT INTO checkpoint_documents (checkpoint, document) SELECT id, '{}' FROM checkpoints;
 INSERT INTO checkpoint_history (scope, run_id, ending, saved_at, size, claimed_at, completed_at)
 SELECT 1, CASE n % 2 WHEN 0 THEN 'often' ELSE name END, 'completed', at, 2, at, at FROM numbers;
 INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id)
 SELECT 1, name, CASE n % 2 WHEN 0 THEN 'running' ELSE 'stopped' END, 0, 1, 1 FROM numbers;
-INSERT INTO worker_requests (worker, intent, profile, capabilities) SELECT key, 'assistant', 'runtime_default', 0 FROM workers;
-INSERT INTO worker_runtimes (scope, runtime_id, status, max_transcript_items, max_event_items, next_worker_sequence, next_event_id, next_diagnostic_id,
-    next_event_position, first_event_position, events_in_order, running_workers, stopped_workers, cancelled_workers, diagnostics)
+INSERT INTO worker_requests (worker, intent, profile, capabilities)
+	SELECT key, 'assistant', 'runtime_default', 0 FROM workers;
+INSERT INTO worker_runtimes (scope, runtime_id, status, max_transcript_items, max_event_items,
+	next_worker_sequence, next_event_id, next_diagnostic_id,
+    next_event_position, first_event_position, events_in_order, running_workers, stopped_workers,
+    cancelled_workers, diagnostics)
 SELECT 1, name, 'running', 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0 FROM numbers;
-INSERT INTO leases (scope, kind, name, reserved_at, renewed_at, lease_ttl, lease_until, lease_boot_id, lease_time_ns, lease_wall_until)
+INSERT INTO leases (scope, kind, name, reserved_at, renewed_at, lease_ttl, lease_until, lease_boot_id,
+	lease_time_ns, lease_wall_until)
 SELECT 1, 'k-' || n % 2, name, at, at, 1, 1, 'server', 1, 1 FROM numbers;
 ANALYZE`, ";\n") {
-		dbtest.PostgresExec(t, address, "SET search_path = selvedge; SET session_replication_role = replica; "+statement)
+		dbtest.PostgresExec(t, address, "SET search_path = selvedge; SET session_replication_role = replica; "+
+			statement)
 	}
 	session, agent, thread := "s-1", "a-1", "t-1"
 	for name, l := range map[string]struct {
@@ -70,20 +81,24 @@ ANALYZE`, ";\n") {
 				return runs.NewStore(d, runs.Options{}).Page(ctx, runs.Filter{Agent: &agent}, at)
 			})
 		}},
-		"live":               {"live_runs", n, livePages(live.Filter{})},
-		"live of a session":  {"live_runs", n / 2, livePages(live.Filter{Session: &session})},
-		"live that ended":    {"live_runs", n/3 + (n+2)/3, livePages(live.Filter{Statuses: []live.RunStatus{live.Completed, live.Failed}})},
+		"live":              {"live_runs", n, livePages(live.Filter{})},
+		"live of a session": {"live_runs", n / 2, livePages(live.Filter{Session: &session})},
+		"live that ended": {"live_runs", n/3 + (n+2)/3,
+			livePages(live.Filter{Statuses: []live.RunStatus{live.Completed, live.Failed}})},
 		"agents":             {"agents", n, agentPages(agents.Filter{})},
 		"agents on a thread": {"agents", n / 2, agentPages(agents.Filter{Thread: &thread})},
 		"active agents":      {"agents", n, agentPages(agents.Filter{Statuses: []agents.Status{agents.Active}})},
 		"checkpoints":        {"checkpoints", n, checkpointPages(checkpoints.Filter{})},
-		"waiting":            {"checkpoints", n / 2, checkpointPages(checkpoints.Filter{State: checkpoints.Paused})},
-		"claimed":            {"checkpoints", n / 2, checkpointPages(checkpoints.Filter{State: checkpoints.Claimed})},
-		"history":            {"checkpoint_history", n, historyPages(checkpoints.HistoryFilter{})},
-		"history of a run":   {"checkpoint_history", n / 2, historyPages(checkpoints.HistoryFilter{RunID: "often"})},
-		"workers":            {"workers", n, workerPages(workers.WorkerFilter{})},
-		"running workers":    {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerRunning})},
-		"stopped workers":    {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerStopped})},
+		"waiting": {"checkpoints", n / 2,
+			checkpointPages(checkpoints.Filter{State: checkpoints.Paused})},
+		"claimed": {"checkpoints", n / 2,
+			checkpointPages(checkpoints.Filter{State: checkpoints.Claimed})},
+		"history": {"checkpoint_history", n, historyPages(checkpoints.HistoryFilter{})},
+		"history of a run": {"checkpoint_history", n / 2,
+			historyPages(checkpoints.HistoryFilter{RunID: "often"})},
+		"workers":         {"workers", n, workerPages(workers.WorkerFilter{})},
+		"running workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerRunning})},
+		"stopped workers": {"workers", n / 2, workerPages(workers.WorkerFilter{Status: workers.WorkerStopped})},
 		"runtimes": {"worker_runtimes", n + 1, func(ctx context.Context, d *db.DB) (int, error) {
 			return walked(func(at db.At) (db.Page[workers.RuntimeSummary], error) {
 				return workers.NewRuntimes(d, "").Page(ctx, workers.RuntimeFilter{}, at)

@@ -14,7 +14,8 @@ import (
 	"selvedge/runs"
 )
 
-// Turns of one run, and what one holder has at a time, by callers of two handles whose connections are the pooler's.
+// Turns of one run, and what one holder has at a time, by callers of two handles whose connections
+// are the pooler's.
 func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 	pooled := dbtest.PgBouncer(t, "..", dbtest.Postgres(t), "session")
 	var handles []*db.DB
@@ -25,7 +26,8 @@ func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 		handles = append(handles, d)
 	}
 	ref := runs.RunRef{AgentID: "a", RunID: "r"}
-	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(), runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}))
+	done(t, runs.NewStore(handles[0], runs.Options{}).WriteStarted(t.Context(),
+		runs.Started{RunID: ref.RunID, AgentID: ref.AgentID, StartedAt: time.Unix(1, 0)}))
 	var held atomic.Int64
 	mixed(t, handles, func(d *db.DB, inside bool, caller, i int) error {
 		b := runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{
@@ -47,7 +49,8 @@ func TestPostgres_StoresWorkBehindPgBouncerSessions(t *testing.T) {
 	run, err := runs.NewStore(handles[1], runs.Options{}).Get(t.Context(), ref)
 	done(t, err)
 	if run.TurnCount != mixedCallers*mixedEach || held.Load() != 1 {
-		t.Errorf("%d turns are there of %d, and %d hold one port", run.TurnCount, mixedCallers*mixedEach, held.Load())
+		t.Errorf("%d turns are there of %d, and %d hold one port", run.TurnCount, mixedCallers*mixedEach,
+			held.Load())
 	}
 }
 
@@ -70,7 +73,8 @@ func TestPostgres_PgBouncerTransactionModeIsRefused(t *testing.T) {
 		return nil
 	}
 	var err error
-	dbtest.Await(t, "it is refused", func() bool { err = work(); return errors.Is(err, db.ErrUnsupported) }) // other settings may be met first
+	// other settings may be met first
+	dbtest.Await(t, "it is refused", func() bool { err = work(); return errors.Is(err, db.ErrUnsupported) })
 	if !strings.Contains(db.Hint(err), "pool_mode = session") {
 		t.Errorf("it is told %v; the hint is %q", err, db.Hint(err))
 	}

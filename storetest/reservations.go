@@ -22,7 +22,10 @@ func reservations(d *db.DB, scope string) holds {
 		take: func(ctx context.Context, name string) (holding, bool, error) {
 			return held(d.Reserve(ctx, kind, name, options))
 		},
-		takeTx: func(tx *db.Tx, name string) (holding, bool, error) { return held(d.ReserveTx(tx, kind, name, options)) },
+		takeTx: func(tx *db.Tx, name string) (holding, bool,
+			error) {
+			return held(d.ReserveTx(tx, kind, name, options))
+		},
 		reattach: func(ctx context.Context, name string, epoch int64) (holding, error) {
 			h, _, err := held(d.Reattach(ctx, scope, kind, name, epoch))
 			return h, err

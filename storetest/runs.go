@@ -13,8 +13,10 @@ import (
 	"selvedge/runs"
 )
 
-var ofRuns = store{"runs", slices.Concat(lists[runs.RunRef, runs.Filter, runs.RunSummary, runs.RunSummary](listedRuns).laws(),
-	streams[runs.RunRef, runs.TraceRecord](followedRuns).laws(), holdLaws(heldRuns, "runs"), keeps(valuesOfRuns).laws()), heldRuns}
+var ofRuns = store{"runs", slices.Concat(lists[runs.RunRef, runs.Filter, runs.RunSummary,
+	runs.RunSummary](listedRuns).laws(),
+	streams[runs.RunRef, runs.TraceRecord](followedRuns).laws(), holdLaws(heldRuns, "runs"),
+	keeps(valuesOfRuns).laws()), heldRuns}
 
 func nthRun(n int) runs.RunRef { return runs.RunRef{AgentID: "agent", RunID: nth(n)} }
 
@@ -40,7 +42,8 @@ func freeRunTx(tx *db.Tx, s *runs.Store, ref runs.RunRef) error {
 }
 
 func endedRun(ref runs.RunRef) runs.Ended {
-	return runs.Ended{AgentID: ref.AgentID, RunID: ref.RunID, Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}
+	return runs.Ended{AgentID: ref.AgentID, RunID: ref.RunID,
+		Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeDone}}}
 }
 
 func turnsOf(texts ...string) (turns []runs.Record) {
@@ -50,17 +53,24 @@ func turnsOf(texts ...string) (turns []runs.Record) {
 	return turns
 }
 
-func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.Filter, runs.RunSummary, runs.RunSummary] {
+func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.Filter, runs.RunSummary,
+	runs.RunSummary] {
 	s := runs.NewStore(d, runs.Options{Scope: scope})
 	return things[runs.RunRef, runs.Filter, runs.RunSummary, runs.RunSummary]{
 		lister: s,
-		add:    func(ctx context.Context, n int) (runs.RunRef, error) { return nthRun(n), freeRun(ctx, d, s, nthRun(n)) },
+		add: func(ctx context.Context, n int) (runs.RunRef, error) {
+			return nthRun(n),
+				freeRun(ctx, d, s, nthRun(n))
+		},
 		addTx:  func(tx *db.Tx, n int) (runs.RunRef, error) { return nthRun(n), freeRunTx(tx, s, nthRun(n)) },
 		name:   func(ref runs.RunRef) string { return ref.RunID },
 		of:     func(r runs.RunSummary) runs.RunRef { return r.Ref },
 		newest: true,
 		began:  func(r runs.RunSummary) time.Time { return r.StartedAt }, unit: time.Nanosecond,
-		end:   func(ctx context.Context, ref runs.RunRef) error { return s.Append(ctx, batchOf(ref, endedRun(ref))) },
+		end: func(ctx context.Context, ref runs.RunRef) error {
+			return s.Append(ctx,
+				batchOf(ref, endedRun(ref)))
+		},
 		prune: s.Prune,
 	}
 }
@@ -68,7 +78,10 @@ func listedRuns(_ *testing.T, d *db.DB, scope string) things[runs.RunRef, runs.F
 func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, runs.TraceRecord] {
 	s := runs.NewStore(d, runs.Options{Scope: scope})
 	return followed[runs.RunRef, runs.TraceRecord]{
-		add:   func(ctx context.Context, n int) (runs.RunRef, error) { return nthRun(n), freeRun(ctx, d, s, nthRun(n)) },
+		add: func(ctx context.Context, n int) (runs.RunRef, error) {
+			return nthRun(n),
+				freeRun(ctx, d, s, nthRun(n))
+		},
 		addTx: func(tx *db.Tx, n int) error { return freeRunTx(tx, s, nthRun(n)) },
 		remove: func(ctx context.Context, ref runs.RunRef) error {
 			r, err := s.Resume(ctx, ref)
@@ -77,12 +90,16 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 			}
 			return errors.Join(r.Release(ctx), s.Delete(ctx, ref))
 		},
-		end: func(ctx context.Context, ref runs.RunRef) error { return s.Append(ctx, batchOf(ref, endedRun(ref))) }, ended: string(runs.StatusCompleted),
+		end: func(ctx context.Context, ref runs.RunRef) error {
+			return s.Append(ctx,
+				batchOf(ref, endedRun(ref)))
+		}, ended: string(runs.StatusCompleted),
 		append: func(tx *db.Tx, ref runs.RunRef, texts ...string) error {
 			return s.AppendTx(tx, batchOf(ref, turnsOf(texts...)...))
 		},
 		spoil: func(tx *db.Tx, ref runs.RunRef) error {
-			return s.AppendTx(tx, batchOf(ref, append(turnsOf("whole"), runs.Turn{Parameters: json.RawMessage("{")})...))
+			return s.AppendTx(tx, batchOf(ref, append(turnsOf("whole"),
+				runs.Turn{Parameters: json.RawMessage("{")})...))
 		},
 		repeat: func(tx *db.Tx, ref runs.RunRef, batch int64, texts ...string) error {
 			b := batchOf(ref, turnsOf(texts...)...)
@@ -94,9 +111,12 @@ func followedRuns(_ *testing.T, d *db.DB, scope string) followed[runs.RunRef, ru
 			b.Key = key
 			return s.AppendTx(tx, b)
 		},
-		follow:    s.Follow,
-		followAll: func(ctx context.Context) iter.Seq2[runs.Followed, error] { return s.FollowAll(ctx, runs.Filter{}) },
-		before:    s.CursorBefore, page: s.TracePage,
+		follow: s.Follow,
+		followAll: func(ctx context.Context) iter.Seq2[runs.Followed,
+			error] {
+			return s.FollowAll(ctx, runs.Filter{})
+		},
+		before: s.CursorBefore, page: s.TracePage,
 		says: func(_ context.Context, r runs.TraceRecord) string {
 			if turn, ok := r.Record.(runs.Turn); ok {
 				return *turn.Prompt
@@ -114,11 +134,15 @@ func heldRuns(d *db.DB, scope string) holds {
 		if err != nil {
 			return holding{}, false, conflictIsLoss(err)
 		}
-		return holding{r.Epoch(), func(tx *db.Tx) error { return r.AppendTx(tx, turnsOf("x")...) }, r.Release}, true, nil
+		return holding{r.Epoch(), func(tx *db.Tx) error { return r.AppendTx(tx, turnsOf("x")...) }, r.Release},
+			true, nil
 	}
 	return holds{
-		add:    func(ctx context.Context, name string) error { return freeRun(ctx, d, s, ref(name)) },
-		take:   func(ctx context.Context, name string) (holding, bool, error) { return held(s.Resume(ctx, ref(name))) },
+		add: func(ctx context.Context, name string) error { return freeRun(ctx, d, s, ref(name)) },
+		take: func(ctx context.Context, name string) (holding, bool,
+			error) {
+			return held(s.Resume(ctx, ref(name)))
+		},
 		takeTx: func(tx *db.Tx, name string) (holding, bool, error) { return held(s.ResumeTx(tx, ref(name))) },
 		reattach: func(ctx context.Context, name string, epoch int64) (holding, error) {
 			h, _, err := held(s.Reattach(ctx, ref(name), epoch))
@@ -139,7 +163,8 @@ func conflictIsLoss(err error) error {
 
 func valuesOfRuns(_ *testing.T, d *db.DB, scope string) []kept {
 	s := runs.NewStore(d, runs.Options{Scope: scope})
-	of := func(name string, isJSON bool, refuses []string, put func(string) runs.Turn, get func(runs.Turn) string) kept {
+	of := func(name string, isJSON bool, refuses []string, put func(string) runs.Turn,
+		get func(runs.Turn) string) kept {
 		return kept{
 			name: name, json: isJSON, refuses: refuses,
 			put: func(ctx context.Context, n int, value string) error {
@@ -159,7 +184,9 @@ func valuesOfRuns(_ *testing.T, d *db.DB, scope string) []kept {
 	return []kept{
 		of("prompt", false, []string{"invalid UTF-8"},
 			func(v string) runs.Turn { return runs.Turn{Prompt: &v} }, func(t runs.Turn) string { return *t.Prompt }),
-		of("parameters", true, []string{"half of a surrogate pair", "invalid UTF-8 in JSON", "a number beyond a float", "no JSON"},
-			func(v string) runs.Turn { return runs.Turn{Parameters: json.RawMessage(v)} }, func(t runs.Turn) string { return string(t.Parameters) }),
+		of("parameters", true, []string{"half of a surrogate pair", "invalid UTF-8 in JSON",
+			"a number beyond a float", "no JSON"},
+			func(v string) runs.Turn { return runs.Turn{Parameters: json.RawMessage(v)} },
+			func(t runs.Turn) string { return string(t.Parameters) }),
 	}
 }

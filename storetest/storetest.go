@@ -12,14 +12,16 @@ import (
 	"selvedge/db"
 )
 
-// Open gives a handle on a new, empty file, or whatever the engine keeps stores in, and closes it when t has ended.
+// Open gives a handle on a new, empty file, or whatever the engine keeps stores in, and closes it
+// when t has ended.
 type Open func(t *testing.T) *db.DB
 
 // Shared is how others come to what a handle of Open has open.
 type Shared struct {
 	// Again gives a further handle, and closes it when t has ended.
 	Again func(t *testing.T, d *db.DB) *db.DB
-	// Process starts another process, which opens the same and runs Serve. nil: nothing is tried across processes.
+	// Process starts another process, which opens the same and runs Serve. nil: nothing is tried
+	// across processes.
 	Process func(t *testing.T, d *db.DB) Process
 }
 
@@ -40,8 +42,8 @@ func RunShared(t *testing.T, open Open, shared Shared) {
 	run(t, stores, &engine{open: open, shared: shared})
 }
 
-// Serve is a process's part in the suite: it obeys the lines of in, on its own handle d, and answers each on out. It returns
-// when in ends.
+// Serve is a process's part in the suite: it obeys the lines of in, on its own handle d, and
+// answers each on out. It returns when in ends.
 func Serve(ctx context.Context, d *db.DB, in io.Reader, out io.Writer) error {
 	held := map[string]holding{}
 	for lines := bufio.NewScanner(in); lines.Scan(); {

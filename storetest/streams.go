@@ -230,7 +230,8 @@ func (open streams[R, X]) paged(t *testing.T, at place) {
 		same(t, fmt.Sprint("what a follower gets behind item ", i), next, told[i+1:i+2])
 	}
 	for _, limit := range []int{-1, db.MaxLimit + 1} {
-		wants(t, fmt.Sprint("a page of ", limit), second(s.page(t.Context(), ref, db.At{Limit: limit})), db.ErrInvalid)
+		wants(t, fmt.Sprint("a page of ", limit), second(s.page(t.Context(), ref, db.At{Limit: limit})),
+			db.ErrInvalid)
 	}
 }
 
@@ -261,12 +262,14 @@ func (open streams[R, X]) cursors(t *testing.T, at place) {
 	}
 	wants(t, "another thing's cursor", s.failure(t, other, end), db.ErrInvalid)
 	if s.page != nil {
-		wants(t, "another thing's cursor, for a page", second(s.page(t.Context(), other, db.At{After: end})), db.ErrInvalid)
+		wants(t, "another thing's cursor, for a page", second(s.page(t.Context(), other, db.At{After: end})),
+			db.ErrInvalid)
 	}
 	must(t, s.remove(t.Context(), ref))
 	wants(t, "the cursor of a thing that is gone", s.failure(t, ref, end), db.ErrCursorExpired)
 	wants(t, "to follow a thing that is gone", s.failure(t, ref, ""), db.ErrNotFound)
-	wants(t, "the cursor before the end of a thing that is gone", second(s.before(t.Context(), ref, 0)), db.ErrNotFound)
+	wants(t, "the cursor before the end of a thing that is gone", second(s.before(t.Context(), ref, 0)),
+		db.ErrNotFound)
 	if s.page != nil {
 		wants(t, "the page of a thing that is gone", second(s.page(t.Context(), ref, db.At{})), db.ErrNotFound)
 	}
@@ -281,8 +284,14 @@ func (open streams[R, X]) ends(t *testing.T, at place) {
 		"the thing is removed": {func(_ *db.DB, s followed[R, X], ref R, _ context.CancelCauseFunc) {
 			must(t, s.remove(t.Context(), ref))
 		}, db.ErrCursorExpired},
-		"the context ends":     {func(_ *db.DB, _ followed[R, X], _ R, cancel context.CancelCauseFunc) { cancel(why) }, why},
-		"the handle is closed": {func(d *db.DB, _ followed[R, X], _ R, _ context.CancelCauseFunc) { must(t, d.Close()) }, db.ErrClosed},
+		"the context ends": {func(_ *db.DB, _ followed[R, X], _ R,
+			cancel context.CancelCauseFunc) {
+			cancel(why)
+		}, why},
+		"the handle is closed": {func(d *db.DB, _ followed[R, X], _ R,
+			_ context.CancelCauseFunc) {
+			must(t, d.Close())
+		}, db.ErrClosed},
 	} {
 		d := at.d
 		if c.want == db.ErrClosed { //nolint:errorlint // it is that very one
@@ -439,7 +448,8 @@ func (open streams[R, X]) dense(t *testing.T, at place) {
 		s := open(t, d, at.scope)
 		wait.Go(func() {
 			for i := range each {
-				err := d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.append(tx, ref, fmt.Sprint(w, " ", i)) })
+				err := d.Write(t.Context(), "storetest",
+					func(tx *db.Tx) error { return s.append(tx, ref, fmt.Sprint(w, " ", i)) })
 				if err != nil {
 					t.Error(err)
 				}
@@ -491,8 +501,11 @@ func (open streams[R, X]) whole(t *testing.T, at place) {
 	ref, cursor := s.added(t, 0)
 	s.write(t, at.d, ref, "a")
 	for how, write := range map[string]func(*db.Tx) error{
-		"alone":           func(tx *db.Tx) error { return s.spoil(tx, ref) },
-		"behind a append": func(tx *db.Tx) error { return errors.Join(s.append(tx, ref, "undone"), s.spoil(tx, ref)) },
+		"alone": func(tx *db.Tx) error { return s.spoil(tx, ref) },
+		"behind a append": func(tx *db.Tx) error {
+			return errors.Join(s.append(tx, ref, "undone"),
+				s.spoil(tx, ref))
+		},
 	} {
 		wants(t, "a batch that can't be kept, "+how, at.d.Write(t.Context(), "storetest", write), db.ErrInvalid)
 	}
@@ -514,15 +527,19 @@ func (open streams[R, X]) repeats(t *testing.T, at place) {
 		s := open(t, d, at.scope)
 		must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.repeat(tx, ref, batch, "a") }))
 	}
-	must(t, at.d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.repeat(tx, ref, batch+1<<40, "c") })) // was not kept
+	// was not kept
+	must(t, at.d.Write(t.Context(), "storetest",
+		func(tx *db.Tx) error { return s.repeat(tx, ref, batch+1<<40, "c") }))
 	want := []string{"a", "b", "c"}
 	if s.keyed != nil {
 		for _, d := range at.both() {
 			s := open(t, d, at.scope)
 			for range 2 {
-				must(t, d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "d", "e") }))
+				must(t, d.Write(t.Context(), "storetest",
+					func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "d", "e") }))
 			}
-			err := d.Write(t.Context(), "storetest", func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "others") })
+			err := d.Write(t.Context(), "storetest",
+				func(tx *db.Tx) error { return s.keyed(tx, ref, "key", "others") })
 			wants(t, "other items under the same key", err, db.ErrConflict)
 		}
 		want = append(want, "d", "e")

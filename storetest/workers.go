@@ -10,10 +10,12 @@ import (
 	"selvedge/workers"
 )
 
-var ofWorkers = store{"workers", slices.Concat(lists[workers.WorkerRef, workers.WorkerFilter, workers.WorkerDetail, workers.WorkerSummary](listedWorkers).laws(),
+var ofWorkers = store{"workers", slices.Concat(lists[workers.WorkerRef, workers.WorkerFilter,
+	workers.WorkerDetail, workers.WorkerSummary](listedWorkers).laws(),
 	keeps(valuesOfWorkers).laws()), nil}
 
-var ofRuntimes = store{"runtimes", slices.Concat(lists[workers.RuntimeID, workers.RuntimeFilter, workers.RuntimeSummary, workers.RuntimeSummary](listedRuntimes).laws(),
+var ofRuntimes = store{"runtimes", slices.Concat(lists[workers.RuntimeID, workers.RuntimeFilter,
+	workers.RuntimeSummary, workers.RuntimeSummary](listedRuntimes).laws(),
 	streams[workers.RuntimeID, workers.RuntimeEvent](followedRuntimes).laws()), nil}
 
 func opened(t *testing.T, d *db.DB, scope string, id workers.RuntimeID) *workers.Runtime {
@@ -27,7 +29,8 @@ func request() workers.CreateWorkerRequest {
 	return workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile())
 }
 
-func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRef, workers.WorkerFilter, workers.WorkerDetail, workers.WorkerSummary] {
+func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRef, workers.WorkerFilter,
+	workers.WorkerDetail, workers.WorkerSummary] {
 	r := opened(t, d, scope, "runtime")
 	return things[workers.WorkerRef, workers.WorkerFilter, workers.WorkerDetail, workers.WorkerSummary]{
 		lister: r,
@@ -39,9 +42,12 @@ func listedWorkers(t *testing.T, d *db.DB, scope string) things[workers.WorkerRe
 			w, err := r.CreateWorkerTx(tx, request())
 			return w.WorkerRef, err
 		},
-		name:  func(ref workers.WorkerRef) string { return string(ref.WorkerID) },
-		of:    func(w workers.WorkerSummary) workers.WorkerRef { return w.WorkerRef },
-		end:   func(ctx context.Context, ref workers.WorkerRef) error { return second(r.StopWorker(ctx, ref, nil)) },
+		name: func(ref workers.WorkerRef) string { return string(ref.WorkerID) },
+		of:   func(w workers.WorkerSummary) workers.WorkerRef { return w.WorkerRef },
+		end: func(ctx context.Context, ref workers.WorkerRef) error {
+			return second(r.StopWorker(ctx, ref,
+				nil))
+		},
 		prune: workers.NewRuntimes(d, scope).Prune,
 	}
 }
@@ -53,7 +59,8 @@ func firstWorker(id workers.RuntimeID) workers.WorkerRef {
 
 func valuesOfWorkers(_ *testing.T, d *db.DB, scope string) []kept {
 	// Value n is that of the first worker of runtime n.
-	create := func(ctx context.Context, n int, request workers.CreateWorkerRequest) (*workers.Runtime, workers.WorkerRef, error) {
+	create := func(ctx context.Context, n int, request workers.CreateWorkerRequest) (*workers.Runtime,
+		workers.WorkerRef, error) {
 		r, err := workers.Open(ctx, d, workers.RuntimeOptions{Scope: scope, RuntimeID: workers.RuntimeID(nth(n))})
 		if err != nil {
 			return nil, workers.WorkerRef{}, err
@@ -110,7 +117,8 @@ func runtimeOptions(scope string, n int) workers.RuntimeOptions {
 	return workers.RuntimeOptions{Scope: scope, RuntimeID: workers.RuntimeID(nth(n))}
 }
 
-func listedRuntimes(_ *testing.T, d *db.DB, scope string) things[workers.RuntimeID, workers.RuntimeFilter, workers.RuntimeSummary, workers.RuntimeSummary] {
+func listedRuntimes(_ *testing.T, d *db.DB, scope string) things[workers.RuntimeID, workers.RuntimeFilter,
+	workers.RuntimeSummary, workers.RuntimeSummary] {
 	return things[workers.RuntimeID, workers.RuntimeFilter, workers.RuntimeSummary, workers.RuntimeSummary]{
 		lister: workers.NewRuntimes(d, scope),
 		add: func(ctx context.Context, n int) (workers.RuntimeID, error) {
@@ -125,7 +133,8 @@ func listedRuntimes(_ *testing.T, d *db.DB, scope string) things[workers.Runtime
 }
 
 // The first worker of a followed runtime hears what is appended.
-func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.RuntimeID, workers.RuntimeEvent] {
+func followedRuntimes(_ *testing.T, d *db.DB, scope string) followed[workers.RuntimeID,
+	workers.RuntimeEvent] {
 	all := workers.NewRuntimes(d, scope)
 	there := func(id workers.RuntimeID) workers.RuntimeOptions {
 		return workers.RuntimeOptions{Scope: scope, RuntimeID: id, MustExist: true}

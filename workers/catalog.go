@@ -1,7 +1,7 @@
 package workers
 
-// CreateWorkerRequest says what a worker is for and what it wants. Intent and Profile have meaningful zero values: an
-// assistant with the runtime's default profile.
+// CreateWorkerRequest says what a worker is for and what it wants. Intent and Profile have
+// meaningful zero values: an assistant with the runtime's default profile.
 type CreateWorkerRequest struct {
 	Intent                WorkerIntent        `json:"intent"`
 	Profile               ProfileSelector     `json:"profile"`
@@ -84,8 +84,8 @@ type WorkerDetail struct {
 	LastEventID           uint64              `json:"last_event_id"`
 }
 
-// WorkerLifecycleAck is the answer to StopWorker and CancelWorker: where the worker stands now, and the last event that it
-// caused.
+// WorkerLifecycleAck is the answer to StopWorker and CancelWorker: where the worker stands now, and
+// the last event that it caused.
 type WorkerLifecycleAck struct {
 	WorkerRef WorkerRef    `json:"worker_ref"`
 	Status    WorkerStatus `json:"status"`

@@ -26,7 +26,8 @@ func (r *Runtime) CreateWorkerTx(tx *db.Tx, request CreateWorkerRequest) (detail
 	id := WorkerID(workers.GeneratedID(uint64(row.NextWorkerSequence)))
 	row.NextWorkerSequence++
 	now := db.Nanos(tx.Now())
-	w := &workers.WorkerRow{WorkerID: string(id), Status: workers.Running, NextSequence: 1, LastEventID: row.NextEventID, CreatedAt: &now}
+	w := &workers.WorkerRow{WorkerID: string(id), Status: workers.Running, NextSequence: 1,
+		LastEventID: row.NextEventID, CreatedAt: &now}
 	if err := row.AddWorker(tx, w, request.stored()); err != nil {
 		return detail, err
 	}
@@ -36,7 +37,8 @@ func (r *Runtime) CreateWorkerTx(tx *db.Tx, request CreateWorkerRequest) (detail
 			"worker created without ConfigBundleRef; runtime-local defaults are assumed")
 	}
 	if err == nil && len(request.RequestedCapabilities) == 0 {
-		err = row.Diagnose(tx, &w.Key, workers.SeverityInfo, "worker.tools_less", "worker created without requested tool capabilities")
+		err = row.Diagnose(tx, &w.Key, workers.SeverityInfo, "worker.tools_less",
+			"worker created without requested tool capabilities")
 	}
 	if err == nil {
 		err = row.Save(tx)
@@ -47,7 +49,8 @@ func (r *Runtime) CreateWorkerTx(tx *db.Tx, request CreateWorkerRequest) (detail
 	return WorkerDetail{
 		WorkerRef: NewWorkerRef(r.id, id), RuntimeID: r.id, WorkerID: id, Status: WorkerRunning,
 		Intent: request.Intent, Profile: request.Profile, ConfigBundle: request.ConfigBundle,
-		RequestedCapabilities: request.RequestedCapabilities, WorkspaceRefs: request.WorkspaceRefs, MountRefs: request.MountRefs,
+		RequestedCapabilities: request.RequestedCapabilities, WorkspaceRefs: request.WorkspaceRefs,
+		MountRefs:   request.MountRefs,
 		LastEventID: event,
 	}, nil
 }

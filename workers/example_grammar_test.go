@@ -10,8 +10,9 @@ import (
 	"selvedge/workers"
 )
 
-// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have. docs/workers.md shows them.
-// Those of a Runtime are about its workers and its log, those of Runtimes about the runtimes of a scope.
+// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have.
+// docs/workers.md shows them. Those of a Runtime are about its workers and its log, those of
+// Runtimes about the runtimes of a scope.
 
 // building gives the runtime "build" with workers, and the runtimes of its file.
 func building(n int) (*workers.Runtime, *workers.Runtimes, func()) {
@@ -25,7 +26,8 @@ func building(n int) (*workers.Runtime, *workers.Runtimes, func()) {
 		log.Fatal(err)
 	}
 	for range n {
-		if _, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent("fix the build")}); err != nil {
+		if _, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent(
+			"fix the build")}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -181,7 +183,8 @@ func ExampleRuntimes_FollowAll() {
 	defer done()
 
 	news := all.FollowAll(ctx, workers.RuntimeFilter{})
-	if _, err := r.SendInput(ctx, workers.NewWorkerRef("build", "worker-00000001"), workers.UserInput("begin with the linter")); err != nil {
+	if _, err := r.SendInput(ctx, workers.NewWorkerRef("build", "worker-00000001"),
+		workers.UserInput("begin with the linter")); err != nil {
 		log.Fatal(err)
 	}
 	for item, err := range news {

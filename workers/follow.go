@@ -9,24 +9,28 @@ import (
 	"selvedge/internal/workers"
 )
 
-// A Followed is what a follower of runtimes is told: an event of the log, a new status of the runtime, or a gap where events
-// were pruned or the runtime was removed.
+// A Followed is what a follower of runtimes is told: an event of the log, a new status of the
+// runtime, or a gap where events were pruned or the runtime was removed.
 type Followed = db.Followed[RuntimeID, RuntimeEvent]
 
 const opFollow = "follow runtimes"
 
 // stream is how runtimes are followed. Positions are places in the log.
 var stream = db.Stream[RuntimeID, RuntimeEvent]{
-	Op: opFollow, Name: "runtime", Born: workers.Running, Table: "worker_runtimes", Key: "key", End: logEnd, Read: readStretch,
+	Op: opFollow, Name: "runtime", Born: workers.Running, Table: "worker_runtimes", Key: "key", End: logEnd,
+	Read: readStretch,
 }
 
-// Follow delivers the events of the log that stand behind a cursor, first those that are there and then each as it comes, by
-// whichever process, in the order of the log, none twice and none left out without a gap, and each new status of the runtime.
-// The cursor is one of Follow, [Runtimes.FollowAll], [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No
-// transaction is open while the caller's loop runs, and nothing is read while nothing comes to the runtime.
+// Follow delivers the events of the log that stand behind a cursor, first those that are there and
+// then each as it comes, by whichever process, in the order of the log, none twice and none left
+// out without a gap, and each new status of the runtime. The cursor is one of Follow,
+// [Runtimes.FollowAll], [Runtime.EventsPage] or [Runtime.CursorBefore]; "" is the beginning. No
+// transaction is open while the caller's loop runs, and nothing is read while nothing comes to the
+// runtime.
 //
-// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends, db.ErrClosed, or
-// db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is db.ErrInvalid.
+// It goes on until the caller leaves the loop, or gives an error and ends: the cause once ctx ends,
+// db.ErrClosed, or db.ErrCursorExpired when the runtime was removed. A cursor of another runtime is
+// db.ErrInvalid.
 func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, r.db, stream, func(rx *db.Rx) (db.Place, error) {
 		_, at, err := r.placeIn(rx, opFollow, cursor)
@@ -34,8 +38,9 @@ func (r *Runtime) Follow(ctx context.Context, cursor string) iter.Seq2[Followed,
 	})
 }
 
-// CursorBefore gives the cursor with which the last events of the log come first, at most that many of those that are kept; 0
-// events is the end, for what is yet to come. db.ErrInvalid: events is negative.
+// CursorBefore gives the cursor with which the last events of the log come first, at most that many
+// of those that are kept; 0 events is the end, for what is yet to come. db.ErrInvalid: events is
+// negative.
 func (r *Runtime) CursorBefore(ctx context.Context, events int64) (cursor string, err error) {
 	err = r.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = r.CursorBeforeTx(rx, events)
@@ -48,7 +53,8 @@ func (r *Runtime) CursorBefore(ctx context.Context, events int64) (cursor string
 func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 	if events < 0 {
 		return "", &db.Error{
-			Op: opFollow, Entity: "runtime", ID: string(r.id), Hint: "ask for 0 or more", Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events),
+			Op: opFollow, Entity: "runtime", ID: string(r.id), Hint: "ask for 0 or more",
+			Err: fmt.Errorf("%w: %d events", db.ErrInvalid, events),
 		}
 	}
 	row, at, err := r.placeIn(rx, opFollow, "")
@@ -64,8 +70,9 @@ func (r *Runtime) CursorBeforeTx(rx *db.Rx, events int64) (string, error) {
 
 const opEvents = "read events"
 
-// EventsPage gives a page of the log, in its order, whatever the runtime's limits. Its cursors are those of [Runtime.Follow],
-// which goes on behind the last item; where events behind the cursor were pruned, the first item is a gap.
+// EventsPage gives a page of the log, in its order, whatever the runtime's limits. Its cursors are
+// those of [Runtime.Follow], which goes on behind the last item; where events behind the cursor
+// were pruned, the first item is a gap.
 func (r *Runtime) EventsPage(ctx context.Context, at db.At) (page db.Page[Followed], err error) {
 	err = r.db.Read(ctx, opEvents, func(rx *db.Rx) error {
 		page, err = r.EventsPageTx(rx, at)
@@ -86,12 +93,16 @@ func (r *Runtime) EventsPageTx(rx *db.Rx, at db.At) (page db.Page[Followed], err
 	return stream.Page(rx, place, at)
 }
 
-// EachEvent gives the events of the log that are kept one by one, read in pages: no transaction is open while the caller's loop
-// runs, and events that come meanwhile are seen. After an error there is nothing more. db.ErrCursorExpired: events that were not
-// read yet were pruned meanwhile, or the runtime was removed.
+// EachEvent gives the events of the log that are kept one by one, read in pages: no transaction is
+// open while the caller's loop runs, and events that come meanwhile are seen. After an error there
+// is nothing more. db.ErrCursorExpired: events that were not read yet were pruned meanwhile, or the
+// runtime was removed.
 func (r *Runtime) EachEvent(ctx context.Context) iter.Seq2[RuntimeEvent, error] {
 	return func(yield func(RuntimeEvent, error) bool) {
-		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed], error) { return r.EventsPage(ctx, at) }) {
+		for f, err := range db.AllPages(func(at db.At) (db.Page[Followed],
+			error) {
+			return r.EventsPage(ctx, at)
+		}) {
 			if err == nil && f.What == db.Gap {
 				err = db.CursorExpired(f.Reason)
 			}

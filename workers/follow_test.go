@@ -40,7 +40,8 @@ func told(f workers.Followed) string {
 }
 
 // toldUntil follows up to an item.
-func toldUntil(t *testing.T, items iter.Seq2[workers.Followed, error], last string) (list []string, cursor string) {
+func toldUntil(t *testing.T, items iter.Seq2[workers.Followed, error], last string) (list []string,
+	cursor string) {
 	t.Helper()
 	return dbtest.ToldUntil(t, items, told, last)
 }
@@ -161,14 +162,16 @@ func TestACursorBeforeWhatWasPrunedSaysSo(t *testing.T) {
 	if !slices.Equal(got, []string{"gap", "1101", "1102"}) {
 		t.Errorf("following from before tells %v", got)
 	}
-	if page := must(r.EventsPage(ctx, db.At{After: early, Limit: 2}))(t); page.Items[0].What != db.Gap || page.Items[1].Item.ID != 1101 {
+	if page := must(r.EventsPage(ctx, db.At{After: early, Limit: 2}))(t); page.Items[0].What != db.Gap ||
+		page.Items[1].Item.ID != 1101 {
 		t.Errorf("a page from before is %+v", page.Items)
 	}
 	if page := must(r.EventsPage(ctx, db.At{Limit: 1}))(t); page.Items[0].Item.ID != 1101 || page.Next == "" {
 		t.Errorf("the first page is %+v", page)
 	}
 	first := must(r.EventCursorFromStart(ctx))(t)
-	if batch := must(r.ReadEvents(ctx, first, 256))(t); first != keep || len(batch.Events) != 102 || batch.Events[0].ID != 1101 {
+	if batch := must(r.ReadEvents(ctx, first, 256))(t); first != keep || len(batch.Events) != 102 ||
+		batch.Events[0].ID != 1101 {
 		t.Errorf("from %+v there are %d events", first, len(batch.Events))
 	}
 	if ack := must(r.SendInput(ctx, worker, workers.UserInput("x")))(t); ack.EventID != 1203 {
@@ -262,7 +265,8 @@ func TestACursorBeforeTheLastEvents(t *testing.T) {
 
 func TestACursorBelongsToItsRuntime(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{})
-	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
+	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}),
+		open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
 	all := workers.NewRuntimes(d, "")
 	_, cursor := toldUntil(t, a.Follow(ctx, ""), "1")
 	if id, err := all.Of(ctx, cursor); err != nil || id != "a" {

@@ -20,13 +20,15 @@ func TestFind_WorkersByIDPrefix(t *testing.T) {
 	for range 17 {
 		must(r.CreateWorker(ctx, taskRequest("x")))(t)
 	}
-	for prefix, want := range map[string]int{"": 17, "worker-0000000": 15, "worker-0000001": 2, "worker-00000011": 1, "x": 0} {
+	for prefix, want := range map[string]int{"": 17, "worker-0000000": 15, "worker-0000001": 2,
+		"worker-00000011": 1, "x": 0} {
 		found := must(r.Find(ctx, prefix, 0))(t)
 		if len(found) != want {
 			t.Errorf("%q finds %d workers", prefix, len(found))
 		}
 		for _, ref := range found {
-			if detail := must(r.Get(ctx, ref))(t); detail.WorkerRef != ref || !strings.HasPrefix(string(ref.WorkerID), prefix) {
+			if detail := must(r.Get(ctx, ref))(t); detail.WorkerRef != ref ||
+				!strings.HasPrefix(string(ref.WorkerID), prefix) {
 				t.Errorf("%q finds %+v", prefix, ref)
 			}
 		}
@@ -121,7 +123,8 @@ func TestRuntimesOfAScope(t *testing.T) {
 	if got := list(workers.RuntimeFilter{}); !slices.Equal(got, []string{"a", "ab", "b"}) {
 		t.Errorf("the runtimes are %v", got)
 	}
-	if got := list(workers.RuntimeFilter{Status: workers.RuntimeStopped}); !slices.Equal(got, []string{"ab", "b"}) {
+	if got := list(workers.RuntimeFilter{Status: workers.RuntimeStopped}); !slices.Equal(got,
+		[]string{"ab", "b"}) {
 		t.Errorf("those that stopped are %v", got)
 	}
 	if got := must(all.Find(ctx, "a", 0))(t); !slices.Equal(got, []workers.RuntimeID{"a", "ab"}) {
@@ -131,7 +134,8 @@ func TestRuntimesOfAScope(t *testing.T) {
 		t.Errorf("ab is %+v", s)
 	}
 	for what, err := range map[string]error{
-		"get": second(none.Get(ctx, "a")), "get of none": second(all.Get(ctx, "c")), "delete": all.Delete(ctx, "c"), "delete elsewhere": none.Delete(ctx, "a"),
+		"get": second(none.Get(ctx, "a")), "get of none": second(all.Get(ctx, "c")),
+		"delete": all.Delete(ctx, "c"), "delete elsewhere": none.Delete(ctx, "a"),
 	} {
 		if !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 			t.Errorf("%s gave %v", what, err)
@@ -145,7 +149,8 @@ func TestRuntimesOfAScope(t *testing.T) {
 // The cursor of a list is one of its runtime's, though both have a worker of that id.
 func TestACursorOfAListBelongsToItsRuntime(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
+	a, b := open(t, d, workers.RuntimeOptions{RuntimeID: "a"}),
+		open(t, d, workers.RuntimeOptions{RuntimeID: "b"})
 	for range 2 {
 		must(a.CreateWorker(ctx, taskRequest("x")))(t)
 		must(b.CreateWorker(ctx, taskRequest("x")))(t)
@@ -158,7 +163,8 @@ func TestACursorOfAListBelongsToItsRuntime(t *testing.T) {
 
 func TestFollowAll_FilterTakesRuntimesOnceTheyPass(t *testing.T) {
 	ctx, d := t.Context(), dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
-	runs, stops := open(t, d, workers.RuntimeOptions{RuntimeID: "a runs"}), open(t, d, workers.RuntimeOptions{RuntimeID: "b stops"})
+	runs, stops := open(t, d, workers.RuntimeOptions{RuntimeID: "a runs"}),
+		open(t, d, workers.RuntimeOptions{RuntimeID: "b stops"})
 	stopped := workers.NewRuntimes(d, "").FollowAll(ctx, workers.RuntimeFilter{Status: workers.RuntimeStopped})
 	must(runs.CreateWorker(ctx, taskRequest("not told")))(t)
 	must(stops.StopRuntime(ctx))(t)
@@ -203,7 +209,8 @@ func TestDelete_TakesRuntimeAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for table, want := range map[string]int{
-		"worker_runtimes": 1, "workers": 1, "worker_requests": 1, "worker_events": 2, "worker_entries": 0, "worker_diagnostics": 0,
+		"worker_runtimes": 1, "workers": 1, "worker_requests": 1, "worker_events": 2, "worker_entries": 0,
+		"worker_diagnostics": 0,
 	} {
 		if n := dbtest.CheckSums(t, d, table); n != want {
 			t.Errorf("%s has %d rows", table, n)
@@ -270,7 +277,10 @@ func TestARepeatedInputIsSaidOnce(t *testing.T) {
 	first := must(r.SendInput(ctx, w, input))(t)
 	must(r.SendInput(ctx, w, workers.UserInput("go on")))(t)
 	var batches []int64
-	err := d.Read(ctx, "look", func(rx *db.Rx) error { return rx.Select(&batches, `SELECT batch FROM worker_entries ORDER BY id`) })
+	err := d.Read(ctx, "look", func(rx *db.Rx) error {
+		return rx.Select(&batches,
+			`SELECT batch FROM worker_entries ORDER BY id`)
+	})
 	if err != nil || len(batches) != 2 || batches[0] == batches[1] {
 		t.Fatalf("two inputs left the numbers %d: %v", batches, err)
 	}
@@ -300,9 +310,11 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	name := "name"
 	r := open(t, d, workers.RuntimeOptions{Scope: "s", RuntimeID: "r", DisplayName: &name})
 	q := workers.CreateWorkerRequest{
-		Intent: workers.RoleIntent("reviewer").For("p"), Profile: workers.NamedProfile("n"), ConfigBundle: &workers.ConfigBundleRef{ID: "b"},
+		Intent: workers.RoleIntent("reviewer").For("p"), Profile: workers.NamedProfile("n"),
+		ConfigBundle:          &workers.ConfigBundleRef{ID: "b"},
 		RequestedCapabilities: []workers.CapabilityRequest{workers.NamedCapability("read")},
-		WorkspaceRefs:         []workers.WorkspaceRef{{Name: "w", Reference: "x"}}, MountRefs: []workers.MountRef{{Name: "m", Reference: "y"}},
+		WorkspaceRefs:         []workers.WorkspaceRef{{Name: "w", Reference: "x"}},
+		MountRefs:             []workers.MountRef{{Name: "m", Reference: "y"}},
 	}
 	w := must(r.CreateWorker(ctx, q))(t).WorkerRef
 	must(r.SendInput(ctx, w, workers.UserInput("x")))(t)
@@ -412,7 +424,8 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, events := r.EventsPageTx(&tx.Rx, db.At{})
 		_, runtime := all.GetTx(&tx.Rx, "r")
 		_, runtimes := all.PageTx(&tx.Rx, workers.RuntimeFilter{}, db.At{})
-		for i, err := range []error{created, sent, stopped, ended, got, page, found, said, events, runtime, runtimes, r.DeleteTx(tx, w), all.DeleteTx(tx, "r")} {
+		for i, err := range []error{created, sent, stopped, ended, got, page, found, said, events, runtime,
+			runtimes, r.DeleteTx(tx, w), all.DeleteTx(tx, "r")} {
 			if !errors.Is(err, db.ErrInvalid) {
 				return fmt.Errorf("call %d gave %w", i, err)
 			}

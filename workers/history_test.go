@@ -22,9 +22,10 @@ import (
 	"selvedge/workers"
 )
 
-// Histories of several processes that send inputs to the workers of one runtime, repeat them, and end workers, with SIGKILL and SIGSTOP
-// among the calls and on a server with connections that are cut. Every answer must be explained by calls that took effect one after the
-// other, each between its beginning and its end. A call whose process was killed may have taken effect or not.
+// Histories of several processes that send inputs to the workers of one runtime, repeat them, and
+// end workers, with SIGKILL and SIGSTOP among the calls and on a server with connections that are
+// cut. Every answer must be explained by calls that took effect one after the other, each between
+// its beginning and its end. A call whose process was killed may have taken effect or not.
 
 // A heard is a call: of create, send, repeat, stop and cancel.
 type heard struct {
@@ -77,7 +78,8 @@ func (s talk) after(c heard, said *answer) (talk, answer) {
 		if said == nil {
 			return s.with("", listener{}), answer{} // of one that nobody was told of
 		}
-		return s.with(said.Worker, listener{Status: "running"}), answer{Worker: said.Worker, Place: place{Event: next.Event}}
+		return s.with(said.Worker, listener{Status: "running"}),
+			answer{Worker: said.Worker, Place: place{Event: next.Event}}
 	case "repeat":
 		return s, answer{Status: l.Status, Place: c.Of}
 	case "send":
@@ -136,7 +138,8 @@ func inputter(args []string) error {
 			return err
 		}
 		said, err := obey(ctx, d, r, c, batches)
-		if refused, ok := errors.AsType[*workers.RuntimeError](err); ok && refused.Kind == workers.KindInvalidRequest {
+		if refused, ok := errors.AsType[*workers.RuntimeError](err); ok &&
+			refused.Kind == workers.KindInvalidRequest {
 			said, err = answer{Refused: true}, nil
 		}
 		if err != nil {
@@ -149,10 +152,12 @@ func inputter(args []string) error {
 	return d.Close()
 }
 
-func obey(ctx context.Context, d *db.DB, r *workers.Runtime, c heard, batches map[place]int64) (answer, error) {
+func obey(ctx context.Context, d *db.DB, r *workers.Runtime, c heard, batches map[place]int64) (answer,
+	error) {
 	ref := workers.WorkerRef{RuntimeID: sharedRuntime, WorkerID: workers.WorkerID(c.Worker)}
 	heardOf := func(ack workers.WorkerInteractionAck) answer {
-		return answer{Status: string(ack.Status), Place: place{Event: ack.EventID, Sequence: ack.TranscriptSequence}}
+		return answer{Status: string(ack.Status),
+			Place: place{Event: ack.EventID, Sequence: ack.TranscriptSequence}}
 	}
 	ended := func(ack workers.WorkerLifecycleAck, err error) (answer, error) {
 		return answer{Status: string(ack.Status), Place: place{Event: ack.EventID}}, err
@@ -247,7 +252,8 @@ func (c *caller) call(h *telling) {
 		panic(err)
 	}
 	dies, stops := c.random.IntN(12) == 0, c.random.IntN(6) == 0
-	op := porcupine.Operation{ClientId: c.client, Input: next, Call: int64(time.Since(h.begun)), Return: math.MaxInt64}
+	op := porcupine.Operation{ClientId: c.client, Input: next, Call: int64(time.Since(h.begun)),
+		Return: math.MaxInt64}
 	c.process.Send(string(line))
 	var disturbed sync.WaitGroup
 	if dies {

@@ -20,7 +20,8 @@ func (i *WorkerIntent) UnmarshalJSON(text []byte) error {
 // MarshalJSON writes the profile as an object with the members kind and value.
 func (p ProfileSelector) MarshalJSON() ([]byte, error) { return p.stored().AppendJSON(nil), nil }
 
-// UnmarshalJSON reads a profile, an object with the members kind and value. What it can't read is a *DecodeError.
+// UnmarshalJSON reads a profile, an object with the members kind and value. What it can't read is a
+// *DecodeError.
 func (p *ProfileSelector) UnmarshalJSON(text []byte) error {
 	stored, err := workers.DecodeProfile(text)
 	if err == nil {
@@ -29,8 +30,8 @@ func (p *ProfileSelector) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads a request: intent and profile must be there, unknown members are passed over. What it can't read is a
-// *DecodeError.
+// UnmarshalJSON reads a request: intent and profile must be there, unknown members are passed over.
+// What it can't read is a *DecodeError.
 func (request *CreateWorkerRequest) UnmarshalJSON(text []byte) error {
 	stored, err := workers.DecodeRequest(text)
 	if err == nil {
@@ -127,15 +128,18 @@ func (request *CreateWorkerRequest) stored() workers.Request {
 }
 
 func eventOf(e workers.Event) RuntimeEvent {
-	return RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: RuntimeEventKind(e.Kind), Message: e.Message}
+	return RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: RuntimeEventKind(e.Kind),
+		Message: e.Message}
 }
 
 func entryOf(e workers.Entry) TranscriptEntry {
-	return TranscriptEntry{Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: TranscriptRole(e.Role), Content: e.Content, EventID: e.EventID}
+	return TranscriptEntry{Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: TranscriptRole(e.Role),
+		Content: e.Content, EventID: e.EventID}
 }
 
 func diagnosticOf(d workers.Diagnostic) RuntimeDiagnostic {
 	return RuntimeDiagnostic{
-		ID: d.ID, Severity: DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message, WorkerRef: maybeRefOf(d.Worker),
+		ID: d.ID, Severity: DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message,
+		WorkerRef: maybeRefOf(d.Worker),
 	}
 }

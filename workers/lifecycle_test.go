@@ -7,10 +7,12 @@ import (
 	"selvedge/workers"
 )
 
-type ending func(*workers.Runtime, context.Context, workers.WorkerRef, *string) (workers.WorkerLifecycleAck, error)
+type ending func(*workers.Runtime, context.Context, workers.WorkerRef, *string) (workers.WorkerLifecycleAck,
+	error)
 
 // firstEndStays ends a worker one way and then the other.
-func firstEndStays(t *testing.T, first, second ending, want workers.WorkerStatus, kind workers.RuntimeEventKind) {
+func firstEndStays(t *testing.T, first, second ending, want workers.WorkerStatus,
+	kind workers.RuntimeEventKind) {
 	t.Helper()
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	cursor := must(r.EventCursorFromStart(ctx))(t)

@@ -54,14 +54,16 @@ func (r *Runtime) GetTx(rx *db.Rx, worker WorkerRef) (detail WorkerDetail, err e
 	return WorkerDetail{
 		WorkerRef: worker, RuntimeID: r.id, WorkerID: worker.WorkerID, Status: WorkerStatus(row.Status),
 		Intent: request.Intent, Profile: request.Profile, ConfigBundle: request.ConfigBundle,
-		RequestedCapabilities: request.RequestedCapabilities, WorkspaceRefs: request.WorkspaceRefs, MountRefs: request.MountRefs,
+		RequestedCapabilities: request.RequestedCapabilities, WorkspaceRefs: request.WorkspaceRefs,
+		MountRefs:     request.MountRefs,
 		TranscriptLen: uint64(row.TranscriptLen), LastEventID: uint64(row.LastEventID),
 	}, nil
 }
 
-// Page gives a page of the workers that pass the filter, in the order of their ids, as docs/CLI.md promises. Those that run
-// are found in an index; those that ended are picked out.
-func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary], err error) {
+// Page gives a page of the workers that pass the filter, in the order of their ids, as docs/CLI.md
+// promises. Those that run are found in an index; those that ended are picked out.
+func (r *Runtime) Page(ctx context.Context, filter WorkerFilter, at db.At) (page db.Page[WorkerSummary],
+	err error) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = r.PageTx(rx, filter, at)
 		return err
@@ -114,14 +116,15 @@ func (w *WorkerSummary) weight() int {
 	return n
 }
 
-// All gives the workers that pass the filter one by one, in the order of Page: see [db.AllPages]. A worker keeps its place in
-// that order.
+// All gives the workers that pass the filter one by one, in the order of Page: see [db.AllPages]. A
+// worker keeps its place in that order.
 func (r *Runtime) All(ctx context.Context, filter WorkerFilter) iter.Seq2[WorkerSummary, error] {
 	return db.AllPages(func(at db.At) (db.Page[WorkerSummary], error) { return r.Page(ctx, filter, at) })
 }
 
 // list gives at most limit workers behind an id.
-func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int64) (iter.Seq2[WorkerSummary, error], error) {
+func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string,
+	limit int64) (iter.Seq2[WorkerSummary, error], error) {
 	query, args := workers.SelectSummaries, []any{r.key}
 	switch filter.Status {
 	case "":
@@ -135,20 +138,23 @@ func (r *Runtime) list(rx *db.Rx, filter WorkerFilter, behind *string, limit int
 	if behind != nil {
 		query, args = query+` AND w.worker_id > ?`, append(args, *behind)
 	}
-	return db.Each(rx, r.summary, query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...), nil
+	return db.Each(rx, r.summary, query+` ORDER BY w.worker_id LIMIT `+db.BoundLimit, append(args, limit)...),
+		nil
 }
 
 func (r *Runtime) summary(row *workers.SummaryRow) (WorkerSummary, error) {
 	id, request := WorkerID(row.WorkerID), row.Request()
 	return WorkerSummary{
 		WorkerRef: NewWorkerRef(r.id, id), RuntimeID: r.id, WorkerID: id, Status: WorkerStatus(row.Status),
-		Intent: intentOf(request.Intent), Profile: profileOf(request.Profile), RequestedCapabilityCount: row.Capabilities,
-		HasConfigBundle: row.ConfigBundle != nil, TranscriptLen: uint64(row.TranscriptLen), LastEventID: uint64(row.LastEventID),
+		Intent: intentOf(request.Intent), Profile: profileOf(request.Profile),
+		RequestedCapabilityCount: row.Capabilities,
+		HasConfigBundle:          row.ConfigBundle != nil, TranscriptLen: uint64(row.TranscriptLen),
+		LastEventID: uint64(row.LastEventID),
 	}, nil
 }
 
-// Find gives the workers whose id begins with prefix, in the order of their ids; at most limit of them, with the rules of a
-// page.
+// Find gives the workers whose id begins with prefix, in the order of their ids; at most limit of
+// them, with the rules of a page.
 func (r *Runtime) Find(ctx context.Context, prefix string, limit int) (found []WorkerRef, err error) {
 	err = r.db.Read(ctx, opFind, func(rx *db.Rx) error {
 		found, err = r.FindTx(rx, prefix, limit)
@@ -157,7 +163,8 @@ func (r *Runtime) Find(ctx context.Context, prefix string, limit int) (found []W
 	return found, err
 }
 
-const sqlFindIDs = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ? AND worker_id < ? ORDER BY worker_id LIMIT ` + db.BoundLimit
+const sqlFindIDs = `SELECT worker_id FROM workers WHERE runtime = ? AND worker_id >= ? AND worker_id < ?
+	ORDER BY worker_id LIMIT ` + db.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef, err error) {
@@ -176,8 +183,8 @@ func (r *Runtime) FindTx(rx *db.Rx, prefix string, limit int) (found []WorkerRef
 	return found, err
 }
 
-// Delete takes a worker away, with its transcript. What the log and the diagnostics tell of it stays, without its name.
-// db.ErrNotFound: there is no such worker.
+// Delete takes a worker away, with its transcript. What the log and the diagnostics tell of it
+// stays, without its name. db.ErrNotFound: there is no such worker.
 func (r *Runtime) Delete(ctx context.Context, worker WorkerRef) error {
 	return refused(r.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return r.DeleteTx(tx, worker) }))
 }

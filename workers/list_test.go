@@ -19,7 +19,8 @@ func TestPages_AgreeWithIterator(t *testing.T) {
 			must(r.StopWorker(ctx, w, nil))(t)
 		}
 	}
-	for filter, want := range map[workers.WorkerStatus]int{"": 7, workers.WorkerRunning: 3, workers.WorkerStopped: 4, workers.WorkerCancelled: 0} {
+	for filter, want := range map[workers.WorkerStatus]int{"": 7, workers.WorkerRunning: 3,
+		workers.WorkerStopped: 4, workers.WorkerCancelled: 0} {
 		var paged, iterated []string
 		page := db.At{Limit: 2}
 		for {
@@ -105,7 +106,8 @@ func TestTextsComeBackAsTheyWere(t *testing.T) {
 	w := must(r.CreateWorker(ctx, taskRequest(wrong)))(t).WorkerRef
 	must(r.SendInput(ctx, w, workers.UserInput(wrong)))(t)
 	must(r.StopWorker(ctx, w, &wrong))(t)
-	if p := must(r.TranscriptProjection(ctx, w, workers.NewTranscriptQuery(0, 1)))(t); p.Items[0].Content != wrong {
+	if p := must(r.TranscriptProjection(ctx, w,
+		workers.NewTranscriptQuery(0, 1)))(t); p.Items[0].Content != wrong {
 		t.Errorf("the content is %q", p.Items[0].Content)
 	}
 	if d := must(r.WorkerDetail(ctx, w))(t); d.Intent.Objective != wrong {

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 
 const sharedRuntime = "runtime-shared"
 
-// sender makes a worker in the shared runtime and sends it inputs, and says each event id once it is acknowledged.
-// Arguments: path, what to say.
+// sender makes a worker in the shared runtime and sends it inputs, and says each event id once it
+// is acknowledged. Arguments: path, what to say.
 func sender(args []string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, args[0], db.Options{})
@@ -44,8 +44,8 @@ func sender(args []string) error {
 	}
 }
 
-// follower says the ids of the events of the shared runtime behind a cursor, each with its own, until its input ends.
-// Arguments: path, cursor.
+// follower says the ids of the events of the shared runtime behind a cursor, each with its own,
+// until its input ends. Arguments: path, cursor.
 func follower(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

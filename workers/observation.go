@@ -62,8 +62,8 @@ type RuntimeEvent struct {
 type EventCursor struct {
 	RuntimeID   RuntimeID `json:"runtime_id"`
 	NextEventID uint64    `json:"next_event_id"`
-	// Position is the place in the log where its ids can't tell: in an imported log whose ids repeat or go back. ReadEvents
-	// sets it there once it has a cursor with one; else it is 0.
+	// Position is the place in the log where its ids can't tell: in an imported log whose ids repeat
+	// or go back. ReadEvents sets it there once it has a cursor with one; else it is 0.
 	Position uint64 `json:"position,omitempty"`
 }
 

@@ -17,7 +17,8 @@ func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
 		TestCancelThenStopPreservesCancelledTerminalState, TestEventCursor_PollOnlySubscriptionIsBounded,
 		TestFsStoreRestoresWorkersEventsAndTranscripts,
 		TestTheRuntimeAnswersAsTheModel,
-		TestRuntime_SharedByKilledProcessesLosesNothing, TestFollow_KilledFollowerResumes, TestHistoriesOfInputsAreLinearizable,
+		TestRuntime_SharedByKilledProcessesLosesNothing, TestFollow_KilledFollowerResumes,
+		TestHistoriesOfInputsAreLinearizable,
 		TestTranscripts, TestTrees,
 	)
 }

@@ -9,8 +9,8 @@ import (
 
 const opPin = "pin worker"
 
-// Pin keeps a worker whatever retention says, until Unpin; Delete removes it all the same. db.ErrNotFound: there is no such
-// worker.
+// Pin keeps a worker whatever retention says, until Unpin; Delete removes it all the same.
+// db.ErrNotFound: there is no such worker.
 func (s *Runtimes) Pin(ctx context.Context, worker WorkerRef) error {
 	return refused(s.db.Write(ctx, opPin, func(tx *db.Tx) error { return s.PinTx(tx, worker) }))
 }

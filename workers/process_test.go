@@ -29,7 +29,8 @@ func TestRuntime_SharedByKilledProcessesLosesNothing(t *testing.T) {
 			p.Kill()
 		}
 	}
-	r := open(t, dbtest.OpenAt(t, path, db.Options{}), workers.RuntimeOptions{RuntimeID: sharedRuntime, MustExist: true})
+	r := open(t, dbtest.OpenAt(t, path, db.Options{}),
+		workers.RuntimeOptions{RuntimeID: sharedRuntime, MustExist: true})
 	seen := map[uint64]string{}
 	last := uint64(0)
 	for _, e := range allEvents(t, r) {

@@ -9,8 +9,9 @@ import (
 	"selvedge/internal/workers"
 )
 
-// A Runtime is a set of workers with their transcripts, one log of events and one list of diagnostics. Its methods are
-// safe for concurrent use, by many processes too: all that have the same file, scope and id share one runtime.
+// A Runtime is a set of workers with their transcripts, one log of events and one list of
+// diagnostics. Its methods are safe for concurrent use, by many processes too: all that have the
+// same file, scope and id share one runtime.
 type Runtime struct {
 	db      *db.DB
 	private bool // the database is the runtime's own
@@ -22,8 +23,9 @@ type Runtime struct {
 
 const opOpen = "open runtime"
 
-// Open gives the runtime of that scope and id, and makes it where it is missing: then its first event is runtime_started.
-// A runtime that is there goes on as it is, with its own name and limits, however many programs have it open.
+// Open gives the runtime of that scope and id, and makes it where it is missing: then its first
+// event is runtime_started. A runtime that is there goes on as it is, with its own name and limits,
+// however many programs have it open.
 func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err != nil {
@@ -46,7 +48,8 @@ func Open(ctx context.Context, d *db.DB, options RuntimeOptions) (*Runtime, erro
 	return r, nil
 }
 
-// OpenTx is Open inside a transaction of the caller's. A runtime that it makes is there once that is committed.
+// OpenTx is Open inside a transaction of the caller's. A runtime that it makes is there once that
+// is committed.
 func OpenTx(tx *db.Tx, d *db.DB, options RuntimeOptions) (*Runtime, error) {
 	r, err := newRuntime(d, options)
 	if err == nil {
@@ -70,12 +73,14 @@ func newRuntime(d *db.DB, options RuntimeOptions) (*Runtime, error) {
 		return nil, &db.Error{Op: opOpen, Entity: "runtime", Err: err}
 	}
 	if options.DisplayName != nil && !utf8.ValidString(*options.DisplayName) {
-		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id), Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8")}
+		return nil, &db.Error{Op: opOpen, Entity: "runtime", ID: string(r.id),
+			Err: db.Invalid("make it valid UTF-8", "its name is not valid UTF-8")}
 	}
 	return r, nil
 }
 
-// Close closes the database of a runtime that NewMemory or WithOptions made; for others there is nothing to do.
+// Close closes the database of a runtime that NewMemory or WithOptions made; for others there is
+// nothing to do.
 func (r *Runtime) Close() error {
 	if !r.private {
 		return nil
@@ -98,7 +103,8 @@ func (r *Runtime) find(rx *db.Rx, scopeName string) (bool, error) {
 }
 
 func limitsOf(row *workers.RuntimeRow) RuntimeLimits {
-	return RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.MaxTranscript), MaxEventBatchItems: uint64(row.MaxEvents)}
+	return RuntimeLimits{MaxTranscriptProjectionItems: uint64(row.MaxTranscript),
+		MaxEventBatchItems: uint64(row.MaxEvents)}
 }
 
 // findOrStart makes the runtime, unless it is there.
@@ -122,7 +128,8 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 	row := &workers.RuntimeRow{
 		Scope: scope, RuntimeID: string(r.id), DisplayName: options.DisplayName, Status: workers.Running,
 		MaxTranscript: int64(r.limits.MaxTranscriptProjectionItems), MaxEvents: int64(r.limits.MaxEventBatchItems),
-		NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1, NextPosition: 1, FirstPosition: 1, InOrder: 1, CreatedAt: &now,
+		NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1, NextPosition: 1, FirstPosition: 1, InOrder: 1,
+		CreatedAt: &now,
 	}
 	if err := row.Add(tx); err != nil {
 		return err
@@ -138,7 +145,8 @@ func (r *Runtime) findOrStart(tx *db.Tx, options RuntimeOptions) error {
 func (r *Runtime) gone(op string) error { return runtimeGone(op, r.id) }
 
 func runtimeGone(op string, id RuntimeID) error {
-	return &db.Error{Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound, Hint: "look at the scope, and at the id"}
+	return &db.Error{Op: op, Entity: "runtime", ID: string(id), Err: db.ErrNotFound,
+		Hint: "look at the scope, and at the id"}
 }
 
 // row reads the runtime's row.
@@ -176,7 +184,8 @@ func (r *Runtime) ensureOwn(ref WorkerRef) error {
 	if ref.RuntimeID == r.id {
 		return nil
 	}
-	return refusal(KindWrongRuntime, "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID, ref.RuntimeID, r.id)
+	return refusal(KindWrongRuntime, "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID,
+		ref.RuntimeID, r.id)
 }
 
 func (r *Runtime) ensureOwnCursor(c EventCursor) error {
@@ -186,9 +195,10 @@ func (r *Runtime) ensureOwnCursor(c EventCursor) error {
 	return refusal(KindWrongRuntimeCursor, "cursor belongs to runtime %s, not runtime %s", c.RuntimeID, r.id)
 }
 
-// both reads the runtime's row and a worker's, whatever runtime the ref names: that is checked later. w is nil where there is no
-// such worker.
-func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.RuntimeRow, w *workers.WorkerRow, err error) {
+// both reads the runtime's row and a worker's, whatever runtime the ref names: that is checked
+// later. w is nil where there is no such worker.
+func (r *Runtime) both(tx *db.Tx, op string, ref WorkerRef) (row *workers.RuntimeRow, w *workers.WorkerRow,
+	err error) {
 	if err := tx.Of(r.db); err != nil {
 		return nil, nil, err
 	}

@@ -16,8 +16,9 @@ import (
 	"selvedge/workers"
 )
 
-// A scratch folder is where the file ops of a transcript run for real: what ours has changed is exported before an op that
-// touches the old tree, and what such ops changed is imported into a new file when a runtime is opened next.
+// A scratch folder is where the file ops of a transcript run for real: what ours has changed is
+// exported before an op that touches the old tree, and what such ops changed is imported into a new
+// file when a runtime is opened next.
 type scratch struct {
 	*player
 	root     string
@@ -40,7 +41,8 @@ func (s *scratch) play(c *replay.Call) replay.Answer {
 		s.changed = true
 	}
 	answer := replay.Answer{Outcome: ours, Model: &theirs}
-	if !same(ours, theirs) { // another file: the original left it as a failure or a removal left it, or wrote the same line again
+	// another file: the original left it as a failure or a removal left it, or wrote the same line again
+	if !same(ours, theirs) {
 		answer.Rule, answer.Instead = 20, &wanted
 		if s.cause == 0 && !s.changed {
 			answer.Wrong = "no rule lets the trees differ"
@@ -144,8 +146,8 @@ func writeFile(c *replay.Call, path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// export writes what ours has over the tree. A file stays away where a folder stands in its place, and a folder where a file
-// does.
+// export writes what ours has over the tree. A file stays away where a folder stands in its place,
+// and a folder where a file does.
 func (s *scratch) export() {
 	if !s.dirty {
 		return
@@ -184,7 +186,8 @@ func (s *scratch) copyOver(from, to string) {
 	}
 }
 
-// bringIn goes on in a new file, into which the tree was imported; the model of what is meant gets a copy of it.
+// bringIn goes on in a new file, into which the tree was imported; the model of what is meant gets
+// a copy of it.
 func (s *scratch) bringIn() {
 	s.export()
 	ours := s.ours

@@ -7,8 +7,8 @@ import (
 	"selvedge/internal/workers"
 )
 
-// The calls of the worker runtime that this package took over, by their names and with their meaning. Where there is a better
-// call for new programs, they name it.
+// The calls of the worker runtime that this package took over, by their names and with their
+// meaning. Where there is a better call for new programs, they name it.
 
 // NewMemory makes a runtime that lives in memory, under a new id, until it is closed.
 func NewMemory(ctx context.Context) (*Runtime, error) { return WithOptions(ctx, RuntimeOptions{}) }
@@ -46,10 +46,11 @@ func (r *Runtime) Status(ctx context.Context) (RuntimeStatus, error) {
 	return s.Status, err
 }
 
-// CreateWorker makes a worker. One without a configuration bundle, and one without capabilities, is told of in the
-// diagnostics. Refused are a task with a blank objective, a capability with a blank name, and any worker once the runtime
-// is stopped.
-func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (detail WorkerDetail, err error) {
+// CreateWorker makes a worker. One without a configuration bundle, and one without capabilities, is
+// told of in the diagnostics. Refused are a task with a blank objective, a capability with a blank
+// name, and any worker once the runtime is stopped.
+func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest) (detail WorkerDetail,
+	err error) {
 	err = r.db.WriteLocked(ctx, opCreate, func(tx *db.Tx) error {
 		detail, err = r.CreateWorkerTx(tx, request)
 		return err
@@ -60,11 +61,13 @@ func (r *Runtime) CreateWorker(ctx context.Context, request CreateWorkerRequest)
 	return detail, nil
 }
 
-// SendInput puts an input behind the worker's transcript, and an event into the log: one transaction, whose cost depends
-// neither on the number of workers nor on what they have heard. Refused are, in this order: any input once the runtime is
-// stopped, a blank one, a worker of another runtime, one that is not there, and one that does not run. One whose outcome is
-// unknown is repeated by [Runtime.RepeatInput].
-func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerInput) (ack WorkerInteractionAck, err error) {
+// SendInput puts an input behind the worker's transcript, and an event into the log: one
+// transaction, whose cost depends neither on the number of workers nor on what they have heard.
+// Refused are, in this order: any input once the runtime is stopped, a blank one, a worker of
+// another runtime, one that is not there, and one that does not run. One whose outcome is unknown
+// is repeated by [Runtime.RepeatInput].
+func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef,
+	input WorkerInput) (ack WorkerInteractionAck, err error) {
 	err = r.db.WriteLocked(ctx, opInput, func(tx *db.Tx) error {
 		ack, err = r.SendInputTx(tx, worker, input)
 		return err
@@ -75,19 +78,22 @@ func (r *Runtime) SendInput(ctx context.Context, worker WorkerRef, input WorkerI
 	return ack, nil
 }
 
-// StopWorker stops a worker. A nil reason is "worker stopped". A worker that has ended already stays as it is, and the
-// answer tells how. Refused are, in this order: any worker once the runtime is stopped, one of another runtime, and one
-// that is not there.
-func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (ack WorkerLifecycleAck, err error) {
+// StopWorker stops a worker. A nil reason is "worker stopped". A worker that has ended already
+// stays as it is, and the answer tells how. Refused are, in this order: any worker once the runtime
+// is stopped, one of another runtime, and one that is not there.
+func (r *Runtime) StopWorker(ctx context.Context, worker WorkerRef, reason *string) (ack WorkerLifecycleAck,
+	err error) {
 	return r.endWorker(ctx, opStop, worker, WorkerStopped, reason)
 }
 
 // CancelWorker cancels a worker; all that is said of StopWorker holds. A nil reason is "worker cancelled".
-func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef, reason *string) (ack WorkerLifecycleAck, err error) {
+func (r *Runtime) CancelWorker(ctx context.Context, worker WorkerRef,
+	reason *string) (ack WorkerLifecycleAck, err error) {
 	return r.endWorker(ctx, opCancel, worker, WorkerCancelled, reason)
 }
 
-func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as WorkerStatus, reason *string) (ack WorkerLifecycleAck, err error) {
+func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as WorkerStatus,
+	reason *string) (ack WorkerLifecycleAck, err error) {
 	err = r.db.WriteEnd(ctx, op, func(tx *db.Tx) error {
 		ack, err = r.end(tx, op, worker, as, reason)
 		return err
@@ -98,8 +104,9 @@ func (r *Runtime) endWorker(ctx context.Context, op string, worker WorkerRef, as
 	return ack, nil
 }
 
-// StopRuntime stops the runtime, for good, and every worker that runs; these get no events of their own. What is there can
-// still be read. The answer is the id of the last event, also when the runtime was stopped before.
+// StopRuntime stops the runtime, for good, and every worker that runs; these get no events of their
+// own. What is there can still be read. The answer is the id of the last event, also when the
+// runtime was stopped before.
 func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 	err = r.db.WriteEnd(ctx, opStopRuntime, func(tx *db.Tx) error {
 		event, err = r.StopRuntimeTx(tx)
@@ -108,8 +115,8 @@ func (r *Runtime) StopRuntime(ctx context.Context) (event uint64, err error) {
 	return event, err
 }
 
-// ListWorkers gives all workers in the order of their ids, from one snapshot. Lists that may be long are read in parts with
-// [Runtime.Page] and [Runtime.All].
+// ListWorkers gives all workers in the order of their ids, from one snapshot. Lists that may be
+// long are read in parts with [Runtime.Page] and [Runtime.All].
 func (r *Runtime) ListWorkers(ctx context.Context) (list []WorkerSummary, err error) {
 	err = r.db.Read(ctx, opList, func(rx *db.Rx) error {
 		rows, err := r.list(rx, WorkerFilter{}, nil, db.NoLimit)
@@ -133,9 +140,11 @@ func (r *Runtime) WorkerDetail(ctx context.Context, worker WorkerRef) (WorkerDet
 	return r.Get(ctx, worker)
 }
 
-// TranscriptProjection gives a part of a worker's transcript. The limit is checked before the worker; 0 is allowed, and
-// gives no entries. [Runtime.TranscriptPage] gives pages of any transcript.
-func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection, err error) {
+// TranscriptProjection gives a part of a worker's transcript. The limit is checked before the
+// worker; 0 is allowed, and gives no entries. [Runtime.TranscriptPage] gives pages of any
+// transcript.
+func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef,
+	query TranscriptQuery) (p TranscriptProjection, err error) {
 	if query.Limit > r.limits.MaxTranscriptProjectionItems {
 		return p, limitTooLarge(query.Limit, r.limits.MaxTranscriptProjectionItems)
 	}
@@ -146,13 +155,15 @@ func (r *Runtime) TranscriptProjection(ctx context.Context, worker WorkerRef, qu
 	return p, refused(err)
 }
 
-func (r *Runtime) projection(rx *db.Rx, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection, err error) {
+func (r *Runtime) projection(rx *db.Rx, worker WorkerRef, query TranscriptQuery) (p TranscriptProjection,
+	err error) {
 	w, err := r.worker(rx, worker)
 	if err != nil {
 		return p, err
 	}
 	total := uint64(w.TranscriptLen)
-	p = TranscriptProjection{WorkerRef: worker, Start: query.Start, Limit: query.Limit, TotalItems: total, Items: []TranscriptEntry{}}
+	p = TranscriptProjection{WorkerRef: worker, Start: query.Start, Limit: query.Limit, TotalItems: total,
+		Items: []TranscriptEntry{}}
 	if query.Start >= total {
 		return p, nil
 	}
@@ -203,7 +214,8 @@ func (r *Runtime) readRow(ctx context.Context, why string) (row *workers.Runtime
 	return row, err
 }
 
-// SubscribeEvents checks the cursor and hands it back: the caller polls with ReadEvents. [Runtime.Follow] delivers.
+// SubscribeEvents checks the cursor and hands it back: the caller polls with ReadEvents.
+// [Runtime.Follow] delivers.
 func (r *Runtime) SubscribeEvents(cursor EventCursor) (EventSubscription, error) {
 	if err := r.ensureOwnCursor(cursor); err != nil {
 		return EventSubscription{}, err
@@ -211,10 +223,12 @@ func (r *Runtime) SubscribeEvents(cursor EventCursor) (EventSubscription, error)
 	return EventSubscription{RuntimeID: r.id, Cursor: cursor, Mode: SubscriptionPollOnly}, nil
 }
 
-// ReadEvents gives at most limit events from the cursor on, and the cursor behind them. A limit of 0 gives none, and tells
-// whether there are more. Where events from the cursor on were pruned it is db.ErrCursorExpired: EventCursorFromStart gives
-// the place to go on from. [Runtime.EventsPage] gives pages of any log, and never skips or repeats.
-func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint64) (batch RuntimeEventBatch, err error) {
+// ReadEvents gives at most limit events from the cursor on, and the cursor behind them. A limit of
+// 0 gives none, and tells whether there are more. Where events from the cursor on were pruned it is
+// db.ErrCursorExpired: EventCursorFromStart gives the place to go on from. [Runtime.EventsPage]
+// gives pages of any log, and never skips or repeats.
+func (r *Runtime) ReadEvents(ctx context.Context, cursor EventCursor, limit uint64) (batch RuntimeEventBatch,
+	err error) {
 	if err := r.ensureOwnCursor(cursor); err != nil {
 		return batch, err
 	}
@@ -266,8 +280,8 @@ func (r *Runtime) readEvents(rx *db.Rx, cursor EventCursor, limit uint64) (Runti
 	return batch, nil
 }
 
-// placeOf is where in the log the cursor points. placed is false where the ids of the log tell no place; then position is only
-// what the place can't be before.
+// placeOf is where in the log the cursor points. placed is false where the ids of the log tell no
+// place; then position is only what the place can't be before.
 func placeOf(row *workers.RuntimeRow, c EventCursor) (position uint64, placed bool) {
 	switch {
 	case c.Position > 0:
@@ -285,9 +299,10 @@ func (r *Runtime) expired() error {
 	}
 }
 
-// searchEvents goes by the ids of an imported log in which they repeat or go back: from the beginning, whatever is not below
-// the cursor's id.
-func (r *Runtime) searchEvents(rx *db.Rx, row *workers.RuntimeRow, batch RuntimeEventBatch, limit uint64) (RuntimeEventBatch, error) {
+// searchEvents goes by the ids of an imported log in which they repeat or go back: from the
+// beginning, whatever is not below the cursor's id.
+func (r *Runtime) searchEvents(rx *db.Rx, row *workers.RuntimeRow, batch RuntimeEventBatch,
+	limit uint64) (RuntimeEventBatch, error) {
 	rows, err := row.Events(rx, 0, db.NoLimit)
 	if err != nil {
 		return batch, err

@@ -64,7 +64,8 @@ func isKind(err error, kind workers.ErrorKind) bool {
 func TestCreateListAndDetailPreserveRuntimeWorkerAuthority(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
 	detail := must(r.CreateWorker(ctx, taskRequest("implement v0")))(t)
-	if detail.WorkerRef.RuntimeID != r.RuntimeID() || detail.Status != workers.WorkerRunning || detail.ConfigBundle == nil {
+	if detail.WorkerRef.RuntimeID != r.RuntimeID() || detail.Status != workers.WorkerRunning ||
+		detail.ConfigBundle == nil {
 		t.Errorf("created: %+v", detail)
 	}
 	list := must(r.ListWorkers(ctx))(t)
@@ -88,19 +89,22 @@ func TestRejectsWorkerRefsFromAnotherRuntime(t *testing.T) {
 
 func TestCreateWorker_WithoutConfigBundleUsesDefaults(t *testing.T) {
 	ctx, r := t.Context(), openMemory(t, workers.RuntimeOptions{})
-	detail := must(r.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{}, workers.RuntimeDefaultProfile())))(t)
+	detail := must(r.CreateWorker(ctx, workers.ToolsLess(workers.WorkerIntent{},
+		workers.RuntimeDefaultProfile())))(t)
 	if detail.ConfigBundle != nil || len(detail.RequestedCapabilities) > 0 {
 		t.Errorf("created: %+v", detail)
 	}
 	list := must(r.Diagnostics(ctx))(t)
-	if len(list) != 2 || list[0].Code != "runtime.local_default_resources" || list[1].Code != "worker.tools_less" {
+	if len(list) != 2 || list[0].Code != "runtime.local_default_resources" ||
+		list[1].Code != "worker.tools_less" {
 		t.Errorf("diagnostics: %+v", list)
 	}
 }
 
 func TestSendInputAndProjectBoundedTranscript(t *testing.T) {
 	ctx := t.Context()
-	r := openMemory(t, workers.RuntimeOptions{Limits: &workers.RuntimeLimits{MaxTranscriptProjectionItems: 2, MaxEventBatchItems: 16}})
+	r := openMemory(t, workers.RuntimeOptions{Limits: &workers.RuntimeLimits{MaxTranscriptProjectionItems: 2,
+		MaxEventBatchItems: 16}})
 	detail := must(r.CreateWorker(ctx, taskRequest("chat")))(t)
 	first := must(r.SendInput(ctx, detail.WorkerRef, workers.UserInput("hello")))(t)
 	if first.TranscriptSequence != 1 {
@@ -109,11 +113,13 @@ func TestSendInputAndProjectBoundedTranscript(t *testing.T) {
 	must(r.SendInput(ctx, detail.WorkerRef, workers.SystemInput("note")))(t)
 	must(r.SendInput(ctx, detail.WorkerRef, workers.UserInput("again")))(t)
 	p := must(r.TranscriptProjection(ctx, detail.WorkerRef, workers.NewTranscriptQuery(0, 2)))(t)
-	if p.TotalItems != 3 || len(p.Items) != 2 || p.Items[0].Content != "hello" || p.Items[1].Role != workers.RoleSystem ||
+	if p.TotalItems != 3 || len(p.Items) != 2 || p.Items[0].Content != "hello" ||
+		p.Items[1].Role != workers.RoleSystem ||
 		p.NextStart == nil || *p.NextStart != 2 {
 		t.Errorf("projected: %+v", p)
 	}
-	if _, err := r.TranscriptProjection(ctx, detail.WorkerRef, workers.NewTranscriptQuery(0, 3)); !isKind(err, workers.KindLimitTooLarge) {
+	if _, err := r.TranscriptProjection(ctx, detail.WorkerRef, workers.NewTranscriptQuery(0, 3)); !isKind(err,
+		workers.KindLimitTooLarge) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -130,17 +136,20 @@ func TestStopAndCancelWorkersUpdateSummary(t *testing.T) {
 		t.Errorf("cancelled: %+v", ack)
 	}
 	s := must(r.Summary(ctx))(t)
-	if s.WorkerCount != 2 || s.ActiveWorkerCount != 0 || s.StoppedWorkerCount != 1 || s.CancelledWorkerCount != 1 {
+	if s.WorkerCount != 2 || s.ActiveWorkerCount != 0 || s.StoppedWorkerCount != 1 ||
+		s.CancelledWorkerCount != 1 {
 		t.Errorf("summary: %+v", s)
 	}
 }
 
 func TestStopThenCancelPreservesStoppedTerminalState(t *testing.T) {
-	firstEndStays(t, (*workers.Runtime).StopWorker, (*workers.Runtime).CancelWorker, workers.WorkerStopped, workers.EventWorkerStopped)
+	firstEndStays(t, (*workers.Runtime).StopWorker, (*workers.Runtime).CancelWorker, workers.WorkerStopped,
+		workers.EventWorkerStopped)
 }
 
 func TestCancelThenStopPreservesCancelledTerminalState(t *testing.T) {
-	firstEndStays(t, (*workers.Runtime).CancelWorker, (*workers.Runtime).StopWorker, workers.WorkerCancelled, workers.EventWorkerCancelled)
+	firstEndStays(t, (*workers.Runtime).CancelWorker, (*workers.Runtime).StopWorker, workers.WorkerCancelled,
+		workers.EventWorkerCancelled)
 }
 
 func TestEventCursor_PollOnlySubscriptionIsBounded(t *testing.T) {
@@ -152,7 +161,8 @@ func TestEventCursor_PollOnlySubscriptionIsBounded(t *testing.T) {
 	worker := must(r.CreateWorker(ctx, taskRequest("events")))(t)
 	must(r.SendInput(ctx, worker.WorkerRef, workers.UserInput("eventful")))(t)
 	batch := must(r.ReadEvents(ctx, cursor, 2))(t)
-	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted || batch.Events[1].Kind != workers.EventWorkerCreated {
+	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted ||
+		batch.Events[1].Kind != workers.EventWorkerCreated {
 		t.Errorf("first page: %+v", batch)
 	}
 	next := must(r.ReadEvents(ctx, batch.Cursor, 2))(t)
@@ -182,8 +192,10 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	restored := open(t, dbtest.OpenAt(t, path, db.Options{}), workers.RuntimeOptions{RuntimeID: "runtime-fs-authority"})
-	if detail := must(restored.WorkerDetail(ctx, worker))(t); detail.Status != workers.WorkerStopped || detail.TranscriptLen != 2 {
+	restored := open(t, dbtest.OpenAt(t, path, db.Options{}),
+		workers.RuntimeOptions{RuntimeID: "runtime-fs-authority"})
+	if detail := must(restored.WorkerDetail(ctx, worker))(t); detail.Status != workers.WorkerStopped ||
+		detail.TranscriptLen != 2 {
 		t.Errorf("restored: %+v", detail)
 	}
 	p := must(restored.TranscriptProjection(ctx, worker, workers.NewTranscriptQuery(0, 1)))(t)
@@ -191,7 +203,8 @@ func TestFsStoreRestoresWorkersEventsAndTranscripts(t *testing.T) {
 		t.Errorf("projected: %+v", p)
 	}
 	batch := must(restored.ReadEvents(ctx, must(restored.EventCursorFromStart(ctx))(t), 2))(t)
-	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted || batch.Events[1].Kind != workers.EventWorkerCreated {
+	if len(batch.Events) != 2 || !batch.HasMore || batch.Events[0].Kind != workers.EventRuntimeStarted ||
+		batch.Events[1].Kind != workers.EventWorkerCreated {
 		t.Errorf("events: %+v", batch)
 	}
 	p = must(restored.TranscriptProjection(ctx, worker, workers.NewTranscriptQuery(1, 1)))(t)

@@ -13,15 +13,21 @@ const (
 	transcriptName = "transcript" // in cursors
 )
 
-// Transcript gives what was said to a worker, one by one, read in pages: no transaction is open while the caller's loop runs,
-// and what is said meanwhile is seen. After an error there is nothing more. db.ErrNotFound: there is no such worker.
+// Transcript gives what was said to a worker, one by one, read in pages: no transaction is open
+// while the caller's loop runs, and what is said meanwhile is seen. After an error there is nothing
+// more. db.ErrNotFound: there is no such worker.
 func (r *Runtime) Transcript(ctx context.Context, worker WorkerRef) iter.Seq2[TranscriptEntry, error] {
-	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry], error) { return r.TranscriptPage(ctx, worker, at) })
+	return db.AllPages(func(at db.At) (db.Page[TranscriptEntry],
+		error) {
+		return r.TranscriptPage(ctx, worker, at)
+	})
 }
 
-// TranscriptPage gives a page of what was said to a worker, oldest first, whatever the runtime's limits. db.ErrNotFound: there
-// is no such worker. db.ErrCursorExpired: the worker that the cursor is of was removed.
-func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry], err error) {
+// TranscriptPage gives a page of what was said to a worker, oldest first, whatever the runtime's
+// limits. db.ErrNotFound: there is no such worker. db.ErrCursorExpired: the worker that the cursor
+// is of was removed.
+func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef,
+	at db.At) (page db.Page[TranscriptEntry], err error) {
 	err = r.db.Read(ctx, opTranscript, func(rx *db.Rx) error {
 		page, err = r.TranscriptPageTx(rx, worker, at)
 		return err
@@ -30,7 +36,8 @@ func (r *Runtime) TranscriptPage(ctx context.Context, worker WorkerRef, at db.At
 }
 
 // TranscriptPageTx is TranscriptPage inside a transaction.
-func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry], err error) {
+func (r *Runtime) TranscriptPageTx(rx *db.Rx, worker WorkerRef, at db.At) (page db.Page[TranscriptEntry],
+	err error) {
 	room, err := at.Room()
 	if err == nil {
 		err = rx.Of(r.db)

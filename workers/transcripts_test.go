@@ -44,9 +44,9 @@ func TestTheReplayNoticesFalsifiedAnswers(t *testing.T) {
 	}
 }
 
-// A player plays one transcript three times at once: on a runtime of ours; on a model of the original with its files, which
-// must give every recorded answer; and on a model of what is meant here. Where the two models differ, by the rule that
-// caused it, ours must answer as the second.
+// A player plays one transcript three times at once: on a runtime of ours; on a model of the
+// original with its files, which must give every recorded answer; and on a model of what is meant
+// here. Where the two models differ, by the rule that caused it, ours must answer as the second.
 type player struct {
 	t    *testing.T
 	db   *db.DB
@@ -82,7 +82,8 @@ func (p *player) Play(c *replay.Call) replay.Answer {
 		return p.tree.play(c)
 	}
 	opens := c.Op == "open" || c.Op == "reopen"
-	stays := c.Op == "reopen" && !p.tree.changed // nothing happened to ours, whatever the original's files are like
+	// nothing happened to ours, whatever the original's files are like
+	stays := c.Op == "reopen" && !p.tree.changed
 	if opens && p.tree.changed {
 		p.tree.bringIn()
 	}
@@ -134,8 +135,8 @@ func (p *player) reopened(theirs replay.Outcome) {
 	}
 }
 
-// damage says what is wrong with how ours opened what the original refuses. The diagnostics that name the damage are
-// added to what is meant: their words are ours to choose.
+// damage says what is wrong with how ours opened what the original refuses. The diagnostics that
+// name the damage are added to what is meant: their words are ours to choose.
 func (p *player) damage(got replay.Outcome, wanted *replay.Outcome) string {
 	if !p.meant.Salvaged || got.Err != nil {
 		return ""
@@ -158,25 +159,30 @@ func (p *player) damage(got replay.Outcome, wanted *replay.Outcome) string {
 	return ""
 }
 
-// contents says what of a runtime that the original refuses is not as it should be: the answers to an open only count.
+// contents says what of a runtime that the original refuses is not as it should be: the answers to
+// an open only count.
 func (p *player) contents() string {
 	ctx := p.t.Context()
 	different := func(op string, args, ours any) string {
 		wanted := p.meant.Play(&replay.Call{Op: op, Args: decoded(p.t, args)})
-		if (replay.Comparison{}).Agrees(replay.Recorded{Outcome: replay.Outcome{OK: decoded(p.t, wanted.OK)}}, replay.Outcome{OK: ours}) {
+		if (replay.Comparison{}).Agrees(replay.Recorded{Outcome: replay.Outcome{OK: decoded(p.t, wanted.OK)}},
+			replay.Outcome{OK: ours}) {
 			return ""
 		}
-		return fmt.Sprintf("by rule 21 %s(%s) should be %s, not %s", op, replay.Encode(args), replay.Encode(wanted.OK), replay.Encode(ours))
+		return fmt.Sprintf("by rule 21 %s(%s) should be %s, not %s", op, replay.Encode(args),
+			replay.Encode(wanted.OK), replay.Encode(ours))
 	}
 	list := must(p.ours.ListWorkers(ctx))(p.t)
 	wrong := different("list_workers", nil, list)
 	for _, w := range list {
 		about := map[string]any{"worker_ref": w.WorkerRef, "limit": 200}
 		wrong = cmp.Or(wrong, different("worker_detail", about, must(p.ours.WorkerDetail(ctx, w.WorkerRef))(p.t)),
-			different("transcript_projection", about, must(p.ours.TranscriptProjection(ctx, w.WorkerRef, workers.NewTranscriptQuery(0, 200)))(p.t)))
+			different("transcript_projection", about,
+				must(p.ours.TranscriptProjection(ctx, w.WorkerRef, workers.NewTranscriptQuery(0, 200)))(p.t)))
 	}
 	start := must(p.ours.EventCursorFromStart(ctx))(p.t)
-	return cmp.Or(wrong, different("read_events", map[string]any{"cursor": start, "limit": 200}, must(p.ours.ReadEvents(ctx, start, 200))(p.t)))
+	return cmp.Or(wrong, different("read_events", map[string]any{"cursor": start, "limit": 200},
+		must(p.ours.ReadEvents(ctx, start, 200))(p.t)))
 }
 
 func same(a, b replay.Outcome) bool {
@@ -205,7 +211,8 @@ func (p *player) translated(c *replay.Call) *replay.Call {
 	return &other
 }
 
-// bind is the id that ours gave: the original may have given one that was given before, or that another runtime has too.
+// bind is the id that ours gave: the original may have given one that was given before, or that
+// another runtime has too.
 func (p *player) bind(c *replay.Call, got, theirs replay.Outcome) any {
 	ours, ok := got.OK.(workers.WorkerDetail)
 	detail, too := theirs.OK.(workers.WorkerDetail)
@@ -287,7 +294,8 @@ func (p *player) on(c *replay.Call) (any, error) {
 	var cursor workers.EventCursor
 	var ref workers.WorkerRef
 	var start, limit uint64
-	for name, into := range map[string]any{"cursor": &cursor, "worker_ref": &ref, "start": &start, "limit": &limit} {
+	for name, into := range map[string]any{"cursor": &cursor, "worker_ref": &ref, "start": &start,
+		"limit": &limit} {
 		if err := c.Unmarshal(name, into); err != nil {
 			return nil, &workers.DecodeError{Reason: err.Error()}
 		}

@@ -61,7 +61,8 @@ func lookAtWorkers(t *testing.T, tree replay.Tree, d *db.DB, report legacy.Repor
 				r.workers = decoded(t, meant.Play(&replay.Call{Op: "list_workers"}).OK)
 			}
 		}
-		opened, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(id), MustExist: r.original.Err == nil})
+		opened, err := workers.Open(t.Context(), d,
+			workers.RuntimeOptions{RuntimeID: workers.RuntimeID(id), MustExist: r.original.Err == nil})
 		if err == nil {
 			r.ours, err = workersAnswers(t.Context(), opened)
 		}
@@ -159,7 +160,8 @@ func (r *seenRuntime) compare(want map[string]any) (problems []string) {
 	open, _ := want["open"].(map[string]any)
 	if r.original.Err != nil {
 		if open["kind"] != r.original.Kind || open["err"] == nil || len(want) != 1 {
-			problems = append(problems, fmt.Sprintf("the model of the original does not open it: %s: %s", r.original.Kind, *r.original.Err))
+			problems = append(problems, fmt.Sprintf("the model of the original does not open it: %s: %s",
+				r.original.Kind, *r.original.Err))
 		}
 		if !r.named { // rule 21
 			problems = append(problems, "nothing in quarantine names its damage")

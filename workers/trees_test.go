@@ -117,7 +117,8 @@ func workersAnswers(ctx context.Context, r *workers.Runtime) (map[string]any, er
 	return answers, nil
 }
 
-func workersEvents(ctx context.Context, r *workers.Runtime, page uint64) (list [][]any, pages int, err error) {
+func workersEvents(ctx context.Context, r *workers.Runtime, page uint64) (list [][]any, pages int,
+	err error) {
 	list = [][]any{}
 	cursor, err := r.EventCursorFromStart(ctx)
 	for err == nil {
@@ -141,7 +142,8 @@ func workersEvents(ctx context.Context, r *workers.Runtime, page uint64) (list [
 	return list, pages, err
 }
 
-func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef, page uint64) ([][]any, error) {
+func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef, page uint64) ([][]any,
+	error) {
 	list := [][]any{}
 	for start := uint64(0); ; {
 		p, err := r.TranscriptProjection(ctx, ref, workers.NewTranscriptQuery(start, page))
@@ -150,7 +152,8 @@ func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.Work
 		}
 		for _, e := range p.Items {
 			head := []rune(e.Content)
-			list = append(list, []any{e.Sequence, e.Role, e.EventID, utf8.RuneCountInString(e.Content), string(head[:min(40, len(head))])})
+			list = append(list, []any{e.Sequence, e.Role, e.EventID, utf8.RuneCountInString(e.Content),
+				string(head[:min(40, len(head))])})
 		}
 		if p.NextStart == nil {
 			return list, nil
@@ -159,7 +162,8 @@ func workersTranscript(ctx context.Context, r *workers.Runtime, ref workers.Work
 	}
 }
 
-// checkWorkersExport expects files that are whole byte for byte, and a tree that the importer finds nothing wrong with.
+// checkWorkersExport expects files that are whole byte for byte, and a tree that the importer finds
+// nothing wrong with.
 func checkWorkersExport(t *testing.T, d *db.DB, dir string, seen *seenTree) {
 	out := filepath.Join(t.TempDir(), "out")
 	if _, err := legacy.Export(t.Context(), d, legacy.Workers, out, legacy.Options{}); err != nil {

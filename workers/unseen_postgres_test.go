@@ -15,11 +15,13 @@ import (
 	"selvedge/workers"
 )
 
-// Transcripts that nobody recorded: see replay.Unseen. A worker that was recorded and is refused now is made another way, so that what is
-// said to it later finds one; behind each transcript all that there is is asked for.
+// Transcripts that nobody recorded: see replay.Unseen. A worker that was recorded and is refused
+// now is made another way, so that what is said to it later finds one; behind each transcript all
+// that there is is asked for.
 func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 	dbtest.SameAsOnAFile(t, dbtest.Unseen(t, 4), func(t *testing.T, random *rand.Rand) []string {
-		script, err := replay.Unseen("workers", random, 150, func(op string) bool { return strings.HasPrefix(op, "fs_") || op == "new_memory" })
+		script, err := replay.Unseen("workers", random, 150,
+			func(op string) bool { return strings.HasPrefix(op, "fs_") || op == "new_memory" })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,8 @@ func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 			}
 			answer := replay.Answer{Outcome: p.call(c)}
 			if c.Op == "create_worker" && answer.Err != nil && c.Binds != "" && p.ours != nil {
-				if one, err := p.ours.CreateWorker(t.Context(), workers.CreateWorkerRequest{Intent: workers.TaskIntent("in place of another")}); err == nil {
+				if one, err := p.ours.CreateWorker(t.Context(),
+					workers.CreateWorkerRequest{Intent: workers.TaskIntent("in place of another")}); err == nil {
 					answer.Bound = string(one.WorkerRef.WorkerID)
 				}
 			}
@@ -76,7 +79,8 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		say("diagnostics", diagnostics, err)
 		for range 4 {
 			at := db.At{Limit: 1 + random.IntN(3)}
-			filter := workers.WorkerFilter{Status: []workers.WorkerStatus{"", "", workers.WorkerRunning, "odd"}[random.IntN(4)]}
+			filter := workers.WorkerFilter{Status: []workers.WorkerStatus{"", "", workers.WorkerRunning,
+				"odd"}[random.IntN(4)]}
 			for range 10 {
 				page, err := rt.Page(ctx, filter, at)
 				say(fmt.Sprintf("page %q of %d", filter.Status, at.Limit), page.Items, err)

@@ -1,10 +1,10 @@
-// Command csqlite is the C SQLite side of bench: it appends turns to a run of a file that our migrations made, with our
-// pragmas and the statements of our store, prepared. It is a module and a program of its own, so that nothing else needs
-// cgo.
+// Command csqlite is the C SQLite side of bench: it appends turns to a run of a file that our
+// migrations made, with our pragmas and the statements of our store, prepared. It is a module and a
+// program of its own, so that nothing else needs cgo.
 //
-// It takes the file, the run's key, and the bytes of a turn's output as arguments. Then, for each line "CALLS TURNS" on
-// stdin, it makes so many calls of so many turns each, a transaction a call, and answers with a line of their times in
-// nanoseconds.
+// It takes the file, the run's key, and the bytes of a turn's output as arguments. Then, for each
+// line "CALLS TURNS" on stdin, it makes so many calls of so many turns each, a transaction a call,
+// and answers with a line of their times in nanoseconds.
 package main
 
 import (
@@ -40,11 +40,14 @@ const (
 	columns = `id, kind, unknown_kind, turn_index, prompt, tool, parameters, output, cli_kind, cli_code, verdict, policy_rule,
     policy_param, raw, exact, batch, recorded_at, checksum, bytes`
 	sqlFirst = `INSERT INTO run_records (` + columns + `) VALUES (coalesce((
-    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    SELECT nullif(coalesce((SELECT max(id) FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24),
+    key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL), (SELECT max(id) FROM run_records), 0), ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)
 ON CONFLICT (id) DO NOTHING`
-	sqlNext = `INSERT INTO run_records (` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlNext = `INSERT INTO run_records (` + columns +
+		`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 func serve(ctx context.Context, args []string) error {
@@ -125,7 +128,8 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	if _, err := a.begin.ExecContext(ctx); err != nil {
 		return err
 	}
-	result, err := a.first.ExecContext(ctx, append(append([]any{a.run}, a.values(0)...), a.run, a.run, a.size())...)
+	result, err := a.first.ExecContext(ctx,
+		append(append([]any{a.run}, a.values(0)...), a.run, a.run, a.size())...)
 	if err != nil {
 		return err
 	}
@@ -135,7 +139,8 @@ func (a *appender) call(ctx context.Context, turns int) error {
 	}
 	for i := 1; i < turns; i++ {
 		id++
-		if _, err := a.next.ExecContext(ctx, append(append([]any{id}, a.values(int64(i))...), a.size()*int64(i))...); err != nil {
+		if _, err := a.next.ExecContext(ctx,
+			append(append([]any{id}, a.values(int64(i))...), a.size()*int64(i))...); err != nil {
 			return err
 		}
 	}
@@ -148,16 +153,19 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // size is what a turn adds to the bytes of its run.
 func (a *appender) size() int64 { return int64(len(a.output) + len("drive_cli")) }
 
-// values are those of a turn, in the order of the columns behind the id, without the bytes. The checksum is of as many bytes as ours.
+// values are those of a turn, in the order of the columns behind the id, without the bytes. The
+// checksum is of as many bytes as ours.
 func (a *appender) values(index int64) []any {
 	sum := int64(crc32.Checksum(a.output, castagnoli))
 	var batch any // the first row of a call has its number
 	if index == 0 {
 		batch = time.Now().UnixNano()
 	}
-	return []any{"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1, batch, time.Now().UnixNano(), sum}
+	return []any{"turn", nil, index, nil, "drive_cli", nil, a.output, nil, nil, "pass", nil, nil, nil, 1, batch,
+		time.Now().UnixNano(), sum}
 }
 
 func (a *appender) close() error {
-	return errors.Join(a.begin.Close(), a.first.Close(), a.next.Close(), a.commit.Close(), a.conn.Close(), a.db.Close())
+	return errors.Join(a.begin.Close(), a.first.Close(), a.next.Close(), a.commit.Close(), a.conn.Close(),
+		a.db.Close())
 }

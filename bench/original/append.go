@@ -69,7 +69,8 @@ func (s *RunStore) ensureAgentDir(dir string) error {
 		return err
 	}
 	if created {
-		if err := os.WriteFile(filepath.Join(s.root, ".nobackup"), []byte("car run traces - excluded from backup\n"), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(s.root, ".nobackup"),
+			[]byte("car run traces - excluded from backup\n"), 0o666); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,8 @@ const (
 	unknownTable
 )
 
-// next goes over blank lines, comments and the heads of tables, and gives the name of the next member; "" at the end.
+// next goes over blank lines, comments and the heads of tables, and gives the name of the next
+// member; "" at the end.
 func (s *entryScanner) next(e *Entry) (name string, err error) {
 	for {
 		s.blank()
@@ -407,7 +408,8 @@ func (e *Entry) TOML() []byte {
 		}
 	}
 	text("session_id", e.SessionID)
-	for _, name := range []string{"client_instance_id", "native_actor_key", "native_parent_actor_key", "native_instance_key", "heddle_session_id", "thread_id"} {
+	for _, name := range []string{"client_instance_id", "native_actor_key", "native_parent_actor_key",
+		"native_instance_key", "heddle_session_id", "thread_id"} {
 		maybe(name)
 	}
 	text("thread", e.Thread)

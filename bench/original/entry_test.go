@@ -61,8 +61,9 @@ func TestEntriesComeBackByteForByte(t *testing.T) {
 	}
 }
 
-// A baseline may not be slower than the original's own code. Rust's toml takes 7.1 µs for an entry where our codec, which
-// keeps what it does not know, takes 27: this reader must not take more than that share.
+// A baseline may not be slower than the original's own code. Rust's toml takes 7.1 µs for an entry
+// where our codec, which keeps what it does not know, takes 27: this reader must not take more than
+// that share.
 func TestDecode_EntriesAsFastAsOriginal(t *testing.T) {
 	const share = 7.1 / 27
 	list := entries(t)
@@ -71,12 +72,13 @@ func TestDecode_EntriesAsFastAsOriginal(t *testing.T) {
 		func(document []byte) error { _, err := DecodeEntry(document); return err })
 	t.Logf("our codec %v an entry, the baseline %v", codec, baseline)
 	if float64(baseline) > share*float64(codec) {
-		t.Errorf("the baseline takes %v an entry, our codec %v: it must take at most %.2f of that", baseline, codec, share)
+		t.Errorf("the baseline takes %v an entry, our codec %v: it must take at most %.2f of that", baseline,
+			codec, share)
 	}
 }
 
-// sideBySide gives the time that each of two readers takes for a document, in the fastest of several rounds in turns: others
-// use the machine too.
+// sideBySide gives the time that each of two readers takes for a document, in the fastest of
+// several rounds in turns: others use the machine too.
 func sideBySide(t *testing.T, list [][]byte, one, other func([]byte) error) (first, second time.Duration) {
 	t.Helper()
 	round := func(decode func([]byte) error) time.Duration {
@@ -97,7 +99,8 @@ func sideBySide(t *testing.T, list [][]byte, one, other func([]byte) error) (fir
 
 func TestRegistryWritesAndFindsAsTheOriginal(t *testing.T) {
 	r := NewRegistry(t.TempDir(), WithSync)
-	e := Entry{SessionID: "agent-1", Thread: `a "thread"`, BaseState: "b", Status: "active", StartedAt: time.Unix(1, 5).UTC()}
+	e := Entry{SessionID: "agent-1", Thread: `a "thread"`, BaseState: "b", Status: "active",
+		StartedAt: time.Unix(1, 5).UTC()}
 	if err := r.Reserve(e); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// A LiveStore is the original's store of live runs: memory, which its session saves as one file. One caller at a time.
+// A LiveStore is the original's store of live runs: memory, which its session saves as one file.
+// One caller at a time.
 type LiveStore struct {
 	root string
 	runs []*liveRun
@@ -47,8 +48,8 @@ func (s *LiveStore) RecordEvent(run int, nowMs uint64, text string) live.RunSnap
 	return r.snapshot
 }
 
-// Save writes all runs into the session's file, over what it holds: what was recorded before is kept from then on. Nothing
-// waits for the disk.
+// Save writes all runs into the session's file, over what it holds: what was recorded before is
+// kept from then on. Nothing waits for the disk.
 func (s *LiveStore) Save(sessionID string) error {
 	s.json = appendRecords(s.json[:0], s.records())
 	path := filepath.Join(s.root, "runs", files.SafeName(sessionID)+".json")
@@ -64,11 +65,15 @@ func (s *LiveStore) records() []liveRun {
 	for _, r := range s.runs {
 		list = append(list, liveRun{snapshot: r.snapshot, events: slices.Clone(r.events)})
 	}
-	slices.SortStableFunc(list, func(a, b liveRun) int { return cmp.Compare(a.snapshot.CreatedAtMs, b.snapshot.CreatedAtMs) })
+	slices.SortStableFunc(list, func(a, b liveRun) int {
+		return cmp.Compare(a.snapshot.CreatedAtMs,
+			b.snapshot.CreatedAtMs)
+	})
 	return list
 }
 
-// appendRecords is pretty JSON, as the original writes it, with the layout in constants: the fastest that it can.
+// appendRecords is pretty JSON, as the original writes it, with the layout in constants: the
+// fastest that it can.
 func appendRecords(dst []byte, list []liveRun) []byte {
 	dst = append(dst, '[')
 	for i := range list {

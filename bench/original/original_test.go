@@ -57,7 +57,8 @@ func TestListSummarises(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatalf("list %v (%v)", list, err)
 	}
-	if list[0].RunID != "new" || list[0].Status != "in_progress" || list[1].Status != "completed" || list[1].TurnCount != 1 {
+	if list[0].RunID != "new" || list[0].Status != "in_progress" || list[1].Status != "completed" ||
+		list[1].TurnCount != 1 {
 		t.Errorf("list %+v", list)
 	}
 }

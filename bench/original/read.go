@@ -170,7 +170,8 @@ func summarize(records []Record) (Summary, bool) {
 		return Summary{}, false
 	}
 	s := Summary{ // copies, since the reader goes on with another file
-		RunID: strings.Clone(started.RunID), AgentID: strings.Clone(started.AgentID), Intent: strings.Clone(started.Intent), Status: "in_progress",
+		RunID: strings.Clone(started.RunID), AgentID: strings.Clone(started.AgentID),
+		Intent: strings.Clone(started.Intent), Status: "in_progress",
 		StartedAt: started.StartedAt, TurnCount: turns,
 	}
 	if ended != nil {

@@ -24,7 +24,8 @@ func (r *Registry) Save(e Entry) error {
 	return r.locked(func() error { return r.write(e) })
 }
 
-// Reserve reads every entry, as the original does while it looks for who holds the thread, and writes a new one.
+// Reserve reads every entry, as the original does while it looks for who holds the thread, and
+// writes a new one.
 func (r *Registry) Reserve(e Entry) error {
 	return r.locked(func() error {
 		if err := createDirAll(r.dir); err != nil {
@@ -110,7 +111,8 @@ func (r *Registry) locked(fn func() error) error {
 	if err := createDirAll(r.dir); err != nil {
 		return err
 	}
-	fd, err := unix.Open(filepath.Join(r.dir, ".lock"), unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o666)
+	fd, err := unix.Open(filepath.Join(r.dir, ".lock"), unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC,
+		0o666)
 	if err != nil {
 		return err
 	}

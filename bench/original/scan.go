@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// DecodeRecord reads a line of a trace in one pass. It is there because encoding/json takes seven times as long as Rust's
-// serde_json for these lines, and a baseline may not be slower than the original. Free members stay text: the original
-// makes trees of them, which costs it more.
+// DecodeRecord reads a line of a trace in one pass. It is there because encoding/json takes seven
+// times as long as Rust's serde_json for these lines, and a baseline may not be slower than the
+// original. Free members stay text: the original makes trees of them, which costs it more.
 //
 // Its texts share the memory of the line, which must not change.
 func DecodeRecord(line []byte) (r Record, err error) {
@@ -40,7 +40,8 @@ type scanner struct {
 }
 
 func (s *scanner) blank() {
-	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\t' || s.text[s.at] == '\r' || s.text[s.at] == '\n') {
+	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\t' || s.text[s.at] == '\r' ||
+		s.text[s.at] == '\n') {
 		s.at++
 	}
 }
@@ -157,7 +158,8 @@ func (s *scanner) optional(into **string) error {
 // number gives the text of a number, or of true and false.
 func (s *scanner) number() string {
 	from := s.at
-	for s.at < len(s.text) && s.text[s.at] != ',' && s.text[s.at] != '}' && s.text[s.at] != ']' && s.text[s.at] > ' ' {
+	for s.at < len(s.text) && s.text[s.at] != ',' && s.text[s.at] != '}' && s.text[s.at] != ']' &&
+		s.text[s.at] > ' ' {
 		s.at++
 	}
 	return s.text[from:s.at]
@@ -344,8 +346,8 @@ type traceReader struct {
 	records []Record
 }
 
-// read gives the records of a trace up to the first line that is no UTF-8, without lines that can't be read. They hold until the
-// next call.
+// read gives the records of a trace up to the first line that is no UTF-8, without lines that can't
+// be read. They hold until the next call.
 func (r *traceReader) read(path string) (list []Record, err error) {
 	if r.content, err = readInto(r.content[:0], path); err != nil {
 		return nil, err

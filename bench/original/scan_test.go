@@ -61,15 +61,16 @@ func TestLines_ReadLikeEncodingJSON(t *testing.T) {
 	if len(list) != 9023 {
 		t.Errorf("%d lines", len(list))
 	}
-	for _, line := range []string{"", "{", "[]", `{"record":"other"}`, `{"record":"turn","index":-1}`, `{"record":"turn"} x`, `{"record":"turn","output":{"a":}}`} {
+	for _, line := range []string{"", "{", "[]", `{"record":"other"}`, `{"record":"turn","index":-1}`,
+		`{"record":"turn"} x`, `{"record":"turn","output":{"a":}}`} {
 		if _, err := DecodeRecord([]byte(line)); err == nil {
 			t.Errorf("%q was read", line)
 		}
 	}
 }
 
-// Rust's serde_json took 0.16 s for 10,000 files of three turns where encoding/json took 1.2 s, side by side (22 November
-// 2026). A baseline may not be slower than the original's own code.
+// Rust's serde_json took 0.16 s for 10,000 files of three turns where encoding/json took 1.2 s,
+// side by side (22 November 2026). A baseline may not be slower than the original's own code.
 func TestLines_ReadAsFastAsOriginal(t *testing.T) {
 	const share = 0.4 // these lines are shorter than those
 	list := traceLines(t)[:2000]

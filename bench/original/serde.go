@@ -7,8 +7,9 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// A serde writes JSON as serde_json does, in the same pieces: each brace, comma, indent, quote, text, escape and number is a
-// piece of its own. That matters where the original gives serde_json a file, which has no buffer: every piece is a write.
+// A serde writes JSON as serde_json does, in the same pieces: each brace, comma, indent, quote,
+// text, escape and number is a piece of its own. That matters where the original gives serde_json a
+// file, which has no buffer: every piece is a write.
 type serde struct {
 	pretty bool               // two blanks a level
 	write  func([]byte) error // takes each piece; nil keeps them all in text

@@ -13,8 +13,8 @@ import (
 	"selvedge/workers"
 )
 
-// A WorkerRuntime is the original's runtime: all of it in memory, and a folder of files that every change rewrites or
-// appends to. One caller at a time.
+// A WorkerRuntime is the original's runtime: all of it in memory, and a folder of files that every
+// change rewrites or appends to. One caller at a time.
 type WorkerRuntime struct {
 	dir         string
 	id          workers.RuntimeID
@@ -34,7 +34,8 @@ type worker struct {
 // NewWorkerRuntime starts a runtime in the folder root.
 func NewWorkerRuntime(root string, id workers.RuntimeID) (*WorkerRuntime, error) {
 	r := &WorkerRuntime{
-		dir: filepath.Join(root, "runtimes", encoded(string(id))), id: id, workers: make(map[workers.WorkerID]*worker),
+		dir: filepath.Join(root, "runtimes", encoded(string(id))), id: id,
+		workers: make(map[workers.WorkerID]*worker),
 	}
 	if err := os.MkdirAll(filepath.Join(r.dir, "workers"), 0o777); err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (r *WorkerRuntime) CreateWorker(request workers.CreateWorkerRequest) (worke
 	event := r.pushEvent(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", ref.WorkerID))
 	w := &worker{ref: ref, request: request, lastEventID: event}
 	if request.ConfigBundle == nil {
-		r.pushDiagnostic(ref, "runtime.local_default_resources", "worker created without ConfigBundleRef; runtime-local defaults are assumed")
+		r.pushDiagnostic(ref, "runtime.local_default_resources",
+			"worker created without ConfigBundleRef; runtime-local defaults are assumed")
 	}
 	if len(request.RequestedCapabilities) == 0 {
 		r.pushDiagnostic(ref, "worker.tools_less", "worker created without requested tool capabilities")
@@ -58,9 +60,11 @@ func (r *WorkerRuntime) CreateWorker(request workers.CreateWorkerRequest) (worke
 	return ref, errors.Join(r.writeRuntime(NoSync), r.writeWorker(w, NoSync), r.appendEvent(event, NoSync))
 }
 
-// SendInput changes the memory and then four files: two snapshots are written beside their places and renamed there, two
-// logs get a line. The original syncs all of them, and the folders of the snapshots; NoSync leaves only that out.
-func (r *WorkerRuntime) SendInput(ref workers.WorkerRef, content string, sync Sync) (sequence uint64, err error) {
+// SendInput changes the memory and then four files: two snapshots are written beside their places
+// and renamed there, two logs get a line. The original syncs all of them, and the folders of the
+// snapshots; NoSync leaves only that out.
+func (r *WorkerRuntime) SendInput(ref workers.WorkerRef, content string, sync Sync) (sequence uint64,
+	err error) {
 	w := r.workers[ref.WorkerID]
 	if w == nil {
 		return 0, fmt.Errorf("worker %s is not there", ref.WorkerID)
@@ -78,8 +82,8 @@ func (r *WorkerRuntime) SendInput(ref workers.WorkerRef, content string, sync Sy
 	return sequence, r.appendEntry(w, sequence, sync)
 }
 
-// Fill makes a runtime that has heard much: every worker gets n inputs, and the files are what as many calls of SendInput
-// would have left.
+// Fill makes a runtime that has heard much: every worker gets n inputs, and the files are what as
+// many calls of SendInput would have left.
 func (r *WorkerRuntime) Fill(n int, content string) error {
 	for range n {
 		for _, w := range r.workers {
@@ -98,14 +102,16 @@ func (r *WorkerRuntime) Fill(n int, content string) error {
 			log.entry(&w.transcript[i])
 			log.put("\n")
 		}
-		failed = errors.Join(failed, r.writeWorker(w, NoSync), writeFile(r.workerPath(w, "transcript.jsonl"), log.text, NoSync))
+		failed = errors.Join(failed, r.writeWorker(w, NoSync),
+			writeFile(r.workerPath(w, "transcript.jsonl"), log.text, NoSync))
 	}
 	return failed
 }
 
 // accept is what an input does to the memory.
 func (r *WorkerRuntime) accept(w *worker, content string) (event, sequence uint64) {
-	event, sequence = r.pushEvent(&w.ref, workers.EventWorkerInputAccepted, "worker input accepted"), uint64(len(w.transcript)+1)
+	event, sequence = r.pushEvent(&w.ref, workers.EventWorkerInputAccepted, "worker input accepted"),
+		uint64(len(w.transcript)+1)
 	w.lastEventID = event
 	w.transcript = append(w.transcript, workers.TranscriptEntry{
 		Sequence: sequence, WorkerRef: w.ref, Role: workers.RoleUser, Content: content, EventID: event,
@@ -113,7 +119,8 @@ func (r *WorkerRuntime) accept(w *worker, content string) (event, sequence uint6
 	return event, sequence
 }
 
-func (r *WorkerRuntime) pushEvent(ref *workers.WorkerRef, kind workers.RuntimeEventKind, message string) uint64 {
+func (r *WorkerRuntime) pushEvent(ref *workers.WorkerRef, kind workers.RuntimeEventKind,
+	message string) uint64 {
 	id := uint64(len(r.events) + 1)
 	r.events = append(r.events, workers.RuntimeEvent{ID: id, WorkerRef: ref, Kind: kind, Message: message})
 	return id
@@ -121,11 +128,13 @@ func (r *WorkerRuntime) pushEvent(ref *workers.WorkerRef, kind workers.RuntimeEv
 
 func (r *WorkerRuntime) pushDiagnostic(ref workers.WorkerRef, code, message string) {
 	r.diagnostics = append(r.diagnostics, workers.RuntimeDiagnostic{
-		ID: uint64(len(r.diagnostics) + 1), Severity: workers.SeverityInfo, Code: code, Message: message, WorkerRef: &ref,
+		ID: uint64(len(r.diagnostics) + 1), Severity: workers.SeverityInfo, Code: code, Message: message,
+		WorkerRef: &ref,
 	})
 }
 
-// A runtimeCopy is the state that the original copies, whole, for every snapshot of which it then writes a few members.
+// A runtimeCopy is the state that the original copies, whole, for every snapshot of which it then
+// writes a few members.
 type runtimeCopy struct {
 	workers     map[workers.WorkerID]worker
 	events      []workers.RuntimeEvent
@@ -170,7 +179,8 @@ func (r *WorkerRuntime) appendEvent(id uint64, sync Sync) error {
 
 func (r *WorkerRuntime) appendEntry(w *worker, sequence uint64, sync Sync) error {
 	i := slices.IndexFunc(w.transcript, func(e workers.TranscriptEntry) bool { return e.Sequence == sequence })
-	return appendLine(r.workerPath(w, "transcript.jsonl"), sync, func(json *serde) { json.entry(&w.transcript[i]) })
+	return appendLine(r.workerPath(w, "transcript.jsonl"), sync,
+		func(json *serde) { json.entry(&w.transcript[i]) })
 }
 
 func (r *WorkerRuntime) path(name string) string { return filepath.Join(r.dir, name) }

@@ -20,12 +20,17 @@ func TestJSONIsWrittenInThePiecesOfTheOriginal(t *testing.T) {
 		pretty bool
 		want   string
 	}{
-		{true, "{|\n|  |\"|id|\"|: |7|,\n|  |\"|name|\"|: |null|,\n|  |\"|ref|\"|: |{|\n|  |  |\"|t|\"|: |\"|a|\\\"|b|\\n|\\u0001|\"|\n|  |}|,\n" +
+		{true, "{|\n|  |\"|id|\"|: |7|,\n|  |\"|name|\"|: |null|,\n|  |\"|ref|\"|: |{|\n|  |  |\"|t|\"|: " +
+			"|\"|a|\\\"|b|\\n|\\u0001|\"|\n|  |}|,\n" +
 			"|  |\"|list|\"|: |[|\n|  |  |{|}|,\n|  |  |1|\n|  |]|,\n|  |\"|none|\"|: |[|]|\n|}"},
 		{false, `{|"|id|"|:|7|,|"|name|"|:|null|,|"|ref|"|:|{|"|t|"|:|"|a|\"|b|\n|\u0001|"|}|,|"|list|"|:|[|{|}|,|1|]|,|"|none|"|:|[|]|}`},
 	} {
 		var pieces []string
-		w := &serde{pretty: c.pretty, write: func(piece []byte) error { pieces = append(pieces, string(piece)); return nil }}
+		w := &serde{pretty: c.pretty, write: func(piece []byte) error {
+			pieces = append(pieces,
+				string(piece))
+			return nil
+		}}
 		w.begin("{")
 		w.numberMember("id", 7)
 		w.key("name")
@@ -59,7 +64,8 @@ func TestARuntimeLeavesATreeOfTheOriginal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare := workers.CreateWorkerRequest{Intent: workers.TaskIntent("mend the build"), Profile: workers.BuiltinProfile("builtin:coder")}
+	bare := workers.CreateWorkerRequest{Intent: workers.TaskIntent("mend the build"),
+		Profile: workers.BuiltinProfile("builtin:coder")}
 	full := bare
 	full.ConfigBundle = &workers.ConfigBundleRef{ID: "bundle-1"}
 	full.RequestedCapabilities = []workers.CapabilityRequest{workers.NamedCapability("read")}
@@ -85,11 +91,13 @@ func TestARuntimeLeavesATreeOfTheOriginal(t *testing.T) {
 		t.Fatal(err)
 	}
 	detail, err := runtime.WorkerDetail(ctx, refs[1])
-	if err != nil || detail.TranscriptLen != 5 || detail.LastEventID != 11 || len(detail.RequestedCapabilities) != 1 {
+	if err != nil || detail.TranscriptLen != 5 || detail.LastEventID != 11 ||
+		len(detail.RequestedCapabilities) != 1 {
 		t.Errorf("the worker is %+v (%v)", detail, err)
 	}
 	transcript, err := runtime.TranscriptProjection(ctx, refs[1], workers.NewTranscriptQuery(4, 1))
-	if err != nil || len(transcript.Items) != 1 || transcript.Items[0].Content != "what \"else\"?\n" || transcript.Items[0].EventID != 11 {
+	if err != nil || len(transcript.Items) != 1 || transcript.Items[0].Content != "what \"else\"?\n" ||
+		transcript.Items[0].EventID != 11 {
 		t.Errorf("its last entry is %+v (%v)", transcript.Items, err)
 	}
 	summary, err := runtime.Summary(ctx)
@@ -106,7 +114,8 @@ func TestASessionIsSavedAsTheOriginalSavesIt(t *testing.T) {
 	ctx, root := context.Background(), t.TempDir()
 	s := NewLiveStore(root)
 	for _, id := range []string{"run-1", "run-2"} {
-		run := s.CreateRun(live.RunSnapshot{ID: id, SessionID: "a/b", Status: live.Created, Prompt: "fix tests", CreatedAtMs: 1000})
+		run := s.CreateRun(live.RunSnapshot{ID: id, SessionID: "a/b", Status: live.Created, Prompt: "fix tests",
+			CreatedAtMs: 1000})
 		for i := range uint64(3) {
 			s.RecordEvent(run, 2000+i, "a \"word\"")
 		}

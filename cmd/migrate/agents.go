@@ -79,7 +79,8 @@ contested until imports resolve.`,
 	c.Flags().StringVar(&f.thread, "thread", "", "only agents on the thread `NAME`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only agents in this `STATUS`: "+join(agentStatuses))
 	completeWords(c, "status", agentStatuses)
-	c.Flags().StringVar(&f.since, "since", "", "only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	c.Flags().StringVar(&f.since, "since", "",
+		"only agents that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "agent", "thread", "status", "started", "ended", "pid", "for")
 	return c
 }
@@ -125,7 +126,8 @@ func (a *app) agentsList(ctx context.Context, f pageFlags, filter agents.Filter)
 					a.noteContested()
 					why = "contested: " + cut(e.contested, 60)
 				}
-				return []string{e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry), pidOf(e.Entry), why}
+				return []string{e.SessionID, e.Thread, string(e.Status), instant(e.StartedAt), endOf(e.Entry),
+					pidOf(e.Entry), why}
 			},
 		})
 	})
@@ -143,7 +145,8 @@ func (i agentItem) MarshalJSON() ([]byte, error) {
 	if err != nil || i.contested == "" {
 		return text, err
 	}
-	return append(appendJSON(append(bytes.TrimSuffix(text, []byte("}")), `,"contested":`...), i.contested), '}'), nil
+	return append(appendJSON(append(bytes.TrimSuffix(text, []byte("}")), `,"contested":`...), i.contested),
+		'}'), nil
 }
 
 func endOf(e agents.Entry) string {
@@ -204,7 +207,8 @@ func findAgent(ctx context.Context, registry *agents.Registry, id string) (agent
 	return registry.Get(ctx, one)
 }
 
-func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer, error) {
+func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e agents.Entry) (agentAnswer,
+	error) {
 	answer := agentAnswer{Entry: e, Liveness: agents.LivenessFor(e), Document: string(e.TOML())}
 	contested, err := legacy.Contested(ctx, d, legacy.Agents, registry.Scope(), e.SessionID)
 	if err != nil {
@@ -218,7 +222,8 @@ func describeAgent(ctx context.Context, d *db.DB, registry *agents.Registry, e a
 		return answer, err
 	}
 	answer.Liveness = held.Live
-	answer.Reservation = &reservationFact{Thread: held.Thread, Since: held.Since, Epoch: held.Epoch, Leased: held.Leased}
+	answer.Reservation = &reservationFact{Thread: held.Thread, Since: held.Since, Epoch: held.Epoch,
+		Leased: held.Leased}
 	return answer, nil
 }
 
@@ -236,9 +241,11 @@ func (a *app) printAgent(answer agentAnswer) error {
 		}
 	}
 	err := a.printFacts(
-		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state}, [2]string{"reserved", held},
+		[2]string{"agent", e.SessionID}, [2]string{"thread", e.Thread}, [2]string{"status", state},
+		[2]string{"reserved", held},
 		[2]string{"started", a.when(e.StartedAt)}, [2]string{"ended", endOf(e)},
-		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))}, [2]string{"contested", value(answer.Contested)},
+		[2]string{"context queries", strconv.Itoa(len(e.ContextQueries))},
+		[2]string{"contested", value(answer.Contested)},
 	)
 	if answer.Contested != nil {
 		a.noteContested()
@@ -301,12 +308,14 @@ what it does under a lease is refused from then on.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&status, "status", string(agents.Abandoned), "its `STATUS` from then on: "+join(agentStatuses[1:]))
+	c.Flags().StringVar(&status, "status", string(agents.Abandoned),
+		"its `STATUS` from then on: "+join(agentStatuses[1:]))
 	completeWords(c, "status", agentStatuses[1:])
 	return c
 }
 
-func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id string, status agents.Status) error {
+func (a *app) releaseAgent(ctx context.Context, registry *agents.Registry, id string,
+	status agents.Status) error {
 	e, err := findAgent(ctx, registry, id)
 	if err != nil {
 		return err

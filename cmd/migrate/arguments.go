@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commandFirst moves the words that name the command to the front, so that flags may stand anywhere, a command's own too:
-// cobra knows them only behind it. The order of everything else stays.
+// commandFirst moves the words that name the command to the front, so that flags may stand
+// anywhere, a command's own too: cobra knows them only behind it. The order of everything else
+// stays.
 func commandFirst(root *cobra.Command, args []string) []string {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return args
@@ -49,8 +50,8 @@ func subcommand(of *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// valueFlags are the flags of all commands, as they are written, that take the argument behind them for their value. A
-// name means the same in every command; a test holds us to it.
+// valueFlags are the flags of all commands, as they are written, that take the argument behind them
+// for their value. A name means the same in every command; a test holds us to it.
 func valueFlags(root *cobra.Command) map[string]bool {
 	takes := map[string]bool{}
 	add := func(f *pflag.Flag) {

@@ -54,5 +54,6 @@ func (a *app) backup(ctx context.Context, dest string) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
-	return a.print("copied %s to %s (%s)\n", printable(answer.Path), printable(dest), humanize.IBytes(uint64(answer.Bytes)))
+	return a.print("copied %s to %s (%s)\n", printable(answer.Path), printable(dest),
+		humanize.IBytes(uint64(answer.Bytes)))
 }

@@ -36,14 +36,18 @@ func (a *app) checkCommand() *cobra.Command {
 		Short: "Read the whole file and say what is wrong with it",
 		Long: `check runs SQLite's integrity check, compares tables, indexes, triggers and views with what this program makes, looks
 for rows that refer to others which are gone, tests the invariants of the schema, recomputes the checksum of
-every row that has one, and compares runs with their traces and checkpoints with their documents. It changes nothing, and works on a file that is in use. Damage ends it with exit code 7.
+every row that has one,
+	and compares runs with their traces and checkpoints with their documents. It changes nothing,
+	and works on a file that is in use. Damage ends it with exit code 7.
 
-Who changes a row by hand makes its checksum wrong, and says that the row is right by setting the checksum to NULL in
+Who changes a row by hand makes its checksum wrong,
+	and says that the row is right by setting the checksum to NULL in
 the same UPDATE; the next call that writes the row gives it one again. docs/damage.md lists what is covered.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), deep) },
 	}
-	c.Flags().BoolVar(&deep, "deep", false, "also read everything as the stores do: every record, event, document and transcript")
+	c.Flags().BoolVar(&deep, "deep", false,
+		"also read everything as the stores do: every record, event, document and transcript")
 	return c
 }
 
@@ -87,7 +91,8 @@ func (a *app) check(ctx context.Context, deep bool) error {
 		return err
 	}
 	return &fault{
-		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path, count(len(answer.Problems), "problem")),
+		kind: kindDamaged, err: fmt.Errorf("%s is damaged: %s", answer.Path,
+			count(len(answer.Problems), "problem")),
 		hint: a.damageHint(),
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"selvedge/db"
 )
 
-// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is, without the blanks between its
-// parts; one of the last two is there.
+// checkpointAnswer is the shape of checkpoints show --json. The document is written as it is,
+// without the blanks between its parts; one of the last two is there.
 type checkpointAnswer struct {
 	Summary  checkpoints.Summary `json:"summary" doc:"as in checkpoints list"`
 	State    checkpoints.State   `json:"state" doc:"paused: waits and can be claimed; claimed: a process resumes the run"`
@@ -71,7 +71,8 @@ can't be claimed until imports resolve.`,
 			return a.checkpointsList(c.Context(), f, checkpoints.Filter{State: checkpoints.State(status)})
 		},
 	}
-	c.Flags().StringVar(&status, "status", string(checkpoints.Paused), "runs in this `STATUS`: "+join(checkpointStates))
+	c.Flags().StringVar(&status, "status", string(checkpoints.Paused),
+		"runs in this `STATUS`: "+join(checkpointStates))
 	completeWords(c, "status", checkpointStates)
 	f.add(c, "run", "status", "stage", "paused", "bytes", "claimed", "asks")
 	return c
@@ -97,7 +98,8 @@ func (a *app) checkpointsList(ctx context.Context, f pageFlags, filter checkpoin
 				case s.Problem != "":
 					asks = "can't be read: " + cut(s.Problem, 60)
 				}
-				return []string{s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size), claimedBy(s.Claim), asks}
+				return []string{s.RunID, string(s.State), s.PausedStageID, pausedAt(s), fmt.Sprint(s.Size),
+					claimedBy(s.Claim), asks}
 			},
 		})
 	})
@@ -155,21 +157,24 @@ shows the document that waits; --status claimed shows the other.`,
 }
 
 // findCheckpoint finds the run that an id on the command line means.
-func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string, state checkpoints.State) (string, error) {
+func findCheckpoint(ctx context.Context, store *checkpoints.Store, id string,
+	state checkpoints.State) (string, error) {
 	var candidates []candidate[string]
 	found, err := store.Find(ctx, id, db.MaxLimit)
 	if err != nil {
 		return "", err
 	}
 	for _, s := range found {
-		if (state == "" || s.State == state) && (len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
+		if (state == "" || s.State == state) &&
+			(len(candidates) == 0 || candidates[len(candidates)-1].id != s.RunID) {
 			candidates = append(candidates, candidate[string]{id: s.RunID, name: shellWord(s.RunID), item: s.RunID})
 		}
 	}
 	return unique("checkpoint", id, candidates)
 }
 
-func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string, state checkpoints.State) (checkpointAnswer, []byte, error) {
+func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store, id string,
+	state checkpoints.State) (checkpointAnswer, []byte, error) {
 	var answer checkpointAnswer
 	id, err := findCheckpoint(ctx, store, id, state)
 	if err != nil {
@@ -184,12 +189,14 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 			return answer, nil, err
 		}
 		if h := s.Claim; h != nil {
-			answer.Claim = &claimFact{Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program, Alive: h.Alive, Expired: h.Expired}
+			answer.Claim = &claimFact{Since: h.ClaimedAt, Epoch: h.Epoch, Pid: h.Pid, Program: h.Program,
+				Alive: h.Alive, Expired: h.Expired}
 		}
 		if state != "" && s.State != state {
 			continue
 		}
-		answer.Summary, answer.State, answer.SavedAt, answer.Bytes, answer.Problem = s, s.State, s.SavedAt, s.Size, nil
+		answer.Summary, answer.State, answer.SavedAt, answer.Bytes, answer.Problem = s, s.State, s.SavedAt, s.Size,
+			nil
 		answer.Contest = nil
 		if s.Problem != "" {
 			answer.Problem = &s.Problem
@@ -202,7 +209,8 @@ func describeCheckpoint(ctx context.Context, d *db.DB, store *checkpoints.Store,
 	err = d.Read(ctx, "show checkpoint", func(rx *db.Rx) error {
 		document, err = store.DocumentTx(rx, checkpoints.Ref{RunID: id, State: answer.State})
 		if errors.Is(err, db.ErrNotFound) {
-			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound, Hint: "it was claimed or removed meanwhile; try again"}
+			err = &db.Error{Op: "show", Entity: "checkpoint", ID: id, Err: db.ErrNotFound,
+				Hint: "it was claimed or removed meanwhile; try again"}
 		}
 		return err
 	})
@@ -237,9 +245,11 @@ func (a *app) printCheckpoint(answer checkpointAnswer, document []byte) error {
 		}
 	}
 	err := a.printFacts(
-		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)}, [2]string{"stage", answer.Summary.PausedStageID},
+		[2]string{"run", answer.Summary.RunID}, [2]string{"status", string(answer.State)},
+		[2]string{"stage", answer.Summary.PausedStageID},
 		[2]string{"asks", answer.Summary.Prompt}, [2]string{"paused", pausedAt(answer.Summary)},
-		[2]string{"saved", a.when(answer.SavedAt)}, [2]string{"claimed", claimed}, [2]string{"problem", value(answer.Problem)},
+		[2]string{"saved", a.when(answer.SavedAt)}, [2]string{"claimed", claimed},
+		[2]string{"problem", value(answer.Problem)},
 		[2]string{"contested", value(answer.Contest)},
 	)
 	if answer.Contest != nil {

@@ -43,5 +43,6 @@ func (a *app) compact(ctx context.Context) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
-	return a.print("%s takes %s; before it was %s\n", printable(answer.Path), humanize.IBytes(uint64(answer.After)), humanize.IBytes(uint64(answer.Before)))
+	return a.print("%s takes %s; before it was %s\n", printable(answer.Path),
+		humanize.IBytes(uint64(answer.After)), humanize.IBytes(uint64(answer.Before)))
 }

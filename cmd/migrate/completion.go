@@ -82,7 +82,8 @@ const (
 )
 
 // completeFrom completes what the file knows; where the file can't be read, nothing.
-func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string, error)) completer {
+func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix string) ([]string,
+	error)) completer {
 	return func(c *cobra.Command, args []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
 		a.running = c
 		ctx, stop := context.WithTimeout(context.Background(), completingTakes)
@@ -103,17 +104,21 @@ func (a *app) completeFrom(find func(ctx context.Context, d *db.DB, prefix strin
 // A finder gives the ids of a sort that begin with a prefix.
 type finder = func(ctx context.Context, d *db.DB, prefix string) ([]string, error)
 
-// completeIDs completes scopes, and the ids that commands of a group take, those whose use says ID, and that flags take.
+// completeIDs completes scopes, and the ids that commands of a group take, those whose use says ID,
+// and that flags take.
 func (a *app) completeIDs(root *cobra.Command) {
 	complete(root, "scope", a.completeFrom(a.findScopes))
 	stores := map[string]finder{
-		"runs": a.findRuns, "live": a.findLiveRuns, "agents": a.findAgents, "checkpoints": a.findCheckpoints, "workers": a.findWorkers,
+		"runs": a.findRuns, "live": a.findLiveRuns, "agents": a.findAgents, "checkpoints": a.findCheckpoints,
+		"workers": a.findWorkers,
 	}
 	flags := map[string]finder{
-		"agent":   a.named(`SELECT agent_id FROM run_agents WHERE scope = ? UNION SELECT session_id FROM agents WHERE scope = ?`, 2),
+		"agent": a.named(`SELECT agent_id FROM run_agents WHERE scope = ? UNION SELECT session_id FROM agents
+			WHERE scope = ?`, 2),
 		"session": a.named(`SELECT DISTINCT session_id FROM live_runs WHERE scope = ?`, 1),
 		"runtime": a.named(`SELECT runtime_id FROM worker_runtimes WHERE scope = ?`, 1),
-		"run":     a.named(`SELECT run_id FROM runs WHERE scope = ? UNION SELECT run_id FROM live_runs WHERE scope = ? UNION SELECT run_id FROM checkpoints WHERE scope = ?`, 3),
+		"run": a.named(`SELECT run_id FROM runs WHERE scope = ? UNION SELECT run_id FROM live_runs
+			WHERE scope = ? UNION SELECT run_id FROM checkpoints WHERE scope = ?`, 3),
 	}
 	threads := a.named(`SELECT thread FROM agents WHERE scope = ?`, 1)
 	kinds := a.named(`SELECT kind FROM leases WHERE scope = ?`, 1)
@@ -122,7 +127,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 	}
 	reservations := subcommand(root, "reservations")
 	complete(subcommand(reservations, "list"), "kind", a.completeFrom(kinds))
-	subcommand(reservations, "release").ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	subcommand(reservations, "release").ValidArgsFunction = func(c *cobra.Command, args []string,
+		prefix string) ([]string, cobra.ShellCompDirective) {
 		switch len(args) {
 		case 0:
 			return a.completeFrom(kinds)(c, args, prefix)
@@ -132,12 +138,13 @@ func (a *app) completeIDs(root *cobra.Command) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	for _, name := range []string{"up", "down"} {
-		complete(subcommand(root, name), "to", func(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
-			for n := range db.SchemaVersion() {
-				versions = append(versions, strconv.FormatInt(n+1, 10))
-			}
-			return versions, cobra.ShellCompDirectiveNoFileComp
-		})
+		complete(subcommand(root, name), "to",
+			func(*cobra.Command, []string, string) (versions []string, _ cobra.ShellCompDirective) {
+				for n := range db.SchemaVersion() {
+					versions = append(versions, strconv.FormatInt(n+1, 10))
+				}
+				return versions, cobra.ShellCompDirectiveNoFileComp
+			})
 	}
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -151,7 +158,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 		}
 	}
 	walk(root)
-	subcommand(root, "delete").ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	subcommand(root, "delete").ValidArgsFunction = func(c *cobra.Command, args []string,
+		prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return db.Stores(), cobra.ShellCompDirectiveNoFileComp
 		}
@@ -160,11 +168,13 @@ func (a *app) completeIDs(root *cobra.Command) {
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	contested := a.completeFrom(a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ? AND decided_at IS NULL`, 1))
+	contested := a.completeFrom(a.named(`SELECT entity_id FROM import_conflicts WHERE scope = ?
+		AND decided_at IS NULL`, 1))
 	subcommand(subcommand(root, "imports"), "resolve").ValidArgsFunction = contested
 	groups := maps.Clone(stores)
 	groups["quarantine"] = a.named(`SELECT CAST(id AS TEXT) FROM quarantine WHERE scope = ?`, 1)
-	groups["imports"] = a.named(`SELECT CAST(i.id AS TEXT) FROM imports AS i JOIN import_sources AS s ON s.id = i.source WHERE s.scope = ?`, 1)
+	groups["imports"] = a.named(`SELECT CAST(i.id AS TEXT) FROM imports AS i
+		JOIN import_sources AS s ON s.id = i.source WHERE s.scope = ?`, 1)
 	for name, find := range groups {
 		ids := a.completeFrom(find)
 		for _, c := range subcommand(root, name).Commands() {
@@ -172,7 +182,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 			if c.ValidArgsFunction != nil || !strings.HasPrefix(strings.TrimPrefix(words, "["), "ID") {
 				continue
 			}
-			c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string,
+				cobra.ShellCompDirective) {
 				if len(args) > 0 {
 					return nil, cobra.ShellCompDirectiveNoFileComp
 				}
@@ -180,7 +191,8 @@ func (a *app) completeIDs(root *cobra.Command) {
 			}
 		}
 	}
-	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	subcommand(root, "help").ValidArgsFunction = func(_ *cobra.Command, args []string,
+		_ string) (names []string, _ cobra.ShellCompDirective) {
 		if c, _, err := root.Find(args); err == nil {
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())
@@ -224,8 +236,14 @@ func (a *app) reservedNames(kind string) finder {
 }
 
 func (a *app) findScopes(ctx context.Context, d *db.DB, prefix string) (names []string, err error) {
-	err = d.Read(ctx, "complete", func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY name`) })
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" || !strings.HasPrefix(name, prefix) }), err
+	err = d.Read(ctx, "complete", func(rx *db.Rx) error {
+		return rx.Select(&names,
+			`SELECT name FROM scopes ORDER BY name`)
+	})
+	return slices.DeleteFunc(names, func(name string) bool {
+		return name == "" ||
+			!strings.HasPrefix(name, prefix)
+	}), err
 }
 
 // named finds what a query gives that asks for the scope n times.

@@ -66,7 +66,8 @@ func TestDatasetteLinksRows(t *testing.T) {
 	}
 	follow := func(page, pattern string) (next string) {
 		t.Helper()
-		found := regexp.MustCompile(`href="(` + regexp.QuoteMeta(site) + `[^"]*` + pattern + `)"`).FindStringSubmatch(page)
+		found := regexp.MustCompile(`href="(` + regexp.QuoteMeta(site) + `[^"]*` + pattern +
+			`)"`).FindStringSubmatch(page)
 		if found == nil {
 			t.Fatalf("no link to %s in\n%s", pattern, page)
 		}
@@ -87,10 +88,12 @@ func TestDatasetteLinksRows(t *testing.T) {
 	if children := follow(latest, `one_run\?run=1`); !strings.Contains(children, "one_run?run=2") {
 		t.Errorf("the parent's page leads to no child:\n%s", children)
 	}
-	if row := follow(latest, `runs/1`); !strings.Contains(row, `href="/night+shift/runs?parent=1"`) || !strings.Contains(row, site+"/night+shift/latest_runs") {
+	if row := follow(latest, `runs/1`); !strings.Contains(row, `href="/night+shift/runs?parent=1"`) ||
+		!strings.Contains(row, site+"/night+shift/latest_runs") {
 		t.Errorf("the row of a run leads neither to those it started nor on:\n%s", row)
 	}
-	if table := get(site + "/night+shift/runs"); !regexp.MustCompile(`href="/night.shift/runs/1">plan</a>`).MatchString(table) {
+	if table := get(site + "/night+shift/runs"); !regexp.MustCompile(
+		`href="/night.shift/runs/1">plan</a>`).MatchString(table) {
 		t.Errorf("the table names no parent:\n%s", table)
 	}
 }

@@ -23,8 +23,11 @@ func linked(t *testing.T) (file string) {
 	parent := runs.RunRef{AgentID: "boss", RunID: "plan"}
 	tool := "shell"
 	for _, b := range []runs.Batch{
-		{AgentID: "boss", RunID: "plan", Records: []runs.Record{runs.Started{RunID: "plan", AgentID: "boss", Intent: "plan it"}}},
-		{AgentID: "builder", RunID: "build", Parent: parent, Records: []runs.Record{runs.Started{RunID: "build", AgentID: "builder", Intent: "build it"}, runs.Turn{Tool: &tool}}},
+		{AgentID: "boss", RunID: "plan", Records: []runs.Record{runs.Started{RunID: "plan", AgentID: "boss",
+			Intent: "plan it"}}},
+		{AgentID: "builder", RunID: "build", Parent: parent,
+			Records: []runs.Record{runs.Started{RunID: "build", AgentID: "builder", Intent: "build it"},
+				runs.Turn{Tool: &tool}}},
 	} {
 		if err := s.Append(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -51,7 +54,8 @@ func TestTheMetadataForDatasetteFitsTheFile(t *testing.T) {
 	}
 	of := metadata.Databases["night shift"]
 	ask := func(sql string) string {
-		out, err := exec.Command("sqlite3", "-readonly", "-bail", "-cmd", ".parameter set :run 2", "-cmd", ".parameter set :agent 1", file, sql).CombinedOutput()
+		out, err := exec.Command("sqlite3", "-readonly", "-bail", "-cmd", ".parameter set :run 2", "-cmd",
+			".parameter set :agent 1", file, sql).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v\n%s\n%s", err, sql, out)
 		}
@@ -73,7 +77,8 @@ func TestTheMetadataForDatasetteFitsTheFile(t *testing.T) {
 		for _, link := range regexp.MustCompile(`https://[^|\n]+`).FindAllString(ask(page.SQL), -1) {
 			links++
 			to, found := strings.CutPrefix(link, "https://example.org/state/night+shift/")
-			if where := regexp.MustCompile(`^\w+`).FindString(to); !found || of.Queries[where].SQL == "" && ask(`SELECT count(*) FROM sqlite_schema WHERE name = '`+where+`'`) != "1" {
+			if where := regexp.MustCompile(`^\w+`).FindString(to); !found || of.Queries[where].SQL == "" &&
+				ask(`SELECT count(*) FROM sqlite_schema WHERE name = '`+where+`'`) != "1" {
 				t.Errorf("%s links to %s", name, link)
 			}
 		}

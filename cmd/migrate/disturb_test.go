@@ -21,7 +21,8 @@ import (
 	"selvedge/maintenance"
 )
 
-// What an import has named is no damage: the program's own check of a file finds nothing, whatever tree was imported.
+// What an import has named is no damage: the program's own check of a file finds nothing, whatever
+// tree was imported.
 func TestCheck_EveryImportedTreeIsWhole(t *testing.T) {
 	whole := func(t *testing.T, kind legacy.Kind, dir string) {
 		t.Helper()
@@ -56,7 +57,8 @@ func TestCheck_EveryImportedTreeIsWhole(t *testing.T) {
 	const document = `{"run_id":"x","workflow":{"id":"wf","name":"WF","start":"gate","stages":[],"edges":[],"max_iterations":100,"metadata":{}},` +
 		`"paused_stage_id":"gate","prompt":"approve?","fields":[],"output_key":"approval","wf_state":{},"stage_results":[],` +
 		`"completed_stage_ids":[],"iterations":1,"prior_duration_ms":0.0,"created_at":"2026-03-02T01:07:13Z"}`
-	for name, text := range map[string]string{"x.inflight": document, "x.json": "", "y.json": document, "y.inflight": "{", "z.inflight": "{"} {
+	for name, text := range map[string]string{"x.inflight": document, "x.json": "", "y.json": document,
+		"y.inflight": "{", "z.inflight": "{"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -91,16 +93,23 @@ func treeOf(t *testing.T, kind legacy.Kind, name string) string {
 // What a text, a number and any value may be of which two engines might think differently.
 var (
 	oddTexts = []string{
-		``, ` `, `\u0000`, `a\u0000b`, "a\x00b", `\ud800`, `\udc00x`, `\ud83d\ude00`, "\xff\xfe", "a\xc3", "\xed\xa0\x80", "\U0010FFFF", "\U0010FFFF0", "\U0010FFFF\U0010FFFFxff",
-		`\\`, `\"`, `\r\n`, "a\rb", `\/`, `'`, `''`, `%`, `_`, `$1`, `?`, `:x`, `::text`, `--`, `e\u0301`, `é`, `É`, `Zebra`, `apple`, `_apple`, `ß`, "\ufeff", "\u2028", "İ", "ﬀ",
-		`\x41`, `NULL`, `null`, `true`, `0`, `1e3`, `-1`, `2026-05-04T01:02:03Z`, `2026-05-04T01:02:03.123456789+05:30`, `0000-01-01T00:00:00Z`, `9999-12-31T23:59:59.999999999Z`, `-infinity`, `now`,
+		``, ` `, `\u0000`, `a\u0000b`, "a\x00b", `\ud800`, `\udc00x`, `\ud83d\ude00`, "\xff\xfe", "a\xc3",
+		"\xed\xa0\x80", "\U0010FFFF", "\U0010FFFF0", "\U0010FFFF\U0010FFFFxff",
+		`\\`, `\"`, `\r\n`, "a\rb", `\/`, `'`, `''`, `%`, `_`, `$1`, `?`, `:x`, `::text`, `--`, `e\u0301`, `é`,
+		`É`, `Zebra`, `apple`, `_apple`, `ß`, "\ufeff", "\u2028", "İ", "ﬀ",
+		`\x41`, `NULL`, `null`, `true`, `0`, `1e3`, `-1`, `2026-05-04T01:02:03Z`,
+		`2026-05-04T01:02:03.123456789+05:30`, `0000-01-01T00:00:00Z`, `9999-12-31T23:59:59.999999999Z`,
+		`-infinity`, `now`,
 		strings.Repeat("x", 3000), strings.Repeat("aé😀", 4000), "../x", "a/b", ".", "CON",
 	}
 	oddNumbers = []string{
-		`0`, `-0`, `-0.0`, `1.0`, `-1`, `0.1`, `1e2`, `1E+2`, `1.5e-7`, `1e300`, `-1e300`, `1e400`, `1e-400`, `2147483648`, `9007199254740993`, `9223372036854775807`, `9223372036854775808`,
-		`-9223372036854775808`, `-9223372036854775809`, `18446744073709551616`, `123456789012345678901234567890`, `0.30000000000000004`, `253402300800000`, `01`, `NaN`,
+		`0`, `-0`, `-0.0`, `1.0`, `-1`, `0.1`, `1e2`, `1E+2`, `1.5e-7`, `1e300`, `-1e300`, `1e400`, `1e-400`,
+		`2147483648`, `9007199254740993`, `9223372036854775807`, `9223372036854775808`,
+		`-9223372036854775808`, `-9223372036854775809`, `18446744073709551616`, `123456789012345678901234567890`,
+		`0.30000000000000004`, `253402300800000`, `01`, `NaN`,
 	}
-	oddValues = []string{`null`, `true`, `false`, `[]`, `{}`, `[1,"a"]`, `{"a":1,"a":2}`, `""`, `0`, `"1"`, `1e300`}
+	oddValues = []string{`null`, `true`, `false`, `[]`, `{}`, `[1,"a"]`, `{"a":1,"a":2}`, `""`, `0`, `"1"`,
+		`1e300`}
 )
 
 var (
@@ -187,10 +196,17 @@ var ways = []struct {
 		return slices.Concat(text[:place[1]], []byte(","), name, []byte(":"+one(r, oddValues)), text[place[1]:])
 	}},
 	{"a member more", func(r *rand.Rand, text []byte) []byte {
-		return bytes.Replace(text, []byte("{"), fmt.Appendf(nil, `{"%s":%s,`, one(r, oddTexts), one(r, oddValues)), 1)
+		return bytes.Replace(text, []byte("{"), fmt.Appendf(nil, `{"%s":%s,`, one(r, oddTexts), one(r, oddValues)),
+			1)
 	}},
-	{"CRLF", func(_ *rand.Rand, text []byte) []byte { return bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")) }},
-	{"a mark of the byte order", func(_ *rand.Rand, text []byte) []byte { return append([]byte("\ufeff"), text...) }},
+	{"CRLF", func(_ *rand.Rand, text []byte) []byte {
+		return bytes.ReplaceAll(text, []byte("\n"),
+			[]byte("\r\n"))
+	}},
+	{"a mark of the byte order", func(_ *rand.Rand,
+		text []byte) []byte {
+		return append([]byte("\ufeff"), text...)
+	}},
 	{"nothing", func(*rand.Rand, []byte) []byte { return []byte{} }},
 	{"cut", func(r *rand.Rand, text []byte) []byte { return text[:r.IntN(len(text)+1)] }},
 	{"a byte more", func(r *rand.Rand, text []byte) []byte {
@@ -232,8 +248,8 @@ func replaceOne(r *rand.Rand, text []byte, what *regexp.Regexp, with string) []b
 	return slices.Concat(text[:place[0]], []byte(with), text[place[1]:])
 }
 
-// rename gives a file or the folder that it is in a name of the same ending that sorts otherwise, or is none of a thing, and has all
-// files that name it name it so.
+// rename gives a file or the folder that it is in a name of the same ending that sorts otherwise,
+// or is none of a thing, and has all files that name it name it so.
 func rename(r *rand.Rand, dir string, files []string) string {
 	path := files[r.IntN(len(files))]
 	if parent := filepath.Dir(path); r.IntN(3) == 0 && parent != dir {
@@ -242,7 +258,9 @@ func rename(r *rand.Rand, dir string, files []string) string {
 	name := filepath.Base(path)
 	ending := filepath.Ext(name)
 	was := strings.TrimSuffix(name, ending)
-	is := one(r, []string{"Zebra", "apple", "_apple", "é", "e\u0301", "İ", "a b", "%41", "a'b", "a\"b", "\U0010FFFF0", "\xff", "\u2028", was + "~", strings.ToUpper(was), strings.Repeat("é", 100), "$1", "-", "0"})
+	is := one(r, []string{"Zebra", "apple", "_apple", "é", "e\u0301", "İ", "a b", "%41", "a'b", "a\"b",
+		"\U0010FFFF0", "\xff", "\u2028", was + "~", strings.ToUpper(was), strings.Repeat("é", 100), "$1", "-",
+		"0"})
 	to := filepath.Join(filepath.Dir(path), is+ending)
 	if _, err := os.Lstat(to); err == nil || os.Rename(path, to) != nil {
 		return ""

@@ -98,7 +98,8 @@ func TestEveryCommandInTheREADMEWorks(t *testing.T) {
 	}
 }
 
-// TestEveryCommandOfThePageOnMovingWorks runs them in the page's order, in a home folder with a tree of each of the five old programs.
+// TestEveryCommandOfThePageOnMovingWorks runs them in the page's order, in a home folder with a
+// tree of each of the five old programs.
 func TestEveryCommandOfThePageOnMovingWorks(t *testing.T) {
 	_, blocks := page(t, "docs/moving.md")
 	dir := inTerms(t, "small")
@@ -184,12 +185,14 @@ func TestPages_SQLite3AnswersEveryQuery(t *testing.T) {
 		t.Fatal("needs sqlite3: apt-get install sqlite3")
 	}
 	file := imported(t, "typical")
-	if exit, _, stderr := call(t, "--db", file, "import", "runs", unpackTree(t, "awkward")); exit != kindPartial.exit {
+	if exit, _, stderr := call(t, "--db", file, "import", "runs",
+		unpackTree(t, "awkward")); exit != kindPartial.exit {
 		t.Fatalf("import: exit %d: %s", exit, stderr)
 	}
 	for _, name := range []string{"README.md", "docs/queries.md"} {
 		text, blocks := page(t, name)
-		operators, _, _ := strings.Cut(text, "\n## Runs\n") // answered in docs/operator_test.go, on a file made for them
+		// answered in docs/operator_test.go, on a file made for them
+		operators, _, _ := strings.Cut(text, "\n## Runs\n")
 		queries := only(blocks, "sql")
 		if len(queries) == 0 {
 			t.Errorf("%s has no query", name)
@@ -204,7 +207,8 @@ func TestPages_SQLite3AnswersEveryQuery(t *testing.T) {
 				}
 				// Another store's question may have no answer in a file that holds runs alone.
 				answered := name == "docs/queries.md" && q.line <= strings.Count(operators, "\n")
-				if len(out) == 0 && !answered && regexp.MustCompile(`\bv_(runs|turns|agents_runs|imports|quarantine)\b`).MatchString(q.text) {
+				if len(out) == 0 && !answered && regexp.MustCompile(
+					`\bv_(runs|turns|agents_runs|imports|quarantine)\b`).MatchString(q.text) {
 					t.Errorf("no answer:\n%s", q.text)
 				}
 				if exit, _, stderr := call(t, "--db", file, "query", "--csv", "--", q.text); exit != 0 {
@@ -228,7 +232,8 @@ func TestTheDemoWorksAndWorksAgain(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		for _, want := range []string{"turn\t8,356\t8,356\t0\t0\t0", "status   completed: failure", "agent,commands,failed,percent", "What to try next"} {
+		for _, want := range []string{"turn\t8,356\t8,356\t0\t0\t0", "status   completed: failure",
+			"agent,commands,failed,percent", "What to try next"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("the demo does not say %q:\n%s", want, out)
 			}

@@ -84,13 +84,17 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 	if errors.Is(err, db.ErrCorrupt) { // too damaged to be opened, or to be asked
 		answer.Findings, err = append(answer.Findings, a.damagedFinding("integrity", err.Error())), nil
 	}
-	if errors.Is(err, db.ErrFull) { // so full that not even a reader finds room for what SQLite keeps beside the file
-		answer.Findings = append(answer.Findings, doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
+	// so full that not even a reader finds room for what SQLite keeps beside the file
+	if errors.Is(err, db.ErrFull) {
+		answer.Findings = append(answer.Findings,
+			doctorFinding{Check: "free space", State: stateTodo, Detail: err.Error(), Todo: roomFirst})
 		err = nil
 	}
 	var foreign error // the file beside a WAL of another: the command fails, and says it among its findings
 	if errors.Is(err, db.ErrReplaced) {
-		answer.Findings = append(answer.Findings, doctorFinding{Check: "WAL", State: stateTodo, Detail: err.Error(), Todo: strings.ReplaceAll(db.Hint(err), "\n", " ")})
+		answer.Findings = append(answer.Findings,
+			doctorFinding{Check: "WAL", State: stateTodo, Detail: err.Error(),
+				Todo: strings.ReplaceAll(db.Hint(err), "\n", " ")})
 		foreign, err = err, nil
 	}
 	if err != nil {
@@ -118,7 +122,8 @@ func (a *app) doctor(ctx context.Context, fix bool) error {
 }
 
 // roomFirst is what to do about a disk that has no room for anything.
-const roomFirst = "free 1 MiB on the disk or in the quota, by removing something else; then make room with: migrate gc --apply"
+const roomFirst = "free 1 MiB on the disk or in the quota, by removing something else; then make room " +
+	"with: migrate gc --apply"
 
 // fixed does what is safe and says what there was to do.
 func fixed(ctx context.Context, d *db.DB) ([]string, error) {
@@ -135,9 +140,11 @@ func fixed(ctx context.Context, d *db.DB) ([]string, error) {
 		for _, part := range []struct {
 			n    int
 			what string
-		}{{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"}, {r.Reservations, "reservation"}} {
+		}{{r.Checkpoints, "claim"}, {r.Runs, "run"}, {r.Live, "live run"}, {r.Agents, "agent"},
+			{r.Reservations, "reservation"}} {
 			if part.n > 0 {
-				list = append(list, fmt.Sprintf("recovered in scope %q: %s that only the dead held", r.Scope, count(part.n, part.what)))
+				list = append(list, fmt.Sprintf("recovered in scope %q: %s that only the dead held", r.Scope,
+					count(part.n, part.what)))
 			}
 		}
 	}
@@ -160,7 +167,8 @@ type examiner struct {
 }
 
 func (x *examiner) say(check string, state doctorState, todo, format string, args ...any) {
-	x.findings = append(x.findings, doctorFinding{Check: check, State: state, Detail: fmt.Sprintf(format, args...), Todo: todo})
+	x.findings = append(x.findings, doctorFinding{Check: check, State: state,
+		Detail: fmt.Sprintf(format, args...), Todo: todo})
 }
 
 func (a *app) damagedFinding(check, detail string) doctorFinding {
@@ -176,7 +184,8 @@ func (a *app) damageHint() string {
 	if a.onServer() {
 		return "stop the programs that use it and copy it as it is; then " + a.otherTools()["salvage"]
 	}
-	return "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, bring what is whole into a new file: " +
+	return "stop the programs that use it and keep a copy of it with its -wal; where there is no backup, " +
+		"bring what is whole into a new file: " +
 		"migrate salvage " + shellWord(a.path+".salvaged")
 }
 
@@ -214,11 +223,12 @@ func (x *examiner) server() { x.say("server", stateFine, "", "the primary of %s"
 
 // Bounds of what a server bears. Tests narrow them.
 var (
-	longWait              = 10 * time.Second // for a lock: the stores' own transactions take milliseconds
-	longTransaction       = 5 * time.Minute  // autovacuum can't clear up behind it
-	fewLeft               = 10               // one in so many connections
-	manyIDs         int64 = 1 << 30          // half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
-	muchKeptWAL     int64 = 64 << 20         // bytes, for a slot that nobody uses
+	longWait        = 10 * time.Second // for a lock: the stores' own transactions take milliseconds
+	longTransaction = 5 * time.Minute  // autovacuum can't clear up behind it
+	fewLeft         = 10               // one in so many connections
+	// half of those that there are; autovacuum begins to hurry at 0.1 of 2^31
+	manyIDs     int64 = 1 << 30
+	muchKeptWAL int64 = 64 << 20 // bytes, for a slot that nobody uses
 )
 
 // serverHealth looks at what keeps the server from its work. Its disk is for whoever looks after it.
@@ -231,11 +241,13 @@ func (x *examiner) serverHealth() {
 	x.locks(h.Waits)
 	switch o := h.Oldest; {
 	case o.For >= longTransaction && o.PID == 0:
-		x.say("transactions", stateTodo, ending(o), "a transaction %q of %s was prepared %v ago", o.Program, o.User, o.For.Round(time.Second))
+		x.say("transactions", stateTodo, ending(o), "a transaction %q of %s was prepared %v ago", o.Program,
+			o.User, o.For.Round(time.Second))
 	case o.For >= longTransaction:
 		x.say("transactions", stateTodo, ending(o), "%s: what is deleted meanwhile takes room", sessionName(o))
 	case !h.SeesAll:
-		x.say("transactions", stateNote, "to see those of others: GRANT pg_monitor", "of its own the user has none that is older than %v", longTransaction)
+		x.say("transactions", stateNote, "to see those of others: GRANT pg_monitor",
+			"of its own the user has none that is older than %v", longTransaction)
 	default:
 		x.say("transactions", stateFine, "", "none is older than %v", longTransaction)
 	}
@@ -246,14 +258,16 @@ func (x *examiner) serverHealth() {
 	x.say("connections", state, todo, "%d of %d", h.Connections, h.MostConnections)
 	switch {
 	case h.Awaited != "" && h.SeesAll && !h.AwaitedThere:
-		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: synchronous_standby_names",
+		x.say("standbys", stateTodo, "start a standby, or say that commits wait for none: "+
+			"synchronous_standby_names",
 			"commits wait for %s, and none of them is there; %d wait now", h.Awaited, h.CommitsWaiting)
 	default:
 		x.say("standbys", stateFine, "", "commits wait for %s; connected: %d", standbysName(h), len(h.Standbys))
 	}
 	state, todo = stateFine, ""
 	if h.IDsSpent > manyIDs {
-		state, todo = stateTodo, "find what keeps autovacuum back (an old transaction, a slot), and run: vacuumdb --all --freeze"
+		state, todo = stateTodo, "find what keeps autovacuum back (an old transaction, a slot), and run: "+
+			"vacuumdb --all --freeze"
 	}
 	x.say("transaction ids", state, todo, "%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))
 	x.keptWAL(h)
@@ -284,15 +298,18 @@ func (x *examiner) keptWAL(h *db.ServerHealth) {
 	for _, s := range h.Slots {
 		if s.Kept > muchKeptWAL {
 			fine = false
-			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+strings.ReplaceAll(s.Name, "'", "''")+"')",
-				"the replication slot %s keeps %s for somebody who is not connected", s.Name, humanize.IBytes(uint64(s.Kept)))
+			x.say("WAL", stateTodo, "where nobody comes back to it: SELECT pg_drop_replication_slot('"+
+				strings.ReplaceAll(s.Name, "'", "''")+"')",
+				"the replication slot %s keeps %s for somebody who is not connected", s.Name,
+				humanize.IBytes(uint64(s.Kept)))
 		}
 	}
 	if fine {
 		x.say("WAL", stateFine, "", "no unused slot keeps much of it")
 	}
 	if h.ArchiveFails != "" {
-		x.say("archive", stateTodo, "see the server's log: the WAL grows until the archive takes it", "it refuses %s", h.ArchiveFails)
+		x.say("archive", stateTodo, "see the server's log: the WAL grows until the archive takes it",
+			"it refuses %s", h.ArchiveFails)
 	} else {
 		x.say("archive", stateFine, "", "it refuses nothing")
 	}
@@ -320,7 +337,8 @@ func (x *examiner) modes() {
 	for _, path := range open {
 		words = append(words, shellWord(path))
 	}
-	x.say("modes", stateNote, "if that is not meant: "+strings.Join(words, " "), "others may read or write it: %s", strings.Join(open, ", "))
+	x.say("modes", stateNote, "if that is not meant: "+strings.Join(words, " "),
+		"others may read or write it: %s", strings.Join(open, ", "))
 }
 
 func (x *examiner) links() {
@@ -329,7 +347,8 @@ func (x *examiner) links() {
 		return
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Nlink > 1 {
-		x.say("links", stateTodo, "remove the other name: SQLite keeps a WAL for each, and writing under two corrupts the file", "it has %d names", s.Nlink)
+		x.say("links", stateTodo, "remove the other name: SQLite keeps a WAL for each, and writing under two "+
+			"corrupts the file", "it has %d names", s.Nlink)
 		return
 	}
 	x.say("links", stateFine, "", "it has one name")
@@ -344,10 +363,12 @@ func (x *examiner) versions() bool {
 	x.say("engine", stateFine, "", "%s", s.Engine)
 	switch program := db.SchemaVersion(); {
 	case s.Schema < program:
-		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up", "its schema is %d, this program's is %d", s.Schema, program)
+		x.say("versions", stateTodo, "bring it to this program's schema with: migrate up",
+			"its schema is %d, this program's is %d", s.Schema, program)
 		return false
 	case s.Schema > program:
-		x.say("versions", stateNote, "use the newer program that wrote it", "its schema is %d, this program's is %d", s.Schema, program)
+		x.say("versions", stateNote, "use the newer program that wrote it",
+			"its schema is %d, this program's is %d", s.Schema, program)
 		return false
 	}
 	x.say("versions", stateFine, "", "schema %d", s.Schema)
@@ -366,21 +387,25 @@ func (x *examiner) room() {
 	}
 	readers := ""
 	if len(h.Readers) > 0 {
-		readers = ", read at the moment by process " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Readers)), ", "), "[]")
+		readers = ", read at the moment by process " +
+			strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Readers)), ", "), "[]")
 	}
 	wal := humanize.IBytes(uint64(h.WALBytes)) + readers
 	if h.WALBytes > fatWAL {
-		x.say("WAL", stateTodo, "end the read that takes long; with nobody else in the file: migrate doctor --fix", "%s: it can't start again while a read goes on", wal)
+		x.say("WAL", stateTodo, "end the read that takes long; with nobody else in the file: migrate doctor --fix",
+			"%s: it can't start again while a read goes on", wal)
 	} else {
 		x.say("WAL", stateFine, "", "%s", wal)
 	}
-	if free := humanize.IBytes(uint64(h.DiskFree)) + " free on the disk"; h.Full || h.DiskFree < max(littleDisk, h.FileBytes/20) {
+	if free := humanize.IBytes(uint64(h.DiskFree)) + " free on the disk"; h.Full ||
+		h.DiskFree < max(littleDisk, h.FileBytes/20) {
 		x.say("free space", stateTodo, "make room, or remove what is not needed: migrate gc --apply", "%s", free)
 	} else {
 		x.say("free space", stateFine, "", "%s", free)
 	}
 	if free := h.FreePages * h.PageSize; free > h.FileBytes/4 && free > 16<<20 {
-		x.say("free pages", stateTodo, "open it in a program, which gives them back, or: migrate compact", "%s of the file hold nothing", humanize.IBytes(uint64(free)))
+		x.say("free pages", stateTodo, "open it in a program, which gives them back, or: migrate compact",
+			"%s of the file hold nothing", humanize.IBytes(uint64(free)))
 	} else {
 		x.say("free pages", stateFine, "", "%s", humanize.IBytes(uint64(free)))
 	}
@@ -429,7 +454,8 @@ func (x *examiner) owners() {
 	switch {
 	case x.err != nil:
 	case dead > 0:
-		x.say("stale owners", stateTodo, "take back what they may hold: migrate doctor --fix", "%s that wrote here are gone and not yet forgotten", plural(dead, "process", "processes"))
+		x.say("stale owners", stateTodo, "take back what they may hold: migrate doctor --fix",
+			"%s that wrote here are gone and not yet forgotten", plural(dead, "process", "processes"))
 	default:
 		x.say("stale owners", stateFine, "", "no process that is gone holds anything")
 	}
@@ -443,7 +469,8 @@ func plural(n int, one, many string) string {
 }
 
 func (x *examiner) scopes() (names []string) {
-	x.err = x.d.Read(x.ctx, "list scopes", func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY id`) })
+	x.err = x.d.Read(x.ctx, "list scopes",
+		func(rx *db.Rx) error { return rx.Select(&names, `SELECT name FROM scopes ORDER BY id`) })
 	return names
 }
 
@@ -460,7 +487,8 @@ func (x *examiner) reservations() {
 		}
 	}
 	if over > 0 {
-		x.say("reservations", stateNote, "they are in nobody's way; tidy them up with: migrate doctor --fix", "%s are over", count(over, "reservation"))
+		x.say("reservations", stateNote, "they are in nobody's way; tidy them up with: migrate doctor --fix",
+			"%s are over", count(over, "reservation"))
 	} else if x.err == nil {
 		x.say("reservations", stateFine, "", "none is over")
 	}
@@ -472,17 +500,20 @@ func (x *examiner) quarantine() {
 		N     int64  `db:"n"`
 	}
 	x.err = x.d.Read(x.ctx, "count the quarantine", func(rx *db.Rx) error {
-		return rx.Select(&pieces, `SELECT s.name, count(*) AS n FROM quarantine AS q JOIN scopes AS s ON s.id = q.scope GROUP BY s.name ORDER BY s.name`)
+		return rx.Select(&pieces, `SELECT s.name, count(*) AS n FROM quarantine AS q
+			JOIN scopes AS s ON s.id = q.scope GROUP BY s.name ORDER BY s.name`)
 	})
 	for _, p := range pieces {
-		x.say("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"), "%s in scope %q", count(p.N, "piece"), p.Scope)
+		x.say("quarantine", stateTodo, "see what an import could not take: "+x.in(p.Scope, "quarantine list"),
+			"%s in scope %q", count(p.N, "piece"), p.Scope)
 	}
 	if len(pieces) == 0 && x.err == nil {
 		x.say("quarantine", stateFine, "", "nothing lies there")
 	}
 }
 
-// in is a command in a scope. What stands in front of its flags, the file and the scope in use, pasteable adds.
+// in is a command in a scope. What stands in front of its flags, the file and the scope in use,
+// pasteable adds.
 func (x *examiner) in(scope, command string) string {
 	if scope != x.app.scope {
 		command += " --scope " + shellWord(scope)
@@ -501,7 +532,8 @@ func (x *examiner) retention() {
 			overdue += p.Removed
 			if p.Removed > 0 {
 				x.say("retention", stateTodo, x.in(scope, "gc --apply"),
-					"%s of %s in scope %q are older or more than its retention keeps", humanize.Comma(int64(p.Removed)), p.Store, scope)
+					"%s of %s in scope %q are older or more than its retention keeps", humanize.Comma(int64(p.Removed)),
+					p.Store, scope)
 			}
 		}
 	}

@@ -75,12 +75,14 @@ func (a *app) down(ctx context.Context, f downFlags) error {
 		answer.Undone = append(answer.Undone, item)
 	}
 	if !f.dryRun && answer.To < answer.From {
-		if err := a.confirm(f.yes, "take the file back from schema %d to %d, and remove what came with what lies between", answer.From, answer.To); err != nil {
+		if err := a.confirm(f.yes, "take the file back from schema %d to %d, and remove what came with what "+
+			"lies between", answer.From, answer.To); err != nil {
 			return err
 		}
 		var done db.Migrated
 		showing, shown := a.showing(ctx)
-		err := a.patiently(ctx, db.Options{SchemaVersion: f.to}, func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
+		err := a.patiently(ctx, db.Options{SchemaVersion: f.to},
+			func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
 		shown()
 		if err != nil {
 			return a.openFault(err)
@@ -108,7 +110,8 @@ func (a *app) printDown(answer downAnswer) error {
 	if answer.DryRun {
 		what = "would take"
 	}
-	if err := a.print("%s %s back from schema %d to %d\n", what, printable(answer.Path), answer.From, answer.To); err != nil {
+	if err := a.print("%s %s back from schema %d to %d\n", what, printable(answer.Path), answer.From,
+		answer.To); err != nil {
 		return err
 	}
 	return a.printMoved(answer.Backup, answer.Tables, false)

@@ -52,8 +52,8 @@ func withHint(err error, format string, args ...any) error {
 	return &fault{kind: classify(err), hint: fmt.Sprintf(format, args...), err: err}
 }
 
-// classify is the one place where an error becomes a kind. What db calls corrupt is failed, not damaged: that word is for
-// what check found in the file itself.
+// classify is the one place where an error becomes a kind. What db calls corrupt is failed, not
+// damaged: that word is for what check found in the file itself.
 func classify(err error) kind {
 	var f *fault
 	switch {
@@ -63,10 +63,12 @@ func classify(err error) kind {
 		return f.kind
 	case errors.Is(err, db.ErrBusy):
 		return kindBusy
-	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase), errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved),
+	case errors.Is(err, db.ErrSchemaTooNew), errors.Is(err, db.ErrNotADatabase),
+		errors.Is(err, db.ErrUnsupported), errors.Is(err, db.ErrMoved),
 		errors.Is(err, db.ErrReplaced):
 		return kindUnsupported
-	case errors.Is(err, db.ErrIO), errors.Is(err, db.ErrOutcomeUnknown): // also of a server whose socket is not there
+	// also of a server whose socket is not there
+	case errors.Is(err, db.ErrIO), errors.Is(err, db.ErrOutcomeUnknown):
 		return kindFailed
 	case errors.Is(err, db.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return kindNotFound
@@ -122,7 +124,8 @@ func (a *app) report(err error) int {
 	}
 	message, hint := a.withoutSecrets(strings.TrimSpace(err.Error())), a.withoutSecrets(a.pasteable(hintOf(err)))
 	if a.json {
-		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint, heldBy(err)}}); err == nil {
+		if text, err := encodeJSON(errorAnswer{errorDetail{k.word, a.op(), message, hint,
+			heldBy(err)}}); err == nil {
 			(&jsonEscaper{to: a.stderr}).Write(text) //nolint:errcheck // there is nowhere left to tell
 		}
 		return k.exit
@@ -151,8 +154,8 @@ func (a *app) op() string {
 	return "migrate"
 }
 
-// pasteable puts the file and the scope in use into the command lines of a hint: who wrote it, a store perhaps, knows of
-// neither.
+// pasteable puts the file and the scope in use into the command lines of a hint: who wrote it, a
+// store perhaps, knows of neither.
 func (a *app) pasteable(hint string) string {
 	const program = "migrate "
 	var commands []string
@@ -162,7 +165,8 @@ func (a *app) pasteable(hint string) string {
 	parts := strings.Split(hint, program)
 	for i := 1; i < len(parts); i++ {
 		word, _, _ := strings.Cut(parts[i], " ")
-		if slices.Contains(commands, strings.TrimRight(word, ".,;)")) && (parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
+		if slices.Contains(commands, strings.TrimRight(word, ".,;)")) &&
+			(parts[i-1] == "" || strings.HasSuffix(parts[i-1], " ") || strings.HasSuffix(parts[i-1], "(")) {
 			if strings.Contains(parts[i], " --db") { // it is what was typed
 				continue
 			}

@@ -18,7 +18,10 @@ reads it and goes on from there. KIND is ` + kindNames() + `. Records that came 
 file names can't hold is left out and named; then the exit code is 3.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
-		RunE:              func(c *cobra.Command, args []string) error { return a.export(c.Context(), args[0], args[1]) },
+		RunE: func(c *cobra.Command,
+			args []string) error {
+			return a.export(c.Context(), args[0], args[1])
+		},
 	}
 }
 
@@ -52,7 +55,8 @@ func (a *app) export(ctx context.Context, name, dir string) error {
 	return a.finishTrees(answer, "exported")
 }
 
-// filesOf is how many files a kind of tree has, about: the bytes that they will have are known when they are written.
+// filesOf is how many files a kind of tree has, about: the bytes that they will have are known when
+// they are written.
 func (a *app) filesOf(ctx context.Context, d *db.DB, kind legacy.Kind) (n int64, err error) {
 	if !a.watched() {
 		return 0, nil
@@ -62,7 +66,8 @@ func (a *app) filesOf(ctx context.Context, d *db.DB, kind legacy.Kind) (n int64,
 		legacy.Agents:      `SELECT count(*) FROM agents WHERE scope = ? AND put_aside_at IS NULL`,
 		legacy.Checkpoints: `SELECT count(*) FROM checkpoints WHERE scope = ?`,
 		legacy.Live:        `SELECT count(DISTINCT session_id) FROM live_runs WHERE scope = ?`,
-		legacy.Workers:     `SELECT 2 * count(*) + 2 * (SELECT count(*) FROM worker_runtimes AS r JOIN workers AS w ON w.runtime = r.key WHERE r.scope = ?1) FROM worker_runtimes WHERE scope = ?1`,
+		legacy.Workers: `SELECT 2 * count(*) + 2 * (SELECT count(*) FROM worker_runtimes AS r
+			JOIN workers AS w ON w.runtime = r.key WHERE r.scope = ?1) FROM worker_runtimes WHERE scope = ?1`,
 	}[kind]
 	err = d.Read(ctx, "count the files of an export", func(rx *db.Rx) error {
 		scope, _, err := rx.Scope(a.scope)

@@ -76,7 +76,8 @@ func (a *app) openFault(err error) error {
 	switch {
 	case errors.Is(err, db.ErrNotFound):
 		if a.op() == "verify" {
-			return withHint(err, "bring the tree in with: %s", a.commandLine(append([]string{"import"}, a.given...)...))
+			return withHint(err, "bring the tree in with: %s",
+				a.commandLine(append([]string{"import"}, a.given...)...))
 		}
 		return withHint(err, "make it with: migrate --db %s up", shellWord(a.path))
 	case errors.Is(err, db.ErrInvalid) && stat == nil && !info.Mode().IsRegular():
@@ -103,7 +104,8 @@ func shellWord(word string) string {
 		return escapedWord(word)
 	}
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._-+,:@%=", r)
 	}
 	if word != "" && word[0] != '=' && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word
@@ -114,8 +116,8 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// escapedWord is a word on one line that has line feeds in it, or what no terminal shows: as $'…', which POSIX has since 2024 and
-// bash, zsh and ksh had before.
+// escapedWord is a word on one line that has line feeds in it, or what no terminal shows: as
+// $'…', which POSIX has since 2024 and bash, zsh and ksh had before.
 func escapedWord(word string) string {
 	var out strings.Builder
 	for i, r := range word {
@@ -147,8 +149,8 @@ func absolute(path string) (string, error) {
 	return abs, nil
 }
 
-// missingOrEmpty reports whether the file is still to be made. SQLite's own -wal may hold all of an empty one, but not of
-// ours: its header is written when it is made.
+// missingOrEmpty reports whether the file is still to be made. SQLite's own -wal may hold all of an
+// empty one, but not of ours: its header is written when it is made.
 func missingOrEmpty(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,11 +22,13 @@ func TestABuildForFilesOnlySaysSoOfAServer(t *testing.T) {
 	} {
 		if args[0] != "--db" {
 			args = append([]string{"--db", "postgres://ann@host/database"}, args...)
-		} else if exit := run([]string{"--db", "a.db", "up"}, strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{}); exit != 0 {
+		} else if exit := run([]string{"--db", "a.db", "up"}, strings.NewReader(""), &bytes.Buffer{},
+			&bytes.Buffer{}); exit != 0 {
 			t.Fatal("no file can be made")
 		}
 		var notes bytes.Buffer
-		if exit := run(args, strings.NewReader(""), &bytes.Buffer{}, &notes); exit != kindUnsupported.exit || !strings.Contains(notes.String(), "without PostgreSQL") || !strings.Contains(notes.String(), "hint: ") {
+		if exit := run(args, strings.NewReader(""), &bytes.Buffer{}, &notes); exit != kindUnsupported.exit ||
+			!strings.Contains(notes.String(), "without PostgreSQL") || !strings.Contains(notes.String(), "hint: ") {
 			t.Errorf("%q: exit %d: %s", args, exit, notes.String())
 		}
 	}

@@ -9,8 +9,8 @@ import (
 // described is a line of help that says of a word what it is: what goes on below stands under the words.
 var described = regexp.MustCompile(`^ +\S.*?  +`)
 
-// fold breaks lines between words so that they are no wider than a terminal. Lines of prose, which begin at the margin, are
-// filled; indented ones are only broken.
+// fold breaks lines between words so that they are no wider than a terminal. Lines of prose, which
+// begin at the margin, are filled; indented ones are only broken.
 func fold(text string, width int) string {
 	var out, prose strings.Builder
 	flush := func() {

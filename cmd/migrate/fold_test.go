@@ -6,7 +6,8 @@ import (
 )
 
 func TestHelpFitsTheTerminal(t *testing.T) {
-	got := fold("It says what\nit is.\n\nUsage:\n  a line\n\nFlags:\n      --db FILE   the FILE that is meant\n  an-unbreakable-word-that-is-wide\n", 24)
+	got := fold("It says what\nit is.\n\nUsage:\n  a line\n\nFlags:\n      --db FILE   the FILE that is "+
+		"meant\n  an-unbreakable-word-that-is-wide\n", 24)
 	for line := range strings.Lines(got) {
 		if len(line) > 25 && !strings.Contains(line, "unbreakable") {
 			t.Errorf("%q is %d wide", line, len(line)-1)

@@ -11,7 +11,8 @@ import (
 	"selvedge/db"
 )
 
-// A killed program's -wal lies beside a backup: every command says so, and nothing is changed until the line of the hint was run.
+// A killed program's -wal lies beside a backup: every command says so, and nothing is changed until
+// the line of the hint was run.
 func TestForeignWAL_EveryCommandSaysWhatToDo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's here")
 	path, backup := filepath.Join(dir, "a.db"), filepath.Join(dir, "backup.db")
@@ -22,7 +23,8 @@ func TestForeignWAL_EveryCommandSaysWhatToDo(t *testing.T) {
 	if err := d.Backup(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Write(t.Context(), "add", func(tx *db.Tx) error { _, err := tx.Scope("later"); return err }); err != nil {
+	if err := d.Write(t.Context(), "add",
+		func(tx *db.Tx) error { _, err := tx.Scope("later"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	shell(t, "cp", path+"-wal", path+".kept") // as a killed program leaves it
@@ -54,7 +56,8 @@ func TestForeignWAL_EveryCommandSaysWhatToDo(t *testing.T) {
 		var out, notes bytes.Buffer
 		exit := run(append([]string{"--db", path}, args...), strings.NewReader(""), &out, &notes)
 		said := notes.String()
-		if exit != kindUnsupported.exit || !strings.Contains(said, path+"-wal (") || !strings.Contains(said, "killed") {
+		if exit != kindUnsupported.exit || !strings.Contains(said, path+"-wal (") ||
+			!strings.Contains(said, "killed") {
 			t.Errorf("%q: exit %d: %s", args, exit, said)
 			continue
 		}

@@ -39,7 +39,8 @@ func TestTheHintOfAFullDiskMakesRoom(t *testing.T) {
 		for i := from; err == nil && i < to; i++ {
 			id, at := fmt.Sprint("run-", i), time.Date(2020, 1, 1, 0, i, 0, 0, time.UTC)
 			err = traces.AppendRecords(t.Context(), "agent-a", id, []runs.Record{
-				runs.Started{RunID: id, AgentID: "agent-a", StartedAt: at}, runs.Turn{Output: output}, runs.Ended{RunID: id, AgentID: "agent-a", EndedAt: at},
+				runs.Started{RunID: id, AgentID: "agent-a", StartedAt: at}, runs.Turn{Output: output},
+				runs.Ended{RunID: id, AgentID: "agent-a", EndedAt: at},
 			})
 		}
 		return errors.Join(err, d.Close())
@@ -101,10 +102,13 @@ func TestADiskWithoutAnyRoomIsNamed(t *testing.T) {
 	if err := filler.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if exit, stdout, stderr := call(t, "--db", file, "doctor"); exit != 0 || !strings.Contains(stdout, "free space\ttodo\t") || !strings.Contains(stdout, "migrate --db "+file+" gc --apply") {
+	if exit, stdout, stderr := call(t, "--db", file, "doctor"); exit != 0 ||
+		!strings.Contains(stdout, "free space\ttodo\t") ||
+		!strings.Contains(stdout, "migrate --db "+file+" gc --apply") {
 		t.Errorf("doctor: exit %d\n%s%s", exit, stdout, stderr)
 	}
-	if exit, _, stderr := call(t, "--db", file, "gc"); exit != kindFailed.exit || !strings.Contains(stderr, "hint: free 1 MiB") {
+	if exit, _, stderr := call(t, "--db", file, "gc"); exit != kindFailed.exit ||
+		!strings.Contains(stderr, "hint: free 1 MiB") {
 		t.Errorf("gc: exit %d\n%s", exit, stderr)
 	}
 	if err := os.Truncate(filepath.Join(folder, "filler"), 0); err != nil {

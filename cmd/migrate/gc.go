@@ -50,7 +50,8 @@ type fileSpace struct {
 }
 
 func (s fileSpace) String() string {
-	return fmt.Sprintf("%s, and %s of WAL", humanize.IBytes(uint64(s.FileBytes)), humanize.IBytes(uint64(s.WALBytes)))
+	return fmt.Sprintf("%s, and %s of WAL", humanize.IBytes(uint64(s.FileBytes)),
+		humanize.IBytes(uint64(s.WALBytes)))
 }
 
 func spaceOf(ctx context.Context, d *db.DB) (fileSpace, error) {
@@ -63,8 +64,11 @@ type limitFlags struct{ age, keep, bytes string }
 
 func (f *limitFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.age, "max-age", "", "keep what ended no longer ago than this `AGE`: 24h, 30d")
-	c.Flags().StringVar(&f.keep, "keep", "", "keep the last `N` of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime (workers)")
-	c.Flags().StringVar(&f.bytes, "max-bytes", "", "keep the last of them that hold this `SIZE` in all: 500000, 200MB, 4GiB")
+	c.Flags().StringVar(&f.keep, "keep", "",
+		"keep the last `N` of each agent (runs), session (live), thread (agents), run (checkpoints) or runtime "+
+			"(workers)")
+	c.Flags().StringVar(&f.bytes, "max-bytes", "",
+		"keep the last of them that hold this `SIZE` in all: 500000, 200MB, 4GiB")
 }
 
 // policy reads the limits; nil: there are none. A limit of 0 keeps nothing.
@@ -96,7 +100,8 @@ func (f *limitFlags) policy(c *cobra.Command) (*db.Policy, error) {
 		}
 		given = true
 		if err := read(); err != nil {
-			return nil, usage("--%s %s: write an age as 24h or 30d, a number, or a size as 500MB", name, c.Flags().Lookup(name).Value)
+			return nil, usage("--%s %s: write an age as 24h or 30d, a number, or a size as 500MB", name,
+				c.Flags().Lookup(name).Value)
 		}
 	}
 	if !given {
@@ -145,7 +150,8 @@ works on a full disk, too.`,
 			if err != nil {
 				return err
 			}
-			return a.gc(c.Context(), f, maintenance.PruneOptions{Scope: a.scope, Stores: stores, Policy: policy, DryRun: !f.apply})
+			return a.gc(c.Context(), f, maintenance.PruneOptions{Scope: a.scope, Stores: stores, Policy: policy,
+				DryRun: !f.apply})
 		},
 	}
 	f.add(c)
@@ -198,8 +204,8 @@ func (a *app) gc(ctx context.Context, f gcFlags, o maintenance.PruneOptions) err
 	return a.printGC(answer, f, o.Stores)
 }
 
-// noteOtherScopes names the scopes, but the one that was looked at, of which something would go too: whoever has a full disk may
-// not think of them.
+// noteOtherScopes names the scopes, but the one that was looked at, of which something would go
+// too: whoever has a full disk may not think of them.
 func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o maintenance.PruneOptions) error {
 	scopes, err := a.findScopes(ctx, d, "")
 	if err != nil {
@@ -222,7 +228,8 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 			in := *a
 			in.scope = scope
 			words := f.words(o.Stores)
-			a.afterwards = append(a.afterwards, fmt.Sprintf("note: in the scope %q %s more would go, of %s; see: %s", scope, humanize.Comma(int64(removed)),
+			a.afterwards = append(a.afterwards, fmt.Sprintf("note: in the scope %q %s more would go, of %s; see: %s",
+				scope, humanize.Comma(int64(removed)),
 				humanize.IBytes(uint64(bytes)), in.commandLine(words[:len(words)-1]...)))
 		}
 	}
@@ -230,7 +237,8 @@ func (a *app) noteOtherScopes(ctx context.Context, d *db.DB, f gcFlags, o mainte
 }
 
 func (answer *gcAnswer) add(one maintenance.StorePruned, owners map[string]gcOwner, byFlags bool) {
-	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes, Ended: one.Ended, Owners: []gcOwner{}}
+	s := gcStore{storeLimits: limitsOf(one.StoreRetention), Removed: one.Removed, Bytes: one.Bytes,
+		Ended: one.Ended, Owners: []gcOwner{}}
 	if byFlags {
 		s.Origin, s.SetAt = "flags", nil
 	}
@@ -285,7 +293,8 @@ func (a *app) printGC(answer gcAnswer, f gcFlags, named []string) error {
 		if answer.Applied {
 			were = "were ended"
 		}
-		err = a.print("\n%s that nobody has gone on with for longer than the age limit %s as incomplete\n", count(ended, "open run"), were)
+		err = a.print("\n%s that nobody has gone on with for longer than the age limit %s as incomplete\n",
+			count(ended, "open run"), were)
 	}
 	switch {
 	case err != nil:

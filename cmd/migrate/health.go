@@ -74,8 +74,10 @@ func asServer(h *db.ServerHealth) *serverHealth {
 		return nil
 	}
 	s := &serverHealth{
-		SeesAll: h.SeesAll, Waits: []lockWait{}, Connections: h.Connections, MostConnections: h.MostConnections, Awaited: h.Awaited,
-		AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting, Standbys: []serverStandby{}, IDsSpent: h.IDsSpent, Slots: []serverSlot{},
+		SeesAll: h.SeesAll, Waits: []lockWait{}, Connections: h.Connections, MostConnections: h.MostConnections,
+		Awaited:      h.Awaited,
+		AwaitedThere: h.AwaitedThere, CommitsWaiting: h.CommitsWaiting, Standbys: []serverStandby{},
+		IDsSpent: h.IDsSpent, Slots: []serverSlot{},
 		ArchiveFails: h.ArchiveFails,
 	}
 	if h.Oldest != (db.ServerSession{}) {
@@ -118,8 +120,9 @@ func (a *app) health(ctx context.Context) error {
 	err := a.with(ctx, toLook, func(d *db.DB) error {
 		h, err := d.Health(ctx)
 		answer = healthAnswer{
-			Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize, DiskFree: h.DiskFree,
-			Readers: append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
+			Path: d.Path(), FileBytes: h.FileBytes, WALBytes: h.WALBytes, FreeBytes: h.FreePages * h.PageSize,
+			DiskFree: h.DiskFree,
+			Readers:  append([]int{}, h.Readers...), Full: h.Full, Server: asServer(h.Server),
 		}
 		health = h
 		return err
@@ -161,15 +164,19 @@ func serverFacts(health db.Health) (facts [][2]string) {
 	}
 	facts = append(facts, [2]string{"commits wait for", standbysName(h)})
 	for _, s := range h.Standbys {
-		facts = append(facts, [2]string{"standby", printable(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.State, s.Sync))) + ", " + humanize.IBytes(uint64(max(0, s.Behind))) + " behind"})
+		facts = append(facts, [2]string{"standby",
+			printable(strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Name, s.State, s.Sync))) + ", " +
+				humanize.IBytes(uint64(max(0, s.Behind))) + " behind"})
 	}
 	for _, s := range h.Slots {
-		facts = append(facts, [2]string{"unused slot", fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept))))})
+		facts = append(facts, [2]string{"unused slot",
+			fmt.Sprintf("%s keeps %s of WAL", printable(s.Name), humanize.IBytes(uint64(max(0, s.Kept))))})
 	}
 	if h.ArchiveFails != "" {
 		facts = append(facts, [2]string{"archive", "refuses " + printable(h.ArchiveFails)})
 	}
-	return append(facts, [2]string{"transaction ids", fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))})
+	return append(facts, [2]string{"transaction ids",
+		fmt.Sprintf("%s of 2,147,483,648 spent", humanize.Comma(h.IDsSpent))})
 }
 
 // waitName says who waits for whom.
@@ -178,7 +185,8 @@ func waitName(w db.LockWait) string {
 	for _, h := range w.HeldBy {
 		holders = append(holders, sessionName(h))
 	}
-	return fmt.Sprintf("%s waits for %v for %s", sessionName(w.ServerSession), w.Waited.Round(time.Second), strings.Join(holders, " and "))
+	return fmt.Sprintf("%s waits for %v for %s", sessionName(w.ServerSession), w.Waited.Round(time.Second),
+		strings.Join(holders, " and "))
 }
 
 // standbysName says which standbys a commit waits for, and whether they are there.

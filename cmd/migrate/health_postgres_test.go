@@ -52,12 +52,16 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	}
 
 	wait, transaction, left, ids, kept := longWait, longTransaction, fewLeft, manyIDs, muchKeptWAL
-	defer func() { longWait, longTransaction, fewLeft, manyIDs, muchKeptWAL = wait, transaction, left, ids, kept }()
+	defer func() {
+		longWait, longTransaction, fewLeft, manyIDs, muchKeptWAL = wait, transaction, left, ids,
+			kept
+	}()
 	longWait, longTransaction, fewLeft, manyIDs, muchKeptWAL = 0, 0, 1, 0, -1
 	dbtest.PostgresExec(t, address, "SELECT pg_create_physical_replication_slot('of_nobody', true)")
 	dbtest.PostgresExec(t, address, "ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'")
 	dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
-	dbtest.AwaitPostgres(t, address, "the server has heard of it", "SELECT current_setting('synchronous_standby_names') = 'elsewhere'")
+	dbtest.AwaitPostgres(t, address, "the server has heard of it",
+		"SELECT current_setting('synchronous_standby_names') = 'elsewhere'")
 	holder, err := pgconn.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +91,10 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	switch h := answer.Server; {
 	case h == nil:
 		t.Error("health says nothing of the server")
-	case len(h.Waits) != 1 || len(h.Waits[0].HeldBy) != 1 || h.Waits[0].HeldBy[0].PID != int(holder.PID()) || h.Waits[0].Session.PID != int(waiter.PID()),
-		h.Oldest == nil || h.Oldest.PID != int(holder.PID()), h.Awaited != "elsewhere" || h.AwaitedThere, len(h.Slots) != 1:
+	case len(h.Waits) != 1 || len(h.Waits[0].HeldBy) != 1 || h.Waits[0].HeldBy[0].PID != int(holder.PID()) ||
+		h.Waits[0].Session.PID != int(waiter.PID()),
+		h.Oldest == nil || h.Oldest.PID != int(holder.PID()), h.Awaited != "elsewhere" || h.AwaitedThere,
+		len(h.Slots) != 1:
 		t.Errorf("health says %+v", h)
 	}
 	printsWhatIsDocumented(t, address)
@@ -96,7 +102,8 @@ func TestPostgres_DoctorNamesWhatStopsServer(t *testing.T) {
 	if exit := run([]string{"--db", address, "health"}, strings.NewReader(""), &people, &notes); exit != 0 {
 		t.Errorf("exit %d: %s", exit, notes.String())
 	}
-	for _, said := range []string{"waits for", "oldest transaction", "elsewhere: none of them is there", "of_nobody keeps", "transaction ids"} {
+	for _, said := range []string{"waits for", "oldest transaction", "elsewhere: none of them is there",
+		"of_nobody keeps", "transaction ids"} {
 		if !strings.Contains(people.String(), said) {
 			t.Errorf("health does not say %q:\n%s", said, people.String())
 		}
@@ -120,16 +127,19 @@ func TestPostgresAnImportSaysForWhomItWaits(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	trace := `{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2026-05-01T08:00:00Z"}`
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "runs/a"), 0o700), os.WriteFile(filepath.Join(dir, "runs/a/r.jsonl"), []byte(trace+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "runs/a"), 0o700),
+		os.WriteFile(filepath.Join(dir, "runs/a/r.jsonl"), []byte(trace+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	saysForWhomItWaits(t, address, "LOCK TABLE selvedge.run_records IN EXCLUSIVE MODE", "import", "runs", dir)
-	if exit, stdout, stderr := call(t, "--db", address, "runs", "list"); exit != 0 || !strings.Contains(stdout, "in_progress") {
+	if exit, stdout, stderr := call(t, "--db", address, "runs", "list"); exit != 0 ||
+		!strings.Contains(stdout, "in_progress") {
 		t.Errorf("exit %d: %s%s", exit, stdout, stderr)
 	}
 }
 
-// saysForWhomItWaits runs a command beside a transaction that has done what is in its way, and ends that when the command has said so.
+// saysForWhomItWaits runs a command beside a transaction that has done what is in its way, and ends
+// that when the command has said so.
 func saysForWhomItWaits(t *testing.T, address, done string, words ...string) {
 	t.Helper()
 	holder, err := pgconn.Connect(t.Context(), address)
@@ -143,7 +153,8 @@ func saysForWhomItWaits(t *testing.T, address, done string, words ...string) {
 	notes := &telling{said: make(chan struct{}, 1)}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(append([]string{"--db", address, "--wait", "1h"}, words...), strings.NewReader(""), &bytes.Buffer{}, notes)
+		ended <- run(append([]string{"--db", address, "--wait", "1h"}, words...), strings.NewReader(""),
+			&bytes.Buffer{}, notes)
 	}()
 	select {
 	case <-notes.said:
@@ -153,7 +164,9 @@ func saysForWhomItWaits(t *testing.T, address, done string, words ...string) {
 	if _, err := holder.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	if exit := <-ended; exit != 0 || !strings.Contains(notes.text.String(), fmt.Sprintf("waiting for a lock of process %d ", holder.PID())) || !strings.Contains(notes.text.String(), "idle in transaction") {
+	if exit := <-ended; exit != 0 || !strings.Contains(notes.text.String(),
+		fmt.Sprintf("waiting for a lock of process %d ", holder.PID())) ||
+		!strings.Contains(notes.text.String(), "idle in transaction") {
 		t.Errorf("exit %d: %s", exit, notes.text.String())
 	}
 }

@@ -33,11 +33,16 @@ be read, or is gone, as where a volume is not mounted) changes nothing: import a
 on, and without --yes, where nobody can be asked, the exit code is 2.`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeTree,
-		RunE:              func(c *cobra.Command, args []string) error { return a.importTrees(c.Context(), args[0], args[1], f) },
+		RunE: func(c *cobra.Command,
+			args []string) error {
+			return a.importTrees(c.Context(), args[0], args[1], f)
+		},
 	}
 	c.Flags().BoolVar(&f.up, "up", false, "bring the file to this program's schema first")
 	followLinksFlag(c, &f.followLinks)
-	c.Flags().BoolVar(&f.yes, "yes", false, "don't ask whether what auto recognised is meant, nor whether a folder is meant that is not the one that was imported before")
+	c.Flags().BoolVar(&f.yes, "yes", false,
+		"don't ask whether what auto recognised is meant, nor whether a folder is meant that is not the one "+
+			"that was imported before")
 	return c
 }
 
@@ -67,7 +72,8 @@ func (a *app) importTrees(ctx context.Context, kind, dir string, f importFlags) 
 }
 
 // confirmOther asks whether trees are meant that are not the folders that were imported before.
-func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options) (bool, error) {
+func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, o legacy.Options) (bool,
+	error) {
 	if o.OtherFolder {
 		return true, nil
 	}
@@ -83,7 +89,8 @@ func (a *app) confirmOther(ctx context.Context, d *db.DB, trees []legacy.Found, 
 	if len(others) == 0 {
 		return false, nil
 	}
-	return true, a.confirm(false, "follow another folder from now on (%s), as if the old program had made it so", strings.Join(others, "; "))
+	return true, a.confirm(false, "follow another folder from now on (%s), as if the old program had "+
+		"made it so", strings.Join(others, "; "))
 }
 
 // lostTree asks the same where no tree is found any more.

@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) importsCommand() *cobra.Command {
-	return group("imports", "See which trees were imported, by whom, and what came of it; decide conflicts with the old program",
+	return group("imports", "See which trees were imported, by whom, and what came of it; decide conflicts "+
+		"with the old program",
 		a.importsListCommand(), a.importsShowCommand(), a.importsConflictsCommand(), a.importsResolveCommand())
 }
 
@@ -51,7 +52,8 @@ func (a *app) importsList(ctx context.Context, f pageFlags) error {
 			},
 			row: func(e legacy.Entry) []string {
 				return []string{
-					strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt), fmt.Sprint(e.Files.Found),
+					strconv.FormatInt(e.ID, 10), e.Kind, e.Source, string(e.Outcome), instant(e.BeganAt),
+					fmt.Sprint(e.Files.Found),
 					strconv.Itoa(e.PID), e.User,
 				}
 			},

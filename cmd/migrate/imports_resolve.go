@@ -52,7 +52,8 @@ func conflictLine(c legacy.Conflict) string {
 	if c.Decision == nil {
 		return line + "not decided"
 	}
-	return line + fmt.Sprintf("%s taken by %s, process %d, %s", c.Decision.Take, c.Decision.User, c.Decision.PID, instant(c.Decision.At))
+	return line + fmt.Sprintf("%s taken by %s, process %d, %s", c.Decision.Take, c.Decision.User,
+		c.Decision.PID, instant(c.Decision.At))
 }
 
 var takes = []legacy.Take{legacy.TakeOld, legacy.TakeOurs}
@@ -108,7 +109,8 @@ func (a *app) importsResolve(ctx context.Context, id string, take legacy.Take, f
 
 // noteContested says below an answer what to do about what both programs went on with.
 func (a *app) noteContested() {
-	note := "note: the old program went on with what is contested, too; decide whose version counts: " + a.commandLine("imports", "resolve", "ID", "--take", "old") + ", or ours"
+	note := "note: the old program went on with what is contested, too; decide whose version counts: " +
+		a.commandLine("imports", "resolve", "ID", "--take", "old") + ", or ours"
 	if !slices.Contains(a.afterwards, note) {
 		a.afterwards = append(a.afterwards, note)
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// instant writes a time for scripts and for grids: to the second, in UTC, in one width, so that it sorts as text. The zero
-// time is nothing.
+// instant writes a time for scripts and for grids: to the second, in UTC, in one width, so that it
+// sorts as text. The zero time is nothing.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""

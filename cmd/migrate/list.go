@@ -30,10 +30,13 @@ func (f *pageFlags) add(c *cobra.Command, header ...string) {
 	f.header = header
 	c.Flags().IntVar(&f.limit, "limit", 50, "at most `N` items")
 	c.Flags().StringVar(&f.after, "after", "", "go on behind `CURSOR`, the next of the page before")
-	c.Flags().IntVar(&f.page, "page", 1, "the page `N` of --limit items: items that come or go meanwhile move it")
+	c.Flags().IntVar(&f.page, "page", 1,
+		"the page `N` of --limit items: items that come or go meanwhile move it")
 	c.Flags().BoolVar(&f.all, "all", false, "all items, not a page")
-	c.Flags().StringSliceVar(&f.columns, "columns", nil, "only these columns, by their `NAMES` with commas between, in that order")
-	complete(c, "columns", func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	c.Flags().StringSliceVar(&f.columns, "columns", nil,
+		"only these columns, by their `NAMES` with commas between, in that order")
+	complete(c, "columns", func(_ *cobra.Command, _ []string, typed string) ([]string,
+		cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndexByte(typed, ',')+1]
 		var list []string
 		for _, name := range header {
@@ -197,7 +200,8 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 		ago = time.Duration(n * 24 * float64(time.Hour))
 	}
 	if err != nil || ago < 0 {
-		return time.Time{}, usage("--since %s: write how long ago, as 24h or 7d, or a time, as 2026-05-04T13:30:00Z", text)
+		return time.Time{}, usage("--since %s: write how long ago, as 24h or 7d, or a time, as "+
+			"2026-05-04T13:30:00Z", text)
 	}
 	return now.Add(-ago), nil
 }

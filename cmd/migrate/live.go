@@ -55,7 +55,8 @@ may be repeated, and means any of the words then.`,
 	c.Flags().StringVar(&f.session, "session", "", "only runs of the session `ID`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(liveStatuses))
 	completeWords(c, "status", liveStatuses)
-	c.Flags().StringVar(&f.since, "since", "", "only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	c.Flags().StringVar(&f.since, "since", "",
+		"only runs that were created at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "run", "session", "created", "took", "status", "events", "prompt")
 	return c
 }
@@ -84,7 +85,8 @@ func (a *app) liveList(ctx context.Context, f pageFlags, filter live.Filter) err
 			},
 			row: func(s live.RunSnapshot) []string {
 				return []string{
-					s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status), strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
+					s.ID, s.SessionID, millis(s.CreatedAtMs), liveTook(s), string(s.Status),
+					strconv.FormatUint(s.EventCount, 10), cut(s.Prompt, 60),
 				}
 			},
 		})
@@ -137,7 +139,8 @@ func findLive(ctx context.Context, store *live.Store, id string) (live.RunSnapsh
 		return live.RunSnapshot{}, err
 	}
 	if len(found) == 0 {
-		return live.RunSnapshot{}, &db.Error{Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound, Hint: "see what there is: migrate live list"}
+		return live.RunSnapshot{}, &db.Error{Op: "find", Entity: "live run", ID: id, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate live list"}
 	}
 	var candidates []candidate[string]
 	for _, run := range found {

@@ -81,12 +81,13 @@ func (a *app) liveTail(ctx context.Context, store *live.Store, id string, f tail
 		words:   []string{"live", "tail", run.ID},
 		begin:   cursor,
 		cursor:  func(e live.Followed) string { return e.Cursor },
-		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " + a.commandLine("live", "tail", run.ID, "--all"),
+		expired: "a cap took the events, or the run was removed or replaced; go on with what is there: " +
+			a.commandLine("live", "tail", run.ID, "--all"),
 	})
 }
 
-// followedLive leaves out what is no event: a status is told by the event that brought it. Events that went unread end it,
-// but for those before the first, where all that are there are wanted.
+// followedLive leaves out what is no event: a status is told by the event that brought it. Events
+// that went unread end it, but for those before the first, where all that are there are wanted.
 func followedLive(items iter.Seq2[live.Followed, error], fromStart bool) iter.Seq2[live.Followed, error] {
 	return func(yield func(live.Followed, error) bool) {
 		for item, err := range items {
@@ -119,7 +120,8 @@ func (a *app) liveTailAll(ctx context.Context, store *live.Store, session *strin
 var eventColumns = []column{{"sequence", 8}, {"at", 19}, {"type", 20}, {"event", 0}}
 
 func eventCells(e live.RunEventRecord) []string {
-	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(), cut(string(e.Event.JSON()), textWidth)}
+	return []string{strconv.FormatUint(e.Sequence, 10), millis(e.TimestampMs), e.Event.Type(),
+		cut(string(e.Event.JSON()), textWidth)}
 }
 
 func liveItemJSON(e live.Followed) ([]byte, error) {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// grace is how long a command may take to end by itself once it was told to. It is left as it is then, which loses
-// nothing: what was acknowledged is committed, and SQLite undoes the rest. A query inside SQLite, or an integrity check,
-// can't be told.
+// grace is how long a command may take to end by itself once it was told to. It is left as it is
+// then, which loses nothing: what was acknowledged is committed, and SQLite undoes the rest. A
+// query inside SQLite, or an integrity check, can't be told.
 const grace = time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }

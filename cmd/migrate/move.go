@@ -69,7 +69,8 @@ target can be opened: there is no moment at which both take work.`,
 			case a.scope != "":
 				return usage("--scope %s: all scopes move together", a.scope)
 			case lost && (!abandon || to != ""):
-				return usage("--lost goes with --abandon, and without --to: it names no target, since there is none any more")
+				return usage("--lost goes with --abandon, and without --to: it names no target, since there is " +
+					"none any more")
 			case abandon && to == "":
 				return a.abandonMove(c.Context(), "", lost)
 			}
@@ -84,7 +85,8 @@ target can be opened: there is no moment at which both take work.`,
 	}
 	c.Flags().StringVar(&to, "to", "", "`ADDRESS` of a server, or a file, to move to")
 	c.Flags().BoolVar(&abandon, "abandon", false, "give the source back, of a move whose target is not open yet")
-	c.Flags().BoolVar(&lost, "lost", false, "with --abandon: the target is lost for good and takes no work; don't ask it")
+	c.Flags().BoolVar(&lost, "lost", false,
+		"with --abandon: the target is lost for good and takes no work; don't ask it")
 	return c
 }
 
@@ -102,7 +104,8 @@ func (a *app) moveFault(err error) error {
 	source, _ := a.place()
 	switch {
 	case errors.Is(err, errInterrupted):
-		return withHint(err, "run it again to go on; if it had begun, the source is given back with: migrate move --abandon")
+		return withHint(err, "run it again to go on; if it had begun, the source is given back with: migrate "+
+			"move --abandon")
 	case ok && e.Op == "open" && e.ID == source && !errors.Is(err, db.ErrMoved) && !errors.Is(err, db.ErrBusy):
 		return a.openFault(err)
 	}
@@ -117,8 +120,10 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 		return a.moveFault(err)
 	}
 	answer := moveAnswer{
-		Source: report.From, Target: report.To, State: "complete", Already: report.Already, Counts: map[string]moveCount{}, Differs: []moveRemark{},
-		LeftOut: []moveRemark{}, Proof: &moveProof{Rows: report.Rows, SHA256: report.SHA256, TargetSHA256: report.ToSHA256, Whole: err == nil},
+		Source: report.From, Target: report.To, State: "complete", Already: report.Already,
+		Counts: map[string]moveCount{}, Differs: []moveRemark{},
+		LeftOut: []moveRemark{}, Proof: &moveProof{Rows: report.Rows, SHA256: report.SHA256,
+			TargetSHA256: report.ToSHA256, Whole: err == nil},
 	}
 	for _, t := range report.Tables {
 		answer.Counts[t.Table] = moveCount{t.Read, t.New, t.Already, t.Differs}
@@ -127,13 +132,15 @@ func (a *app) moveRows(ctx context.Context, to string) error {
 		answer.Differs = append(answer.Differs, moveRemark(d))
 	}
 	for _, table := range report.Left {
-		answer.LeftOut = append(answer.LeftOut, moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"})
+		answer.LeftOut = append(answer.LeftOut,
+			moveRemark{Table: table, Reason: "it is the user's own, and stays in the source"})
 	}
 	answer.Proof.Line = fmt.Sprintf("all %s are the same in both, SHA-256 %s; the source takes no work any more",
 		count(report.Rows, "row"), report.SHA256)
 	if err != nil {
 		answer.State = "under way"
-		answer.Proof.Line = fmt.Sprintf("not the same: SHA-256 %s in the source, %s in the target; nobody may write to either", report.SHA256, report.ToSHA256)
+		answer.Proof.Line = fmt.Sprintf("not the same: SHA-256 %s in the source, %s in the target; nobody may "+
+			"write to either", report.SHA256, report.ToSHA256)
 	}
 	if err := a.printMove(answer, report.Stores); err != nil {
 		return err
@@ -156,7 +163,8 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	}
 	g := &grid{header: []string{"store", "rows", "new", "already", "differ"}, right: []int{1, 2, 3, 4}}
 	for _, s := range stores {
-		g.add(s.Store, humanize.Comma(s.Read), humanize.Comma(s.New), humanize.Comma(s.Already), humanize.Comma(s.Differs))
+		g.add(s.Store, humanize.Comma(s.Read), humanize.Comma(s.New), humanize.Comma(s.Already),
+			humanize.Comma(s.Differs))
 	}
 	if len(stores) > 0 {
 		if err := a.printGrid(g); err != nil {
@@ -169,12 +177,14 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	}{{"differs", answer.Differs}, {"left out", answer.LeftOut}} {
 		for i, r := range list.remarks {
 			if i == shownRemarks {
-				if err := a.print("%s: and %s; --json has the first 100\n", list.title, count(len(list.remarks)-i, "more")); err != nil {
+				if err := a.print("%s: and %s; --json has the first 100\n", list.title,
+					count(len(list.remarks)-i, "more")); err != nil {
 					return err
 				}
 				break
 			}
-			if err := a.print("%s: %s %s: %s\n", list.title, printable(r.Table), printable(r.Row), r.Reason); err != nil {
+			if err := a.print("%s: %s %s: %s\n", list.title, printable(r.Table), printable(r.Row),
+				r.Reason); err != nil {
 				return err
 			}
 		}
@@ -186,7 +196,8 @@ func (a *app) printMove(answer moveAnswer, stores []maintenance.StoreMoved) erro
 	case answer.State != "complete":
 		what = "brought"
 	}
-	return a.print("%s %s to %s\n%s\n", what, printable(answer.Source), printable(answer.Target), answer.Proof.Line)
+	return a.print("%s %s to %s\n%s\n", what, printable(answer.Source), printable(answer.Target),
+		answer.Proof.Line)
 }
 
 func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
@@ -201,7 +212,8 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 		return a.moveFault(err)
 	}
 	answer := moveAnswer{
-		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{}, Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
+		Source: did.From, Target: did.To, State: "abandoned", Counts: map[string]moveCount{},
+		Differs: []moveRemark{}, LeftOut: []moveRemark{}, Swept: did.Swept,
 	}
 	if a.json {
 		return a.printJSON(answer)
@@ -213,5 +225,6 @@ func (a *app) abandonMove(ctx context.Context, to string, lost bool) error {
 	case to != "":
 		rest = "nothing had come there"
 	}
-	return a.print("%s takes work again; it does not move to %s\n%s\n", printable(did.From), printable(did.To), a.pasteable(rest))
+	return a.print("%s takes work again; it does not move to %s\n%s\n", printable(did.From), printable(did.To),
+		a.pasteable(rest))
 }

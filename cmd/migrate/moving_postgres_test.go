@@ -9,7 +9,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// TestPostgres_MovingPageCommandsWork runs those that need a server, in the page's order, on a file with an old tree.
+// TestPostgres_MovingPageCommandsWork runs those that need a server, in the page's order, on a file
+// with an old tree.
 func TestPostgres_MovingPageCommandsWork(t *testing.T) {
 	_, blocks := page(t, "docs/moving.md")
 	dir := inTerms(t, "small")

@@ -86,8 +86,8 @@ func (a *app) longer(flag string, than time.Duration) string {
 	return from.typed(flag, (10 * than).String())
 }
 
-// retyped is the command line as it was given, with another word in place of one; "": it isn't there. What begins with the
-// word and an equals sign keeps its value.
+// retyped is the command line as it was given, with another word in place of one; "": it isn't
+// there. What begins with the word and an equals sign keeps its value.
 func (a *app) retyped(word, other string) string {
 	line := []string{"migrate"}
 	found := false
@@ -126,7 +126,8 @@ func (a *app) flagHint(c *cobra.Command, err *pflag.NotExistError) string {
 	return help
 }
 
-// nameHint is what to do about SQL that names a table or a column which is not there: the same with the nearest that is.
+// nameHint is what to do about SQL that names a table or a column which is not there: the same with
+// the nearest that is.
 func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) string {
 	wrong, _ := db.Misstated(err)
 	word := cmp.Or(wrong.Table, wrong.Column)
@@ -134,7 +135,11 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 		return ""
 	}
 	var relations []db.Relation
-	if readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) { relations, err = rx.Relations(); return err }); readErr != nil {
+	if readErr := d.Read(ctx, "names", func(rx *db.Rx) (err error) {
+		relations,
+			err = rx.Relations()
+		return err
+	}); readErr != nil {
 		return ""
 	}
 	var names []string
@@ -151,7 +156,8 @@ func (a *app) nameHint(ctx context.Context, d *db.DB, sql string, err error) str
 		}
 	}
 	if near := nearest(word, names); near != "" {
-		if line := a.retyped(sql, regexp.MustCompile(`\b`+word+`\b`).ReplaceAllLiteralString(sql, near)); line != "" {
+		if line := a.retyped(sql, regexp.MustCompile(`\b`+word+`\b`).ReplaceAllLiteralString(sql,
+			near)); line != "" {
 			return "did you mean: " + line
 		}
 	}
@@ -162,7 +168,8 @@ var sqlWord = regexp.MustCompile(`\w+`)
 
 func words(sql string) []string { return sqlWord.FindAllString(sql, -1) }
 
-// nothingListed is the note under an empty list, on a terminal alone but where the scope is one that nothing was written to.
+// nothingListed is the note under an empty list, on a terminal alone but where the scope is one
+// that nothing was written to.
 func (a *app) nothingListed(ctx context.Context) {
 	note := ""
 	if a.screen.terminal {
@@ -170,11 +177,17 @@ func (a *app) nothingListed(ctx context.Context) {
 	}
 	if a.scope != "" && a.file != nil {
 		var scopes []string
-		if err := a.file.Read(ctx, "scopes", func(rx *db.Rx) error { return rx.Select(&scopes, `SELECT name FROM scopes ORDER BY name`) }); err == nil && !slices.Contains(scopes, a.scope) {
-			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope, (&app{path: a.path}).commandLine("scopes", "list"))
+		if err := a.file.Read(ctx, "scopes",
+			func(rx *db.Rx) error {
+				return rx.Select(&scopes,
+					`SELECT name FROM scopes ORDER BY name`)
+			}); err == nil && !slices.Contains(scopes, a.scope) {
+			note = fmt.Sprintf("note: nothing was written to the scope %q; see: %s", a.scope,
+				(&app{path: a.path}).commandLine("scopes", "list"))
 			if near := nearest(a.scope, scopes); near != "" {
 				line := a.retyped("--scope="+a.scope, "--scope="+near)
-				if i := slices.Index(a.args, "--scope"); i >= 0 && i+1 < len(a.args) { // its name may stand elsewhere in the line, too
+				// its name may stand elsewhere in the line, too
+				if i := slices.Index(a.args, "--scope"); i >= 0 && i+1 < len(a.args) {
 					from := *a
 					from.args = slices.Clone(a.args)
 					from.args[i+1] = near

@@ -25,8 +25,9 @@ func encodeJSON(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// A jsonEscaper passes JSON on with escapes for what JSON allows in a string and no terminal should get: C1 controls, the marks
-// that turn the direction of a line around, and separators of lines. Texts come from agents, and raw records byte for byte.
+// A jsonEscaper passes JSON on with escapes for what JSON allows in a string and no terminal should
+// get: C1 controls, the marks that turn the direction of a line around, and separators of lines.
+// Texts come from agents, and raw records byte for byte.
 type jsonEscaper struct {
 	to   io.Writer
 	rest []byte // the beginning of a character whose other bytes are still to come
@@ -69,8 +70,9 @@ func (a *app) printJSON(value any) error {
 	return err
 }
 
-// A jsonArray is the last list of an answer, written as it is read: it may be large. The elements come as JSON texts, which
-// an encoder would change. An answer that fails is cut short: nothing ends it.
+// A jsonArray is the last list of an answer, written as it is read: it may be large. The elements
+// come as JSON texts, which an encoder would change. An answer that fails is cut short: nothing
+// ends it.
 type jsonArray struct {
 	out   *bufio.Writer
 	begun bool
@@ -163,8 +165,8 @@ func (a *app) printSheet(facts [][2]string, tables ...*grid) error {
 	})
 }
 
-// printable shows control characters, and bytes that are no UTF-8, as escapes: ids and texts come from agents, and must
-// not move the cursor of whoever looks at them, or break a line in two.
+// printable shows control characters, and bytes that are no UTF-8, as escapes: ids and texts come
+// from agents, and must not move the cursor of whoever looks at them, or break a line in two.
 func printable(s string) string {
 	clean := true
 	for _, r := range s {
@@ -200,7 +202,8 @@ func printable(s string) string {
 
 // shown is false for what has no picture: controls, and the marks that turn the direction of a line around.
 func shown(r rune) bool {
-	return r != utf8.RuneError && !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) && r != '\u2028' && r != '\u2029'
+	return r != utf8.RuneError && !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) &&
+		r != '\u2028' && r != '\u2029'
 }
 
 // cut shortens a text to a number of characters.

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// paged runs write. Where stdout is a terminal and more comes than fits on it, that goes through a pager: PAGER, or less.
+// paged runs write. Where stdout is a terminal and more comes than fits on it, that goes through a
+// pager: PAGER, or less.
 func (a *app) paged(write func() error) error {
 	terminal, ok := a.stdout.(*os.File)
 	words := pagerWords()

@@ -10,14 +10,16 @@ import (
 	"strings"
 )
 
-// The spellings that SQLite itself would give these numbers: "007" and "1e3" stay text, for they are ids more often.
+// The spellings that SQLite itself would give these numbers: "007" and "1e3" stay text, for they
+// are ids more often.
 var (
 	integerText = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 	realText    = regexp.MustCompile(`^-?(0|[1-9][0-9]*)\.[0-9]+$`)
 	nameText    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 )
 
-// parameters gives the arguments for the variables of a statement, from the -p flags: name=value, or name:type=value.
+// parameters gives the arguments for the variables of a statement, from the -p flags: name=value,
+// or name:type=value.
 func parameters(s statement, given []string) ([]any, error) {
 	values := map[string]any{}
 	for _, g := range given {
@@ -34,9 +36,11 @@ func parameters(s statement, given []string) ([]any, error) {
 	var wanted []string
 	for _, v := range s.variables {
 		if v[0] == '?' || v[0] == '$' && s.dialect == ofServers {
-			f := &fault{kind: kindUsage, err: fmt.Errorf("the SQL has the parameter %s; give it a name, as :id, and a value, as -p id=7", v)}
+			f := &fault{kind: kindUsage, err: fmt.Errorf("the SQL has the parameter %s; give it a name, as :id, "+
+				"and a value, as -p id=7", v)}
 			if v[0] == '?' && s.dialect == ofServers {
-				f.hint = "for the operators ?, ?| and ?& there are the functions jsonb_exists, jsonb_exists_any and jsonb_exists_all"
+				f.hint = "for the operators ?, ?| and ?& there are the functions jsonb_exists, jsonb_exists_any and " +
+					"jsonb_exists_all"
 			}
 			return nil, f
 		}

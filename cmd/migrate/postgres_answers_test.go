@@ -23,8 +23,8 @@ import (
 	"selvedge/legacy"
 )
 
-// moving is what differs between two imports of one folder, and between a file and a server: times of the import, where the database
-// is, and cursors.
+// moving is what differs between two imports of one folder, and between a file and a server: times
+// of the import, where the database is, and cursors.
 var moving = regexp.MustCompile(`"(next|found_at|began_at|ended_at|imported_at|retried_at|set_at|saved_at|claimed_at|since|path|program)":("([^"\\]|\\.)*"|null)|"(before|after)":\{"file_bytes[^}]*\}`)
 
 // Columns of views that differ so: how long something takes until now, and of imports their own times.
@@ -37,8 +37,9 @@ var (
 // shownOfEach is how many things of a list are shown one by one, evenly over it; the exports have all.
 const shownOfEach = 4
 
-// TestPostgresAnswersWhatTheFileAnswers imports every recorded tree into a file and into a server, and compares all that the program
-// says of them, byte for byte: lists, shows, verify, what an import says the second time, exports as folders, and the views.
+// TestPostgresAnswersWhatTheFileAnswers imports every recorded tree into a file and into a server,
+// and compares all that the program says of them, byte for byte: lists, shows, verify, what an
+// import says the second time, exports as folders, and the views.
 func TestPostgresAnswersWhatTheFileAnswers(t *testing.T) {
 	server := dbtest.Postgres(t)
 	for _, kind := range legacy.Kinds() {
@@ -61,7 +62,8 @@ func TestPostgresAnswersWhatTheFileAnswers(t *testing.T) {
 						dir = f.Dir
 					}
 				}
-				p := &pair{t: t, file: dbtest.Path(t), server: server + "&search_path=" + strings.NewReplacer("/", "_", "-", "_", ".", "_").Replace(tree.Name)}
+				p := &pair{t: t, file: dbtest.Path(t),
+					server: server + "&search_path=" + strings.NewReplacer("/", "_", "-", "_", ".", "_").Replace(tree.Name)}
 				p.compare(kind, dir)
 			})
 		}
@@ -87,7 +89,8 @@ func (p *pair) same(args ...string) string {
 		for i < min(len(want), len(got)) && want[i] == got[i] {
 			i++
 		}
-		p.t.Errorf("%v: byte %d of the answer is another:\n%.400s\n%.400s", args, i, want[max(0, i-100):], got[max(0, i-100):])
+		p.t.Errorf("%v: byte %d of the answer is another:\n%.400s\n%.400s", args, i, want[max(0, i-100):],
+			got[max(0, i-100):])
 	}
 	return stdout
 }
@@ -239,7 +242,8 @@ func (p *pair) views() {
 
 var counts = regexp.MustCompile(`"\w+_tokens"=\S+`)
 
-// asCounted has the counts of a row in floating point that a file has so: see docs.TestPostgresAnswersADifferenceOfHugeCountsExactly.
+// asCounted has the counts of a row in floating point that a file has so: see
+// docs.TestPostgresAnswersADifferenceOfHugeCountsExactly.
 func asCounted(file, server string) string {
 	wanted := counts.FindAllString(file, -1)
 	i := -1

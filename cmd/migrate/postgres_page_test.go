@@ -92,8 +92,10 @@ func TestPostgresQueryWritesNothing(t *testing.T) {
 	}
 	state := func() string {
 		return fmt.Sprintf("%q", dbtest.PostgresExec(t, address, `
-SELECT (SELECT string_agg(s::text, ' ') FROM selvedge.scopes s), (SELECT string_agg(f::text, ' ') FROM selvedge.selvedge_file f),
-       (SELECT count(*) FROM pg_class), (SELECT last_value FROM selvedge.scopes_id_seq), (SELECT count(*) FROM pg_largeobject_metadata)`))
+SELECT (SELECT string_agg(s::text, ' ') FROM selvedge.scopes s),
+	(SELECT string_agg(f::text, ' ') FROM selvedge.selvedge_file f),
+       (SELECT count(*) FROM pg_class), (SELECT last_value FROM selvedge.scopes_id_seq),
+       (SELECT count(*) FROM pg_largeobject_metadata)`))
 	}
 	before := state()
 	for _, sql := range writingOnServers {
@@ -101,7 +103,8 @@ SELECT (SELECT string_agg(s::text, ' ') FROM selvedge.scopes s), (SELECT string_
 			t.Errorf("%q: exit %d, %q", sql, exit, stdout)
 		}
 	}
-	if exit, _, stderr := call(t, "--db", address, "query", "SELECT lo_create(7)"); exit != 0 { // the server lets it, and it is rolled back
+	// the server lets it, and it is rolled back
+	if exit, _, stderr := call(t, "--db", address, "query", "SELECT lo_create(7)"); exit != 0 {
 		t.Error(stderr)
 	}
 	if after := state(); after != before {

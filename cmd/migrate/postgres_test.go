@@ -47,8 +47,8 @@ func runOnDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, conn.Close(context.Background())))
 }
 
-// runOnServer is the program with each file of its command line, and of SELVEDGE_DB, in a schema of its own on the server. In what it
-// says the file's name stands again.
+// runOnServer is the program with each file of its command line, and of SELVEDGE_DB, in a schema of
+// its own on the server. In what it says the file's name stands again.
 func runOnServer(server string) int {
 	names := &renamer{}
 	place := func(path string) string {
@@ -84,7 +84,8 @@ func runOnServer(server string) int {
 	return run(args, os.Stdin, stdout, stderr)
 }
 
-// A renamer knows which address stands for which file: answers name it by its absolute path, and errors as it was given.
+// A renamer knows which address stands for which file: answers name it by its absolute path, and
+// errors as it was given.
 type renamer struct{ stdout, stderr []string }
 
 func (r *renamer) place(server, path string) string {
@@ -124,9 +125,11 @@ func (r *renaming) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// scriptsOfFiles are those about what only a file has, or that ask in SQLite's SQL. What servers have of it is in testdata/postgres.
+// scriptsOfFiles are those about what only a file has, or that ask in SQLite's SQL. What servers
+// have of it is in testdata/postgres.
 var scriptsOfFiles = []string{
-	"backup", "compact", "doctor", "down", "move", "near", "progress", "query", "restore", "salvage", "server", "up",
+	"backup", "compact", "doctor", "down", "move", "near", "progress", "query", "restore", "salvage", "server",
+	"up",
 }
 
 // TestPostgresScripts plays the scripts of files with a schema of a server in place of each file.

@@ -18,8 +18,8 @@ type candidate[T any] struct {
 	item T
 }
 
-// unique decides what given means: the one whose id it is, else the one whose id begins with it. candidates are all whose
-// ids begin with it, or namedCandidates and one more.
+// unique decides what given means: the one whose id it is, else the one whose id begins with it.
+// candidates are all whose ids begin with it, or namedCandidates and one more.
 func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	var none T
 	exact := slices.DeleteFunc(slices.Clone(candidates), func(c candidate[T]) bool { return c.id != given })
@@ -28,7 +28,8 @@ func unique[T any](entity, given string, candidates []candidate[T]) (T, error) {
 	}
 	switch len(candidates) {
 	case 0:
-		return none, &db.Error{Op: "find", Entity: entity, ID: given, Err: db.ErrNotFound, Hint: "see what there is: migrate " + entity + "s list"}
+		return none, &db.Error{Op: "find", Entity: entity, ID: given, Err: db.ErrNotFound,
+			Hint: "see what there is: migrate " + entity + "s list"}
 	case 1:
 		return candidates[0].item, nil
 	}

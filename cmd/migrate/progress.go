@@ -29,7 +29,8 @@ func (a *app) newProgress(what string) *progress {
 	return &progress{to: a.stderr, what: what}
 }
 
-// showing gives a context with which the calls of db and maintenance that take long show how far they are, until done is called.
+// showing gives a context with which the calls of db and maintenance that take long show how far
+// they are, until done is called.
 func (a *app) showing(ctx context.Context) (_ context.Context, done func()) {
 	return a.showingOf(ctx, "")
 }
@@ -54,7 +55,8 @@ func (a *app) showingOf(ctx context.Context, of string) (_ context.Context, done
 func (p *progress) begin() {
 	unit := []progressbar.Option{progressbar.OptionShowBytes(true)}
 	if p.of != "" {
-		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(p.of)}
+		unit = []progressbar.Option{progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString(p.of)}
 	}
 	p.bar = progressbar.NewOptions64(-1, append(unit,
 		progressbar.OptionSetWriter(p.to),

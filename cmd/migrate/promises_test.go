@@ -20,7 +20,9 @@ func TestOnlyUpImportAndRestoreMakeAFile(t *testing.T) {
 	calls := onOldFiles(t)
 	for _, c := range commands(newRootCommand(&app{})) {
 		name := commandName(c)
-		if slices.Contains([]string{"up", "import", "restore", "version", "help", "datasette", "completion"}, name) { // they make it, or need none
+		// they make it, or need none
+		if slices.Contains([]string{"up", "import", "restore", "version", "help", "datasette", "completion"},
+			name) {
 			continue
 		}
 		args := append(append([]string{"--db", path}, strings.Fields(name)...), calls[name].args...)
@@ -28,7 +30,8 @@ func TestOnlyUpImportAndRestoreMakeAFile(t *testing.T) {
 		if exit != kindNotFound.exit || stdout != "" || !strings.Contains(stderr, "missing.db") {
 			t.Errorf("%s: exit %d, %s%s", name, exit, stdout, stderr)
 		}
-		if !strings.Contains(stderr, "hint: make it with: migrate --db "+path+" up\n") && !strings.Contains(stderr, "migrate --db "+path+" import runs ") {
+		if !strings.Contains(stderr, "hint: make it with: migrate --db "+path+" up\n") &&
+			!strings.Contains(stderr, "migrate --db "+path+" import runs ") {
 			t.Errorf("%s does not say how to make it: %s", name, stderr)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -40,7 +43,8 @@ func TestOnlyUpImportAndRestoreMakeAFile(t *testing.T) {
 func TestWhatRemovesDataNeedsAYes(t *testing.T) {
 	tree := unpackTree(t, "small")
 	calls := map[string][]string{
-		"import": {"auto", tree}, "down": {"--to", "7"}, "quarantine drop": {"--what", "line"}, "delete": {"runs", "duplicate-index-key"},
+		"import": {"auto", tree}, "down": {"--to", "7"}, "quarantine drop": {"--what", "line"},
+		"delete": {"runs", "duplicate-index-key"},
 		"redact": {"--pattern", "e"},
 	}
 	path := imported(t, "awkward")
@@ -57,7 +61,8 @@ func TestWhatRemovesDataNeedsAYes(t *testing.T) {
 		}
 		args = append(append([]string{"--db", path}, strings.Fields(name)...), args...)
 		exit, _, stderr := call(t, args...)
-		if exit != kindUsage.exit || !strings.Contains(stderr, "hint: to mean it: migrate --db "+path+" "+name) || !strings.HasSuffix(stderr, " --yes\n") {
+		if exit != kindUsage.exit || !strings.Contains(stderr, "hint: to mean it: migrate --db "+path+" "+name) ||
+			!strings.HasSuffix(stderr, " --yes\n") {
 			t.Errorf("%s: exit %d, %s", name, exit, stderr)
 		}
 		if after := whatIsThere(t, path); after != before {
@@ -129,11 +134,13 @@ func TestWhatIsLongerThanTheScreenIsPaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || strings.Contains(string(text), "paged") != paged || strings.Count(string(text), "\n") != lines {
+		if err != nil || strings.Contains(string(text), "paged") != paged ||
+			strings.Count(string(text), "\n") != lines {
 			t.Errorf("%d lines on 3: %q, %v", lines, text, err)
 		}
 	}
-	for value, want := range map[string]string{"": "", "cat": "", "sed -n p": "sed -n p", "there-is-no-such-pager": ""} {
+	for value, want := range map[string]string{"": "", "cat": "", "sed -n p": "sed -n p",
+		"there-is-no-such-pager": ""} {
 		t.Setenv("PAGER", value)
 		if got := strings.Join(pagerWords(), " "); got != want {
 			t.Errorf("PAGER=%q is %q", value, got)

@@ -35,7 +35,8 @@ type pick struct {
 }
 
 func (p *pick) add(c *cobra.Command) {
-	c.Flags().BoolVar(&p.all, "all", false, "all pieces of the scope, or with the flags below all that they leave")
+	c.Flags().BoolVar(&p.all, "all", false,
+		"all pieces of the scope, or with the flags below all that they leave")
 	c.Flags().StringVar(&p.kind, "kind", "", "pieces of trees of this `KIND`")
 	c.Flags().StringVar(&p.what, "what", "", "pieces of this sort: line, tail, file, conflict or name, a `WORD`")
 	c.Flags().StringVar(&p.file, "file", "", "pieces of this `FILE`, as quarantine list shows it")
@@ -64,7 +65,8 @@ func (p *pick) ids(ctx context.Context, a *app, d *db.DB, args []string) (ids []
 			if err != nil {
 				return nil, err
 			}
-			if (p.kind == "" || q.Kind == p.kind) && (p.what == "" || q.What == p.what) && (p.file == "" || q.File == p.file) {
+			if (p.kind == "" || q.Kind == p.kind) && (p.what == "" || q.What == p.what) &&
+				(p.file == "" || q.File == p.file) {
 				ids = append(ids, q.ID)
 			}
 		}
@@ -133,7 +135,8 @@ func (a *app) quarantineRetry(ctx context.Context, d *db.DB, ids []int64, picked
 		return errors.Join(failed, err)
 	}
 	if left := len(answer.Items) - answer.Taken; left > 0 {
-		return &fault{kind: kindPartial, hint: "see why: migrate quarantine list", err: fmt.Errorf("%s still in quarantine", count(left, "piece"))}
+		return &fault{kind: kindPartial, hint: "see why: migrate quarantine list",
+			err: fmt.Errorf("%s still in quarantine", count(left, "piece"))}
 	}
 	return nil
 }
@@ -172,7 +175,8 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 			return a.with(c.Context(), toWrite, func(d *db.DB) error {
 				ids, err := p.ids(c.Context(), a, d, args)
 				if err == nil && len(ids) > 0 {
-					if err = a.confirm(yes, "remove %s from quarantine, with the bytes", count(len(ids), "piece")); err == nil {
+					if err = a.confirm(yes, "remove %s from quarantine, with the bytes",
+						count(len(ids), "piece")); err == nil {
 						err = legacy.DropQuarantine(c.Context(), d, ids...)
 					}
 				}
@@ -194,7 +198,8 @@ It asks first on a terminal, and needs --yes elsewhere.`,
 // sideBySide shows two texts in two columns, line by line, and marks the lines that differ.
 func (a *app) sideBySide(ours, theirs string) error {
 	const width, most = 60, 40
-	left, right := strings.Split(strings.TrimSuffix(ours, "\n"), "\n"), strings.Split(strings.TrimSuffix(theirs, "\n"), "\n")
+	left, right := strings.Split(strings.TrimSuffix(ours, "\n"), "\n"),
+		strings.Split(strings.TrimSuffix(theirs, "\n"), "\n")
 	line := func(of []string, i int) string {
 		if i >= len(of) {
 			return ""
@@ -221,7 +226,8 @@ func (a *app) sideBySide(ours, theirs string) error {
 }
 
 // quarantineOurs is what is here under the id of a piece, its beginning.
-func quarantineOurs(ctx context.Context, d *db.DB, q legacy.Quarantined, most int) (text []byte, ok bool, err error) {
+func quarantineOurs(ctx context.Context, d *db.DB, q legacy.Quarantined, most int) (text []byte, ok bool,
+	err error) {
 	if q.What != "conflict" {
 		return nil, false, nil
 	}

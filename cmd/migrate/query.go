@@ -38,11 +38,13 @@ func (a *app) queryCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "query SQL [-p name=value]... [--table|--json|--nl|--csv]",
 		Short: "Answer a question in SQL; it can't change anything",
-		Long: `query runs one reading statement (SELECT, WITH, VALUES, EXPLAIN, or a PRAGMA that only shows something) on a
+		Long: `query runs one reading statement (SELECT, WITH,
+		VALUES, EXPLAIN, or a PRAGMA that only shows something) on a
 connection that can't write. SQL that is - is read from standard input. The views v_… are made for it; see docs/queries.md.
 
 Parameters are written :name in the SQL and given by -p name=value. What looks like an integer or a decimal is one, all else
-is text; -p name:TYPE=value says it: text, int, real, blob (in hex) or null. A query sees the file as it was when it began;
+is text; -p name:TYPE=value says it: text, int, real,
+	blob (in hex) or null. A query sees the file as it was when it began;
 the WAL can't start again from its beginning until the output was read to the end.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -138,7 +140,8 @@ func (a *app) query(ctx context.Context, text string, f queryFlags) error {
 }
 
 // answer runs the statement.
-func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string, args []any) error {
+func (a *app) answer(ctx context.Context, rx *db.Rx, f queryFlags, to io.Writer, text string,
+	args []any) error {
 	rows, err := rx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
@@ -209,5 +212,6 @@ func queryFault(err error) error {
 	case wrong.Writes:
 		return &fault{kind: kindUsage, hint: "query only reads; nothing was changed", err: err}
 	}
-	return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md has examples", err: err}
+	return &fault{kind: kindUsage, hint: "docs/SCHEMA.md has the tables and views, docs/queries.md " +
+		"has examples", err: err}
 }

@@ -118,7 +118,8 @@ func TestQueryWritesNothingWhateverTheSQLSays(t *testing.T) {
 	}
 }
 
-// contents are the hashes of the files of a folder, but for SQLite's shared memory, which readers use for their locks.
+// contents are the hashes of the files of a folder, but for SQLite's shared memory, which readers
+// use for their locks.
 func contents(t *testing.T, dir string) map[string][32]byte {
 	t.Helper()
 	files := map[string][32]byte{}
@@ -126,7 +127,8 @@ func contents(t *testing.T, dir string) map[string][32]byte {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := exec.Command("cat", filepath.Join(dir, path)).Output() // another process: ours has the file open
+		// another process: ours has the file open
+		content, err := exec.Command("cat", filepath.Join(dir, path)).Output()
 		if strings.HasSuffix(path, "-shm") {
 			content = nil
 		}
@@ -151,8 +153,10 @@ func TestQueryWritesNothingThroughFunctions(t *testing.T) {
 	}
 	before := contents(t, ".")
 	for _, sql := range []string{
-		"SELECT * FROM pragma_optimize(-1)", "SELECT * FROM pragma_journal_mode", "SELECT * FROM pragma_user_version(7)",
-		"SELECT * FROM pragma_wal_checkpoint('TRUNCATE')", "SELECT * FROM pragma_incremental_vacuum", "SELECT * FROM pragma_query_only(0)",
+		"SELECT * FROM pragma_optimize(-1)", "SELECT * FROM pragma_journal_mode",
+		"SELECT * FROM pragma_user_version(7)",
+		"SELECT * FROM pragma_wal_checkpoint('TRUNCATE')", "SELECT * FROM pragma_incremental_vacuum",
+		"SELECT * FROM pragma_query_only(0)",
 	} {
 		call(t, "--db", path, "query", sql)
 		if after := contents(t, "."); !maps.Equal(before, after) {
@@ -178,14 +182,17 @@ func TestQueryAnswersWhileAnotherHandleWrites(t *testing.T) {
 
 func TestTokensEndWhereTheyDoInSQLite(t *testing.T) {
 	for text, want := range map[string][]string{
-		"SELECT a.b, 1.5e3, x'00', 'it''s'":       {"SELECT", "A", ".", "B", ",", "1", ".", "5E3", ",", "'", ",", "'"},
-		"select :a, @b, $c::d, ?12, ?":            {"SELECT", ":A", ",", "@B", ",", "$C", ":", ":D", ",", "?12", ",", "?"},
-		"select[a;b]`c;`\"d;\"":                   {"SELECT", "'", "'", "'"},
-		"select/**/1--x\n+2/* open":               {"SELECT", "1", "+", "2"},
-		"select 'open":                            {"SELECT", "'"},
-		"SELECT größe FROM t":                     {"SELECT", "GRÖSSE", "FROM", "T"},
-		"select a->>'$.b', x, X, xx'a' from t":    {"SELECT", "A", "-", ">", ">", "'", ",", "X", ",", "X", ",", "XX", "'", "FROM", "T"},
-		"\ufeffSELECT 2":                          {"SELECT", "2"},
+		"SELECT a.b, 1.5e3, x'00', 'it''s'": {"SELECT", "A", ".", "B", ",", "1", ".", "5E3", ",", "'", ",",
+			"'"},
+		"select :a, @b, $c::d, ?12, ?": {"SELECT", ":A", ",", "@B", ",", "$C", ":", ":D", ",", "?12",
+			",", "?"},
+		"select[a;b]`c;`\"d;\"":     {"SELECT", "'", "'", "'"},
+		"select/**/1--x\n+2/* open": {"SELECT", "1", "+", "2"},
+		"select 'open":              {"SELECT", "'"},
+		"SELECT größe FROM t":       {"SELECT", "GRÖSSE", "FROM", "T"},
+		"select a->>'$.b', x, X, xx'a' from t": {"SELECT", "A", "-", ">", ">", "'", ",", "X", ",", "X", ",",
+			"XX", "'", "FROM", "T"},
+		"\ufeffSELECT 2": {"SELECT", "2"},
 		"SELECT 1 -- trailing ; comment\n;\n;;  ": {"SELECT", "1"},
 	} {
 		s, err := readStatement(text, ofFiles)
@@ -225,7 +232,8 @@ func TestASignalEndsAQueryWithCode130(t *testing.T) {
 		}
 		err = command.Wait()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != kindInterrupted.exit || !strings.Contains(stderr.String(), "interrupted by signal") {
+		if !errors.As(err, &exit) || exit.ExitCode() != kindInterrupted.exit ||
+			!strings.Contains(stderr.String(), "interrupted by signal") {
 			t.Errorf("%v: %v\n%s", how, err, stderr.String())
 		}
 	}

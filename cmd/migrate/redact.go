@@ -84,7 +84,8 @@ func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes b
 					return err
 				}
 			}
-			if err := a.confirm(yes, "erase %s in %s, for good", placesOf(plan), count(plan.Rows(), "row")); err != nil {
+			if err := a.confirm(yes, "erase %s in %s, for good", placesOf(plan),
+				count(plan.Rows(), "row")); err != nil {
 				return err
 			}
 		}
@@ -97,7 +98,8 @@ func (a *app) redact(ctx context.Context, r maintenance.Redaction, dryRun, yes b
 			}
 		}
 		if a.json {
-			answer := redactAnswer{Path: d.Path(), Erased: !dryRun, Tables: []redactTable{}, Backups: append([]string{}, done.Backups...)}
+			answer := redactAnswer{Path: d.Path(), Erased: !dryRun, Tables: []redactTable{},
+				Backups: append([]string{}, done.Backups...)}
 			for _, t := range done.Tables {
 				answer.Tables = append(answer.Tables, redactTable(t))
 			}

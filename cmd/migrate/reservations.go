@@ -26,7 +26,8 @@ type reservationItem struct {
 
 func reservationOf(r db.Reservation) reservationItem {
 	item := reservationItem{
-		Kind: r.Kind, Name: r.Name, Epoch: r.Epoch, State: r.State, ReservedAt: r.ReservedAt, RenewedAt: r.RenewedAt, Note: r.Note,
+		Kind: r.Kind, Name: r.Name, Epoch: r.Epoch, State: r.State, ReservedAt: r.ReservedAt,
+		RenewedAt: r.RenewedAt, Note: r.Note,
 	}
 	if r.TTL > 0 {
 		seconds := r.TTL.Seconds()
@@ -91,7 +92,8 @@ func (a *app) reservationsList(ctx context.Context, f pageFlags, filter db.Reser
 					pid, program = fmt.Sprint(*r.PID), *r.Program
 				}
 				return []string{
-					r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program, cut(r.Note, 60),
+					r.Kind, r.Name, string(r.State), fmt.Sprint(r.Epoch), instant(r.ReservedAt), pid, program,
+					cut(r.Note, 60),
 				}
 			},
 		})

@@ -38,7 +38,8 @@ func (a *app) restore(ctx context.Context, backup string) error {
 	}
 	var done db.Restored
 	showing, shown := a.showing(ctx)
-	err = a.patiently(ctx, db.Options{}, func(o db.Options) (err error) { done, err = db.Restore(showing, backup, a.path, o); return err })
+	err = a.patiently(ctx, db.Options{},
+		func(o db.Options) (err error) { done, err = db.Restore(showing, backup, a.path, o); return err })
 	shown()
 	if errors.Is(err, db.ErrNotFound) {
 		return withHint(err, "FILE is a backup: check its path")
@@ -50,7 +51,8 @@ func (a *app) restore(ctx context.Context, backup string) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
-	if err := a.print("restored %s from %s, with schema %d\n", printable(answer.Path), printable(backup), answer.Schema); err != nil {
+	if err := a.print("restored %s from %s, with schema %d\n", printable(answer.Path), printable(backup),
+		answer.Schema); err != nil {
 		return err
 	}
 	if answer.Kept != "" {

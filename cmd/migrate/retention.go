@@ -72,7 +72,8 @@ type pinItem struct {
 }
 
 func (a *app) retentionCommand() *cobra.Command {
-	return group("retention", "Show and set how long the stores keep what has ended", a.retentionShowCommand(), a.retentionSetCommand())
+	return group("retention", "Show and set how long the stores keep what has ended", a.retentionShowCommand(),
+		a.retentionSetCommand())
 }
 
 func (a *app) retentionShowCommand() *cobra.Command {

@@ -76,7 +76,8 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 		a.path = env // not as the default, which the help shows
 	}
 	flags.StringVar(&a.scope, "scope", "", "`NAME` of the scope to work in; empty is the default scope")
-	flags.DurationVar(&a.wait, "wait", 0, "wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
+	flags.DurationVar(&a.wait, "wait", 0,
+		"wait for other processes at most this `TIME`, as in 30s (default: until interrupted)")
 	flags.BoolVar(&a.json, "json", false, "one JSON value on stdout, and an error as a JSON object on stderr")
 	flags.BoolVar(&a.quiet, "quiet", false, "no progress and no notes on stderr")
 	root.AddGroup(
@@ -104,11 +105,14 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 		}
 	}
 	in(groupSchema, a.upCommand(), a.downCommand(), a.statusCommand(), a.versionCommand())
-	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(), a.quarantineCommand())
-	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(), a.healthCommand(), a.reservationsCommand())
+	in(groupTrees, a.importCommand(), a.verifyCommand(), a.exportCommand(), a.importsCommand(),
+		a.quarantineCommand())
+	in(groupCare, a.checkCommand(), a.backupCommand(), a.restoreCommand(), a.salvageCommand(), a.statsCommand(),
+		a.healthCommand(), a.reservationsCommand())
 	in(groupCare, a.gcCommand(), a.retentionCommand(), a.compactCommand(), a.scopesCommand(), a.deleteCommand())
 	in(groupCare, a.doctorCommand(), a.redactCommand(), a.moveCommand())
-	in(groupLook, a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(), a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
+	in(groupLook, a.queryCommand(), a.datasetteCommand(), a.runsCommand(), a.agentsCommand(),
+		a.checkpointsCommand(), a.workersCommand(), a.liveCommand())
 	help := helpCommand(root)
 	root.SetHelpCommand(help)
 	in(groupShell, a.completionCommand(root), help)
@@ -117,8 +121,8 @@ file --db may be the address of a PostgreSQL server; docs/postgres.md says what 
 	return root
 }
 
-// finish gives every command what all have: the order of flags as they are declared, and errors of usage where words are
-// too few or too many.
+// finish gives every command what all have: the order of flags as they are declared, and errors of
+// usage where words are too few or too many.
 func (a *app) finish(c *cobra.Command) {
 	c.Flags().SortFlags = false
 	c.DisableFlagsInUseLine = true
@@ -130,7 +134,8 @@ func (a *app) finish(c *cobra.Command) {
 			if err == nil || errors.As(err, &f) {
 				return err
 			}
-			return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help", err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
+			return &fault{kind: kindUsage, hint: "see: " + c.CommandPath() + " --help",
+				err: fmt.Errorf("%w, as in: %s", err, c.UseLine())}
 		}
 	}
 	for _, sub := range c.Commands() {

@@ -21,8 +21,8 @@ type rowWriter interface {
 	end(truncated bool) error
 }
 
-// A rowForm is a form in which query writes rows. A form is an entry here, and its writer below; --json, which all commands
-// have, is the first.
+// A rowForm is a form in which query writes rows. A form is an entry here, and its writer below;
+// --json, which all commands have, is the first.
 type rowForm struct {
 	flag, help string
 	isJSON     bool // its texts are JSON
@@ -33,7 +33,10 @@ type rowForm struct {
 var (
 	jsonForm = rowForm{
 		flag: "json", isJSON: true,
-		writer: func(_ *app, columns []string, out io.Writer) rowWriter { return &jsonRows{out: out, columns: columns} },
+		writer: func(_ *app, columns []string,
+			out io.Writer) rowWriter {
+			return &jsonRows{out: out, columns: columns}
+		},
 	}
 	tableForm = rowForm{
 		flag: "table", help: "a table (the default on a terminal)", kept: true,
@@ -263,8 +266,9 @@ func (w *tableRows) end(bool) error {
 	return w.app.drawGrid(w.out, &w.grid)
 }
 
-// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an exponent (an infinite one,
-// for which JSON has no number, as {"$real":"Infinity"}), a BLOB as {"$blob":"base64"}.
+// appendJSON writes a value of SQLite: an INTEGER with all its digits, a REAL with a point or an
+// exponent (an infinite one, for which JSON has no number, as {"$real":"Infinity"}), a BLOB as
+// {"$blob":"base64"}.
 func appendJSON(line []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -298,7 +302,8 @@ func csvText(value any) string {
 	return plain(value)
 }
 
-// plain is a number or text as it stands. A time is what the driver makes of a column that is declared as one: goose's.
+// plain is a number or text as it stands. A time is what the driver makes of a column that is
+// declared as one: goose's.
 func plain(value any) string {
 	switch v := value.(type) {
 	case string:

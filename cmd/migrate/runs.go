@@ -24,7 +24,8 @@ type runAnswer struct {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	return group("runs", "Look at run traces, pin them, and end those that nobody writes to", a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(),
+	return group("runs", "Look at run traces, pin them, and end those that nobody writes to",
+		a.runsListCommand(), a.runsShowCommand(), a.runsTailCommand(),
 		a.runsPinCommand(), a.runsUnpinCommand(), a.runsAdoptCommand())
 }
 
@@ -39,7 +40,8 @@ type runsFlags struct {
 func (a *app) runsListCommand() *cobra.Command {
 	var f runsFlags
 	c := &cobra.Command{
-		Use:   "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after CURSOR] [--all]",
+		Use: "list [--agent ID] [--status WORD] [--outcome WORD] [--since TIME] [--limit N] [--after " +
+			"CURSOR] [--all]",
 		Short: "List runs, newest first",
 		Long: `list shows the runs of the scope that have a started record, the newest first. Filters add up: a run must pass all of
 them. --status and --outcome may be repeated, and mean any of the words then.`,
@@ -58,19 +60,23 @@ them. --status and --outcome may be repeated, and mean any of the words then.`,
 	c.Flags().StringVar(&f.agent, "agent", "", "only runs of the agent `ID`")
 	c.Flags().StringArrayVar(&f.statuses, "status", nil, "only runs in this `STATUS`: "+join(runStatuses))
 	completeWords(c, "status", runStatuses)
-	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil, "only completed runs with this `OUTCOME`: "+join(runOutcomes))
+	c.Flags().StringArrayVar(&f.outcomes, "outcome", nil,
+		"only completed runs with this `OUTCOME`: "+join(runOutcomes))
 	completeWords(c, "outcome", runOutcomes)
-	c.Flags().StringVar(&f.since, "since", "", "only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
+	c.Flags().StringVar(&f.since, "since", "",
+		"only runs that started at this `TIME` or later: 24h, 7d, or as 2026-05-04T13:30:00Z")
 	f.add(c, "run", "agent", "started", "took", "status", "turns", "intent")
 	return c
 }
 
 var (
 	runStatuses = []runs.RunStatus{
-		runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled, runs.StatusCancellationPending,
+		runs.StatusInProgress, runs.StatusCompleted, runs.StatusIncomplete, runs.StatusCancelled,
+		runs.StatusCancellationPending,
 	}
 	runOutcomes = []runs.OutcomeStatus{
-		runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout, runs.OutcomeFailure, runs.OutcomeDone,
+		runs.OutcomeSuccess, runs.OutcomePartialSuccess, runs.OutcomeGiveUp, runs.OutcomeTimeout,
+		runs.OutcomeFailure, runs.OutcomeDone,
 	}
 )
 
@@ -101,7 +107,8 @@ func (a *app) runsList(ctx context.Context, f pageFlags, filter runs.Filter) err
 			},
 			row: func(s runs.RunSummary) []string {
 				return []string{
-					s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount), cut(s.Intent, 60),
+					s.RunID, s.AgentID, instant(s.StartedAt), took(s), statusWords(s), strconv.Itoa(s.TurnCount),
+					cut(s.Intent, 60),
 				}
 			},
 		})
@@ -166,8 +173,8 @@ func (a *app) runsShow(ctx context.Context, id string, agent *string) error {
 	})
 }
 
-// findRun finds the run that an id on the command line means: by the id under which calls know it, else by the one that
-// lists show, which differs where a started record names another.
+// findRun finds the run that an id on the command line means: by the id under which calls know it,
+// else by the one that lists show, which differs where a started record names another.
 func findRun(ctx context.Context, store *runs.Store, id string, agent *string) (runs.RunRef, error) {
 	limit := namedCandidates + 1
 	if agent != nil {
@@ -200,7 +207,8 @@ func runCandidate(run, agent string, ref runs.RunRef) candidate[runs.RunRef] {
 	return candidate[runs.RunRef]{id: run, name: shellWord(run) + " --agent " + shellWord(agent), item: ref}
 }
 
-// runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and change escapes.
+// runJSON writes the records as they are in the trace: a JSON encoder would take out blanks and
+// change escapes.
 func (a *app) runJSON(lines iter.Seq2[traces.TraceLine, error], summary *runs.RunSummary) error {
 	text, err := encodeJSON(summary)
 	if err != nil {
@@ -282,12 +290,14 @@ func describeLine(line traces.TraceLine) []string {
 	case traces.Started:
 		return []string{"started", "", "", cut(r.Intent, textWidth)}
 	case traces.Turn:
-		return []string{"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r), cut(value(r.Prompt), textWidth)}
+		return []string{"turn " + strconv.FormatUint(r.Index, 10), value(r.Tool), turnResult(r),
+			cut(value(r.Prompt), textWidth)}
 	case traces.Ended:
 		if r.Termination.Incomplete() {
 			return []string{"ended", "", "incomplete", ""}
 		}
-		return []string{"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status), cut(r.Termination.Outcome.Summary, textWidth)}
+		return []string{"ended", "", cmp.Or(r.Termination.Status, r.Termination.Outcome.Status),
+			cut(r.Termination.Outcome.Summary, textWidth)}
 	case traces.Unknown:
 		if used := new(tally); r.Kind == modelTurn {
 			if u := usedBy(r.Raw); u.Counted() {
@@ -348,7 +358,8 @@ begins so.`, func(ctx context.Context, s *runs.Store, ref runs.RunRef) (bool, er
 	})
 }
 
-func (a *app) pinning(name, short, long string, do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error)) *cobra.Command {
+func (a *app) pinning(name, short, long string,
+	do func(context.Context, *runs.Store, runs.RunRef) (pinned bool, err error)) *cobra.Command {
 	var agent string
 	c := &cobra.Command{
 		Use: name + " ID [--agent ID]", Short: short, Long: long, Args: cobra.ExactArgs(1),

@@ -113,8 +113,9 @@ func (a *app) runsTailAll(ctx context.Context, store *runs.Store, agent *string)
 		row: func(r runs.Followed) []string {
 			return append([]string{r.Of.AgentID, r.Of.RunID}, recordCells(r)...)
 		},
-		json:    runItemJSON,
-		expired: "a run was removed before all its records were printed; start again to follow those that are there",
+		json: runItemJSON,
+		expired: "a run was removed before all its records were printed; start again to follow those that " +
+			"are there",
 	})
 }
 

@@ -46,7 +46,8 @@ program may have it open meanwhile.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.salvage(c.Context(), args[0], o) },
 	}
-	c.Flags().BoolVar(&o.KeepSuspect, "keep-suspect", false, "bring rows whose checksum is wrong too, without a checksum")
+	c.Flags().BoolVar(&o.KeepSuspect, "keep-suspect", false,
+		"bring rows whose checksum is wrong too, without a checksum")
 	return c
 }
 
@@ -72,7 +73,8 @@ func (a *app) salvage(ctx context.Context, dest string, o db.SalvageOptions) err
 		return err
 	}
 	answer := salvageAnswer{
-		Path: path, Salvaged: dest, Pages: report.Pages, Damaged: report.Damaged, Stores: []salvageStore{}, Notes: []string{},
+		Path: path, Salvaged: dest, Pages: report.Pages, Damaged: report.Damaged, Stores: []salvageStore{},
+		Notes:    []string{},
 		Problems: []checkProblem{}, OK: len(report.Problems) == 0,
 	}
 	for _, s := range report.Stores {
@@ -95,7 +97,8 @@ func (a *app) printSalvage(answer salvageAnswer) error {
 	if a.json {
 		return a.printJSON(answer)
 	}
-	if err := a.print("salvaged %s to %s; %d of its %d pages can't be read\n", printable(answer.Path), printable(answer.Salvaged),
+	if err := a.print("salvaged %s to %s; %d of its %d pages can't be read\n", printable(answer.Path),
+		printable(answer.Salvaged),
 		answer.Damaged, answer.Pages); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// onOldFiles is a call of every command, for a file with an older schema, and whether the command works on such a file. The others
-// say what to do.
+// onOldFiles is a call of every command, for a file with an older schema, and whether the command
+// works on such a file. The others say what to do.
 func onOldFiles(t *testing.T) map[string]struct {
 	args  []string
 	works bool
@@ -25,24 +25,33 @@ func onOldFiles(t *testing.T) map[string]struct {
 	}
 	new := func(name string) string { return filepath.Join(dir, name) }
 	return map[string]call{
-		"down": {[]string{"--to", "6", "--dry-run"}, true}, "status": {nil, true}, "version": {nil, true}, "help": {nil, true},
+		"down": {[]string{"--to", "6", "--dry-run"}, true}, "status": {nil, true}, "version": {nil, true},
+		"help":   {nil, true},
 		"up":     {[]string{"--dry-run"}, true},
-		"import": {[]string{"runs", tree}, false}, "verify": {[]string{"runs", tree}, false}, "export": {[]string{"runs", new("out")}, false},
+		"import": {[]string{"runs", tree}, false}, "verify": {[]string{"runs", tree}, false},
+		"export":       {[]string{"runs", new("out")}, false},
 		"imports list": {nil, false}, "imports show": {[]string{"1"}, false},
 		"imports conflicts": {nil, false}, "imports resolve": {[]string{"1", "--take", "ours"}, false},
 		"quarantine list": {nil, false}, "quarantine show": {[]string{"1"}, false},
 		"quarantine retry": {[]string{"1"}, false}, "quarantine drop": {[]string{"1", "--yes"}, false},
-		"check": {nil, true}, "backup": {[]string{new("copy.db")}, true}, "salvage": {[]string{new("saved.db")}, true},
-		"stats": {nil, true}, "health": {nil, true}, "doctor": {nil, true}, "move": {[]string{"--to", new("moved.db")}, false}, "compact": {nil, true}, "redact": {[]string{"--pattern", "x", "--yes"}, false},
+		"check": {nil, true}, "backup": {[]string{new("copy.db")}, true},
+		"salvage": {[]string{new("saved.db")}, true},
+		"stats":   {nil, true}, "health": {nil, true}, "doctor": {nil, true},
+		"move": {[]string{"--to", new("moved.db")}, false}, "compact": {nil, true},
+		"redact":            {[]string{"--pattern", "x", "--yes"}, false},
 		"reservations list": {nil, false}, "reservations release": {[]string{"import", "1"}, false},
-		"gc": {[]string{"--apply"}, false}, "retention show": {nil, false}, "retention set": {[]string{"runs", "--keep", "3"}, false},
-		"scopes list": {nil, false}, "delete": {[]string{"runs", "run-1", "--yes"}, false},
+		"gc": {[]string{"--apply"}, false}, "retention show": {nil, false},
+		"retention set": {[]string{"runs", "--keep", "3"}, false},
+		"scopes list":   {nil, false}, "delete": {[]string{"runs", "run-1", "--yes"}, false},
 		"query": {[]string{"SELECT 1"}, true}, "datasette": {nil, true},
-		"runs list": {nil, false}, "runs show": {[]string{"run-1"}, false}, "runs tail": {nil, false}, "runs pin": {[]string{"run-1"}, false},
+		"runs list": {nil, false}, "runs show": {[]string{"run-1"}, false}, "runs tail": {nil, false},
+		"runs pin":   {[]string{"run-1"}, false},
 		"runs unpin": {[]string{"run-1"}, false}, "runs adopt": {nil, false},
-		"agents list": {nil, false}, "agents show": {[]string{"a"}, false}, "agents reap": {nil, false}, "agents release": {[]string{"a"}, false},
-		"checkpoints list": {nil, false}, "checkpoints show": {[]string{"a"}, false}, "checkpoints recover": {nil, false},
-		"workers list": {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
+		"agents list": {nil, false}, "agents show": {[]string{"a"}, false}, "agents reap": {nil, false},
+		"agents release":   {[]string{"a"}, false},
+		"checkpoints list": {nil, false}, "checkpoints show": {[]string{"a"}, false},
+		"checkpoints recover": {nil, false},
+		"workers list":        {nil, false}, "workers show": {[]string{"a"}, false}, "workers tail": {nil, false},
 		"live list": {nil, false}, "live show": {[]string{"a"}, false}, "live tail": {nil, false},
 	}
 }
@@ -56,7 +65,8 @@ func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 	calls := onOldFiles(t)
 	for _, c := range commands(newRootCommand(&app{})) {
 		name := commandName(c)
-		if name == "restore" || strings.HasPrefix(name, "completion") { // they put a file in place of it, or need none
+		// they put a file in place of it, or need none
+		if name == "restore" || strings.HasPrefix(name, "completion") {
 			continue
 		}
 		with, ok := calls[name]
@@ -75,7 +85,8 @@ func TestNoCommandButUpChangesAnOldSchema(t *testing.T) {
 			t.Fatalf("%s has brought the file to schema %d", name, version)
 		}
 	}
-	if exit, _, stderr := call(t, "--db", path, "--json", "check", "--deep"); exit != 1 || !strings.Contains(stderr, " up") {
+	if exit, _, stderr := call(t, "--db", path, "--json", "check", "--deep"); exit != 1 ||
+		!strings.Contains(stderr, " up") {
 		t.Errorf("check --deep: exit %d, %s", exit, stderr)
 	}
 }
@@ -90,15 +101,18 @@ func TestImport_MigratesOldFileOnlyIfAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = pool.Exec(`INSERT INTO import_sources (id, scope, kind, root, first_at) VALUES (1, 1, 'runs', x'2f', 1);
+	_, err = pool.Exec(`INSERT INTO import_sources (id, scope, kind, root, first_at)
+	VALUES (1, 1, 'runs', x'2f', 1);
 INSERT INTO run_limits (scope, source, max_per_agent, max_age_days) VALUES (1, 1, 7, 30)`)
 	if err = errors.Join(err, pool.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if exit, _, stderr := call(t, "--db", path, "import", "runs", tree); exit != 1 || !strings.Contains(stderr, "--up") {
+	if exit, _, stderr := call(t, "--db", path, "import", "runs", tree); exit != 1 ||
+		!strings.Contains(stderr, "--up") {
 		t.Errorf("exit %d, %s", exit, stderr)
 	}
-	if exit, _, stderr := call(t, "--db", path, "import", "runs", tree, "--up"); exit != 0 || schemaOf(t, path) != db.SchemaVersion() {
+	if exit, _, stderr := call(t, "--db", path, "import", "runs", tree, "--up"); exit != 0 ||
+		schemaOf(t, path) != db.SchemaVersion() {
 		t.Errorf("exit %d, %s", exit, stderr)
 	}
 	copies, err := filepath.Glob(path + ".schema-*.bak")

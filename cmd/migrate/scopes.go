@@ -37,7 +37,8 @@ into being with the first thing in it, and stays.`,
 				}
 				answer := scopesAnswer{Items: []scopeItem{}}
 				g := &grid{
-					header: []string{"scope", "runs", "live", "agents", "checkpoints", "workers", "bytes"}, right: []int{1, 2, 3, 4, 5, 6}, texts: []int{},
+					header: []string{"scope", "runs", "live", "agents", "checkpoints", "workers", "bytes"},
+					right:  []int{1, 2, 3, 4, 5, 6}, texts: []int{},
 				}
 				for _, s := range list {
 					answer.Items = append(answer.Items, scopeItem(s))
@@ -45,7 +46,8 @@ into being with the first thing in it, and stays.`,
 					if name == "" {
 						name = "(default)"
 					}
-					g.add(name, humanize.Comma(s.Runs), humanize.Comma(s.Live), humanize.Comma(s.Agents), humanize.Comma(s.Checkpoints),
+					g.add(name, humanize.Comma(s.Runs), humanize.Comma(s.Live), humanize.Comma(s.Agents),
+						humanize.Comma(s.Checkpoints),
 						humanize.Comma(s.Workers), humanize.IBytes(uint64(s.Bytes)))
 				}
 				if a.json {

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs)
 }
 
-// scriptServer names the environment variable with the address of the database in which the files of a script are schemas.
+// scriptServer names the environment variable with the address of the database in which the files
+// of a script are schemas.
 const scriptServer = "SELVEDGE_SCRIPT_SERVER"
 
 // onServers are commands of scripts that are played on a server.
@@ -37,8 +38,8 @@ var onServers = map[string]func(*testscript.TestScript, bool, []string){}
 // programs are those that scripts call.
 var programs = map[string]func(){"migrate": main, "record": record}
 
-// TestScripts plays testdata/script: one file a command. A file that a script leaves under a name in .db is checked; one
-// that the script spoils on purpose has another name.
+// TestScripts plays testdata/script: one file a command. A file that a script leaves under a name
+// in .db is checked; one that the script spoils on purpose has another name.
 func TestScripts(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -51,7 +52,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// play plays one script. With the address of a server each file in it is a schema there, and the condition server holds.
+// play plays one script. With the address of a server each file in it is a schema there, and the
+// condition server holds.
 func play(t *testing.T, script, server string) {
 	t.Helper()
 	commands := map[string]func(*testscript.TestScript, bool, []string){
@@ -127,8 +129,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pasteHints holds the hints of the command before to what a hint is: its command line, if it has one, stands at the end of a
-// line, names the file in use, and is one that the program takes.
+// pasteHints holds the hints of the command before to what a hint is: its command line, if it has
+// one, stands at the end of a line, names the file in use, and is one that the program takes.
 func pasteHints(ts *testscript.TestScript) {
 	stderr := ts.ReadFile("stderr")
 	var failed errorAnswer
@@ -164,8 +166,9 @@ func pasteHints(ts *testscript.TestScript) {
 	}
 }
 
-// field FILE PATH VALUE looks into the one JSON value of a file (or stdout, stderr): items.0.run_id. A VALUE is compared as
-// text for strings and as JSON else; a path that ends in len is the number of elements.
+// field FILE PATH VALUE looks into the one JSON value of a file (or stdout, stderr):
+// items.0.run_id. A VALUE is compared as text for strings and as JSON else; a path that ends in len
+// is the number of elements.
 func field(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 3 {
 		ts.Fatalf("use: field FILE PATH VALUE")

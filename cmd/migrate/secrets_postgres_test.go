@@ -88,7 +88,8 @@ func failing(t *testing.T) map[string]string {
 		"of another certificate": serving(t, func(conn net.Conn) {
 			start(conn)
 			_, _ = conn.Write([]byte("S"))
-			_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}).Handshake()
+			_ = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{certificate},
+				PrivateKey: key}}, MinVersion: tls.VersionTLS12}).Handshake()
 		}),
 	}
 }
@@ -99,7 +100,8 @@ func TestPostgresNoErrorHasAPasswordInIt(t *testing.T) {
 	const secret = "s3cret w@rd%"
 	escaped := url.QueryEscape(secret)
 	passwords := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(passwords, []byte("*:*:*:*:"+strings.ReplaceAll(secret, ":", `\:`)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(passwords, []byte("*:*:*:*:"+strings.ReplaceAll(secret, ":", `\:`)+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for how, at := range failing(t) {
@@ -145,10 +147,12 @@ func TestPostgres_SessionListHasNoPassword(t *testing.T) {
 	address := dbtest.Postgres(t)
 	t.Setenv("PGPASSWORD", secret)
 	d := dbtest.OpenAt(t, strings.Replace(address, "selvedge@", "selvedge:"+secret+"@", 1), db.Options{})
-	if err := d.Write(t.Context(), "test", func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
+	if err := d.Write(t.Context(), "test",
+		func(tx *db.Tx) error { _, err := tx.Owner(); return err }); err != nil {
 		t.Fatal(err)
 	}
-	sessions := dbtest.PostgresExec(t, address, "SELECT a::text FROM pg_stat_activity AS a WHERE datname = current_database() AND pid <> pg_backend_pid()")
+	sessions := dbtest.PostgresExec(t, address,
+		"SELECT a::text FROM pg_stat_activity AS a WHERE datname = current_database() AND pid <> pg_backend_pid()")
 	owners := dbtest.PostgresExec(t, address, "SELECT o::text FROM selvedge.owners AS o")
 	if len(sessions) == 0 || len(owners) != 1 {
 		t.Errorf("there are %d sessions and %d owners", len(sessions), len(owners))

@@ -19,8 +19,8 @@ import (
 // onServer reports whether --db is the address of a PostgreSQL server.
 func (a *app) onServer() bool { return db.IsAddress(a.path) }
 
-// checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command line, where a password is
-// everybody's to read.
+// checkPlace refuses what --db, or a flag like it, can't be: typed says that it was on the command
+// line, where a password is everybody's to read.
 func checkPlace(flag, place string, typed bool) error {
 	scheme, foreign := foreignScheme(place)
 	_, secret := db.WithoutSecrets(place)
@@ -28,10 +28,12 @@ func checkPlace(flag, place string, typed bool) error {
 	case place == "":
 		return usage("%s is empty", flag)
 	case place == ":memory:":
-		return &fault{kind: kindUsage, hint: "name a file", err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag)}
+		return &fault{kind: kindUsage, hint: "name a file",
+			err: fmt.Errorf("%s :memory: holds nothing once the command has ended", flag)}
 	case secret && typed:
 		return &fault{
-			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
+			kind: kindUsage, hint: "leave it out, and say it in ~/.pgpass or the file that PGPASSFILE names, in " +
+				"PGPASSWORD, or in a service; SELVEDGE_DB may hold it, too",
 			err: fmt.Errorf("%s holds a password, which the machine's list of processes shows to everybody", flag),
 		}
 	case foreign:
@@ -54,12 +56,13 @@ func foreignScheme(place string) (scheme string, foreign bool) {
 	return scheme, found && !db.IsAddress(place) && !strings.ContainsAny(scheme, "/.")
 }
 
-// Other spellings of where a server is: settings as libpq, JDBC and others have them, an address with a slash too few, and one without
-// its scheme, ann:word@host.
+// Other spellings of where a server is: settings as libpq, JDBC and others have them, an address
+// with a slash too few, and one without its scheme, ann:word@host.
 var (
-	settingsOfServers = regexp.MustCompile(`(?i)(^|[\s;?&])(host|hostaddr|port|dbname|user|password|sslpassword|service)\s*=`)
-	secretSetting     = regexp.MustCompile(`(?i)password\s*=`)
-	nearlyAddress     = regexp.MustCompile(`(?i)^\s*postgres(ql)?:|^[^./][^@]*:[^@]*@`)
+	settingsOfServers = regexp.MustCompile(
+		`(?i)(^|[\s;?&])(host|hostaddr|port|dbname|user|password|sslpassword|service)\s*=`)
+	secretSetting = regexp.MustCompile(`(?i)password\s*=`)
+	nearlyAddress = regexp.MustCompile(`(?i)^\s*postgres(ql)?:|^[^./][^@]*:[^@]*@`)
 )
 
 // misspelt reports whether a text, which is no address, is meant to be where a server is.
@@ -85,7 +88,9 @@ func (a *app) withoutSecrets(text string) string {
 			continue
 		}
 		_, foreign := foreignScheme(word)
-		address := (foreign || names && nearlyAddress.MatchString(word)) && strings.Contains(word, "@") && !strings.ContainsAny(strings.TrimSpace(word), " \t\n") // SQL may hold one, too
+		// SQL may hold one, too
+		address := (foreign || names && nearlyAddress.MatchString(word)) && strings.Contains(word, "@") &&
+			!strings.ContainsAny(strings.TrimSpace(word), " \t\n")
 		if address || settingsOfServers.MatchString(word) && secretSetting.MatchString(word) {
 			text = strings.ReplaceAll(text, word, "…")
 		}
@@ -102,8 +107,8 @@ func (a *app) place() (string, error) {
 	return absolute(a.path)
 }
 
-// nothingThere reports whether err says that the place of --db has nothing of ours yet. A database that is missing on the server is
-// not ours to make, and its error has a hint.
+// nothingThere reports whether err says that the place of --db has nothing of ours yet. A database
+// that is missing on the server is not ours to make, and its error has a hint.
 func (a *app) nothingThere(err error) bool {
 	return errors.Is(err, db.ErrNotFound) && (!a.onServer() || db.Hint(err) == "")
 }
@@ -114,14 +119,16 @@ func (a *app) serverFault(err error) error {
 	switch {
 	case a.nothingThere(err):
 		if a.op() == "verify" {
-			return withHint(err, "bring the tree in with: %s", a.commandLine(append([]string{"import"}, a.given...)...))
+			return withHint(err, "bring the tree in with: %s",
+				a.commandLine(append([]string{"import"}, a.given...)...))
 		}
 		return withHint(err, "make it with: migrate up")
 	case errors.Is(err, db.ErrNotFound):
 		if make := a.createdb(); make != "" {
 			return withHint(err, "make the database with: %s", make)
 		}
-	case errors.Is(err, db.ErrInvalid) && hint != "": // an older schema; an address that can't be read has no hint
+	// an older schema; an address that can't be read has no hint
+	case errors.Is(err, db.ErrInvalid) && hint != "":
 		hint = "bring it to this program's schema with: migrate up"
 		if a.op() == "import" {
 			hint += "\nor on the way: " + a.typed("--up")
@@ -141,20 +148,25 @@ func (a *app) otherTools() map[string]string {
 	dump := fmt.Sprintf("pg_dump --format=custom --schema=%s --file=FILE %s", shellWord(schema), address)
 	restore := fmt.Sprintf("pg_restore --dbname=%s FILE", address)
 	return map[string]string{
-		"backup":    "copy it with: " + dump + "; pg_basebackup and an archive of the WAL go back to every moment",
-		"restore":   "into a database without the schema " + schema + ", with: " + restore,
-		"compact":   fmt.Sprintf("what deletions freed is used again; while nobody uses it, give it to the disk with: psql %s --command='VACUUM (FULL, ANALYZE)'", address),
+		"backup":  "copy it with: " + dump + "; pg_basebackup and an archive of the WAL go back to every moment",
+		"restore": "into a database without the schema " + schema + ", with: " + restore,
+		"compact": fmt.Sprintf("what deletions freed is used again; while nobody uses it, give it to the disk "+
+			"with: psql %s --command='VACUUM (FULL, ANALYZE)'", address),
 		"salvage":   "go back to a backup with: " + restore + "; pg_amcheck says what is damaged",
 		"down":      "go back to a backup from before with: " + restore,
 		"datasette": "Datasette shows SQLite files: bring a copy of everything into one, and give it that",
 	}
 }
 
-// libpqSettings are those that PostgreSQL's own programs take in an address. Ours takes the server's settings there, too.
+// libpqSettings are those that PostgreSQL's own programs take in an address. Ours takes the
+// server's settings there, too.
 var libpqSettings = []string{
-	"host", "hostaddr", "port", "user", "dbname", "service", "passfile", "application_name", "connect_timeout", "target_session_attrs", "options",
-	"channel_binding", "gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
-	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslsni", "ssl_min_protocol_version", "ssl_max_protocol_version",
+	"host", "hostaddr", "port", "user", "dbname", "service", "passfile", "application_name", "connect_timeout",
+	"target_session_attrs", "options",
+	"channel_binding", "gssencmode", "krbsrvname", "keepalives", "keepalives_idle", "keepalives_interval",
+	"keepalives_count",
+	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslsni", "ssl_min_protocol_version",
+	"ssl_max_protocol_version",
 }
 
 // libpqAddress is an address as a word of a shell for PostgreSQL's own programs, without its passwords.
@@ -193,8 +205,8 @@ func (a *app) opening(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeoutCause(ctx, a.wait, fmt.Errorf("--wait %v passed", a.wait))
 }
 
-// address is --db for opening it, on a server with bounds that it keeps itself, also when this program is killed: --wait for the wait
-// for each lock, and --timeout of query for a statement.
+// address is --db for opening it, on a server with bounds that it keeps itself, also when this
+// program is killed: --wait for the wait for each lock, and --timeout of query for a statement.
 func (a *app) address() string {
 	address := a.path
 	if !a.onServer() {
@@ -219,7 +231,8 @@ func (a *app) address() string {
 // checkServer refuses on a server what only a file has.
 func (a *app) checkServer() error {
 	if tool := a.otherTools()[a.op()]; tool != "" {
-		return &fault{kind: kindUnsupported, hint: tool, err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op())}
+		return &fault{kind: kindUnsupported, hint: tool,
+			err: fmt.Errorf("%s is for files, and --db is the address of a server", a.op())}
 	}
 	return nil
 }

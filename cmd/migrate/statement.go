@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// A statement is what query needs to know about SQL before SQLite sees it. The driver runs every statement of a text and
-// gives the rows of the last one, so the text is cut into tokens here, by SQLite's own rules (sqlite.org/lang_keywords.html,
-// sqlite.org/lang_comment.html), and anything but one reading statement is refused before it runs.
+// A statement is what query needs to know about SQL before SQLite sees it. The driver runs every
+// statement of a text and gives the rows of the last one, so the text is cut into tokens here, by
+// SQLite's own rules (sqlite.org/lang_keywords.html, sqlite.org/lang_comment.html), and anything
+// but one reading statement is refused before it runs.
 type statement struct {
 	dialect   dialect
 	text      string   // as the engine gets it
@@ -63,7 +64,8 @@ func readStatement(text string, in dialect) (statement, error) {
 			ended = len(s.words) > 0
 			continue
 		case ended:
-			return s, usage("query takes one statement; another one begins at %q", cut(strings.TrimSpace(word+rest), 40))
+			return s, usage("query takes one statement; another one begins at %q",
+				cut(strings.TrimSpace(word+rest), 40))
 		case token.kind == tokenQuoted:
 			word = "'"
 		}
@@ -89,8 +91,8 @@ func describe(words []string) string {
 	return cut(words[0], 20)
 }
 
-// reads reports whether the statement is of a kind that reads. A WITH may still begin an INSERT, UPDATE or DELETE: SQLite
-// refuses those itself, on a connection that was opened to read.
+// reads reports whether the statement is of a kind that reads. A WITH may still begin an INSERT,
+// UPDATE or DELETE: SQLite refuses those itself, on a connection that was opened to read.
 func (s statement) reads() bool {
 	words := s.words
 	if s.dialect == ofServers {
@@ -109,16 +111,19 @@ func (s statement) reads() bool {
 	return slices.Contains([]string{"SELECT", "WITH", "VALUES"}, words[0])
 }
 
-// The PRAGMAs that show something and change nothing: those of the second list take an argument that says what to show;
-// for the others an argument would be a new value (sqlite.org/pragma.html).
+// The PRAGMAs that show something and change nothing: those of the second list take an argument
+// that says what to show; for the others an argument would be a new value (sqlite.org/pragma.html).
 var (
 	showingPragmas = []string{
-		"APPLICATION_ID", "AUTO_VACUUM", "CACHE_SIZE", "CELL_SIZE_CHECK", "COLLATION_LIST", "COMPILE_OPTIONS", "DATABASE_LIST",
-		"DATA_VERSION", "ENCODING", "FOREIGN_KEYS", "FREELIST_COUNT", "FUNCTION_LIST", "JOURNAL_MODE", "MODULE_LIST",
+		"APPLICATION_ID", "AUTO_VACUUM", "CACHE_SIZE", "CELL_SIZE_CHECK", "COLLATION_LIST", "COMPILE_OPTIONS",
+		"DATABASE_LIST",
+		"DATA_VERSION", "ENCODING", "FOREIGN_KEYS", "FREELIST_COUNT", "FUNCTION_LIST", "JOURNAL_MODE",
+		"MODULE_LIST",
 		"PAGE_COUNT", "PAGE_SIZE", "PRAGMA_LIST", "QUERY_ONLY", "SCHEMA_VERSION", "SYNCHRONOUS", "USER_VERSION",
 	}
 	describingPragmas = []string{
-		"FOREIGN_KEY_CHECK", "FOREIGN_KEY_LIST", "INDEX_INFO", "INDEX_LIST", "INDEX_XINFO", "INTEGRITY_CHECK", "QUICK_CHECK",
+		"FOREIGN_KEY_CHECK", "FOREIGN_KEY_LIST", "INDEX_INFO", "INDEX_LIST", "INDEX_XINFO", "INTEGRITY_CHECK",
+		"QUICK_CHECK",
 		"TABLE_INFO", "TABLE_LIST", "TABLE_XINFO",
 	}
 )
@@ -130,7 +135,8 @@ func pragmaReads(words []string) bool {
 	if len(words) == 0 {
 		return false
 	}
-	return slices.Contains(describingPragmas, words[0]) || slices.Contains(showingPragmas, words[0]) && len(words) == 1
+	return slices.Contains(describingPragmas, words[0]) || slices.Contains(showingPragmas, words[0]) &&
+		len(words) == 1
 }
 
 type tokenKind int
@@ -214,5 +220,6 @@ func variable(text string) token {
 
 // isNameByte holds for what a name or a number is made of (SQLite's IdChar: every byte from 0x80 on, too).
 func isNameByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' ||
+		c >= 0x80
 }

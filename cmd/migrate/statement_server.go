@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// serverReads reports whether a statement is of a kind that reads on a server. What a WITH or an EXPLAIN ANALYZE would write the server
-// refuses itself, in a transaction that only reads.
+// serverReads reports whether a statement is of a kind that reads on a server. What a WITH or an
+// EXPLAIN ANALYZE would write the server refuses itself, in a transaction that only reads.
 func serverReads(words []string) bool {
 	first := slices.IndexFunc(words, func(word string) bool { return word != "(" })
-	return first >= 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"}, words[first])
+	return first >= 0 && slices.Contains([]string{"SELECT", "WITH", "VALUES", "TABLE", "SHOW", "EXPLAIN"},
+		words[first])
 }
 
 // nextServerToken gives the token at the start of text, which is not empty, by PostgreSQL's rules
@@ -34,7 +35,8 @@ func nextServerToken(text string) token {
 	return nextToken(text)
 }
 
-// serverLine is the length of a comment to the end of its line, for which the server takes a carriage return, too.
+// serverLine is the length of a comment to the end of its line, for which the server takes a
+// carriage return, too.
 func serverLine(text string) int {
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
 		return end
@@ -61,7 +63,8 @@ func nestedComment(text string) int {
 	return len(text)
 }
 
-// escapedLength is the length of what begins with a quote and in which a backslash takes the meaning from what follows it.
+// escapedLength is the length of what begins with a quote and in which a backslash takes the
+// meaning from what follows it.
 func escapedLength(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -74,10 +77,13 @@ func escapedLength(text string) int {
 	return len(text)
 }
 
-// dollarQuoted is a string between two equal tags, $$ or $tag$; else what begins with a dollar is a parameter.
+// dollarQuoted is a string between two equal tags, $$ or $tag$; else what begins with a dollar is a
+// parameter.
 func dollarQuoted(text string) token {
 	tag := strings.IndexByte(text[1:], '$') + 1
-	if tag > 0 && strings.IndexFunc(text[1:tag], func(r rune) bool { return r < 0x80 && !isNameByte(byte(r)) }) < 0 && (tag == 1 || text[1] < '0' || text[1] > '9') {
+	if tag > 0 && strings.IndexFunc(text[1:tag],
+		func(r rune) bool { return r < 0x80 && !isNameByte(byte(r)) }) < 0 &&
+		(tag == 1 || text[1] < '0' || text[1] > '9') {
 		return token{tokenQuoted, until(text, tag+1, text[:tag+1])}
 	}
 	return variable(text)

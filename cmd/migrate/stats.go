@@ -68,7 +68,8 @@ func (a *app) stats(ctx context.Context) error {
 		{"size", humanize.IBytes(uint64(s.FileBytes))},
 	}
 	if !a.onServer() {
-		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))}, [2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))})
+		facts = append(facts, [2]string{"WAL", humanize.IBytes(uint64(s.WALBytes))},
+			[2]string{"free", humanize.IBytes(uint64(s.FreePages * s.PageSize))})
 	}
 	if err := a.printFacts(facts...); err != nil {
 		return err

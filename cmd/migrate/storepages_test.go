@@ -20,7 +20,8 @@ import (
 	"selvedge/workers"
 )
 
-// storePages are the pages of docs/ that show one store in Go, in SQL and on the command line, and the folder of its package.
+// storePages are the pages of docs/ that show one store in Go, in SQL and on the command line, and
+// the folder of its package.
 var storePages = map[string]string{
 	"runs": "runs", "live": "runs/live", "agents": "agents", "checkpoints": "checkpoints", "workers": "workers",
 }
@@ -41,25 +42,30 @@ func yesterday(t *testing.T) (path string) {
 
 	traces, tool := runs.NewStore(d, runs.Options{}), "shell"
 	end := func(run string, status runs.OutcomeStatus, summary string) runs.Ended {
-		return runs.Ended{RunID: run, AgentID: "agent-a", Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: summary}}}
+		return runs.Ended{RunID: run, AgentID: "agent-a",
+			Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: status, Summary: summary}}}
 	}
 	must(traces.AppendRecords(ctx, "agent-a", "run-1", []runs.Record{
 		runs.Started{RunID: "run-1", AgentID: "agent-a", Intent: "fix the build", StartedAt: start},
 		runs.Turn{Index: 0, Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited}},
-		runs.Unknown{Kind: "model_turn", Raw: []byte(`{"record":"model_turn","index":1,"cost_usd":0.25,"token_usage":{"prompt_tokens":100,"completion_tokens":20}}`)},
+		runs.Unknown{Kind: "model_turn", Raw: []byte(
+			`{"record":"model_turn","index":1,"cost_usd":0.25,"token_usage":{"prompt_tokens":100,"completion_tokens":20}}`)},
 		end("run-1", runs.OutcomeSuccess, "green again"),
 	}))
 	must(traces.AppendRecords(ctx, "agent-a", "run-2", []runs.Record{
-		runs.Started{RunID: "run-2", AgentID: "agent-a", Intent: "make a release", StartedAt: start.Add(time.Minute)},
+		runs.Started{RunID: "run-2", AgentID: "agent-a", Intent: "make a release",
+			StartedAt: start.Add(time.Minute)},
 		runs.Turn{Index: 0, Tool: &tool, CliOutcome: &runs.CliOutcome{Kind: runs.CliExited, Code: 2}},
 		end("run-2", runs.OutcomeFailure, "no space left on the device"),
 	}))
-	must(traces.WriteStarted(ctx, runs.Started{RunID: "run-3", AgentID: "agent-b", Intent: "write docs", StartedAt: start.Add(2 * time.Minute)}))
+	must(traces.WriteStarted(ctx, runs.Started{RunID: "run-3", AgentID: "agent-b", Intent: "write docs",
+		StartedAt: start.Add(2 * time.Minute)}))
 
 	lives := live.NewStore(d, live.Options{})
 	for run, events := range map[string][]string{
 		"run-1": {
-			`{"type":"tool_start","id":"c1","name":"grep"}`, `{"type":"tool_end","id":"c1","name":"grep","output":"","exit_code":0}`,
+			`{"type":"tool_start","id":"c1","name":"grep"}`,
+			`{"type":"tool_end","id":"c1","name":"grep","output":"","exit_code":0}`,
 			`{"type":"turn_end","turn":1,"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"cache_read_tokens":null,"cache_write_tokens":null}}`,
 			string(live.AgentEnd("done").JSON()),
 		},
@@ -81,14 +87,16 @@ func yesterday(t *testing.T) (path string) {
 	registry, used, micros := agents.NewRegistry(d, agents.Options{}), uint64(9000), uint64(5_000_000)
 	for _, id := range []string{"agent-a", "agent-b"} {
 		must(registry.Save(ctx, agents.Entry{
-			SessionID: id, Thread: "feature/" + id[len(id)-1:], BaseState: "hd-0123", StartedAt: start, Status: agents.Active,
+			SessionID: id, Thread: "feature/" + id[len(id)-1:], BaseState: "hd-0123", StartedAt: start,
+			Status:       agents.Active,
 			UsageSummary: agents.UsageSummary{InputTokens: &used, CostMicrosUSD: &micros},
 		}))
 	}
 
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 	for i := range 3 {
-		must(paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: fmt.Sprint("deploy-", i), PausedStageID: "gate", Prompt: "Deploy this build?", CreatedAt: start}))
+		must(paused.Save(ctx, &checkpoints.PausedWorkflow{RunID: fmt.Sprint("deploy-", i), PausedStageID: "gate",
+			Prompt: "Deploy this build?", CreatedAt: start}))
 	}
 	claim, _, err := paused.Claim(ctx, "deploy-0")
 	must(err)

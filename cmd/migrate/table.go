@@ -110,7 +110,8 @@ const (
 	idLeast   = 8  // of an id
 )
 
-// draw gives the text for a terminal of that many columns, 0 for any, and the names of the columns that had to go.
+// draw gives the text for a terminal of that many columns, 0 for any, and the names of the columns
+// that had to go.
 func (g *grid) draw(width int, bold bool, now time.Time) (text string, gone []string) {
 	l := layout{grid: g, room: width}
 	l.measure(now)
@@ -141,7 +142,8 @@ func (g *grid) tooWide(width int) bool {
 	return l.over() > 0
 }
 
-// records gives the text of a grid that is too wide for columns: each cell on a line of its own, with the name of its column.
+// records gives the text of a grid that is too wide for columns: each cell on a line of its own,
+// with the name of its column.
 func (g *grid) records(width int, bold bool) string {
 	names := 0
 	for _, name := range g.header {
@@ -158,7 +160,8 @@ func (g *grid) records(width int, bold bool) string {
 			if bold {
 				name = "\x1b[1m" + name + "\x1b[0m"
 			}
-			out.WriteString(strings.TrimRight(name+blanks+narrow(printable(cell), max(textEnd, width-names-between)), " ") + "\n")
+			out.WriteString(strings.TrimRight(name+blanks+narrow(printable(cell), max(textEnd, width-names-between)),
+				" ") + "\n")
 		}
 	}
 	return out.String()
@@ -231,7 +234,8 @@ func (l *layout) shrinkTexts(least int) {
 	for over := l.over(); over > 0; over = l.over() {
 		widest := -1
 		for _, i := range l.freeText() {
-			if slices.Contains(l.kept, i) && l.widths[i] > max(least, uniseg.StringWidth(l.names[i])) && (widest < 0 || l.widths[i] > l.widths[widest]) {
+			if slices.Contains(l.kept, i) && l.widths[i] > max(least, uniseg.StringWidth(l.names[i])) &&
+				(widest < 0 || l.widths[i] > l.widths[widest]) {
 				widest = i
 			}
 		}

@@ -19,7 +19,8 @@ func runsGrid() *grid {
 		times: []int{2}, ids: []int{0, 1}, least: []int{5, 3, 1, 6},
 	}
 	for i := range 3 {
-		g.add(fmt.Sprintf("6f1c9a7e-21d3-4c55-9d1%d-8a1f2b3c4d5e", i), "name:repo-triage", "2026-05-05T12:00:00Z", "1h2m3s", "completed: partial_success",
+		g.add(fmt.Sprintf("6f1c9a7e-21d3-4c55-9d1%d-8a1f2b3c4d5e", i), "name:repo-triage", "2026-05-05T12:00:00Z",
+			"1h2m3s", "completed: partial_success",
 			"12", "Find out why the nightly build of the parser fails on the second machine")
 	}
 	return g
@@ -27,10 +28,14 @@ func runsGrid() *grid {
 
 func TestAtEightyColumnsAListShowsItsStatus(t *testing.T) {
 	for width, want := range map[int]string{
-		200: "run                                   agent             started    took  status                      turns  intent\n" +
-			"6f1c9a7e-21d3-4c55-9d10-8a1f2b3c4d5e  name:repo-triage  3d ago   1h2m3s  completed: partial_success     12  Find out why the nightly build of the parser fails on the second machine\n",
-		120: "run                      agent             started    took  status                      turns  intent\n" +
-			"6f1c9a7e-21d3-4c55-9d10  name:repo-triage  3d ago   1h2m3s  completed: partial_success     12  Find out why the nightly…\n",
+		200: "run                                   agent             started    took  status                   " +
+			"   turns  intent\n" +
+			"6f1c9a7e-21d3-4c55-9d10-8a1f2b3c4d5e  name:repo-triage  3d ago   1h2m3s  completed: partial_success   " +
+			"  12  Find out why the nightly build of the parser fails on the second machine\n",
+		120: "run                      agent             started    took  status                      turns " +
+			" intent\n" +
+			"6f1c9a7e-21d3-4c55-9d10  name:repo-triage  3d ago   1h2m3s  completed: partial_success     12  Find " +
+			"out why the nightly…\n",
 		80: "run                      started  status                      intent\n" +
 			"6f1c9a7e-21d3-4c55-9d10  3d ago   completed: partial_success  Find out why the …\n",
 	} {
@@ -64,7 +69,8 @@ func TestNoWidthBreaksATable(t *testing.T) {
 	g.add("", "\x1b[31m")
 	for width := range 60 {
 		text, gone := g.draw(width, true, tableNow)
-		if text += strings.Join(gone, " "); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b[31m") || strings.ContainsAny(text, "\u009b\u202e") {
+		if text += strings.Join(gone, " "); strings.Count(text, "\n") != 3 || strings.Contains(text, "\x1b[31m") ||
+			strings.ContainsAny(text, "\u009b\u202e") {
 			t.Errorf("%d columns: %q", width, text)
 		}
 	}
@@ -72,9 +78,11 @@ func TestNoWidthBreaksATable(t *testing.T) {
 
 func TestTimes_RelativeForPeopleExactForScripts(t *testing.T) {
 	for text, want := range map[string]string{
-		"2026-05-08T12:00:00Z": "0s ago", "2026-05-08T11:59:01Z": "59s ago", "2026-05-08T11:00:00Z": "1h ago", "2026-05-08T11:00:01Z": "59m ago",
-		"2026-05-05T12:00:00Z": "3d ago", "2026-01-01T12:00:00Z": "2026-01-01", "2026-05-08T12:05:00Z": "in 5m", "2028-01-01T00:00:00Z": "2028-01-01",
-		"": "", "17 ms": "17 ms",
+		"2026-05-08T12:00:00Z": "0s ago", "2026-05-08T11:59:01Z": "59s ago", "2026-05-08T11:00:00Z": "1h ago",
+		"2026-05-08T11:00:01Z": "59m ago",
+		"2026-05-05T12:00:00Z": "3d ago", "2026-01-01T12:00:00Z": "2026-01-01", "2026-05-08T12:05:00Z": "in 5m",
+		"2028-01-01T00:00:00Z": "2028-01-01",
+		"":                     "", "17 ms": "17 ms",
 	} {
 		if got := ago(text, tableNow); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -107,8 +115,9 @@ func TestJSONHasEscapesForWhatATerminalShouldNotGet(t *testing.T) {
 func TestAHintIsALineToPaste(t *testing.T) {
 	a := &app{path: "my file.db", scope: "s"}
 	for hint, want := range map[string]string{
-		"run: migrate check":                      "run: migrate --db 'my file.db' --scope s check",
-		"see what there is: migrate live list":    "see what there is: migrate --db 'my file.db' --scope s live list",
+		"run: migrate check": "run: migrate --db 'my file.db' --scope s check",
+		"see what there is: migrate live list": "see what there is: migrate --db 'my file.db' --scope s " +
+			"live list",
 		"open it (migrate up does)":               "open it (migrate --db 'my file.db' --scope s up does)",
 		"rename what you made, and migrate again": "rename what you made, and migrate again",
 		"make it with: migrate --db x up":         "make it with: migrate --db x up",
@@ -126,13 +135,15 @@ func TestAHintIsALineToPaste(t *testing.T) {
 // An error prints each line of a hint for itself, and what no terminal shows as an escape.
 func TestHint_WordsStayOnOneLine(t *testing.T) {
 	for _, word := range []string{
-		"", "plain", "two words", "it's", `it's "$x"`, "a\nb.db", "SELECT *\n\tFROM v_runs\r\nWHERE a = '\\'", "\x1b[31m7", "not\xffutf8", "\u202eabc", "größe\n", "100%\n",
+		"", "plain", "two words", "it's", `it's "$x"`, "a\nb.db", "SELECT *\n\tFROM v_runs\r\nWHERE a = '\\'",
+		"\x1b[31m7", "not\xffutf8", "\u202eabc", "größe\n", "100%\n",
 	} {
 		quoted := shellWord(word)
 		if strings.Contains(quoted, "\n") || printable(quoted) != quoted {
 			t.Errorf("%q is %q", word, quoted)
 		}
-		if out, err := exec.Command("bash", "-c", "printf '%s.' "+quoted).Output(); err != nil || string(out) != word+"." {
+		if out, err := exec.Command("bash", "-c", "printf '%s.' "+quoted).Output(); err != nil ||
+			string(out) != word+"." {
 			t.Errorf("%q as %s comes back as %q: %v", word, quoted, out, err)
 		}
 	}
@@ -145,8 +156,9 @@ func TestGrid_TooWideShowsOneCellPerLine(t *testing.T) {
 	if g.tooWide(60) || !g.tooWide(30) {
 		t.Error("it is wider than 30, and not than 60")
 	}
-	if got, want := g.records(30, false), "scope\nwaiting_since_ns  17953647514…\nquestion          Ship it?\n\n"+
-		"scope             b\nwaiting_since_ns  7\nquestion          a question …\n"; got != want {
+	if got, want := g.records(30, false),
+		"scope\nwaiting_since_ns  17953647514…\nquestion          Ship it?\n\n"+
+			"scope             b\nwaiting_since_ns  7\nquestion          a question …\n"; got != want {
 		t.Errorf("it is\n%s", got)
 	}
 }

@@ -23,12 +23,14 @@ type tailFlags struct {
 }
 
 func (f *tailFlags) add(c *cobra.Command, items string) {
-	c.Flags().IntVar(&f.lines, "lines", 10, "begin with the last `N` "+items+" that are there; 0 is only new ones")
+	c.Flags().IntVar(&f.lines, "lines", 10,
+		"begin with the last `N` "+items+" that are there; 0 is only new ones")
 	c.Flags().BoolVar(&f.all, "all", false, "begin with all "+items+" that are there")
 	c.Flags().StringVar(&f.from, "from", "", "go on behind `CURSOR`, that of an item printed before")
 }
 
-// check looks at the flags of a tail of one thing; where it is of many, many says what is missing to make it one.
+// check looks at the flags of a tail of one thing; where it is of many, many says what is missing
+// to make it one.
 func (f *tailFlags) check(c *cobra.Command, many string) error {
 	var given []string
 	for _, name := range []string{"lines", "all", "from"} {
@@ -40,7 +42,8 @@ func (f *tailFlags) check(c *cobra.Command, many string) error {
 	case len(given) > 1:
 		return usage("choose one of %s", strings.Join(given, " and "))
 	case len(given) == 1 && many != "":
-		return &fault{kind: kindUsage, hint: "a tail of many begins with what is new", err: errors.New(given[0] + " needs " + many)}
+		return &fault{kind: kindUsage, hint: "a tail of many begins with what is new",
+			err: errors.New(given[0] + " needs " + many)}
 	case f.lines < 0:
 		return usage("--lines %d: it is at least 0", f.lines)
 	case len(given) == 1 && given[0] == "--from" && f.from == "":
@@ -155,7 +158,8 @@ func (a *app) commandLine(words ...string) string {
 	return strings.Join(line, " ")
 }
 
-// oneLine ends a JSON text with its only line feed: others can only stand between its parts, where they mean nothing.
+// oneLine ends a JSON text with its only line feed: others can only stand between its parts, where
+// they mean nothing.
 func oneLine(text []byte) []byte {
 	for i, c := range text {
 		if c == '\n' || c == '\r' {
@@ -190,8 +194,8 @@ func (a *app) printLine(columns []column, cells []string) error {
 	return err
 }
 
-// fitLine narrows the columns of a tail, the widest first, and the cells, to the width of a terminal: what comes later is not
-// known yet.
+// fitLine narrows the columns of a tail, the widest first, and the cells, to the width of a
+// terminal: what comes later is not known yet.
 func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 	const last = textLeast // for the last one, which has no width
 	if width == 0 {
@@ -222,8 +226,8 @@ func fitLine(columns []column, cells []string, width int) ([]column, []string) {
 	return columns, cells
 }
 
-// fileLook is how often a tail looks whether the file is still the one that it opened. Nothing tells when it is not: no
-// program of ours replaces a file that is open.
+// fileLook is how often a tail looks whether the file is still the one that it opened. Nothing
+// tells when it is not: no program of ours replaces a file that is open.
 const fileLook = time.Second
 
 // whileTheFileStays gives a context that ends when another file, or none, is where the open one was.
@@ -241,7 +245,8 @@ func (a *app) whileTheFileStays(ctx context.Context) (context.Context, func()) {
 		defer clock.Stop()
 		for {
 			if now, err := os.Stat(a.path); err != nil || !os.SameFile(opened, now) {
-				end(&fault{kind: kindFailed, hint: "start again to follow the file that is there now", err: errors.New(a.path + " was replaced or removed")})
+				end(&fault{kind: kindFailed, hint: "start again to follow the file that is there now",
+					err: errors.New(a.path + " was replaced or removed")})
 				return
 			}
 			select {

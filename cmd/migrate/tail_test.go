@@ -52,7 +52,8 @@ func recordTo(ctx context.Context, path, verb string, args []string) (err error)
 		return err
 	case "end": // AGENT RUN
 		outcome := &runs.AgentOutcome{Status: runs.OutcomeSuccess}
-		return traces.WriteEnded(ctx, runs.Ended{AgentID: args[0], RunID: args[1], Termination: runs.Termination{Outcome: outcome}})
+		return traces.WriteEnded(ctx, runs.Ended{AgentID: args[0], RunID: args[1],
+			Termination: runs.Termination{Outcome: outcome}})
 	case "reserve": // SCOPE KIND NAME: for an hour, whatever becomes of this process
 		o := db.ReserveOptions{Scope: args[0], LeaseTerms: db.LeaseTerms{TTL: time.Hour, Detached: true}}
 		_, err = d.Reserve(ctx, args[1], args[2], o)
@@ -106,11 +107,13 @@ type followings map[string]*following
 
 func (all followings) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"follow": all.follow, "lines": all.expectLines, "matches": all.matches, "until": all.until, "cursor": all.cursor, "stops": all.stops,
+		"follow": all.follow, "lines": all.expectLines, "matches": all.matches, "until": all.until,
+		"cursor": all.cursor, "stops": all.stops,
 	}
 }
 
-func (all followings) named(ts *testscript.TestScript, neg bool, args []string, atLeast int, use string) *following {
+func (all followings) named(ts *testscript.TestScript, neg bool, args []string, atLeast int,
+	use string) *following {
 	if neg || len(args) < atLeast {
 		ts.Fatalf("use: %s", use)
 	}
@@ -128,7 +131,8 @@ func (all followings) follow(ts *testscript.TestScript, neg bool, args []string)
 	}
 	f := &following{command: exec.Command(args[1], args[2:]...), lines: make(chan string, 1<<16)}
 	f.command.Dir = ts.MkAbs(".")
-	f.command.Env = append(os.Environ(), "SELVEDGE_DB="+ts.Getenv("SELVEDGE_DB"), scriptServer+"="+ts.Getenv(scriptServer))
+	f.command.Env = append(os.Environ(), "SELVEDGE_DB="+ts.Getenv("SELVEDGE_DB"),
+		scriptServer+"="+ts.Getenv(scriptServer))
 	f.command.Stderr = &f.stderr
 	out, err := f.command.StdoutPipe()
 	ts.Check(err)
@@ -217,7 +221,8 @@ func (all followings) matches(ts *testscript.TestScript, neg bool, args []string
 	}
 }
 
-// until NAME PATH VALUE COUNTER reads lines until one has the value; COUNTER grows by one from each line to the next.
+// until NAME PATH VALUE COUNTER reads lines until one has the value; COUNTER grows by one from each
+// line to the next.
 func (all followings) until(ts *testscript.TestScript, neg bool, args []string) {
 	f := all.named(ts, neg, args, 4, "until NAME PATH VALUE COUNTER")
 	for {
@@ -238,8 +243,9 @@ func (all followings) cursor(ts *testscript.TestScript, neg bool, args []string)
 	ts.Setenv(args[1], f.part(ts, "cursor"))
 }
 
-// stops NAME SIGNAL CODE sends a signal, unless it is "-", and waits for the end; the errors are in the file NAME.stderr.
-// What it has written and nobody has read must be whole lines, and its hint, where it has a cursor, goes on behind the last.
+// stops NAME SIGNAL CODE sends a signal, unless it is "-", and waits for the end; the errors are in
+// the file NAME.stderr. What it has written and nobody has read must be whole lines, and its hint,
+// where it has a cursor, goes on behind the last.
 func (all followings) stops(ts *testscript.TestScript, neg bool, args []string) {
 	f := all.named(ts, neg, args, 3, "stops NAME SIGNAL CODE")
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}

@@ -36,10 +36,12 @@ type sawTree struct {
 }
 
 // A treeWork is what a command does with a kind of tree: legacy.Import, legacy.Verify or legacy.Export.
-type treeWork func(ctx context.Context, d *db.DB, k legacy.Kind, dir string, o legacy.Options) (legacy.Report, error)
+type treeWork func(ctx context.Context, d *db.DB, k legacy.Kind, dir string,
+	o legacy.Options) (legacy.Report, error)
 
 func followLinksFlag(c *cobra.Command, follow *bool) {
-	c.Flags().BoolVar(follow, "follow-links", false, "follow links that lead out of the tree, which are only named without it")
+	c.Flags().BoolVar(follow, "follow-links", false,
+		"follow links that lead out of the tree, which are only named without it")
 }
 
 func kindNames() string {
@@ -70,14 +72,16 @@ func kindByName(name string) (legacy.Kind, error) {
 	return k, nil
 }
 
-// sources are the trees that a command is about. The folder is looked at before the file is opened, let alone made.
+// sources are the trees that a command is about. The folder is looked at before the file is opened,
+// let alone made.
 func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw []sawTree, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, nil, withHint(err, "DIR is the folder that the old program was given")
 	}
 	if !info.IsDir() {
-		return nil, nil, &fault{kind: kindUsage, hint: "DIR is the folder that the old program was given", err: fmt.Errorf("%s is not a folder", dir)}
+		return nil, nil, &fault{kind: kindUsage, hint: "DIR is the folder that the old program was given",
+			err: fmt.Errorf("%s is not a folder", dir)}
 	}
 	if name != autoKind {
 		k, err := kindByName(name)
@@ -88,7 +92,8 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 	}
 	if len(trees) == 0 {
 		return nil, nil, &fault{
-			kind: kindNotFound, hint: "name the kind if you know better: " + a.retyped(autoKind, string(legacy.Kinds()[0])),
+			kind: kindNotFound, hint: "name the kind if you know better: " +
+				a.retyped(autoKind, string(legacy.Kinds()[0])),
 			err: fmt.Errorf("%s holds nothing that this program recognises", dir),
 		}
 	}
@@ -98,9 +103,10 @@ func (a *app) sources(name, dir string, follow bool) (trees []legacy.Found, saw 
 	return trees, saw, nil
 }
 
-// workTrees does the work for each tree and gives one answer for all those in dir. The answer says how far it came when
-// there is an error, too.
-func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, o legacy.Options, work treeWork) (treeAnswer, error) {
+// workTrees does the work for each tree and gives one answer for all those in dir. The answer says
+// how far it came when there is an error, too.
+func (a *app) workTrees(ctx context.Context, d *db.DB, trees []legacy.Found, dir string, o legacy.Options,
+	work treeWork) (treeAnswer, error) {
 	var reports []legacy.Report
 	for _, t := range trees {
 		bar := a.newProgress(string(t.Kind))
@@ -122,7 +128,8 @@ func answerOf(dir string, reports []legacy.Report) treeAnswer {
 	return treeAnswer{Report: legacy.Sum(dir, reports), Parts: reports}
 }
 
-// finishTrees writes the answer. Something that was quarantined, left out or differs ends the command with exit code 3.
+// finishTrees writes the answer. Something that was quarantined, left out or differs ends the
+// command with exit code 3.
 func (a *app) finishTrees(answer treeAnswer, done string) error {
 	var err error
 	if a.json {
@@ -146,7 +153,8 @@ func (a *app) finishTrees(answer treeAnswer, done string) error {
 	if len(answer.Quarantined) > 0 {
 		hint = "see what lies in quarantine: migrate quarantine list"
 	}
-	return &fault{kind: kindPartial, hint: hint, err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", "))}
+	return &fault{kind: kindPartial, hint: hint,
+		err: fmt.Errorf("%s, but not all of it: %s", done, strings.Join(what, ", "))}
 }
 
 // shownRemarks is how many remarks of a kind people see; --json has them all.
@@ -154,7 +162,8 @@ const shownRemarks = 20
 
 func (a *app) printTrees(answer treeAnswer, done string) error {
 	for _, s := range answer.Saw {
-		if err := a.print("saw %s: %s, in %s\n", s.Kind, printable(s.Description), printable(s.Source)); err != nil {
+		if err := a.print("saw %s: %s, in %s\n", s.Kind, printable(s.Description),
+			printable(s.Source)); err != nil {
 			return err
 		}
 	}
@@ -185,14 +194,16 @@ func (a *app) printTrees(answer treeAnswer, done string) error {
 	if f.Gone > 0 {
 		gone = fmt.Sprintf("; gone from there: %s", count(f.Gone, "file"))
 	}
-	err := a.print("%s: %s of %s, in %s%s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)), printable(answer.Source), gone)
+	err := a.print("%s: %s of %s, in %s%s\n", done, count(f.Found, "file"), humanize.IBytes(uint64(f.Bytes)),
+		printable(answer.Source), gone)
 	if err != nil || answer.Proof == nil {
 		return err
 	}
 	return a.print("%s\n", printable(answer.Proof.Line))
 }
 
-// printReadable counts the files of an export that the old program can read. The others are named among what is left out.
+// printReadable counts the files of an export that the old program can read. The others are named
+// among what is left out.
 func (a *app) printReadable(files []legacy.Readability) error {
 	if len(files) == 0 {
 		return nil
@@ -211,10 +222,12 @@ func (a *app) printReadable(files []legacy.Readability) error {
 }
 
 func (a *app) printCounts(counts map[string]legacy.Count) error {
-	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"}, right: []int{1, 2, 3, 4, 5}}
+	g := &grid{header: []string{"record", "read", "new", "already", "changed", "quarantined"},
+		right: []int{1, 2, 3, 4, 5}}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		c := counts[name]
-		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already), humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
+		g.add(name, humanize.Comma(c.Read), humanize.Comma(c.New), humanize.Comma(c.Already),
+			humanize.Comma(c.Changed), humanize.Comma(c.Quarantined))
 	}
 	return a.printGrid(g)
 }
@@ -222,7 +235,8 @@ func (a *app) printCounts(counts map[string]legacy.Count) error {
 func (a *app) printRemarks(title string, remarks []legacy.Remark) error {
 	for i, r := range remarks {
 		if i == shownRemarks {
-			return a.print("%s: and %s more; --json has the first 1,000\n", title, humanize.Comma(int64(len(remarks)-i)))
+			return a.print("%s: and %s more; --json has the first 1,000\n", title,
+				humanize.Comma(int64(len(remarks)-i)))
 		}
 		if err := a.print("%s: %s: %s\n", title, printable(r.File), printable(r.Reason)); err != nil {
 			return err

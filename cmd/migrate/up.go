@@ -116,9 +116,17 @@ func (a *app) move(ctx context.Context, f upFlags, have int64) (done db.Migrated
 	case f.dryRun, f.rehearse && have == 0 && !a.onServer():
 		return done, nil
 	case f.rehearse:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Rehearse(showing, a.path, o); return err })
+		err = a.patiently(ctx, o, func(o db.Options) (err error) {
+			done,
+				err = db.Rehearse(showing, a.path, o)
+			return err
+		})
 	default:
-		err = a.patiently(ctx, o, func(o db.Options) (err error) { done, err = db.Migrate(showing, a.path, o); return err })
+		err = a.patiently(ctx, o, func(o db.Options) (err error) {
+			done,
+				err = db.Migrate(showing, a.path, o)
+			return err
+		})
 	}
 	if err != nil {
 		return done, a.openFault(err)
@@ -174,7 +182,8 @@ func (a *app) printUp(answer upAnswer) error {
 	if answer.Created {
 		return a.print("%s %s with schema %d\n", what, printable(answer.Path), answer.To)
 	}
-	if err := a.print("%s %s from schema %d to %d\n", what, printable(answer.Path), answer.From, answer.To); err != nil {
+	if err := a.print("%s %s from schema %d to %d\n", what, printable(answer.Path), answer.From,
+		answer.To); err != nil {
 		return err
 	}
 	return a.printMoved(answer.Backup, answer.Tables, answer.Rehearsed)

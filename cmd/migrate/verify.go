@@ -41,7 +41,8 @@ func (a *app) verify(ctx context.Context, kind, dir string, followLinks bool) er
 	var answer treeAnswer
 	err = a.with(ctx, toRead, func(d *db.DB) error {
 		bar := a.newProgress(kind)
-		total, reports, err := legacy.VerifyAll(ctx, d, dir, trees, legacy.Options{Scope: a.scope, Progress: bar.update, FollowLinks: followLinks})
+		total, reports, err := legacy.VerifyAll(ctx, d, dir, trees,
+			legacy.Options{Scope: a.scope, Progress: bar.update, FollowLinks: followLinks})
 		bar.finish()
 		if answer.Report = total; len(reports) > 1 {
 			answer.Parts = reports

@@ -19,8 +19,8 @@ const (
 // endless is how long a lock is waited for where --wait says nothing.
 const endless = 1000 * time.Hour
 
-// patiently calls open, which gives a busy file up after a lock timeout: once to say who keeps it, and then until --wait is
-// over, or for ever. On a server who is waited for is told meanwhile.
+// patiently calls open, which gives a busy file up after a lock timeout: once to say who keeps it,
+// and then until --wait is over, or for ever. On a server who is waited for is told meanwhile.
 func (a *app) patiently(ctx context.Context, o db.Options, open func(db.Options) error) error {
 	patience := endless
 	if a.wait > 0 {
@@ -90,8 +90,8 @@ func (a *app) sayWaiting(pids []int) {
 	a.note("waiting for %s, which has the file (%s)", who, bound)
 }
 
-// watchWaits looks at the calls on an open file until it is called off: of one that waits for another process it says so after
-// a while, and after --wait it ends the command.
+// watchWaits looks at the calls on an open file until it is called off: of one that waits for
+// another process it says so after a while, and after --wait it ends the command.
 func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -114,7 +114,8 @@ func (a *app) watchWaits(ctx context.Context, d *db.DB) (off func()) {
 			case since.IsZero():
 				since = time.Now().Add(-waitLook)
 			case a.wait > 0 && time.Since(since) >= a.wait:
-				a.stop(&fault{kind: kindBusy, hint: "give it more time: " + a.longer("--wait", a.wait), err: fmt.Errorf("--wait %v passed", a.wait)})
+				a.stop(&fault{kind: kindBusy, hint: "give it more time: " + a.longer("--wait", a.wait),
+					err: fmt.Errorf("--wait %v passed", a.wait)})
 				return
 			case !said && time.Since(since) >= sayAfter:
 				said = true

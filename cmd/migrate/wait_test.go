@@ -53,12 +53,15 @@ func foreignWriter(t *testing.T, path string) int {
 }
 
 func TestWait_BoundsWriterWaitAndNamesIt(t *testing.T) {
-	for name, hold := range map[string]func(*testing.T, string) int{"stopped": stoppedWriter, "foreign": foreignWriter} {
+	for name, hold := range map[string]func(*testing.T, string) int{"stopped": stoppedWriter,
+		"foreign": foreignWriter} {
 		t.Run(name, func(t *testing.T) {
 			path := checkpointsFile(t)
 			pid := hold(t, path)
-			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover", "--imported")
-			if exit != kindBusy.exit || !strings.Contains(stderr, `"kind":"busy"`) || !strings.Contains(stderr, fmt.Sprintf("process %d", pid)) {
+			exit, _, stderr := call(t, "--db", path, "--wait", "200ms", "--json", "checkpoints", "recover",
+				"--imported")
+			if exit != kindBusy.exit || !strings.Contains(stderr, `"kind":"busy"`) ||
+				!strings.Contains(stderr, fmt.Sprintf("process %d", pid)) {
 				t.Errorf("exit %d, %s; want 5 and process %d", exit, stderr, pid)
 			}
 		})
@@ -101,7 +104,8 @@ func waits(t *testing.T, program, path string, pid int, words ...string) (judge 
 func judgeWait(t *testing.T, c *exec.Cmd, stderr io.Reader, pid int, began time.Time) {
 	t.Helper()
 	lines := bufio.NewScanner(stderr)
-	if !lines.Scan() || !strings.HasPrefix(lines.Text(), fmt.Sprintf("waiting for process %d,", pid)) || time.Since(began) < sayAfter {
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), fmt.Sprintf("waiting for process %d,", pid)) ||
+		time.Since(began) < sayAfter {
 		t.Errorf("it says %q after %v", lines.Text(), time.Since(began))
 	}
 	if err := c.Process.Signal(syscall.SIGINT); err != nil {

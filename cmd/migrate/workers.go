@@ -21,10 +21,12 @@ type workerAnswer struct {
 }
 
 func (a *app) workersCommand() *cobra.Command {
-	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand(), a.workersTailCommand())
+	return group("workers", "Look at workers", a.workersListCommand(), a.workersShowCommand(),
+		a.workersTailCommand())
 }
 
-var workerStatuses = []workers.WorkerStatus{workers.WorkerRunning, workers.WorkerStopped, workers.WorkerCancelled}
+var workerStatuses = []workers.WorkerStatus{workers.WorkerRunning, workers.WorkerStopped,
+	workers.WorkerCancelled}
 
 type workersFlags struct {
 	pageFlags
@@ -37,8 +39,9 @@ func (a *app) workersListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--runtime ID] [--status WORD] [--limit N] [--after CURSOR] [--all]",
 		Short: "List workers, by runtime and id",
-		Long:  "list shows the workers of the scope, runtime by runtime, in the order of their ids. Filters add up.",
-		Args:  cobra.NoArgs,
+		Long: "list shows the workers of the scope, runtime by runtime, in the order of their ids. " +
+			"Filters add up.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
 				return err
@@ -61,7 +64,8 @@ func (a *app) workersListCommand() *cobra.Command {
 func (a *app) workersList(c *cobra.Command, f workersFlags) error {
 	return a.with(c.Context(), toRead, func(d *db.DB) error {
 		filter := workers.WorkerFilter{Status: workers.WorkerStatus(f.status)}
-		ids, err := a.runtimesWith(c, d, f.runtime, func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
+		ids, err := a.runtimesWith(c, d, f.runtime,
+			func(r workers.RuntimeSummary) bool { return hasWorkers(r, filter.Status) })
 		if err != nil {
 			return err
 		}
@@ -105,8 +109,8 @@ func (a *app) runtimes(c *cobra.Command, d *db.DB, named string) (ids []workers.
 	return a.runtimesWith(c, d, named, func(workers.RuntimeSummary) bool { return true })
 }
 
-// runtimesWith are the ids of those runtimes that have what is looked for, as far as their summaries tell, so that no other is opened. One
-// that the command line names is not asked.
+// runtimesWith are the ids of those runtimes that have what is looked for, as far as their
+// summaries tell, so that no other is opened. One that the command line names is not asked.
 func (a *app) runtimesWith(
 	c *cobra.Command, d *db.DB, named string, has func(workers.RuntimeSummary) bool,
 ) (ids []workers.RuntimeID, err error) {
@@ -141,9 +145,10 @@ func (a *app) runtime(ctx context.Context, d *db.DB, id workers.RuntimeID) (*wor
 	return workers.Open(ctx, d, workers.RuntimeOptions{Scope: a.scope, RuntimeID: id, MustExist: true})
 }
 
-// workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor inside it, which is
-// empty at its beginning.
-func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID, filter workers.WorkerFilter, at db.At) (list db.Page[workers.WorkerSummary], err error) {
+// workersPage gives a page across runtimes. Its cursor is the runtime, and behind a dot the cursor
+// inside it, which is empty at its beginning.
+func (a *app) workersPage(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
+	filter workers.WorkerFilter, at db.At) (list db.Page[workers.WorkerSummary], err error) {
 	from, inside, err := splitWorkersCursor(at.After)
 	if err != nil {
 		return list, err
@@ -187,7 +192,8 @@ func splitWorkersCursor(cursor string) (id workers.RuntimeID, inside string, err
 	text, inside, ok := strings.Cut(cursor, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || !ok {
-		return "", "", &db.Error{Op: "list workers", Err: fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, cursor)}
+		return "", "", &db.Error{Op: "list workers",
+			Err: fmt.Errorf("%w: %q is not a cursor of this list", db.ErrInvalid, cursor)}
 	}
 	return workers.RuntimeID(raw), inside, nil
 }
@@ -231,7 +237,8 @@ type foundWorker struct {
 }
 
 // findWorker finds the worker that an id on the command line means.
-func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID, given string) (*workers.Runtime, workers.WorkerRef, error) {
+func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
+	given string) (*workers.Runtime, workers.WorkerRef, error) {
 	var candidates []candidate[foundWorker]
 	for _, id := range ids {
 		r, err := a.runtime(ctx, d, id)
@@ -251,7 +258,8 @@ func (a *app) findWorker(ctx context.Context, d *db.DB, ids []workers.RuntimeID,
 	return found.runtime, found.ref, err
 }
 
-func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer, err error) {
+func describeWorker(ctx context.Context, r *workers.Runtime, ref workers.WorkerRef) (answer workerAnswer,
+	err error) {
 	answer = workerAnswer{Transcript: []workers.TranscriptEntry{}, Events: []workers.RuntimeEvent{}}
 	if answer.Detail, err = r.WorkerDetail(ctx, ref); err != nil {
 		return answer, err
@@ -295,7 +303,8 @@ func (a *app) printWorker(answer workerAnswer) error {
 	}
 	transcript := grid{header: []string{"sequence", "role", "event", "content"}, right: []int{0, 2}}
 	for _, e := range answer.Transcript {
-		transcript.add(strconv.FormatUint(e.Sequence, 10), string(e.Role), strconv.FormatUint(e.EventID, 10), cut(e.Content, 100))
+		transcript.add(strconv.FormatUint(e.Sequence, 10), string(e.Role), strconv.FormatUint(e.EventID, 10),
+			cut(e.Content, 100))
 	}
 	events := grid{header: []string{"event", "kind", "message"}, right: []int{0}}
 	for _, e := range answer.Events {

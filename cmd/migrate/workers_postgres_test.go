@@ -33,7 +33,8 @@ func TestPostgres_WorkerListSkipsEmptyRuntimes(t *testing.T) {
 		r, err := workers.Open(t.Context(), d, workers.RuntimeOptions{RuntimeID: workers.RuntimeID(name)})
 		if err == nil && status != "" {
 			var w workers.WorkerDetail
-			w, err = r.CreateWorker(t.Context(), workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+			w, err = r.CreateWorker(t.Context(),
+				workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
 			if err == nil && status == workers.WorkerStopped {
 				_, err = r.StopWorker(t.Context(), w.WorkerRef, nil)
 			}

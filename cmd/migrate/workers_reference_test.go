@@ -43,7 +43,8 @@ func init() {
 	written[reflect.TypeFor[workers.WorkerDetail]()] = join(common, []documented{
 		{"config_bundle", "object", "configuration bundle; left out where it has none"},
 		{"config_bundle.id", "text", "its id"},
-		{"requested_capabilities", "array", "each with its name, and the reason where one was given; left out where it is empty"},
+		{"requested_capabilities", "array", "each with its name, and the reason where one was given; left out " +
+			"where it is empty"},
 		{"workspace_refs", "array", "each with name and reference; left out where it is empty"},
 		{"mount_refs", "array", "each with name and reference; left out where it is empty"},
 	}, last)
@@ -62,7 +63,8 @@ func init() {
 		{"worker_ref.runtime_id", "text", "its runtime"},
 		{"worker_ref.worker_id", "text", "its id"},
 		{"kind", "object", "what happened"},
-		{"kind.kind", "text", "runtime_started, runtime_stopped, worker_created, worker_input_accepted, worker_stopped or worker_cancelled; other words come from imports"},
+		{"kind.kind", "text", "runtime_started, runtime_stopped, worker_created, worker_input_accepted, " +
+			"worker_stopped or worker_cancelled; other words come from imports"},
 		{"message", "text", "for people"},
 	}
 }

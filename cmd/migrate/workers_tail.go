@@ -82,7 +82,8 @@ func (a *app) workersTail(c *cobra.Command, d *db.DB, args []string, named strin
 }
 
 // workersTailOne follows the log of one runtime; of one worker, where there is one.
-func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *workers.WorkerRef, f tailFlags) (err error) {
+func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *workers.WorkerRef,
+	f tailFlags) (err error) {
 	from := f.from
 	switch {
 	case from != "" || f.all:
@@ -109,20 +110,24 @@ func (a *app) workersTailOne(ctx context.Context, r *workers.Runtime, worker *wo
 		words:   words,
 		begin:   from,
 		cursor:  func(e workers.Followed) string { return e.Cursor },
-		expired: "the events that come next were removed; go on with what is there: " + a.commandLine(append(words, "--all")...),
+		expired: "the events that come next were removed; go on with what is there: " +
+			a.commandLine(append(words, "--all")...),
 	})
 }
 
-// eventsOf leaves out what is no event, and what is not about the worker; nil is all of them. Events that went unread end it, but
-// for those before the first, where all that are there are wanted.
-func eventsOf(worker *workers.WorkerRef, all iter.Seq2[workers.Followed, error], fromStart bool) iter.Seq2[workers.Followed, error] {
+// eventsOf leaves out what is no event, and what is not about the worker; nil is all of them.
+// Events that went unread end it, but for those before the first, where all that are there are
+// wanted.
+func eventsOf(worker *workers.WorkerRef, all iter.Seq2[workers.Followed, error],
+	fromStart bool) iter.Seq2[workers.Followed, error] {
 	return func(yield func(workers.Followed, error) bool) {
 		for item, err := range all {
 			if err == nil && item.What == db.Gap && !item.Gone && !fromStart {
 				err = db.CursorExpired(item.Reason)
 			}
 			fromStart = false
-			if err == nil && (item.What != db.Written || worker != nil && (item.Item.WorkerRef == nil || *item.Item.WorkerRef != *worker)) {
+			if err == nil && (item.What != db.Written || worker != nil &&
+				(item.Item.WorkerRef == nil || *item.Item.WorkerRef != *worker)) {
 				continue
 			}
 			if !yield(item, err) || err != nil {
@@ -133,13 +138,17 @@ func eventsOf(worker *workers.WorkerRef, all iter.Seq2[workers.Followed, error],
 }
 
 // lastOfWorker finds the place before the last events of a worker, at most so many of them.
-func lastOfWorker(ctx context.Context, r *workers.Runtime, worker workers.WorkerRef, lines int) (string, error) {
+func lastOfWorker(ctx context.Context, r *workers.Runtime, worker workers.WorkerRef, lines int) (string,
+	error) {
 	before, err := r.CursorBefore(ctx, math.MaxInt32)
 	if err != nil {
 		return "", err
 	}
 	var last []string // each before an event of the worker
-	for e, err := range db.AllPages(func(at db.At) (db.Page[workers.Followed], error) { return r.EventsPage(ctx, at) }) {
+	for e, err := range db.AllPages(func(at db.At) (db.Page[workers.Followed],
+		error) {
+		return r.EventsPage(ctx, at)
+	}) {
 		if err != nil {
 			return "", err
 		}

@@ -18,7 +18,8 @@ func main() {
 	}
 }
 
-// work submits the tasks and works until there is nothing to do. It says each step once it can't be lost any more.
+// work submits the tasks and works until there is nothing to do. It says each step once it can't be
+// lost any more.
 func work(ctx context.Context, path string, tasks []string) (err error) {
 	r, err := Open(ctx, path, func(task string, step int) { fmt.Println(task, step) })
 	if err != nil {

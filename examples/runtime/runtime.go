@@ -61,7 +61,8 @@ func (r *Runtime) join(ctx context.Context) (err error) {
 	if r.crew, err = workers.Open(ctx, r.file, workers.RuntimeOptions{RuntimeID: "example-crew"}); err != nil {
 		return err
 	}
-	worker, err := r.crew.CreateWorker(ctx, workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+	worker, err := r.crew.CreateWorker(ctx,
+		workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
 	r.worker = worker.WorkerRef
 	return err
 }
@@ -76,14 +77,16 @@ func (r *Runtime) Submit(ctx context.Context, task string) error {
 	}
 	err := r.file.Write(ctx, "submit task", func(tx *db.Tx) error {
 		started := runs.Started{RunID: task, AgentID: agentID, Intent: "do " + task, StartedAt: tx.Now()}
-		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{started}, Key: "submit"})
+		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{started},
+			Key: "submit"})
 		if err != nil {
 			return err
 		}
 		return r.paused.SaveTx(tx, &checkpoints.PausedWorkflow{
-			RunID: task, PausedStageID: "start", Prompt: "a worker for " + task, OutputKey: "worker", CreatedAt: tx.Now(),
-			Workflow: checkpoints.Workflow{ID: "example", Name: "Example", Start: "start", MaxIterations: 100},
-			WFState:  map[string]json.RawMessage{},
+			RunID: task, PausedStageID: "start", Prompt: "a worker for " + task, OutputKey: "worker",
+			CreatedAt: tx.Now(),
+			Workflow:  checkpoints.Workflow{ID: "example", Name: "Example", Start: "start", MaxIterations: 100},
+			WFState:   map[string]json.RawMessage{},
 		})
 	})
 	if errors.Is(err, db.ErrConflict) {
@@ -116,8 +119,8 @@ func (r *Runtime) Work(ctx context.Context) error {
 	return nil
 }
 
-// do does a task from where its trace ends. Where it can't go on, it gives the task back: others need not wait until this
-// process is gone.
+// do does a task from where its trace ends. Where it can't go on, it gives the task back: others
+// need not wait until this process is gone.
 func (r *Runtime) do(ctx context.Context, task string, claim *checkpoints.Claim) error {
 	lease, err := r.reserve(ctx, task)
 	if err == nil {
@@ -155,9 +158,11 @@ func held(err error) error {
 
 // reserve leases the task's thread.
 func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, error) {
-	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, db.LeaseTerms{TTL: leaseTime}, func(id string) (agents.Entry, error) {
-		return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(), Status: agents.Active}, nil
-	})
+	lease, reserved, err := r.agents.TryLeaseThread(ctx, task, db.LeaseTerms{TTL: leaseTime},
+		func(id string) (agents.Entry, error) {
+			return agents.Entry{SessionID: id, Thread: task, BaseState: "none", StartedAt: time.Now(),
+				Status: agents.Active}, nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +172,8 @@ func (r *Runtime) reserve(ctx context.Context, task string) (*agents.Lease, erro
 	return lease, nil
 }
 
-func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Claim, lease *agents.Lease) error {
+func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Claim,
+	lease *agents.Lease) error {
 	if _, err := r.crew.SendInput(ctx, r.worker, workers.UserInput("do "+task)); err != nil {
 		return err
 	}
@@ -185,11 +191,14 @@ func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Cla
 	}
 	return lease.Hold(ctx, "end task", func(tx *db.Tx) error {
 		outcome := runs.AgentOutcome{Status: runs.OutcomeSuccess, Summary: "done", Timestamp: tx.Now()}
-		ended := runs.Ended{RunID: task, AgentID: agentID, EndedAt: tx.Now(), Termination: runs.Termination{Outcome: &outcome}}
-		if err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{ended}}); err != nil {
+		ended := runs.Ended{RunID: task, AgentID: agentID, EndedAt: tx.Now(),
+			Termination: runs.Termination{Outcome: &outcome}}
+		if err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task,
+			Records: []runs.Record{ended}}); err != nil {
 			return err
 		}
-		if _, err := r.live.AppendTx(tx, task, live.Batch{Events: []live.Event{live.AgentEnd("done")}}); err != nil {
+		if _, err := r.live.AppendTx(tx, task,
+			live.Batch{Events: []live.Event{live.AgentEnd("done")}}); err != nil {
 			return err
 		}
 		if err := claim.CompleteTx(tx); err != nil {
@@ -199,14 +208,15 @@ func (r *Runtime) steps(ctx context.Context, task string, claim *checkpoints.Cla
 	})
 }
 
-// step does one step, under the lease: a holder that was stopped too long writes nothing. The turn and what the live run
-// shows of it are one transaction, so that no kill parts them. Both have a key, so that a step whose acknowledgement was lost
-// is not written twice.
+// step does one step, under the lease: a holder that was stopped too long writes nothing. The turn
+// and what the live run shows of it are one transaction, so that no kill parts them. Both have a
+// key, so that a step whose acknowledgement was lost is not written twice.
 func (r *Runtime) step(ctx context.Context, task string, lease *agents.Lease, step int) error {
 	tool, key := "think", fmt.Sprint("step ", step)
 	turn := runs.Turn{Index: uint64(step), Tool: &tool}
 	err := lease.Hold(ctx, "step", func(tx *db.Tx) error {
-		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn}, Key: key})
+		err := r.traces.AppendTx(tx, runs.Batch{AgentID: agentID, RunID: task, Records: []runs.Record{turn},
+			Key: key})
 		if err != nil {
 			return err
 		}

@@ -17,10 +17,12 @@ import (
 )
 
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {
-	dbtest.OnPostgres(t, TestRuntime_KilledLosesAndRepeatsNothing, TestATaskThatFailsIsGivenBackAtOnce, TestTwoRuntimesShareTheTasks)
+	dbtest.OnPostgres(t, TestRuntime_KilledLosesAndRepeatsNothing, TestATaskThatFailsIsGivenBackAtOnce,
+		TestTwoRuntimesShareTheTasks)
 }
 
-// host gives what runs a process as on a host of its own: with another name and start of the system, and pids that others have too.
+// host gives what runs a process as on a host of its own: with another name and start of the
+// system, and pids that others have too.
 func host(t *testing.T, name string) []string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -32,12 +34,14 @@ func host(t *testing.T, name string) []string {
 	}
 	return []string{
 		"unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"sh", "-c", `hostname "$0" && mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"`, name, id,
+		"sh", "-c", `hostname "$0" && mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
+		name, id,
 	}
 }
 
-// TestPostgres_KilledHostLosesAndRepeatsNothing has two hosts with the same pids do the tasks. All processes of one are
-// killed in the middle, again and again. It takes the other as long as the address says to know them for dead.
+// TestPostgres_KilledHostLosesAndRepeatsNothing has two hosts with the same pids do the tasks. All
+// processes of one are killed in the middle, again and again. It takes the other as long as the
+// address says to know them for dead.
 func TestPostgres_KilledHostLosesAndRepeatsNothing(t *testing.T) {
 	const each, kills = 2, 3
 	address := dbtest.Postgres(t)
@@ -79,7 +83,8 @@ func TestPostgres_KilledHostLosesAndRepeatsNothing(t *testing.T) {
 						p.Kill() // what it said before is read all the same
 					}
 				}
-				_ = p.Stderr() // also one that lives may have lost what it held, where the machine left it no time to say that it does
+				// also one that lives may have lost what it held, where the machine left it no time to say that it does
+				_ = p.Stderr()
 			})
 		}
 		all.Wait()
@@ -91,7 +96,8 @@ func TestPostgres_KilledHostLosesAndRepeatsNothing(t *testing.T) {
 func allDone(t *testing.T, d *db.DB, tasks []string) bool {
 	t.Helper()
 	for _, task := range tasks {
-		summary, err := runs.NewStore(d, runs.Options{}).Get(t.Context(), runs.RunRef{AgentID: agentID, RunID: task})
+		summary, err := runs.NewStore(d, runs.Options{}).Get(t.Context(),
+			runs.RunRef{AgentID: agentID, RunID: task})
 		if err != nil && !errors.Is(err, db.ErrNotFound) {
 			t.Fatal(err)
 		}

@@ -1,5 +1,6 @@
-// Package checkpoints holds what the checkpoint store keeps and how old programs read it: which documents they accept, in
-// whose words they refuse the others, the rows, and the table of a scope as an import reads and fills it.
+// Package checkpoints holds what the checkpoint store keeps and how old programs read it: which
+// documents they accept, in whose words they refuse the others, the rows, and the table of a scope
+// as an import reads and fills it.
 package checkpoints
 
 import (
@@ -14,9 +15,10 @@ type DocumentError struct{ Reason string }
 // Error gives the reason.
 func (e *DocumentError) Error() string { return e.Reason }
 
-// Canonical is the value that the original reads from a document, written compact and with keys in byte order: defaults
-// are filled in, unknown members are gone, times are in UTC. Two documents are the same to the original if their canonical
-// forms are. Ids and times that the original makes up at each load (of a proposal that lacks them) are left out.
+// Canonical is the value that the original reads from a document, written compact and with keys in
+// byte order: defaults are filled in, unknown members are gone, times are in UTC. Two documents are
+// the same to the original if their canonical forms are. Ids and times that the original makes up
+// at each load (of a proposal that lacks them) are left out.
 func Canonical(document []byte) ([]byte, error) {
 	r, reason := readDocument(document, false)
 	if reason != "" {
@@ -31,8 +33,8 @@ func Problem(document []byte) string {
 	return problem
 }
 
-// Look is Problem that tells, too, whether encoding/json would read the document otherwise: a list in place of a struct, a
-// member known but for its case.
+// Look is Problem that tells, too, whether encoding/json would read the document otherwise: a list
+// in place of a struct, a member known but for its case.
 func Look(document []byte) (unusual bool, problem string) {
 	r, reason := readDocument(document, true)
 	return r.unusual, reason

@@ -9,9 +9,12 @@ import (
 
 const (
 	sqlIDs     = `SELECT id FROM checkpoints ORDER BY id`
-	sqlRestate = `SELECT c.scope, c.state, c.run_id, c.paused_stage_id, c.prompt, c.created_at, c.created_at_text, c.saved_at, c.size, c.checksum, c.problem,
+	sqlRestate = `SELECT c.scope, c.state, c.run_id, c.paused_stage_id, c.prompt, c.created_at,
+	c.created_at_text, c.saved_at, c.size, c.checksum, c.problem,
     d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ?`
-	sqlSay = `UPDATE checkpoints SET paused_stage_id = ?, prompt = ?, created_at = ?, created_at_text = ?, size = ?, checksum = ?, problem = ?, row_checksum = ?
+	sqlSay = `UPDATE checkpoints
+	SET paused_stage_id = ?, prompt = ?, created_at = ?, created_at_text = ?, size = ?, checksum = ?,
+	problem = ?, row_checksum = ?
 WHERE id = ?`
 )
 
@@ -52,15 +55,18 @@ func restate(tx *db.Tx, id int64) error {
 	if is.says(&was.Row) {
 		return nil
 	}
-	columns := is.columns(was.Scope) // scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
+	// scope, run, stage, prompt, created, its text, saved, size, checksum, problem, their checksum
+	columns := is.columns(was.Scope)
 	_, err := tx.Exec(sqlSay, slices.Concat(columns[2:6], columns[7:11], []any{id})...)
 	return err
 }
 
 // says reports whether two rows of a run say the same of its document.
 func (r *Row) says(other *Row) bool {
-	return same(r.PausedStageID, other.PausedStageID) && same(r.Prompt, other.Prompt) && same(r.CreatedAt, other.CreatedAt) &&
-		same(r.CreatedAtText, other.CreatedAtText) && same(r.Problem, other.Problem) && r.Size == other.Size && r.Checksum == other.Checksum
+	return same(r.PausedStageID, other.PausedStageID) && same(r.Prompt, other.Prompt) &&
+		same(r.CreatedAt, other.CreatedAt) &&
+		same(r.CreatedAtText, other.CreatedAtText) && same(r.Problem, other.Problem) && r.Size == other.Size &&
+		r.Checksum == other.Checksum
 }
 
 func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }

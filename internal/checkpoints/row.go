@@ -93,21 +93,26 @@ func header(document []byte) (stage, prompt, created string) {
 }
 
 const (
-	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, row_checksum, state, claimed_at)
+	sqlPut = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text,
+	saved_at, size, checksum, problem, row_checksum, state, claimed_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (scope, run_id, state) DO UPDATE SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
-    created_at = excluded.created_at, created_at_text = excluded.created_at_text, saved_at = excluded.saved_at,
-    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem, row_checksum = excluded.row_checksum,
+ON CONFLICT (scope, run_id, state) DO UPDATE
+	SET paused_stage_id = excluded.paused_stage_id, prompt = excluded.prompt,
+    created_at = excluded.created_at, created_at_text = excluded.created_at_text,
+    saved_at = excluded.saved_at,
+    size = excluded.size, checksum = excluded.checksum, problem = excluded.problem,
+    row_checksum = excluded.row_checksum,
     changes = checkpoints.changes + 1
 RETURNING id`
-	sqlAdd = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text, saved_at, size, checksum, problem, row_checksum, state, claimed_at, id)
+	sqlAdd = `INSERT INTO checkpoints (scope, run_id, paused_stage_id, prompt, created_at, created_at_text,
+	saved_at, size, checksum, problem, row_checksum, state, claimed_at, id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlPutDocument = `INSERT INTO checkpoint_documents (checkpoint, document, checksum) VALUES (?, ?, ?)
 ON CONFLICT (checkpoint) DO UPDATE SET document = excluded.document, checksum = excluded.checksum`
 )
 
-// Put writes a row and its document, in place of what the run has in that state. One that is written as claimed is
-// nobody's.
+// Put writes a row and its document, in place of what the run has in that state. One that is
+// written as claimed is nobody's.
 func (r Row) Put(tx *db.Tx, scope int64, document []byte) (id int64, err error) {
 	// Who saves the same run waits before its row is numbered: the epochs of claims grow with the numbers.
 	if err := tx.LockName("checkpoints", fmt.Sprintf("%d %q", scope, r.RunID)); err != nil {
@@ -135,7 +140,8 @@ func (r *Row) columns(scope int64) []any {
 		claimedAt = &r.SavedAt
 	}
 	columns := []any{
-		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum, r.Problem,
+		scope, r.RunID, r.PausedStageID, r.Prompt, r.CreatedAt, r.CreatedAtText, r.SavedAt, r.Size, r.Checksum,
+		r.Problem,
 	}
 	return append(columns, db.Checksum(columns...), r.State, claimedAt)
 }
@@ -161,8 +167,8 @@ type Stored struct {
 	Document []byte  `db:"document"`
 }
 
-// Refusal is why the document can't be read; nil if it can. It was read when it was written; only one that was edited
-// since is read again.
+// Refusal is why the document can't be read; nil if it can. It was read when it was written; only
+// one that was edited since is read again.
 func (f Stored) Refusal() error {
 	reason := ""
 	switch {

@@ -2,8 +2,9 @@ package checkpoints
 
 import "slices"
 
-// The types of the original's document (car-workflow 0.27.0), which decide what can be read. Later versions add stage
-// kinds and result kinds; a document with one of those is kept, and answered with ErrCorrupt as by the version we follow.
+// The types of the original's document (car-workflow 0.27.0), which decide what can be read. Later
+// versions add stage kinds and result kinds; a document with one of those is kept, and answered
+// with ErrCorrupt as by the version we follow.
 
 var pausedWorkflow = documentTypes()
 
@@ -19,7 +20,8 @@ const (
 )
 
 func documentTypes() *structure {
-	workflow, stage, result := &structure{name: "struct Workflow"}, &structure{name: "struct Stage"}, &structure{name: "struct StageResult"}
+	workflow, stage, result := &structure{name: "struct Workflow"}, &structure{name: "struct Stage"},
+		&structure{name: "struct StageResult"}
 	approvalField := define("struct ApprovalField",
 		field{name: "name", of: text},
 		field{name: "label", of: text, missing: emptyText},
@@ -35,10 +37,11 @@ func documentTypes() *structure {
 	)
 	proposal := proposalTypes(precondition)
 	step := stepTypes(workflow, proposal, precondition, approvalField)
-	compensation := &tagged{name: "CompensationHandler", words: []string{"proposal", "stage_ref"}, variants: []*structure{
-		define("struct ProposalStep", field{name: "proposal", of: proposal.read}),
-		define("struct variant CompensationHandler::StageRef", field{name: "stage_id", of: text}),
-	}}
+	compensation := &tagged{name: "CompensationHandler", words: []string{"proposal", "stage_ref"},
+		variants: []*structure{
+			define("struct ProposalStep", field{name: "proposal", of: proposal.read}),
+			define("struct variant CompensationHandler::StageRef", field{name: "stage_id", of: text}),
+		}}
 	stage.define(
 		field{name: "id", of: text},
 		field{name: "name", of: text},
@@ -126,7 +129,8 @@ func stepTypes(workflow, proposal, precondition, approvalField *structure) *tagg
 		field{name: "metadata", of: anyMap},
 		field{name: "cache_control", of: boolean, missing: no},
 	)
-	pattern := word("swarm_parallel", "swarm_sequential", "swarm_debate", "pipeline", "supervisor", "delegator", "map_reduce",
+	pattern := word("swarm_parallel", "swarm_sequential", "swarm_debate", "pipeline", "supervisor", "delegator",
+		"map_reduce",
 		"vote", "fleet", "adversarial_review", "tournament")
 	step.variants = []*structure{
 		define("struct PatternStep",
@@ -199,8 +203,9 @@ func proposalTypes(precondition *structure) *structure {
 // outputTypes are the kinds of a stage's result.
 func outputTypes(paused, stageResult *structure) *tagged {
 	output := &tagged{
-		name:  "StageOutput",
-		words: []string{"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup", "empty"},
+		name: "StageOutput",
+		words: []string{"pattern", "proposal", "sub_workflow", "approval", "review", "loop", "for_each", "dedup",
+			"empty"},
 	}
 	agent := agentOutput()
 	finding := define("struct ReviewFinding",
@@ -215,7 +220,8 @@ func outputTypes(paused, stageResult *structure) *tagged {
 			field{name: "final_answer", of: text},
 		),
 		define("struct variant StageOutput::Proposal", field{name: "result", of: proposalResult().read}),
-		define("struct variant StageOutput::SubWorkflow", field{name: "result", of: workflowResult(paused, stageResult).read}),
+		define("struct variant StageOutput::SubWorkflow",
+			field{name: "result", of: workflowResult(paused, stageResult).read}),
 		define("struct variant StageOutput::Approval", field{name: "response", of: anything}),
 		define("struct variant StageOutput::Review",
 			field{name: "passed", of: boolean},
@@ -244,7 +250,8 @@ func outputTypes(paused, stageResult *structure) *tagged {
 
 func agentOutput() *structure {
 	evidence := define("struct Evidence",
-		field{name: "kind", of: word("self_assessment", "tool_result", "state_change", "external_verification", "stop_reason", "evaluator")},
+		field{name: "kind", of: word("self_assessment", "tool_result", "state_change", "external_verification",
+			"stop_reason", "evaluator")},
 		field{name: "description", of: text},
 		field{name: "data", of: optional(anything), missing: null, inLists: true},
 	)
@@ -260,7 +267,8 @@ func agentOutput() *structure {
 		field{name: "status", of: word("success", "partial_success", "give_up", "timeout", "failure", "done")},
 		field{name: "summary", of: text, missing: emptyText},
 		field{name: "evidence", of: list(evidence.read), missing: emptyList},
-		field{name: "metrics", of: metrics.read, missing: `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,"tool_calls":0,"turns":0}`},
+		field{name: "metrics", of: metrics.read,
+			missing: `{"actions_failed":0,"actions_succeeded":0,"duration_ms":0.0,"retries":0,"tool_calls":0,"turns":0}`},
 		field{name: "timestamp", of: instant, missing: madeUp},
 	)
 	tokens := define("struct TokenAccounting",
@@ -284,7 +292,8 @@ func agentOutput() *structure {
 func proposalResult() *structure {
 	action := define("struct ActionResult",
 		field{name: "action_id", of: text},
-		field{name: "status", of: word("proposed", "validated", "rejected", "executing", "succeeded", "failed", "skipped")},
+		field{name: "status", of: word("proposed", "validated", "rejected", "executing", "succeeded", "failed",
+			"skipped")},
 		field{name: "output", of: optional(anything), missing: null, dropped: null},
 		field{name: "error", of: optional(text), missing: null, dropped: null},
 		field{name: "state_changes", of: anyMap, missing: emptyMap},

@@ -9,9 +9,10 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// How the original's library (serde, with derived readers) turns JSON into its types. A shape reads one type: it says what
-// the original would say about a value that does not fit and, on request, writes the value as the original would, with
-// defaults filled in and unknown members gone. The types themselves are in schema.go.
+// How the original's library (serde, with derived readers) turns JSON into its types. A shape reads
+// one type: it says what the original would say about a value that does not fit and, on request,
+// writes the value as the original would, with defaults filled in and unknown members gone. The
+// types themselves are in schema.go.
 
 // A shape reads a value where the reader stands; false means that it did not fit, and the reader knows why.
 type shape func(r *reader) bool
@@ -22,10 +23,12 @@ type reader struct {
 	// out gets the canonical form; nothing is written while check is set.
 	out   []byte
 	check bool
-	// loose is set inside a tagged enum, whose members the original holds in memory before it reads them: what is wrong
-	// there has no position of its own and gets that of the struct or list around the enum.
+	// loose is set inside a tagged enum, whose members the original holds in memory before it reads
+	// them: what is wrong there has no position of its own and gets that of the struct or list around
+	// the enum.
 	loose bool
-	// unusual is set by what encoding/json would read otherwise: a list for a struct, a member known but for its case.
+	// unusual is set by what encoding/json would read otherwise: a list for a struct, a member known
+	// but for its case.
 	unusual bool
 	reason  string // what is wrong, while it has no position yet
 }
@@ -38,8 +41,8 @@ func (r *reader) fail(format string, args ...any) bool {
 	return false
 }
 
-// settle gives what went wrong inside an object or array a position. The original first looks for its end, and steps over
-// that or, in an array, over a comma and blanks.
+// settle gives what went wrong inside an object or array a position. The original first looks for
+// its end, and steps over that or, in an array, over a comma and blanks.
 func (r *reader) settle(end byte) bool {
 	if r.loose || r.s.Reason() != "" {
 		return false
@@ -282,7 +285,8 @@ func (r *reader) wordInObject(words []string) (int, bool) {
 	return at, ok
 }
 
-// heldWord is wordInObject for an object that the original already holds in memory; an empty object stands for null there.
+// heldWord is wordInObject for an object that the original already holds in memory; an empty object
+// stands for null there.
 func (r *reader) heldWord(words []string) (int, bool) {
 	if !r.s.Enter() {
 		return 0, false

@@ -41,8 +41,8 @@ func (st *structure) read(r *reader) bool {
 	return r.mismatch(st.name)
 }
 
-// values are the canonical forms of a structure's members by place; nil where one was absent. An empty one that is not
-// nil stands for a member that was only checked.
+// values are the canonical forms of a structure's members by place; nil where one was absent. An
+// empty one that is not nil stands for a member that was only checked.
 type values [][]byte
 
 func (st *structure) readObject(r *reader) bool {
@@ -80,7 +80,8 @@ func (st *structure) readObject(r *reader) bool {
 	}
 }
 
-// find gives the place of a key, or -1. Writers keep the order, so the search begins where the last one ended.
+// find gives the place of a key, or -1. Writers keep the order, so the search begins where the last
+// one ended.
 func (st *structure) find(key []byte, next int) int {
 	n := len(st.fields)
 	for range n {
@@ -101,8 +102,8 @@ func (st *structure) folds(key []byte) bool {
 	return slices.ContainsFunc(st.fields, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
-// skip passes an unknown member. Inside a tagged enum the original reads it into memory, elsewhere it only looks for its
-// end.
+// skip passes an unknown member. Inside a tagged enum the original reads it into memory, elsewhere
+// it only looks for its end.
 func (r *reader) skip() bool {
 	if r.loose {
 		_, ok := r.s.Value()
@@ -179,7 +180,8 @@ func (r *reader) tooMany(read int) bool {
 func (st *structure) finishArray(r *reader, got values, n int) bool {
 	for _, f := range st.fields[n:] {
 		if f.missing == required || f.inLists {
-			return r.fail("invalid length %d, expected %s with %s", n, st.name, serdejson.Count(len(st.fields), "element"))
+			return r.fail("invalid length %d, expected %s with %s", n, st.name,
+				serdejson.Count(len(st.fields), "element"))
 		}
 		n++
 	}
@@ -217,7 +219,8 @@ func (st *structure) finish(r *reader, got values) bool {
 	return true
 }
 
-// A tagged is an enum of the original whose variant stands in a member "type" beside the variant's own members.
+// A tagged is an enum of the original whose variant stands in a member "type" beside the variant's
+// own members.
 type tagged struct {
 	name     string
 	words    []string
@@ -350,7 +353,8 @@ func (t *tagged) variant(r *reader) (int, bool) {
 	case n.Kind != 'u':
 		return 0, r.fail("invalid type: %s, expected variant identifier", serdejson.Unexpected(text))
 	case n.Uint >= uint64(len(t.words)):
-		return 0, r.fail("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(text), len(t.words))
+		return 0, r.fail("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(text),
+			len(t.words))
 	}
 	return int(n.Uint), true
 }

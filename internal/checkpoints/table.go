@@ -12,7 +12,8 @@ type Table struct {
 	Scope string
 }
 
-// A Number names a document of the table together with the state it is in: a claim, or a recovery, gives it another.
+// A Number names a document of the table together with the state it is in: a claim, or a recovery,
+// gives it another.
 type Number int64
 
 func numberOf(id int64, state string) Number {
@@ -31,11 +32,14 @@ func (n Number) parts() (id int64, state string) {
 }
 
 const (
-	sqlFindRow   = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
-	sqlDocument  = `SELECT d.document FROM checkpoints AS c JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
-	sqlUntouched = `SELECT changes = 1 AND epoch IS NULL FROM checkpoints WHERE id = ? AND state = ?` // the epoch: of a claim before changes were counted
+	sqlFindRow  = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? AND state = ?`
+	sqlDocument = `SELECT d.document FROM checkpoints AS c
+		JOIN checkpoint_documents AS d ON d.checkpoint = c.id WHERE c.id = ? AND c.state = ?`
+	// the epoch: of a claim before changes were counted
+	sqlUntouched = `SELECT changes = 1 AND epoch IS NULL FROM checkpoints WHERE id = ? AND state = ?`
 	sqlRemoveRow = `DELETE FROM checkpoints WHERE id = ? AND state = ?`
-	sqlRunsAfter = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND (run_id, state) > (?, ?) ORDER BY run_id, state LIMIT ?`
+	sqlRunsAfter = `SELECT run_id, state FROM checkpoints WHERE scope = ? AND (run_id, state) > (?, ?)
+		ORDER BY run_id, state LIMIT ?`
 )
 
 // Row gives the number of what there is of a run in a state.
@@ -59,8 +63,8 @@ func (t Table) Document(rx *db.Rx, n Number) (document []byte, ok bool, err erro
 	return document, ok, err
 }
 
-// Put adds a document in the state it was found in, also one that can't be read. Row must not have found any in that state. A
-// claimed one is nobody's until recovery re-arms it.
+// Put adds a document in the state it was found in, also one that can't be read. Row must not have
+// found any in that state. A claimed one is nobody's until recovery re-arms it.
 func (t Table) Put(tx *db.Tx, state, runID string, document []byte) (Number, error) {
 	if err := db.CheckID("run", runID); err != nil {
 		return 0, err
@@ -87,8 +91,8 @@ func (t Table) Foresee(rx *db.Rx, state, runID string, ask func(query string, ar
 	return err
 }
 
-// Untouched reports whether a document is there in the state in which it was added, and was never saved, claimed or given back
-// since.
+// Untouched reports whether a document is there in the state in which it was added, and was never
+// saved, claimed or given back since.
 func (t Table) Untouched(rx *db.Rx, n Number) (untouched bool, err error) {
 	id, state := n.parts()
 	_, err = rx.Find(&untouched, sqlUntouched, id, state)

@@ -1,5 +1,6 @@
-// Package chrono reads and writes times as chrono 0.4 does for DateTime<Utc>, the library of several of the originals:
-// reading is laxer than RFC 3339, writing is UTC with as many digits as needed in groups of three.
+// Package chrono reads and writes times as chrono 0.4 does for DateTime<Utc>, the library of
+// several of the originals: reading is laxer than RFC 3339, writing is UTC with as many digits as
+// needed in groups of three.
 package chrono
 
 import (
@@ -25,8 +26,8 @@ const (
 	timeTooLong    = "trailing input"
 )
 
-// Format writes t exactly as the originals write their times: in UTC, with 'Z', 0, 3, 6 or 9 digits of fraction, and
-// years outside 0 to 9999 with a sign.
+// Format writes t exactly as the originals write their times: in UTC, with 'Z', 0, 3, 6 or 9 digits
+// of fraction, and years outside 0 to 9999 with a sign.
 func Format(t time.Time) string { return string(Append(nil, t)) }
 
 // Append is Format, appended to dst.
@@ -74,8 +75,9 @@ func appendPadded(dst []byte, n, width int) []byte {
 	return append(dst, digits[i:]...)
 }
 
-// Parse reads a time. A time.Time has no second 60: it becomes the last nanosecond of second 59, so that it still sorts
-// before the next minute, and its own spelling is in exact, which is empty for every other time.
+// Parse reads a time. A time.Time has no second 60: it becomes the last nanosecond of second 59, so
+// that it still sorts before the next minute, and its own spelling is in exact, which is empty for
+// every other time.
 func Parse(s string) (t time.Time, exact string, err error) {
 	t, leapNanos, reason := scanTime(s)
 	if reason != "" {
@@ -106,7 +108,8 @@ func InRange(t time.Time) bool {
 	return minYear <= year && year <= maxYear
 }
 
-// scanTime follows chrono's relaxed reader step by step, blanks included. leapNanos is the fraction of a second 60, or -1.
+// scanTime follows chrono's relaxed reader step by step, blanks included. leapNanos is the fraction
+// of a second 60, or -1.
 func scanTime(s string) (t time.Time, leapNanos int, reason string) {
 	in := timeScanner{rest: s}
 	year := in.within(in.year(), math.MinInt32, math.MaxInt32)

@@ -44,7 +44,8 @@ func TestTimes_RefusedWithOriginalReason(t *testing.T) {
 	}
 }
 
-// Ran: chrono 0.4.45 through car-proto 0.27.0. What becomes of the common spellings is in the recorded lines of runs.
+// Ran: chrono 0.4.45 through car-proto 0.27.0. What becomes of the common spellings is in the
+// recorded lines of runs.
 func TestTimesAtTheEdgesReadAsInChrono(t *testing.T) {
 	for in, want := range map[string]string{
 		"2021 - 3- 1T 8 : 0:0\u2003+01 : 30":  "2021-03-01T06:30:00Z",

@@ -7,8 +7,8 @@ import (
 	"selvedge/db"
 )
 
-// Again makes a call whose first write transaction is undone and run a second time: a neighbour in its group breaks the commit, or the
-// server refuses it.
+// Again makes a call whose first write transaction is undone and run a second time: a neighbour in
+// its group breaks the commit, or the server refuses it.
 func Again(t testing.TB, d *db.DB, call func()) {
 	t.Helper()
 	if onServer != nil && onServer.runs(t) {

@@ -20,7 +20,8 @@ func Await(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// Receive gives what a channel gives next, and fails the test where nothing comes. A closed one gives nothing.
+// Receive gives what a channel gives next, and fails the test where nothing comes. A closed one
+// gives nothing.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	clock := time.NewTimer(patience)

@@ -16,7 +16,8 @@ func CheckSums(t testing.TB, d *db.DB, table string) (rows int) {
 			continue
 		}
 		err := d.Read(t.Context(), "look", func(rx *db.Rx) error {
-			for row, err := range rx.Query("SELECT " + strings.Join(append([]string{sum.Column}, sum.Covered...), ", ") + " FROM " + table) {
+			for row, err := range rx.Query("SELECT " +
+				strings.Join(append([]string{sum.Column}, sum.Covered...), ", ") + " FROM " + table) {
 				if err != nil {
 					return err
 				}

@@ -1,5 +1,5 @@
-// Package dbtest gives tests a file, and checks it after them: SQLite's integrity check, the foreign keys and our own
-// invariants, on whatever the test left.
+// Package dbtest gives tests a file, and checks it after them: SQLite's integrity check, the
+// foreign keys and our own invariants, on whatever the test left.
 package dbtest
 
 import (
@@ -23,8 +23,8 @@ var onServer interface {
 	again(t testing.TB, d *db.DB, call func())
 }
 
-// Path gives a path for a file that will be checked when the test has ended and its handles are closed. Where OnPostgres runs the
-// test it is the address of a database.
+// Path gives a path for a file that will be checked when the test has ended and its handles are
+// closed. Where OnPostgres runs the test it is the address of a database.
 func Path(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "selvedge.db")
@@ -35,8 +35,8 @@ func Path(t testing.TB) string {
 	return path
 }
 
-// Rough gives the way of a process to a file whose calls must come through whatever happens to it: of a server, one on which every
-// connection is cut before long.
+// Rough gives the way of a process to a file whose calls must come through whatever happens to it:
+// of a server, one on which every connection is cut before long.
 func Rough(t testing.TB, path string) string {
 	t.Helper()
 	if onServer != nil && onServer.runs(t) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnDisks runs a test on small file systems of its own, one in memory and one of ext4. size is as truncate(1) has it. It needs the
-// right to mount.
+// OnDisks runs a test on small file systems of its own, one in memory and one of ext4. size is as
+// truncate(1) has it. It needs the right to mount.
 func OnDisks(t *testing.T, size string, test func(t *testing.T, dir string)) {
 	t.Run("tmpfs", func(t *testing.T) {
 		dir := t.TempDir()
@@ -42,7 +42,8 @@ func command(t *testing.T, words ...string) {
 	}
 }
 
-// FreeFor is how many bytes the disk of the file at path has left, with what the file keeps there for deletions.
+// FreeFor is how many bytes the disk of the file at path has left, with what the file keeps there
+// for deletions.
 func FreeFor(t testing.TB, path string) int64 {
 	t.Helper()
 	for {

@@ -73,7 +73,8 @@ func (d *PostgresDisk) End() {
 			return true
 		}
 		d.Fill()
-		_, _ = postgresExec(d.Address, "SELECT count(pg_logical_emit_message(false, 'test', repeat('x', 1000000))) FROM generate_series(1, 20)")
+		_, _ = postgresExec(d.Address, "SELECT count(pg_logical_emit_message(false, 'test', repeat('x', "+
+			"1000000))) FROM generate_series(1, 20)")
 		return false
 	})
 }

@@ -16,8 +16,9 @@ import (
 	"selvedge/db"
 )
 
-// OnPostgres runs tests of a package again, each with databases of a server in place of the files that Path and Open give. The server is
-// said to be of one machine, as a file is: so pids say who is dead.
+// OnPostgres runs tests of a package again, each with databases of a server in place of the files
+// that Path and Open give. The server is said to be of one machine, as a file is: so pids say who
+// is dead.
 func OnPostgres(t *testing.T, tests ...func(*testing.T)) {
 	t.Helper()
 	beginSuite(t)
@@ -41,8 +42,8 @@ func beginSuite(t *testing.T) {
 	onServer = onPostgres{}
 }
 
-// A suite is one call of OnPostgres. A database that a test has left is emptied for the next one, which takes a tenth of the time that
-// a new one takes.
+// A suite is one call of OnPostgres. A database that a test has left is emptied for the next one,
+// which takes a tenth of the time that a new one takes.
 type suite struct {
 	t *testing.T
 
@@ -70,7 +71,8 @@ func (onPostgres) path(t testing.TB) string {
 	s, test := suiteOf(t), testOf(t)
 	address := s.take()
 	// One that was emptied is another file.
-	PostgresExec(t, address, fmt.Sprintf("UPDATE selvedge.selvedge_file SET generation = %d", 1+postgresDatabases.Add(1)<<20))
+	PostgresExec(t, address, fmt.Sprintf("UPDATE selvedge.selvedge_file SET generation = %d",
+		1+postgresDatabases.Add(1)<<20))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inUse[test] = append(s.inUse[test], address)
@@ -103,7 +105,8 @@ func (s *suite) take() string {
 	if err := d.Close(); err != nil {
 		s.t.Fatal(err)
 	}
-	PostgresExec(s.t, address, `CREATE TABLE public.relations AS SELECT oid FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace`)
+	PostgresExec(s.t, address, `CREATE TABLE public.relations AS SELECT oid FROM pg_class
+		WHERE relnamespace = 'selvedge'::regnamespace`)
 	return address
 }
 
@@ -113,19 +116,24 @@ func emptied(t testing.TB, address string) bool {
 	rows := PostgresExec(t, address, `
 SET search_path = selvedge;
 SET session_replication_role = replica; -- neither triggers nor foreign keys
-SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid();
+SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()
+	AND pid <> pg_backend_pid();
 DO $$
 DECLARE name TEXT;
 BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge' AND tablename NOT IN ('selvedge_file', 'goose_db_version') LOOP
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge'
+    AND tablename NOT IN ('selvedge_file', 'goose_db_version') LOOP
         EXECUTE format('DELETE FROM %I', name);
     END LOOP;
-    FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'selvedge' AND last_value IS NOT NULL LOOP
+    FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = 'selvedge'
+    AND last_value IS NOT NULL LOOP
         EXECUTE format('ALTER SEQUENCE %I RESTART', name);
     END LOOP;
 END $$;
 INSERT INTO scopes (name, checksum) VALUES ('', 737421180);
-SELECT coalesce((SELECT array_agg(oid ORDER BY oid) FROM pg_class WHERE relnamespace = 'selvedge'::regnamespace) = (SELECT array_agg(oid ORDER BY oid) FROM public.relations), false)`)
+SELECT coalesce((SELECT array_agg(oid ORDER BY oid) FROM pg_class
+	WHERE relnamespace = 'selvedge'::regnamespace) = (SELECT array_agg(oid ORDER BY oid) FROM public.relations),
+	false)`)
 	return string(rows[0][0]) == "t"
 }
 
@@ -141,11 +149,13 @@ func (onPostgres) killed(t testing.TB, pid int) {
 	s.mu.Unlock()
 	for _, address := range addresses {
 		PostgresExec(t, address, fmt.Sprintf(
-			"UPDATE selvedge.owner_beats SET until = 1 WHERE owner IN (SELECT id FROM selvedge.owners WHERE pid = %d)", pid))
+			"UPDATE selvedge.owner_beats SET until = 1 WHERE owner IN (SELECT id FROM selvedge.owners WHERE "+
+				"pid = %d)", pid))
 	}
 }
 
-// again has the server refuse the first commit of a change with 40001. The sequence counts also what is undone.
+// again has the server refuse the first commit of a change with 40001. The sequence counts also
+// what is undone.
 func (onPostgres) again(t testing.TB, d *db.DB, call func()) {
 	t.Helper()
 	PostgresExec(t, d.Path(), `
@@ -161,7 +171,8 @@ END $$;
 DO $$
 DECLARE name TEXT;
 BEGIN
-    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge' AND tablename NOT IN ('sessions', 'owners', 'owner_beats') LOOP
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'selvedge'
+    AND tablename NOT IN ('sessions', 'owners', 'owner_beats') LOOP
         EXECUTE format('CREATE CONSTRAINT TRIGGER refuse_once AFTER INSERT OR UPDATE OR DELETE ON %I DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_once()', name);
     END LOOP;
 END $$`)

@@ -14,16 +14,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PgBouncer starts one before the server at an address, and gives the address behind it: of the mode session a client has a connection of
-// the server for as long as it is connected, and of the mode transaction for each of its transactions. root is the path from the
-// package's folder to the module's.
+// PgBouncer starts one before the server at an address, and gives the address behind it: of the
+// mode session a client has a connection of the server for as long as it is connected, and of the
+// mode transaction for each of its transactions. root is the path from the package's folder to the
+// module's.
 func PgBouncer(t testing.TB, root, address, mode string) string {
 	t.Helper()
 	server, err := pgconn.ParseConfig(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(filepath.Join(root, "tools", "need"), "pgbouncer", "setpriv").CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(root, "tools", "need"), "pgbouncer",
+		"setpriv").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	dir := openFolder(t)

@@ -25,13 +25,14 @@ import (
 	"selvedge/migrations"
 )
 
-// PostgresVariable names the environment variable with the address of a PostgreSQL server for tests, as `make test-postgres` sets it.
+// PostgresVariable names the environment variable with the address of a PostgreSQL server for
+// tests, as `make test-postgres` sets it.
 const PostgresVariable = "SELVEDGE_POSTGRES"
 
 var postgresDatabases atomic.Int64
 
-// Postgres gives the address of a new, empty database on the server of `make test-postgres`, which is dropped when the test is over.
-// The tests that call it have the build tag postgres.
+// Postgres gives the address of a new, empty database on the server of `make test-postgres`, which
+// is dropped when the test is over. The tests that call it have the build tag postgres.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(PostgresVariable)
@@ -49,8 +50,8 @@ func Postgres(t testing.TB) string {
 	return address.String()
 }
 
-// dropPostgres drops a database. The server gives those who are in it five seconds to leave when they are told to, which is not long on a
-// busy machine.
+// dropPostgres drops a database. The server gives those who are in it five seconds to leave when
+// they are told to, which is not long on a busy machine.
 func dropPostgres(t testing.TB, server, name string) {
 	t.Helper()
 	Await(t, name+" is dropped", func() bool {
@@ -65,8 +66,8 @@ func dropPostgres(t testing.TB, server, name string) {
 	})
 }
 
-// PostgresAlone gives the address of a server that the test has for itself, for settings that concern a whole server. root is the path
-// from the package's folder to the module's.
+// PostgresAlone gives the address of a server that the test has for itself, for settings that
+// concern a whole server. root is the path from the package's folder to the module's.
 func PostgresAlone(t testing.TB, root string) string {
 	t.Helper()
 	return newPostgresPlace(t, root).start("start", "server")
@@ -147,11 +148,12 @@ func (p *postgresPlace) start(how, name string, of ...string) (address string) {
 	return address
 }
 
-// A PostgresGate stands between a program and a server. While it is shut nothing comes through and nobody is told, as where the server's
-// host stands still.
+// A PostgresGate stands between a program and a server. While it is shut nothing comes through and
+// nobody is told, as where the server's host stands still.
 type PostgresGate struct {
 	Address string
-	Held    chan struct{} // gets a value for each connection or message that a program sends to the shut gate, as far as it has room
+	// gets a value for each connection or message that a program sends to the shut gate, as far as it has room
+	Held chan struct{}
 
 	mu     sync.Mutex
 	opened chan struct{} // closed while it is open
@@ -212,7 +214,8 @@ func (g *PostgresGate) pass(to io.Writer, from io.Reader, held chan<- struct{}) 
 	}
 }
 
-// PostgresSchema opens a new database, which is dropped when the test is over, with the schema and the views, by SQL alone.
+// PostgresSchema opens a new database, which is dropped when the test is over, with the schema and
+// the views, by SQL alone.
 func PostgresSchema(t testing.TB) *sql.DB {
 	t.Helper()
 	d, err := sql.Open("pgx", Postgres(t)+"&search_path=selvedge")
@@ -288,5 +291,6 @@ func AwaitPostgres(t testing.TB, address, what, query string) {
 func AwaitPostgresWaits(t testing.TB, address string, sessions int) {
 	t.Helper()
 	AwaitPostgres(t, address, fmt.Sprintf("%d sessions wait for others", sessions), fmt.Sprintf(
-		"SELECT count(*) >= %d FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()", sessions))
+		"SELECT count(*) >= %d FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = "+
+			"current_database()", sessions))
 }

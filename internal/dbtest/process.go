@@ -15,8 +15,8 @@ import (
 // childVariable names the program that a re-executed test binary is to run.
 const childVariable = "SELVEDGE_TEST_PROGRAM"
 
-// A Program is what a child process runs: it reads lines from stdin, answers with lines on stdout, and its error ends it
-// with a message and exit code 1.
+// A Program is what a child process runs: it reads lines from stdin, answers with lines on stdout,
+// and its error ends it with a message and exit code 1.
 type Program func(args []string) error
 
 // Main runs the tests, or, in a process that Start made, one of the programs. Call it from TestMain.
@@ -53,7 +53,8 @@ func Start(t testing.TB, program string, args ...string) *Process {
 	return StartUnder(t, nil, program, args...)
 }
 
-// StartUnder is Start through another command, such as unshare(1), which must run the words behind its own and end with them.
+// StartUnder is Start through another command, such as unshare(1), which must run the words behind
+// its own and end with them.
 func StartUnder(t testing.TB, command []string, program string, args ...string) *Process {
 	t.Helper()
 	words := slices.Concat(command, []string{os.Args[0]}, args)
@@ -116,8 +117,8 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone. A file knows at once; to a server that OnPostgres gave it is as if
-// its time had passed.
+// Kill ends the process with SIGKILL and waits until it is gone. A file knows at once; to a server
+// that OnPostgres gave it is as if its time had passed.
 func (p *Process) Kill() {
 	p.ended = true
 	_ = p.cmd.Process.Kill() // it may have ended by itself

@@ -14,9 +14,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// PostgresProxy gives the address of a proxy before the server at an address. Of each connection toServer and toClient pass on what comes
-// from one end to the other; when one of them returns, both ends are closed.
-func PostgresProxy(t testing.TB, address string, toServer, toClient func(to io.Writer, from io.Reader)) string {
+// PostgresProxy gives the address of a proxy before the server at an address. Of each connection
+// toServer and toClient pass on what comes from one end to the other; when one of them returns,
+// both ends are closed.
+func PostgresProxy(t testing.TB, address string, toServer,
+	toClient func(to io.Writer, from io.Reader)) string {
 	t.Helper()
 	config, err := pgconn.ParseConfig(address)
 	if err != nil {
@@ -70,8 +72,8 @@ func PostgresProxy(t testing.TB, address string, toServer, toClient func(to io.W
 	return at.String()
 }
 
-// PostgresMessages gives the messages of one direction of a connection one by one, until visit fails or there is none. The first one of a
-// client has no kind: it is 0.
+// PostgresMessages gives the messages of one direction of a connection one by one, until visit
+// fails or there is none. The first one of a client has no kind: it is 0.
 func PostgresMessages(from io.Reader, ofClient bool, visit func(kind byte, message []byte) error) error {
 	for first := ofClient; ; first = false {
 		head := make([]byte, 5)

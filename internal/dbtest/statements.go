@@ -48,8 +48,9 @@ func (s *PostgresStatements) Texts() []string {
 	return slices.Sorted(maps.Keys(s.seen))
 }
 
-// PostgresPlans gives what the server at an address would do for each statement whatever its parameters are, as EXPLAIN says it in JSON,
-// with the settings that the engine's sessions have; and where it can it sorts nothing.
+// PostgresPlans gives what the server at an address would do for each statement whatever its
+// parameters are, as EXPLAIN says it in JSON, with the settings that the engine's sessions have;
+// and where it can it sorts nothing.
 func PostgresPlans(t testing.TB, address string, statements []string) map[string][]byte {
 	t.Helper()
 	conn, err := pgconn.Connect(t.Context(), address)
@@ -67,7 +68,8 @@ func PostgresPlans(t testing.TB, address string, statements []string) map[string
 		}
 		return nil
 	}
-	run(`SET search_path = selvedge; SET enable_seqscan = off; SET enable_sort = off; SET plan_cache_mode = force_generic_plan`)
+	run(`SET search_path = selvedge; SET enable_seqscan = off; SET enable_sort = off;
+		SET plan_cache_mode = force_generic_plan`)
 	plans := map[string][]byte{}
 	for _, text := range statements {
 		described, err := conn.Prepare(t.Context(), "explained", text, nil)

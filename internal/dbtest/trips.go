@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// PostgresTrips gives the address behind a proxy before a server, and how often anybody has asked for an answer there: messages sent
-// together count as one.
+// PostgresTrips gives the address behind a proxy before a server, and how often anybody has asked
+// for an answer there: messages sent together count as one.
 func PostgresTrips(t testing.TB, address string) (through string, trips func() int64) {
 	t.Helper()
 	var counted atomic.Int64

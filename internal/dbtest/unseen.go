@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Unseen gives the seeds of a test that draws its input: few of them, or those that SELVEDGE_UNSEEN names, as in 1000+500.
+// Unseen gives the seeds of a test that draws its input: few of them, or those that SELVEDGE_UNSEEN
+// names, as in 1000+500.
 func Unseen(t *testing.T, few int) (seeds []uint64) {
 	t.Helper()
 	first, count := uint64(1), few
@@ -29,8 +30,9 @@ func Unseen(t *testing.T, few int) (seeds []uint64) {
 // generated are ids of runs and runtimes that are others each time.
 var generated = regexp.MustCompile(`(run|runtime-mem)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// SameAsOnAFile has play speak with a file, and then with a database of a server, for each seed, and compares what it answered, line by line.
-// Generated ids are the same where they come first at the same place.
+// SameAsOnAFile has play speak with a file, and then with a database of a server, for each seed,
+// and compares what it answered, line by line. Generated ids are the same where they come first at
+// the same place.
 func SameAsOnAFile(t *testing.T, seeds []uint64, play func(t *testing.T, random *rand.Rand) []string) {
 	t.Helper()
 	onFile := map[uint64][]string{}
@@ -61,7 +63,8 @@ func SameAsOnAFile(t *testing.T, seeds []uint64, play func(t *testing.T, random 
 					at++
 				}
 				from := max(0, at-200)
-				t.Errorf("answer %d, %.60s, differs in byte %d:\nfile   %.800s\nserver %.800s", i, want[i], at, want[i][from:], lines[i][from:])
+				t.Errorf("answer %d, %.60s, differs in byte %d:\nfile   %.800s\nserver %.800s", i, want[i], at,
+					want[i][from:], lines[i][from:])
 				return // what comes later may follow from it
 			}
 		}

@@ -12,8 +12,8 @@ var reading = regexp.MustCompile(`^(ActorChain|AgentFor|All|Catalog|Changes|Chec
 	`Load|Longest|Name|Of$|Owner|Page|Path|Paused|Pins$|Read|Reattach|Ref$|Records|Refs|Reservation|Retention|Root|Run|Schema|Scope|Session|Snapshot|Standing|Stats|Status|` +
 	`Subscribe|Summary|Thread|Trace|Transcript|Work)`)
 
-// PublicWrites are the names of a store's methods that write, in order; store is a pointer of its type. A form with Tx is what the form
-// without it runs, and is not told apart.
+// PublicWrites are the names of a store's methods that write, in order; store is a pointer of its
+// type. A form with Tx is what the form without it runs, and is not told apart.
 func PublicWrites(store any) (names []string) {
 	for method := range reflect.TypeOf(store).Methods() {
 		name := strings.TrimSuffix(method.Name, "Tx")

@@ -135,7 +135,8 @@ func kinds(d *db.DB) map[string]kind {
 				}
 				var w workers.WorkerDetail
 				err = d.WriteLocked(ctx, "make a worker", func(tx *db.Tx) (err error) {
-					if w, err = r.CreateWorkerTx(tx, workers.ToolsLess(workers.TaskIntent(id), workers.RuntimeDefaultProfile())); err == nil {
+					if w, err = r.CreateWorkerTx(tx, workers.ToolsLess(workers.TaskIntent(id),
+						workers.RuntimeDefaultProfile())); err == nil {
 						_, err = r.SendInputTx(tx, w.WorkerRef, workers.UserInput(id))
 					}
 					return err
@@ -170,7 +171,8 @@ const (
 	kept = "kept/"
 )
 
-// changes makes things of each kind, takes most of them away again, in functions of both kinds, and looks after all.
+// changes makes things of each kind, takes most of them away again, in functions of both kinds, and
+// looks after all.
 func (w *writer) changes(ctx context.Context) (lanes []func()) {
 	for name, k := range kinds(w.d) {
 		lanes = append(lanes, func() {
@@ -216,7 +218,8 @@ func readThings(t *testing.T, d *db.DB) map[string][]string {
 	return all
 }
 
-// judgeThings: what was made is there once, unless somebody went about taking it away; what was taken away is not.
+// judgeThings: what was made is there once, unless somebody went about taking it away; what was
+// taken away is not.
 func judgeThings(t complainer, things map[string][]string, said []note) {
 	t.Helper()
 	heard := map[string]bool{}

@@ -77,7 +77,8 @@ func at(t *testing.T, dir, address string) *cluster {
 	return &cluster{t, dir, address, strings.Split(head, ",")}
 }
 
-// inItsNetwork runs a test in another process, which has no network but that of a cluster of its own. In that process it gives the cluster.
+// inItsNetwork runs a test in another process, which has no network but that of a cluster of its
+// own. In that process it gives the cluster.
 func inItsNetwork(t *testing.T) (c *cluster, there bool) {
 	t.Helper()
 	if address := os.Getenv(addressVariable); address != "" {
@@ -89,7 +90,8 @@ func inItsNetwork(t *testing.T) (c *cluster, there bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := exec.Command(tool, "run", "env", "-C", here, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=20m")
+	run := exec.Command(tool, "run", "env", "-C", here, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v",
+		"-test.timeout=20m")
 	run.Env = append(os.Environ(), "NETWORK=namespaces")
 	out, err := run.CombinedOutput()
 	t.Logf("%s", out)
@@ -106,7 +108,8 @@ func (c *cluster) do(action string, argument int) {
 	if argument > 0 || action == "spoil" {
 		args = append(args, strconv.Itoa(argument))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // a test's own ends before what cleans up behind it
+	// a test's own ends before what cleans up behind it
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	run := exec.CommandContext(ctx, tool, args...)
 	run.WaitDelay = time.Second
@@ -165,9 +168,11 @@ func (c *cluster) ask(node int, question string) (answer int, ok bool) {
 }
 
 // sqlTimeline is 0 on a standby.
-const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END`
+const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN 0
+	ELSE ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int END`
 
-// leader is the node that says that it is the primary, of those the one with the highest timeline; 0 where none does.
+// leader is the node that says that it is the primary, of those the one with the highest timeline;
+// 0 where none does.
 func (c *cluster) leader() (node, timeline int) {
 	for n := range c.hosts {
 		if got, ok := c.ask(n+1, sqlTimeline); ok && got > timeline {
@@ -199,8 +204,8 @@ func (c *cluster) replaced(before int) (node int) {
 	return node
 }
 
-// whole waits until both standbys stream from the primary, and Patroni has noted for which of them its commits wait: no other may take its
-// place.
+// whole waits until both standbys stream from the primary, and Patroni has noted for which of them
+// its commits wait: no other may take its place.
 func (c *cluster) whole() (leader int) {
 	c.t.Helper()
 	c.until("two standbys follow a primary", func() bool {
@@ -208,7 +213,8 @@ func (c *cluster) whole() (leader int) {
 		if leader == 0 {
 			return false
 		}
-		streaming, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND usename = 'replicator'`)
+		streaming, _ := c.ask(leader, `SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
+			AND usename = 'replicator'`)
 		return streaming == 2 && c.noted(leader)
 	})
 	return leader

@@ -43,7 +43,8 @@ func begunWith(t *testing.T, c *cluster, skew time.Duration) *trial {
 	x.prepare(t, x.before, "a", "b", "c", "pinned")
 	for i, name := range x.writers {
 		clock := fmt.Sprintf("%s=%v", aheadVariable, time.Duration(i-1)*skew)
-		x.notes.listen(name, dbtest.StartUnder(t, []string{"env", clock}, "write", c.address, name, "streams", "holds", "claims"))
+		x.notes.listen(name, dbtest.StartUnder(t, []string{"env", clock}, "write", c.address, name, "streams",
+			"holds", "claims"))
 	}
 	for _, name := range []string{"follower 1", "follower 2"} {
 		x.notes.listen(name, dbtest.Start(t, "follow", c.address))
@@ -58,14 +59,18 @@ func (x *trial) pin(p *dbtest.Process) {
 	x.pinned = append(x.pinned, "pinned")
 	x.notes.listen("pinned", p)
 	x.until("the pinned process writes", func() bool {
-		return x.notes.count(time.Time{}, func(n note) bool { return n.process == "pinned" && n.kind == acked }) >= enough
+		return x.notes.count(time.Time{}, func(n note) bool {
+			return n.process == "pinned" &&
+				n.kind == acked
+		}) >= enough
 	})
 }
 
 // prepare makes what the writers write to.
 func (x *trial) prepare(t *testing.T, d *db.DB, writers ...string) {
 	t.Helper()
-	rs, ls, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	rs, ls, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+		checkpoints.NewStore(d, checkpoints.Options{})
 	err := d.Write(t.Context(), "prepare", func(tx *db.Tx) error {
 		names := append([]string{shared, "keyed", "taken"}, writers...)
 		for _, lane := range laneNames {
@@ -96,7 +101,8 @@ func (x *trial) prepare(t *testing.T, d *db.DB, writers ...string) {
 	}
 }
 
-// goesOn waits until every process writes, and every lane is written to, since a moment. Some may be left out.
+// goesOn waits until every process writes, and every lane is written to, since a moment. Some may
+// be left out.
 func (x *trial) goesOn(since time.Time, but ...string) {
 	x.t.Helper()
 	var lanes []string
@@ -104,7 +110,8 @@ func (x *trial) goesOn(since time.Time, but ...string) {
 		if slices.Contains(but, name) {
 			continue
 		}
-		lanes = append(lanes, name+" runs/"+shared, name+" runs/"+name, name+" runs/keyed", name+" live/"+shared, name+" live/"+name, name+" workers/", name+" agents/"+name, name+" saved")
+		lanes = append(lanes, name+" runs/"+shared, name+" runs/"+name, name+" runs/keyed", name+" live/"+shared,
+			name+" live/"+name, name+" workers/", name+" agents/"+name, name+" saved")
 	}
 	for _, lane := range laneNames {
 		lanes = append(lanes, " held-"+lane)
@@ -151,7 +158,8 @@ func (x *trial) lastOf(lanes []string) {
 			return !strings.Contains(n.lane, strings.TrimPrefix(lane, "held-")) || n.kind == item
 		})
 		for _, n := range said[max(0, len(said)-20):] {
-			x.t.Logf("%s: %.1f s after the fault %s: %s %s %s", lane, n.at.Sub(x.fault).Seconds(), n.process, n.kind, n.text, n.rest)
+			x.t.Logf("%s: %.1f s after the fault %s: %s %s %s", lane, n.at.Sub(x.fault).Seconds(), n.process, n.kind,
+				n.text, n.rest)
 		}
 	}
 }
@@ -221,7 +229,8 @@ func TestFailoverOfAKilledLeader(t *testing.T) {
 	x.over()
 }
 
-// Every process of the primary's node stands still, as on a machine without memory: its connections stay, and nothing comes over them.
+// Every process of the primary's node stands still, as on a machine without memory: its connections
+// stay, and nothing comes over them.
 func TestFailoverOfAStoppedNode(t *testing.T) {
 	x := begun(t, started(t))
 	leader, _ := x.leader()
@@ -235,8 +244,8 @@ func TestFailoverOfAStoppedNode(t *testing.T) {
 	x.over()
 }
 
-// Patroni alone stands still on the primary's node, which the others replace: PostgreSQL goes on there, as a primary that does not know
-// it. One process knows no other server.
+// Patroni alone stands still on the primary's node, which the others replace: PostgreSQL goes on
+// there, as a primary that does not know it. One process knows no other server.
 func TestFailoverLeavesAStalePrimary(t *testing.T) {
 	x := begun(t, started(t))
 	leader, _ := x.leader()
@@ -261,7 +270,8 @@ func TestFailoverOfANodeThatIsCutOff(t *testing.T) {
 	}
 	x := begun(t, c)
 	leader, _ := x.leader()
-	x.pin(dbtest.StartUnder(t, []string{"ip", "netns", "exec", x.space(leader)}, "write", x.alone(leader), "pinned", "streams"))
+	x.pin(dbtest.StartUnder(t, []string{"ip", "netns", "exec", x.space(leader)}, "write", x.alone(leader),
+		"pinned", "streams"))
 	x.fault = time.Now()
 	x.do("cut", leader)
 	x.replaced(leader)
@@ -285,7 +295,8 @@ func TestFailoverThatIsPlanned(t *testing.T) {
 	x.over()
 }
 
-// A process that holds things stands still, and the primary is killed. Others have what it held when it goes on.
+// A process that holds things stands still, and the primary is killed. Others have what it held
+// when it goes on.
 func TestFailoverWhileAHolderStandsStill(t *testing.T) {
 	c := started(t)
 	c.address += "&selvedge.owner_ttl=45s"
@@ -301,8 +312,8 @@ func TestFailoverWhileAHolderStandsStill(t *testing.T) {
 	x.over()
 }
 
-// Without etcd no primary stays one, and none takes its place: every process is told that nothing was changed, or that an outcome is
-// unknown, and goes on when etcd is back.
+// Without etcd no primary stays one, and none takes its place: every process is told that nothing
+// was changed, or that an outcome is unknown, and goes on when etcd is back.
 func TestFailoverWithoutEtcd(t *testing.T) {
 	x := begun(t, started(t))
 	x.fault = time.Now()
@@ -313,7 +324,10 @@ func TestFailoverWithoutEtcd(t *testing.T) {
 	})
 	for _, name := range x.writers {
 		x.until(name+" is told that no primary is there", func() bool {
-			return x.notes.count(x.fault, func(n note) bool { return n.process == name && (n.kind == failed || n.kind == unknown) }) >= enough
+			return x.notes.count(x.fault, func(n note) bool {
+				return n.process == name &&
+					(n.kind == failed || n.kind == unknown)
+			}) >= enough
 		})
 	}
 	x.do("resume-etcd", 0)
@@ -321,8 +335,9 @@ func TestFailoverWithoutEtcd(t *testing.T) {
 	x.over()
 }
 
-// The nodes' clocks are a minute and a half apart, which is more than a process may be silent, and the writers' clocks an hour. What is held
-// may then end too early, or last longer by what lies between the clocks. But two never have it: who had it is refused.
+// The nodes' clocks are a minute and a half apart, which is more than a process may be silent, and
+// the writers' clocks an hour. What is held may then end too early, or last longer by what lies
+// between the clocks. But two never have it: who had it is refused.
 func TestFailoverToAnotherClock(t *testing.T) {
 	x := begunWith(t, started(t, "SKEW=90"), time.Hour)
 	early, _ := x.ask(1, `SELECT extract(epoch FROM clock_timestamp())::int`)
@@ -361,7 +376,8 @@ func TestFailoverOverALossyNetwork(t *testing.T) {
 	x.over()
 }
 
-// Commits that wait for no standby are lost with the primary, if only the standbys don't have them yet: so the judge sees losses.
+// Commits that wait for no standby are lost with the primary, if only the standbys don't have them
+// yet: so the judge sees losses.
 func TestFailoverLosesWhatNoStandbyHas(t *testing.T) {
 	x := begun(t, started(t, "SYNCHRONOUS=off"))
 	leader, _ := x.leader()

@@ -45,21 +45,34 @@ func follow(args []string) error {
 	w.say("ready")
 	var running sync.WaitGroup
 	running.Go(func() {
-		following(ctx, w, "runs/"+shared, func(cursor string) iter.Seq2[runs.Followed, error] { return rs.Follow(ctx, sharedRun(shared), cursor) },
+		following(ctx, w, "runs/"+shared, func(cursor string) iter.Seq2[runs.Followed,
+			error] {
+			return rs.Follow(ctx, sharedRun(shared), cursor)
+		},
 			func(r runs.TraceRecord) (int64, string) { return r.Sequence, textOf(r.Record) })
 	})
 	for _, lane := range laneNames {
 		running.Go(func() {
-			following(ctx, w, "held-"+lane, func(cursor string) iter.Seq2[runs.Followed, error] { return rs.Follow(ctx, logOf(lane), cursor) },
+			following(ctx, w, "held-"+lane, func(cursor string) iter.Seq2[runs.Followed,
+				error] {
+				return rs.Follow(ctx, logOf(lane), cursor)
+			},
 				func(r runs.TraceRecord) (int64, string) { return r.Sequence, textOf(r.Record) })
 		})
 	}
 	running.Go(func() {
-		following(ctx, w, "live/"+shared, func(cursor string) iter.Seq2[live.Followed, error] { return ls.Follow(ctx, shared, cursor) },
+		following(ctx, w, "live/"+shared, func(cursor string) iter.Seq2[live.Followed,
+			error] {
+			return ls.Follow(ctx, shared, cursor)
+		},
 			func(r live.RunEventRecord) (int64, string) { return int64(r.Sequence), textOfEvent(r.Event) })
 	})
 	running.Go(func() {
-		following(ctx, w, "workers", func(cursor string) iter.Seq2[workers.Followed, error] { return runtime.Follow(ctx, cursor) }, func(e workers.RuntimeEvent) (int64, string) { return int64(e.ID), string(e.Kind) })
+		following(ctx, w, "workers", func(cursor string) iter.Seq2[workers.Followed,
+			error] {
+			return runtime.Follow(ctx, cursor)
+		},
+			func(e workers.RuntimeEvent) (int64, string) { return int64(e.ID), string(e.Kind) })
 	})
 	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
 	cancel()
@@ -70,7 +83,8 @@ func follow(args []string) error {
 	return err
 }
 
-func following[R, T any](ctx context.Context, w *teller, lane string, from func(cursor string) iter.Seq2[db.Followed[R, T], error], says func(T) (int64, string)) {
+func following[R, T any](ctx context.Context, w *teller, lane string,
+	from func(cursor string) iter.Seq2[db.Followed[R, T], error], says func(T) (int64, string)) {
 	cursor := ""
 	for ctx.Err() == nil {
 		left := restartEvery

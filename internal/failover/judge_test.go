@@ -169,8 +169,10 @@ func readLive(ctx context.Context, t *testing.T, s *live.Store, id string) (list
 func readWorld(t *testing.T, d *db.DB, writers []string) world {
 	t.Helper()
 	ctx := t.Context()
-	w := world{streams: map[string][]entry{}, last: map[string]string{}, past: map[string][]int64{}, saved: map[string]bool{}}
-	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	w := world{streams: map[string][]entry{}, last: map[string]string{}, past: map[string][]int64{},
+		saved: map[string]bool{}}
+	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	for _, name := range append([]string{shared, "keyed"}, writers...) {
 		w.streams["runs/"+name] = readRun(ctx, t, rs, sharedRun(name))
 	}
@@ -239,7 +241,8 @@ func (w *world) losses(said []note) (list []string) {
 			continue
 		}
 		kind, _, _ := strings.Cut(n.lane, "/")
-		stream := kind == "runs" || kind == "live" || kind == "workers" || strings.HasPrefix(n.lane, "held-") // which may be gone as a whole
+		// which may be gone as a whole
+		stream := kind == "runs" || kind == "live" || kind == "workers" || strings.HasPrefix(n.lane, "held-")
 		switch {
 		case stream && !there[n.lane+" "+n.text],
 			n.lane == "saved" && !w.saved[n.text] && len(w.past[n.text]) == 0,
@@ -293,7 +296,8 @@ func (w *world) judgeStreams(t complainer, said []note) {
 		times := map[string]int{}
 		for i, e := range entries {
 			if e.sequence != int64(i)+entries[0].sequence || entries[0].sequence > 1 {
-				t.Errorf("%s: item %d has the number %d, behind a first one of %d", lane, i+1, e.sequence, entries[0].sequence)
+				t.Errorf("%s: item %d has the number %d, behind a first one of %d", lane, i+1, e.sequence,
+					entries[0].sequence)
 				break
 			}
 			times[e.text]++
@@ -353,7 +357,8 @@ func (w *world) judgeHolders(t complainer, said []note) {
 	}
 }
 
-// judgeFences: from the moment on that somebody has it, who had it before is refused. That holds whatever the servers' clocks say.
+// judgeFences: from the moment on that somebody has it, who had it before is refused. That holds
+// whatever the servers' clocks say.
 func judgeFences(t complainer, said []note) {
 	t.Helper()
 	type win struct {
@@ -382,9 +387,11 @@ func judgeFences(t complainer, said []note) {
 		epoch, _ := strconv.ParseInt(word, 10, 64)
 		looked, _ := strconv.ParseInt(n.rest, 10, 64)
 		list := wins[n.lane]
-		next, _ := slices.BinarySearchFunc(list, epoch+1, func(one win, epoch int64) int { return cmp.Compare(one.epoch, epoch) })
+		next, _ := slices.BinarySearchFunc(list, epoch+1,
+			func(one win, epoch int64) int { return cmp.Compare(one.epoch, epoch) })
 		if next < len(list) && looked > list[next].at {
-			t.Errorf("%s: %s was begun %v after a later epoch was had", n.lane, n.text, time.Duration(looked-list[next].at))
+			t.Errorf("%s: %s was begun %v after a later epoch was had", n.lane, n.text,
+				time.Duration(looked-list[next].at))
 		}
 	}
 }
@@ -422,11 +429,13 @@ func (w *world) judgeClaims(t complainer, said []note) {
 	}
 }
 
-// unsure is by how much a process may take a server's time for earlier than it is: the time that an answer may take.
+// unsure is by how much a process may take a server's time for earlier than it is: the time that an
+// answer may take.
 const unsure = 12 * time.Second
 
-// judgeTimes looks at what ends with its time. Who could not renew it writes nothing under it any more. So does who was told that he lost it.
-// Where the servers' clocks are apart it may last as much longer. It may end as much earlier, too, which harms nobody (judgeFences).
+// judgeTimes looks at what ends with its time. Who could not renew it writes nothing under it any
+// more. So does who was told that he lost it. Where the servers' clocks are apart it may last as
+// much longer. It may end as much earlier, too, which harms nobody (judgeFences).
 func (w *world) judgeTimes(t complainer, said []note) {
 	t.Helper()
 	last, gone := map[string]time.Duration{}, map[string]bool{}
@@ -456,15 +465,16 @@ func (w *world) judgeTimes(t complainer, said []note) {
 	}
 }
 
-// Of the minute that a call waits for a primary, settled is what surely lay behind who was told that an outcome is unknown: it
-// was cut off a little later than the last commit, and the last attempt to ask takes its time.
+// Of the minute that a call waits for a primary, settled is what surely lay behind who was told
+// that an outcome is unknown: it was cut off a little later than the last commit, and the last
+// attempt to ask takes its time.
 const (
 	settled = 55 * time.Second
 	asking  = 15 * time.Second
 )
 
-// judgeDoubts: an outcome may be unknown only where no primary answered for a minute. One that acknowledged anything had answered. Who
-// knows only one server counts for itself.
+// judgeDoubts: an outcome may be unknown only where no primary answered for a minute. One that
+// acknowledged anything had answered. Who knows only one server counts for itself.
 func judgeDoubts(t complainer, said []note) {
 	t.Helper()
 	knows := func(process string) string {
@@ -478,10 +488,12 @@ func judgeDoubts(t complainer, said []note) {
 			continue
 		}
 		i := slices.IndexFunc(said, func(o note) bool {
-			return o.kind == acked && knows(o.process) == knows(n.process) && o.at.After(n.at.Add(-settled)) && o.at.Before(n.at.Add(-asking))
+			return o.kind == acked && knows(o.process) == knows(n.process) && o.at.After(n.at.Add(-settled)) &&
+				o.at.Before(n.at.Add(-asking))
 		})
 		if i >= 0 {
-			t.Errorf("%s of %s: the outcome is unknown, and %v before %s was told of one that is known: %s", n.lane, n.process, n.at.Sub(said[i].at), said[i].process, n.rest)
+			t.Errorf("%s of %s: the outcome is unknown, and %v before %s was told of one that is known: %s", n.lane,
+				n.process, n.at.Sub(said[i].at), said[i].process, n.rest)
 		}
 	}
 }
@@ -545,7 +557,8 @@ func report(t *testing.T, said []note, fault time.Time) {
 		if n.at.Before(fault) || n.kind != acked && n.kind != item {
 			continue
 		}
-		for _, key := range []string{n.kind + " by anybody", n.kind + " in one lane of one process: " + n.process + " " + n.lane} {
+		for _, key := range []string{n.kind + " by anybody",
+			n.kind + " in one lane of one process: " + n.process + " " + n.lane} {
 			before, ok := last[key]
 			if !ok {
 				before = fault
@@ -575,7 +588,8 @@ func report(t *testing.T, said []note, fault time.Time) {
 	}
 	t.Logf("unknown: %d calls; of them repeated until they were done: %d", len(doubts), settledLater)
 	for _, key := range slices.Sorted(maps.Keys(longest)) {
-		t.Logf("longest stall, %s: %.1f s, from %.1f s after the first fault on", key, longest[key].Seconds(), from[key].Seconds())
+		t.Logf("longest stall, %s: %.1f s, from %.1f s after the first fault on", key, longest[key].Seconds(),
+			from[key].Seconds())
 	}
 	errors := map[string]int{}
 	for _, n := range said {

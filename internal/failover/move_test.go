@@ -33,7 +33,8 @@ func toBeMoved(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "from.db")
 	d := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
-	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	err := d.Write(t.Context(), "fill", func(tx *db.Tx) error {
 		for n := range movedRuns {
 			name := fmt.Sprint("moved-", n)
@@ -52,10 +53,12 @@ func toBeMoved(t *testing.T) (path string) {
 			if _, err := ls.CreateRunWithIDTx(tx, name, session, ""); err != nil {
 				return err
 			}
-			if _, err := ls.AppendTx(tx, name, live.Batch{Events: []live.Event{live.TextDelta("one"), live.TextDelta("two")}}); err != nil {
+			if _, err := ls.AppendTx(tx, name, live.Batch{Events: []live.Event{live.TextDelta("one"),
+				live.TextDelta("two")}}); err != nil {
 				return err
 			}
-			if err := rg.SaveTx(tx, agents.Entry{SessionID: name, Thread: name, Status: agents.Active, StartedAt: time.Now()}); err != nil {
+			if err := rg.SaveTx(tx, agents.Entry{SessionID: name, Thread: name, Status: agents.Active,
+				StartedAt: time.Now()}); err != nil {
 				return err
 			}
 			if err := cs.SaveTx(tx, paused(name)); err != nil {
@@ -78,10 +81,12 @@ func answersOf(t *testing.T, path string) (lines []string) {
 		t.Fatal(err)
 	}
 	defer d.Close() //nolint:errcheck // it only reads
-	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	for n := range movedRuns {
 		name := fmt.Sprint("moved-", n)
-		lines = append(lines, fmt.Sprint(name, readRun(t.Context(), t, rs, sharedRun(name))), fmt.Sprint(name, readLive(t.Context(), t, ls, name)))
+		lines = append(lines, fmt.Sprint(name, readRun(t.Context(), t, rs, sharedRun(name))),
+			fmt.Sprint(name, readLive(t.Context(), t, ls, name)))
 		e, err := rg.Get(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +102,8 @@ func answersOf(t *testing.T, path string) (lines []string) {
 	return lines
 }
 
-// A file is moved to the cluster, whose primary is killed at a step of it, and back. The same line is run again until it succeeds.
+// A file is moved to the cluster, whose primary is killed at a step of it, and back. The same line
+// is run again until it succeeds.
 func TestFailoverBelowAMove(t *testing.T) {
 	c := started(t)
 	from := toBeMoved(t)
@@ -151,12 +157,15 @@ func TestFailoverBelowAMove(t *testing.T) {
 			return false
 		})
 		during.Wait()
-		t.Logf("a fault at %q (kill: %t, back to a file: %t): %d calls, %.1f s", m.step, m.kill, m.back, calls, time.Since(began).Seconds())
+		t.Logf("a fault at %q (kill: %t, back to a file: %t): %d calls, %.1f s", m.step, m.kill, m.back, calls,
+			time.Since(began).Seconds())
 		if leader == leaderOf(c) {
 			t.Errorf("%s: nobody took the primary's place", m.step)
 		}
-		if report.SHA256 == "" || !report.Already && report.SHA256 != report.ToSHA256 || len(report.Differs) > 0 || last != "" && report.SHA256 != last {
-			t.Errorf("%s: the proof is %q and %q, before %q, and %d rows differ", m.step, report.SHA256, report.ToSHA256, last, len(report.Differs))
+		if report.SHA256 == "" || !report.Already && report.SHA256 != report.ToSHA256 || len(report.Differs) > 0 ||
+			last != "" && report.SHA256 != last {
+			t.Errorf("%s: the proof is %q and %q, before %q, and %d rows differ", m.step, report.SHA256,
+				report.ToSHA256, last, len(report.Differs))
 		}
 		last = report.SHA256
 		if got := answersOf(t, to); !slices.Equal(got, want) {

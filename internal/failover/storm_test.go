@@ -23,8 +23,9 @@ type storm struct {
 	killed  []string
 }
 
-// Processes that make all kinds of calls to all stores of one server are killed, stopped and cut off at random, and others come in their
-// place. What is there in the end is judged as after a failover.
+// Processes that make all kinds of calls to all stores of one server are killed, stopped and cut
+// off at random, and others come in their place. What is there in the end is judged as after a
+// failover.
 func TestPostgresTheStoresStandAStorm(t *testing.T) {
 	const writers, mostKilled = 3, 100
 	lasts, seed := 6*time.Second, uint64(time.Now().UnixNano())
@@ -137,7 +138,8 @@ func (ns *notes) kill(name string) {
 	ns.list = append(ns.list, note{at: time.Now(), process: name, kind: killed})
 }
 
-// ended gives what was said without what was begun: of a process that was killed that may have been done, and nobody was told.
+// ended gives what was said without what was begun: of a process that was killed that may have been
+// done, and nobody was told.
 func ended(said []note) (list []note) {
 	dead := map[string]bool{}
 	for _, n := range said {

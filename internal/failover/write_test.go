@@ -78,7 +78,8 @@ type writer struct {
 // aheadVariable is by how much a process's clock is ahead, in Go's words for a duration.
 const aheadVariable = "SELVEDGE_AHEAD"
 
-// write writes until it reads a line. Its arguments are an address, its name, and the kinds of lanes that it has.
+// write writes until it reads a line. Its arguments are an address, its name, and the kinds of
+// lanes that it has.
 func write(args []string) error {
 	ctx := context.Background()
 	var o db.Options
@@ -90,7 +91,8 @@ func write(args []string) error {
 		return err
 	}
 	w := &writer{teller: &teller{out: os.Stdout}, me: args[1], d: d, over: make(chan struct{})}
-	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds, "claims": w.claims, "changes": w.changes}
+	lanes := map[string]func(context.Context) []func(){"streams": w.streams, "holds": w.holds,
+		"claims": w.claims, "changes": w.changes}
 	var all []func()
 	for _, kind := range args[2:] {
 		all = append(all, lanes[kind](ctx)...)
@@ -144,7 +146,8 @@ func turn(text string) runs.Record { return runs.Turn{Prompt: &text} }
 
 // streams append: each to what all processes share, and to what is this one's own.
 func (w *writer) streams(ctx context.Context) (lanes []func()) {
-	rs, ls, rg := runs.NewStore(w.d, runs.Options{}), live.NewStore(w.d, live.Options{}), agents.NewRegistry(w.d, agents.Options{})
+	rs, ls, rg := runs.NewStore(w.d, runs.Options{}), live.NewStore(w.d, live.Options{}),
+		agents.NewRegistry(w.d, agents.Options{})
 	appendRun := func(ref runs.RunRef, key string) func(string, int64) error {
 		return func(text string, repeat int64) error {
 			b := runs.Batch{AgentID: ref.AgentID, RunID: ref.RunID, Records: []runs.Record{turn(text)}, Repeat: repeat}
@@ -168,12 +171,14 @@ func (w *writer) streams(ctx context.Context) (lanes []func()) {
 	}
 	var worker workers.WorkerDetail
 	w.insist(func() (err error) {
-		worker, err = runtime.CreateWorker(ctx, workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
+		worker, err = runtime.CreateWorker(ctx,
+			workers.ToolsLess(workers.AssistantIntent(), workers.RuntimeDefaultProfile()))
 		return err
 	})
 	w.insist(func() error { return ignore(second(ls.CreateRunWithID(ctx, w.me, session, "")), db.ErrConflict) })
 	w.insist(func() error {
-		return rg.Save(ctx, agents.Entry{SessionID: w.me, Thread: w.me, Status: agents.Active, StartedAt: time.Now()})
+		return rg.Save(ctx, agents.Entry{SessionID: w.me, Thread: w.me, Status: agents.Active,
+			StartedAt: time.Now()})
 	})
 	for _, s := range []struct {
 		lane string
@@ -280,7 +285,8 @@ func logOf(lane string) runs.RunRef { return sharedRun("held-" + lane) }
 
 // takers of what one holder has at a time, by lane. nil without an error: somebody else has it.
 func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
-	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}), agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
+	rs, ls, rg, cs := runs.NewStore(d, runs.Options{}), live.NewStore(d, live.Options{}),
+		agents.NewRegistry(d, agents.Options{}), checkpoints.NewStore(d, checkpoints.Options{})
 	none := func(err error) (*held, error) { return nil, ignore(err, db.ErrConflict) }
 	tries := 0
 	reserve := func(name string, terms db.LeaseTerms) func(context.Context) (*held, error) {
@@ -300,7 +306,10 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 			if err != nil || l == nil {
 				return nil, err
 			}
-			return &held{l.Epoch(), l.HoldTx, func(ctx context.Context) error { return l.Release(ctx, agents.Complete) }, l.Renew}, nil
+			return &held{l.Epoch(), l.HoldTx, func(ctx context.Context) error {
+				return l.Release(ctx,
+					agents.Complete)
+			}, l.Renew}, nil
 		}
 	}
 	return map[string]func(ctx context.Context) (*held, error){
@@ -310,7 +319,8 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 		timedLease:       lease("timed", db.LeaseTerms{TTL: shortly, Detached: true}),
 		"claim": func(ctx context.Context) (*held, error) {
 			c, ok, err := cs.Claim(ctx, shared)
-			if tries++; err == nil && !ok && tries%20 == 0 { // of a process that is dead for the server, as after long without a primary
+			// of a process that is dead for the server, as after long without a primary
+			if tries++; err == nil && !ok && tries%20 == 0 {
 				return nil, second(cs.Recover(ctx))
 			}
 			if err != nil || !ok {
@@ -330,7 +340,8 @@ func takers(d *db.DB) map[string]func(ctx context.Context) (*held, error) {
 			if err != nil {
 				return none(err)
 			}
-			return &held{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) }, r.Release, nil}, nil
+			return &held{r.Epoch(), func(tx *db.Tx) error { return second(r.AppendTx(tx, live.TextDelta("held"))) },
+				r.Release, nil}, nil
 		},
 	}
 }
@@ -369,7 +380,8 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 						if err := h.hold(tx); err != nil {
 							return err
 						}
-						return rs.AppendTx(tx, runs.Batch{AgentID: "agent", RunID: logOf(lane).RunID, Records: []runs.Record{turn(text)}})
+						return rs.AppendTx(tx, runs.Batch{AgentID: "agent", RunID: logOf(lane).RunID,
+							Records: []runs.Record{turn(text)}})
 					})
 					if err == nil {
 						w.say(acked, name, text, looked)
@@ -395,7 +407,9 @@ func (w *writer) holds(ctx context.Context) (lanes []func()) {
 }
 
 func paused(id string) *checkpoints.PausedWorkflow {
-	return &checkpoints.PausedWorkflow{RunID: id, Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate", CreatedAt: time.Now().UTC()}
+	return &checkpoints.PausedWorkflow{RunID: id,
+		Workflow: checkpoints.Workflow{ID: "w", Name: "W", Start: "gate"}, PausedStageID: "gate",
+		CreatedAt: time.Now().UTC()}
 }
 
 // claims saves checkpoints, and claims and completes those of everybody.

@@ -25,9 +25,9 @@ type Damage struct {
 	Reason string
 }
 
-// ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with one leaves the others
-// alone: an array of records, a session's document with run_records in it, or bare records one after the other. The damage
-// is what can't be read, and everything behind it.
+// ReadFile reads the records of a file of the old layout, one by one, so that what is wrong with
+// one leaves the others alone: an array of records, a session's document with run_records in it, or
+// bare records one after the other. The damage is what can't be read, and everything behind it.
 func ReadFile(text []byte) (elements []FileElement, damage *Damage) {
 	at := skipBlanks(text, 0)
 	fail := func(offset int, reason string) ([]FileElement, *Damage) {
@@ -78,7 +78,8 @@ func Unreadable(text []byte) (offset int, reason string) {
 		for j := range e.Record.Events {
 			event := &e.Record.Events[j].Event
 			if _, known := eventTypes[event.Kind]; !known {
-				return e.Offset + typeAt(e.Text, event.Kind), fmt.Sprintf("unknown variant `%s`: an event of a later version", event.Kind)
+				return e.Offset + typeAt(e.Text, event.Kind),
+					fmt.Sprintf("unknown variant `%s`: an event of a later version", event.Kind)
 			}
 		}
 	}
@@ -88,7 +89,8 @@ func Unreadable(text []byte) (offset int, reason string) {
 	return 0, ""
 }
 
-// typeAt is where a record says that an event is of that type; 0, its beginning, where it says so in other letters.
+// typeAt is where a record says that an event is of that type; 0, its beginning, where it says so
+// in other letters.
 func typeAt(record []byte, kind string) int {
 	at := regexp.MustCompile(`"type"\s*:\s*"` + regexp.QuoteMeta(kind) + `"`).FindIndex(record)
 	if at == nil {
@@ -116,7 +118,8 @@ func runRecords(text []byte) (at int, ok bool) {
 	}
 }
 
-// readArray reads the array at an offset; end is behind it. Its elements stand inside that many arrays and objects.
+// readArray reads the array at an offset; end is behind it. Its elements stand inside that many
+// arrays and objects.
 func readArray(text []byte, at, above int) (end int, elements []FileElement, damage *Damage) {
 	at++
 	for first := true; ; first = false {
@@ -171,7 +174,8 @@ func readElement(text []byte, at, length, above int) FileElement {
 	return e
 }
 
-// level is how deep the line that begins at an offset is indented, in steps of two; -1 when something else is before it.
+// level is how deep the line that begins at an offset is indented, in steps of two; -1 when
+// something else is before it.
 func level(text []byte, at int) int {
 	blanks := 0
 	for at > 0 && text[at-1] == ' ' {
@@ -184,7 +188,8 @@ func level(text []byte, at int) int {
 	return blanks / 2
 }
 
-// valueLength finds the end of a value by its brackets and quotes alone, so that a value that can't be read has an end, too.
+// valueLength finds the end of a value by its brackets and quotes alone, so that a value that can't
+// be read has an end, too.
 func valueLength(text []byte) (int, bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
@@ -222,8 +227,8 @@ func skipBlanks(text []byte, at int) int {
 	return at
 }
 
-// A FileWriter writes the beginning of a file of the old layout, its first record, a further one, and its end, as the
-// original does: pretty JSON without a line feed at the end.
+// A FileWriter writes the beginning of a file of the old layout, its first record, a further one,
+// and its end, as the original does: pretty JSON without a line feed at the end.
 type FileWriter struct{ records int }
 
 // Record appends a record, given as compact JSON, or verbatim as an element that a file had.
@@ -257,8 +262,8 @@ func (e *FileElement) regular() bool {
 // String names the damage.
 func (d *Damage) String() string { return fmt.Sprintf("offset %d: %s", d.Offset, d.Reason) }
 
-// SafeName is the name, without its end, of the file that the original keeps a session's runs in. Several ids can have one
-// name.
+// SafeName is the name, without its end, of the file that the original keeps a session's runs in.
+// Several ids can have one name.
 func SafeName(sessionID string) string {
 	one := strings.NewReplacer("/", "_", `\`, "_").Replace(sessionID)
 	return strings.ReplaceAll(one, "..", "_")

@@ -8,8 +8,8 @@ import (
 	"selvedge/db"
 )
 
-// A Table is the live runs of one scope as an import and an export need them: ids, times and counters are kept as they are
-// given, and the caller's transaction holds the ledger's row, too.
+// A Table is the live runs of one scope as an import and an export need them: ids, times and
+// counters are kept as they are given, and the caller's transaction holds the ledger's row, too.
 type Table struct{ Scope string }
 
 // An Origin is the place in an old tree that a run came from.
@@ -29,24 +29,32 @@ type Imported struct {
 }
 
 var (
-	sqlAddImport    = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddImport = `INSERT INTO live_imports (run, source, path, position, digest, stamp, text, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlImport       = `SELECT source, path, position, digest, stamp, text FROM live_imports WHERE run = ?`
-	sqlFindImported = `SELECT ` + rowColumns + `, coalesce(t.prompt, '') AS prompt, t.result_text, t.error, t.further, t.run IS NOT NULL AS told, i.source, i.path, i.position, i.digest, i.stamp
-FROM live_runs AS r LEFT JOIN live_texts AS t ON t.run = r.key LEFT JOIN live_imports AS i ON i.run = r.key WHERE r.scope = ? AND r.run_id = ?`
+	sqlFindImported = `SELECT ` + rowColumns + `, coalesce(t.prompt, '') AS prompt, t.result_text, t.error,
+	t.further, t.run IS NOT NULL AS told, i.source, i.path, i.position, i.digest, i.stamp
+FROM live_runs AS r LEFT JOIN live_texts AS t ON t.run = r.key LEFT JOIN live_imports AS i ON i.run = r.key
+	WHERE r.scope = ? AND r.run_id = ?`
 	sqlSetPlace = `UPDATE live_imports SET position = ? WHERE run = ?`
 	// What came from a tree of the scope into a scope of its own belongs to the tree.
-	sqlInScope = `(r.scope = ?1 OR r.scope IN (SELECT o.scope FROM import_sources AS s JOIN live_imports AS l ON l.source = s.id
+	sqlInScope = `(r.scope = ?1
+	OR r.scope IN (SELECT o.scope FROM import_sources AS s JOIN live_imports AS l ON l.source = s.id
     JOIN live_runs AS o ON o.key = l.run WHERE s.scope = ?1))`
-	sqlOrigins = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT JOIN live_imports AS i ON i.run = r.key
+	sqlOrigins = `SELECT r.key, r.session_id, i.source, i.path, i.position FROM live_runs AS r LEFT
+	JOIN live_imports AS i ON i.run = r.key
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key`
-	sqlCopies = `SELECT r.key, r.session_id, c.source, c.path, c.position FROM live_copies AS c JOIN live_runs AS r ON r.key = c.run
+	sqlCopies = `SELECT r.key, r.session_id, c.source, c.path, c.position FROM live_copies AS c
+	JOIN live_runs AS r ON r.key = c.run
 WHERE ` + sqlInScope + ` ORDER BY r.created_at, r.key, c.source, c.path`
 	sqlAddCopy      = `INSERT INTO live_copies (run, source, path, position, checksum) VALUES (?, ?, ?, ?, ?)`
 	sqlForgetCopy   = `DELETE FROM live_copies WHERE run = ?1 AND source = ?2 AND ` + db.Same("path", "?3")
 	sqlCopiesOf     = `SELECT path FROM live_copies WHERE run = ? ORDER BY source, path`
 	sqlForgetCopies = `DELETE FROM live_copies WHERE ` + ofFile
-	sqlPositions    = `SELECT position FROM live_imports WHERE ` + ofFile + ` UNION ALL SELECT position FROM live_copies WHERE ` + ofFile
-	sqlScopeOfFile  = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run JOIN scopes AS s ON s.id = r.scope
+	sqlPositions    = `SELECT position FROM live_imports WHERE ` + ofFile +
+		` UNION ALL SELECT position FROM live_copies WHERE ` + ofFile
+	sqlScopeOfFile = `SELECT s.name FROM live_imports AS i JOIN live_runs AS r ON r.key = i.run
+	JOIN scopes AS s ON s.id = r.scope
 WHERE i.source = ?1 AND ` + db.Same("i.path", "?2") + ` LIMIT 1`
 	ofFile = `source = ?1 AND ` + db.Same("path", "?2")
 )
@@ -151,8 +159,9 @@ func (Table) RemoveImported(tx *db.Tx, key int64) error {
 	return row.Remove(tx)
 }
 
-// RecordText is a run's record for a file: as it came, where it was not written to since and this program would write other
-// bytes (verbatim), else as compact JSON. found is false for a run that is gone.
+// RecordText is a run's record for a file: as it came, where it was not written to since and this
+// program would write other bytes (verbatim), else as compact JSON. found is false for a run that
+// is gone.
 func (Table) RecordText(rx *db.Rx, key int64) (text []byte, verbatim, found bool, err error) {
 	row, found, err := wholeByKey(rx, key)
 	if err != nil || !found {
@@ -187,8 +196,8 @@ type Placed struct {
 	Origin
 }
 
-// Placed gives all runs of the scope, and those that came from its trees into scopes of their own, oldest first; then, for
-// every further file that holds one of them, the run once more.
+// Placed gives all runs of the scope, and those that came from its trees into scopes of their own,
+// oldest first; then, for every further file that holds one of them, the run once more.
 func (t Table) Placed(rx *db.Rx) (list []Placed, err error) {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
@@ -221,7 +230,8 @@ func (Table) AddCopy(tx *db.Tx, key int64, at Origin) error {
 	if err := tx.Queue(sqlForgetCopy, key, at.Source, at.Path); err != nil {
 		return err
 	}
-	return tx.Queue(sqlAddCopy, key, at.Source, at.Path, at.Position, db.Checksum(key, at.Source, at.Path, at.Position))
+	return tx.Queue(sqlAddCopy, key, at.Source, at.Path, at.Position,
+		db.Checksum(key, at.Source, at.Path, at.Position))
 }
 
 // ForgetCopies takes out what AddCopy noted of a file.

@@ -15,10 +15,12 @@ var (
 	snapshotFields = all(in(aText, "id session_id"), []field{a("status", aStatus), a("prompt", aText)},
 		in(aCount, "created_at_ms updated_at_ms"), in(noText, "result_text error"), in(aCount, "event_count"))
 	eventFields  = []field{a("sequence", aCount), a("timestamp_ms", aCount), a("event", free)}
-	recordFields = []field{a("snapshot", object(snapshotFields...)), a("events", &shape{sort: sortList, of: object(eventFields...)})}
+	recordFields = []field{a("snapshot", object(snapshotFields...)),
+		a("events", &shape{sort: sortList, of: object(eventFields...)})}
 )
 
-// AppendJSON writes the snapshot as the original does, compact: absent texts are left out, further members come last.
+// AppendJSON writes the snapshot as the original does, compact: absent texts are left out, further
+// members come last.
 func (s Snapshot) AppendJSON(dst []byte) []byte {
 	dst = serdejson.AppendQuoted(append(dst, `{"id":`...), s.ID)
 	dst = serdejson.AppendQuoted(append(dst, `,"session_id":`...), s.SessionID)
@@ -65,7 +67,8 @@ func appendFurther(dst, further []byte) []byte {
 	return append(dst, '}')
 }
 
-// Decode reads what the original reads; db.ErrInvalid says what is wrong. The count of events is taken as it is.
+// Decode reads what the original reads; db.ErrInvalid says what is wrong. The count of events is
+// taken as it is.
 func (s *Snapshot) Decode(text []byte) error {
 	m, reason := wholeMembers(text, 0)
 	if reason == "" {
@@ -74,7 +77,8 @@ func (s *Snapshot) Decode(text []byte) error {
 	return unreadable("run snapshot", reason)
 }
 
-// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
+// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid
+// says what is wrong.
 func (e *EventRecord) Decode(text []byte) error {
 	m, reason := wholeMembers(text, 0)
 	if reason == "" {
@@ -83,7 +87,8 @@ func (e *EventRecord) Decode(text []byte) error {
 	return unreadable("event record", reason)
 }
 
-// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid says what is wrong.
+// Decode reads what the original reads, and events of types that it doesn't know; db.ErrInvalid
+// says what is wrong.
 func (r *Record) Decode(text []byte) error {
 	record, reason := readRecord(text, 1, false)
 	if reason == "" {
@@ -99,8 +104,8 @@ func unreadable(what, reason string) error {
 	return fmt.Errorf("%w: the %s can't be read: %s", db.ErrInvalid, what, reason)
 }
 
-// readRecord reads one element of a session's file, which stands inside that many arrays and objects. arrays says whether
-// an event may be an array.
+// readRecord reads one element of a session's file, which stands inside that many arrays and
+// objects. arrays says whether an event may be an array.
 func readRecord(text []byte, above int, arrays bool) (r Record, reason string) {
 	m, reason := wholeMembers(text, above)
 	if reason != "" {
@@ -130,7 +135,8 @@ func readRecord(text []byte, above int, arrays bool) (r Record, reason string) {
 	}
 }
 
-// wholeMembers reads a text that is one object, or an array that stands for one, and stands inside that many others.
+// wholeMembers reads a text that is one object, or an array that stands for one, and stands inside
+// that many others.
 func wholeMembers(text []byte, above int) (*members, string) {
 	if !utf8.Valid(text) {
 		return nil, "it is not valid UTF-8"
@@ -215,7 +221,8 @@ func textEnd(text []byte) int {
 	}
 }
 
-// appendIndented writes a compact JSON text as serde_json's pretty printer does, as if it stood on a level of its own.
+// appendIndented writes a compact JSON text as serde_json's pretty printer does, as if it stood on
+// a level of its own.
 func appendIndented(dst, text []byte, level int) []byte {
 	newline := func() {
 		dst = append(dst, '\n')

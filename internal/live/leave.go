@@ -7,11 +7,11 @@ import (
 	"selvedge/db"
 )
 
-// Events of a run that is not there nobody sees: they were written before it, or are left of it. Both are in live_leavings,
-// and DropLeft removes them.
+// Events of a run that is not there nobody sees: they were written before it, or are left of it.
+// Both are in live_leavings, and DropLeft removes them.
 
-// What one transaction writes or removes, so that the longest hold of the writer is 50 ms, the commit included. A run, with its
-// texts and numbers, takes about as long as so many events.
+// What one transaction writes or removes, so that the longest hold of the writer is 50 ms, the
+// commit included. A run, with its texts and numbers, takes about as long as so many events.
 const (
 	eventsAtOnce  = 4000
 	bytesAtOnce   = 4 << 20
@@ -48,18 +48,21 @@ func (s *Share) TakeRun(w *Row) bool { return s.Take(eventsOfARun+w.KeptEvents, 
 const (
 	sqlLeave = `INSERT INTO live_leavings (run, owner_id) VALUES (?, ?)`
 	// What is taken out behind a key: the scope's indexes find it, not the keys of other scopes.
-	sqlBehind    = ` FROM live_runs WHERE scope = ? AND +key > ?`
-	sqlWeigh     = `SELECT count(*) AS runs, coalesce(sum(kept_events), 0) AS events, coalesce(sum(kept_bytes), 0) AS bytes` + sqlBehind
+	sqlBehind = ` FROM live_runs WHERE scope = ? AND +key > ?`
+	sqlWeigh  = `SELECT count(*) AS runs, coalesce(sum(kept_events), 0) AS events,
+		coalesce(sum(kept_bytes), 0) AS bytes` + sqlBehind
 	sqlLeaveMany = `INSERT INTO live_leavings (run) SELECT key` + sqlBehind + ` AND kept_events > 0`
 	sqlDropMany  = `DELETE` + sqlBehind
 	sqlLeft      = `SELECT run, owner_id FROM live_leavings WHERE run > ? ORDER BY run LIMIT 1`
-	sqlLeftBut   = `SELECT run, owner_id FROM live_leavings WHERE run > ? AND (owner_id IS NULL OR owner_id NOT IN (%s)) ORDER BY run LIMIT 1`
-	sqlAllGone   = `DELETE FROM live_leavings WHERE run = ?`
-	sqlMine      = `DELETE FROM live_leavings WHERE run = ? AND owner_id = ?`
-	sqlGiveUp    = `UPDATE live_leavings SET owner_id = NULL WHERE run = ? AND owner_id = ?`
+	sqlLeftBut   = `SELECT run, owner_id FROM live_leavings WHERE run > ?
+		AND (owner_id IS NULL OR owner_id NOT IN (%s)) ORDER BY run LIMIT 1`
+	sqlAllGone = `DELETE FROM live_leavings WHERE run = ?`
+	sqlMine    = `DELETE FROM live_leavings WHERE run = ? AND owner_id = ?`
+	sqlGiveUp  = `UPDATE live_leavings SET owner_id = NULL WHERE run = ? AND owner_id = ?`
 )
 
-// Leave takes a run out, with all that belongs to it, but for its events where the share has not so many: DropLeft removes those.
+// Leave takes a run out, with all that belongs to it, but for its events where the share has not so
+// many: DropLeft removes those.
 func (w *Row) Leave(tx *db.Tx, share *Share) error {
 	if !share.Take(w.KeptEvents, w.KeptBytes) {
 		if _, err := tx.Exec(sqlLeave, w.Key, nil); err != nil {
@@ -104,8 +107,8 @@ func (l leaving) written(rx *db.Rx) (bool, error) {
 	return rx.OwnerAlive(*l.Owner)
 }
 
-// Left finds the first run behind a key of which something may be dropped. What processes that live are writing it passes by, which may
-// be a number for each of very many runs.
+// Left finds the first run behind a key of which something may be dropped. What processes that live
+// are writing it passes by, which may be a number for each of very many runs.
 func Left(rx *db.Rx, behind int64) (run int64, some bool, err error) {
 	living := []any{behind}
 	for {
@@ -124,8 +127,9 @@ func Left(rx *db.Rx, behind int64) (run int64, some bool, err error) {
 	}
 }
 
-// DropLeft removes events that were left, of runs with keys behind one, as many as a transaction may. It returns the key to go on
-// behind, which Left does, past what a process that lives is writing.
+// DropLeft removes events that were left, of runs with keys behind one, as many as a transaction
+// may. It returns the key to go on behind, which Left does, past what a process that lives is
+// writing.
 func DropLeft(tx *db.Tx, behind int64) (last int64, err error) {
 	for share := (Share{droppedAtOnce, bytesAtOnce}); share.Events > 0 && share.Bytes > 0; {
 		var left leaving
@@ -173,8 +177,8 @@ func (w *Row) dropSome(tx *db.Tx, share *Share) (some bool, err error) {
 	return true, err
 }
 
-// Reserve takes a number for the run, under which its events can be written before the run is there. They go with the owner, a
-// process that lives, unless it adds the run.
+// Reserve takes a number for the run, under which its events can be written before the run is
+// there. They go with the owner, a process that lives, unless it adds the run.
 func (w *WholeRow) Reserve(tx *db.Tx, owner int64, share *Share) error {
 	share.Events -= eventsOfARun
 	// A number that a row had is never used again, and no run has so long an id.
@@ -190,8 +194,9 @@ func (w *WholeRow) Reserve(tx *db.Tx, owner int64, share *Share) error {
 	return err
 }
 
-// AddReserved writes a run, without its events, under the number that was reserved for it. It does not count it. mine is false,
-// and nothing is written, where the number is not the owner's any more.
+// AddReserved writes a run, without its events, under the number that was reserved for it. It does
+// not count it. mine is false, and nothing is written, where the number is not the owner's any
+// more.
 func (w *WholeRow) AddReserved(tx *db.Tx, owner int64) (mine bool, err error) {
 	if n, err := tx.Exec(sqlMine, w.Key, owner); err != nil || n == 0 {
 		return false, err

@@ -6,8 +6,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// members are the members of an object as spans of the text, or the elements of an array that stands for an object: the
-// original reads a struct from an array of its fields, too.
+// members are the members of an object as spans of the text, or the elements of an array that
+// stands for an object: the original reads a struct from an array of its fields, too.
 type members struct {
 	array  bool
 	keys   [][]byte // quoted, as they stand; nil for an array
@@ -56,7 +56,8 @@ func spanMembers(s *serdejson.Scanner, arrays bool) (*members, string) {
 	}
 }
 
-// takeType reads the tag of an event: its member "type", or the first element of an array, which is taken out.
+// takeType reads the tag of an event: its member "type", or the first element of an array, which is
+// taken out.
 func (m *members) takeType() (string, string) {
 	var tag []byte
 	if m.array {
@@ -82,7 +83,8 @@ func (m *members) takeType() (string, string) {
 	return serdejson.Unquote(tag), ""
 }
 
-// check reads the members as these fields. Unknown members are nobody's business, known ones must not come twice.
+// check reads the members as these fields. Unknown members are nobody's business, known ones must
+// not come twice.
 func (m *members) check(fields []field) string {
 	if m.array {
 		return m.checkArray(fields)

@@ -42,9 +42,10 @@ type Record struct {
 	Events   []EventRecord
 }
 
-// NextSequence is what the run's event_count has to be: no less than the one that the record names, more than its last
-// sequence, and no less than its events. A count of its own can be too small (a program that was interrupted) or larger
-// than the events (one that trimmed them). There is nothing behind the last number.
+// NextSequence is what the run's event_count has to be: no less than the one that the record names,
+// more than its last sequence, and no less than its events. A count of its own can be too small (a
+// program that was interrupted) or larger than the events (one that trimmed them). There is nothing
+// behind the last number.
 func (r *Record) NextSequence() uint64 {
 	count := max(r.Snapshot.EventCount, uint64(len(r.Events)))
 	if n := len(r.Events); n > 0 {
@@ -54,7 +55,8 @@ func (r *Record) NextSequence() uint64 {
 	return count
 }
 
-// ordered reports whether the events can be found by their sequences: they grow, and an event's id can hold them.
+// ordered reports whether the events can be found by their sequences: they grow, and an event's id
+// can hold them.
 func (r *Record) ordered() bool {
 	for i := range r.Events {
 		if s := r.Events[i].Sequence; s > maxPlace || i > 0 && s <= r.Events[i-1].Sequence {

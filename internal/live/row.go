@@ -17,7 +17,8 @@ const (
 	maxPlace  = uint64(1)<<placeBits - 1 // the lower half of an event's id
 )
 
-// A Row is a run's row. What the run says in words is in Texts: an event writes the one, and seldom the other.
+// A Row is a run's row. What the run says in words is in Texts: an event writes the one, and seldom
+// the other.
 type Row struct {
 	Key             int64   `db:"key"`
 	Scope           int64   `db:"scope"`
@@ -72,17 +73,21 @@ const (
 	sqlRowByKey = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key = ?`
 	sqlTexts    = `SELECT prompt, result_text, error, further FROM live_texts WHERE run = ?`
 
-	sqlAddRow = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
+	sqlAddRow = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms,
+	updated_at, updated_at_ms,
 	event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
-	sqlAddRowAs = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms, updated_at, updated_at_ms,
+	sqlAddRowAs = `INSERT INTO live_runs (scope, run_id, session_id, status, created_at, created_at_ms,
+	updated_at, updated_at_ms,
 	event_count, event_count_exact, kept_events, kept_bytes, places, first_place, checksum, key)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further, checksum) VALUES (?, ?, ?, ?, ?, ?)`
+	sqlAddTexts = `INSERT INTO live_texts (run, prompt, result_text, error, further, checksum)
+		VALUES (?, ?, ?, ?, ?, ?)`
 
-	setMoved      = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?, kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
-	sqlMoveRow    = `UPDATE live_runs SET ` + setMoved + ` WHERE key = ?`
-	sqlMoveStatus = `UPDATE live_runs SET ` + setMoved + `, status = ? WHERE key = ?` // alone touches the index of statuses
+	setMoved   = `updated_at = ?, updated_at_ms = ?, event_count = ?, event_count_exact = ?, kept_events = ?, kept_bytes = ?, places = ?, first_place = ?, checksum = ?`
+	sqlMoveRow = `UPDATE live_runs SET ` + setMoved + ` WHERE key = ?`
+	// alone touches the index of statuses
+	sqlMoveStatus = `UPDATE live_runs SET ` + setMoved + `, status = ? WHERE key = ?`
 	sqlSetTexts   = `UPDATE live_texts SET prompt = ?, result_text = ?, error = ?, checksum = ? WHERE run = ?`
 )
 
@@ -138,8 +143,10 @@ func (w *Row) Whole(rx *db.Rx) (*WholeRow, error) {
 // NewRow is the row of a run that comes with its events.
 func NewRow(scope int64, r *Record) *WholeRow {
 	w := &WholeRow{
-		Row:   Row{Scope: scope, RunID: r.Snapshot.ID, SessionID: r.Snapshot.SessionID, Status: r.Snapshot.Status, KeptEvents: int64(len(r.Events))},
-		Texts: Texts{Prompt: r.Snapshot.Prompt, ResultText: r.Snapshot.ResultText, Error: r.Snapshot.Error, Further: r.Snapshot.Further},
+		Row: Row{Scope: scope, RunID: r.Snapshot.ID, SessionID: r.Snapshot.SessionID, Status: r.Snapshot.Status,
+			KeptEvents: int64(len(r.Events))},
+		Texts: Texts{Prompt: r.Snapshot.Prompt, ResultText: r.Snapshot.ResultText, Error: r.Snapshot.Error,
+			Further: r.Snapshot.Further},
 	}
 	w.CreatedAt, w.CreatedAtMs = timeColumn(r.Snapshot.CreatedAtMs)
 	w.SetUpdated(r.Snapshot.UpdatedAtMs)
@@ -267,7 +274,8 @@ func (w *Row) SetTexts(tx *db.Tx, t Texts) error {
 	return tx.Queue(sqlSetTexts, columns[1], columns[2], columns[3], db.Checksum(columns...), w.Key)
 }
 
-// timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column can't hold it.
+// timeColumn is a time in milliseconds as a column in nanoseconds, and in decimal where the column
+// can't hold it.
 func timeColumn(ms uint64) (nanos int64, text *string) {
 	if ms > maxMillis {
 		return math.MaxInt64, decimal(ms)

@@ -8,14 +8,19 @@ import (
 )
 
 const (
-	sqlAddEvent   = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEvents     = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
-	sqlLater      = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ? AND sequence > ? ORDER BY id LIMIT ` + db.BoundLimit
-	sqlSizes      = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+	sqlAddEvent = `INSERT INTO live_events (id, sequence, type, recorded_at, event, raw, batch, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlEvents = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ?
+		ORDER BY id LIMIT ` + db.BoundLimit
+	sqlLater = `SELECT id, sequence, recorded_at, event, raw FROM live_events WHERE id >= ? AND id < ?
+		AND sequence > ? ORDER BY id LIMIT ` + db.BoundLimit
+	sqlSizes = `SELECT id, sequence, recorded_at, length(event) AS event, length(raw) AS raw
+		FROM live_events WHERE id >= ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
 	sqlDropEvents = `DELETE FROM live_events WHERE id >= ? AND id <= ?`
 )
 
-// AddEvent writes an event in the run's next place, and counts it in the row, which Move then writes. A batch of 0 is none.
+// AddEvent writes an event in the run's next place, and counts it in the row, which Move then
+// writes. A batch of 0 is none.
 //
 // db.ErrInvalid: the run has no sequence left.
 func (w *Row) AddEvent(tx *db.Tx, e *EventRecord, batch int64) error {
@@ -58,8 +63,8 @@ func (w *Row) placeOf(events []EventRecord, i int) int64 {
 	return int64(i)
 }
 
-// Pass leaves the oldest events out of a run that is not written yet while over says so of those that are kept. It returns how
-// many.
+// Pass leaves the oldest events out of a run that is not written yet while over says so of those
+// that are kept. It returns how many.
 func (w *Row) Pass(events []EventRecord, over func(events, bytes int64) bool) (passed int) {
 	for ; passed < len(events) && over(w.KeptEvents, w.KeptBytes); passed++ {
 		w.KeptEvents--
@@ -107,8 +112,8 @@ func sequenceOf(id int64, sequence *int64) uint64 {
 	return uint64(id) & maxPlace
 }
 
-// deeper is how many levels more than a file can hold are read from a row: callers could once give an event that was a few
-// levels too deep to be exported. It is read as it is.
+// deeper is how many levels more than a file can hold are read from a row: callers could once give
+// an event that was a few levels too deep to be exported. It is read as it is.
 const deeper = 8
 
 // Record is the event as it was recorded. db.ErrCorrupt: the row says what this program never wrote.
@@ -197,8 +202,8 @@ type eventSize struct {
 	Raw        *int64 `db:"raw"`
 }
 
-// Trim takes the oldest events out while over says so of what is kept, most of them at once: all in one statement a few
-// hundred. The row counts on; Move then writes it. It returns how many went.
+// Trim takes the oldest events out while over says so of what is kept, most of them at once: all in
+// one statement a few hundred. The row counts on; Move then writes it. It returns how many went.
 func (w *Row) Trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) (gone int64, err error) {
 	for w.KeptEvents > 0 && gone < most && over(w.KeptEvents, w.KeptBytes) {
 		const some = 512
@@ -232,10 +237,11 @@ func (w *Row) Trim(tx *db.Tx, most int64, over func(events, bytes int64) bool) (
 	return gone, nil
 }
 
-const sqlFindBatch = `SELECT id, sequence FROM live_events WHERE id >= ? AND id < ? AND batch = ? ORDER BY id LIMIT 1`
+const sqlFindBatch = `SELECT id, sequence FROM live_events WHERE id >= ? AND id < ? AND batch = ? ORDER BY id
+	LIMIT 1`
 
-// FindBatch gives the sequence of the first event of a batch that is kept; found is false where none is. It looks at all
-// events of the run, from the oldest on.
+// FindBatch gives the sequence of the first event of a batch that is kept; found is false where
+// none is. It looks at all events of the run, from the oldest on.
 func (w *Row) FindBatch(rx *db.Rx, batch int64) (first uint64, found bool, err error) {
 	var e EventRow
 	found, err = rx.Find(&e, sqlFindBatch, w.First(), w.End(), batch)
@@ -245,12 +251,15 @@ func (w *Row) FindBatch(rx *db.Rx, batch int64) (first uint64, found bool, err e
 // Weight is about how many bytes the event takes.
 func (w *EventRow) Weight() int { return 64 + len(w.Event) + len(w.Raw) }
 
-const sqlLastPlaces = `SELECT min(last.id) FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `) AS last`
+const sqlLastPlaces = `SELECT min(last.id)
+	FROM (SELECT id FROM live_events WHERE id >= ? AND id < ? ORDER BY id DESC
+	LIMIT ` + db.BoundLimit + `) AS last`
 
 // LastPlaces gives the place of the first of the last events that are kept; found is false where none is.
 func (w *Row) LastPlaces(rx *db.Rx, events int64) (place int64, found bool, err error) {
 	var first *int64
-	if err := rx.Get(&first, sqlLastPlaces, w.First(), w.End(), min(events, db.NoLimit)); err != nil || first == nil {
+	if err := rx.Get(&first, sqlLastPlaces, w.First(), w.End(), min(events, db.NoLimit)); err != nil ||
+		first == nil {
 		return 0, false, err
 	}
 	return *first - w.First(), true, nil
@@ -258,5 +267,6 @@ func (w *Row) LastPlaces(rx *db.Rx, events int64) (place int64, found bool, err 
 
 // EachEvent gives at most limit events from a place on as they are read, without a look into them.
 func (w *Row) EachEvent(rx *db.Rx, place, limit int64) iter.Seq2[*EventRow, error] {
-	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents, w.First()+place, w.End(), limit)
+	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents, w.First()+place,
+		w.End(), limit)
 }

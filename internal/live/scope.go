@@ -9,9 +9,10 @@ ON CONFLICT (scope) DO UPDATE SET runs = live_scopes.runs + excluded.runs,
     oldest = CASE WHEN excluded.oldest < live_scopes.oldest THEN excluded.oldest ELSE live_scopes.oldest END`
 	sqlCountOut = `UPDATE live_scopes SET runs = runs - ?, removed = removed + ? WHERE scope = ?`
 	sqlCounts   = `SELECT runs, removed, oldest FROM live_scopes WHERE scope = ?`
-	sqlOldest   = `SELECT ` + rowColumns + ` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
-	sqlMoveUp   = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
-	sqlDropRun  = `DELETE FROM live_runs WHERE key = ?`
+	sqlOldest   = `SELECT ` + rowColumns +
+		` FROM live_runs AS r WHERE r.key >= ? AND +r.scope = ? ORDER BY r.key LIMIT 1`
+	sqlMoveUp  = `UPDATE live_scopes SET oldest = ? WHERE scope = ?`
+	sqlDropRun = `DELETE FROM live_runs WHERE key = ?`
 )
 
 // Counts are what is kept of a scope as a whole.
@@ -53,8 +54,8 @@ func (w *Row) Remove(tx *db.Tx) error {
 	return err
 }
 
-// OldestRun reads the run of the scope that was added first. It notes how far it had to look, so that a scope beside large
-// ones does not look at their runs each time.
+// OldestRun reads the run of the scope that was added first. It notes how far it had to look, so
+// that a scope beside large ones does not look at their runs each time.
 func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error) {
 	w, found, err = findRow(&tx.Rx, sqlOldest, c.Oldest, scope)
 	if err == nil && found && w.Key > c.Oldest {
@@ -66,10 +67,14 @@ func OldestRun(tx *db.Tx, scope int64, c Counts) (w *Row, found bool, err error)
 const (
 	sqlOwn       = `UPDATE live_runs SET owner_id = ? WHERE key = ?`
 	sqlTakeAway  = `UPDATE live_runs SET owner_id = NULL WHERE key = ? AND owner_id = ?`
-	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
-	// SQLEndedRuns gives the runs of a scope that ended before a time, or then and with a lower key, the newest first.
-	SQLEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes FROM live_runs
-WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?) ORDER BY updated_at DESC, key DESC LIMIT ?`
+	sqlOwnedRuns = `SELECT key FROM live_runs WHERE owner_id IS NOT NULL AND scope = ? AND key > ? ORDER BY key
+		LIMIT ` + db.BoundLimit
+	// SQLEndedRuns gives the runs of a scope that ended before a time, or then and with a lower key,
+	// the newest first.
+	SQLEndedRuns = `SELECT key, run_id AS id, session_id AS of, updated_at AS ended_at, kept_bytes AS bytes
+	FROM live_runs
+WHERE scope = ? AND status IN ('completed', 'failed', 'cancelled') AND (updated_at, key) < (?, ?)
+	ORDER BY updated_at DESC, key DESC LIMIT ?`
 )
 
 // Own notes whose the run is; nil: nobody's.

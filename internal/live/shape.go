@@ -94,75 +94,88 @@ func all(groups ...[]field) (fields []field) {
 }
 
 var (
-	usage = object(all(in(aCount, "prompt_tokens completion_tokens total_tokens"), in(noCount, "cache_read_tokens cache_write_tokens"))...)
+	usage = object(all(in(aCount, "prompt_tokens completion_tokens total_tokens"),
+		in(noCount, "cache_read_tokens cache_write_tokens"))...)
 
 	verification = object(all([]field{a("status", word("passed failed needs_review skipped"))},
-		in(aCount, "report_count required_check_count pending_required_check_count failed_check_count residual_risk_count"),
+		in(aCount, "report_count required_check_count pending_required_check_count failed_check_count "+
+			"residual_risk_count"),
 		[]field{maybe("pending_subjects", texts), maybe("failed_subjects", texts)})...)
 
 	responseMeta = &shape{sort: sortObject, nullable: true, fields: all(
-		maybeIn(noText, "provider request_model request_url response_id response_model response_object"), maybeIn(noCount, "first_token_ms duration_ms"))}
+		maybeIn(noText, "provider request_model request_url response_id response_model response_object"),
+		maybeIn(noCount, "first_token_ms duration_ms"))}
 
 	lane       = word("Control Query Execute Generate")
 	taskStatus = word("pending in_progress completed failed skipped cancelled")
 
 	task = object(a("id", aText), a("content", aText), a("status", taskStatus),
-		maybe("priority", word("high medium low")), maybe("tool", noText), maybe("dependencies", texts), maybe("success_criteria", noText))
+		maybe("priority", word("high medium low")), maybe("tool", noText), maybe("dependencies", texts),
+		maybe("success_criteria", noText))
 
-	plan = object(a("goal", aText), a("steps", &shape{sort: sortList, of: task}), a("complexity", word("Simple Medium Complex VeryComplex")),
+	plan = object(a("goal", aText), a("steps", &shape{sort: sortList, of: task}),
+		a("complexity", word("Simple Medium Complex VeryComplex")),
 		a("required_tools", texts), a("estimated_steps", aCount))
 
-	goal = object(a("description", aText), a("success_criteria", texts), a("progress", aFloat), a("achieved", aFlag),
+	goal = object(a("description", aText), a("success_criteria", texts), a("progress", aFloat),
+		a("achieved", aFlag),
 		a("created_at", anInt), a("achieved_at", noInt))
 )
 
 // eventTypes are the events of the original, with their members in its order.
 var eventTypes = map[string][]field{
-	"agent_start":             in(aText, "prompt"),
-	"agent_mode_changed":      in(aText, "mode agent description"),
-	"turn_start":              in(aCount, "turn"),
-	"text_delta":              in(aText, "text"),
-	"reasoning_delta":         in(aText, "text"),
-	"tool_start":              in(aText, "id name"),
-	"tool_input_delta":        in(aText, "delta"),
-	"tool_end":                all(in(aText, "id name output"), in(aShort, "exit_code"), in(noFree, "metadata")),
-	"tool_output_delta":       in(aText, "id name delta"),
-	"turn_end":                {a("turn", aCount), a("usage", usage)},
-	"agent_end":               {a("text", aText), a("usage", usage), a("verification_summary", verification), a("meta", responseMeta)},
-	"error":                   in(aText, "message"),
-	"confirmation_required":   all(in(aText, "tool_id tool_name"), in(free, "args"), in(aCount, "timeout_ms")),
-	"confirmation_received":   {a("tool_id", aText), a("approved", aFlag), a("reason", noText)},
-	"confirmation_timeout":    in(aText, "tool_id action_taken"),
-	"external_task_pending":   {a("task_id", aText), a("session_id", aText), a("lane", lane), a("command_type", aText), a("payload", free), a("timeout_ms", aCount)},
+	"agent_start":        in(aText, "prompt"),
+	"agent_mode_changed": in(aText, "mode agent description"),
+	"turn_start":         in(aCount, "turn"),
+	"text_delta":         in(aText, "text"),
+	"reasoning_delta":    in(aText, "text"),
+	"tool_start":         in(aText, "id name"),
+	"tool_input_delta":   in(aText, "delta"),
+	"tool_end":           all(in(aText, "id name output"), in(aShort, "exit_code"), in(noFree, "metadata")),
+	"tool_output_delta":  in(aText, "id name delta"),
+	"turn_end":           {a("turn", aCount), a("usage", usage)},
+	"agent_end": {a("text", aText), a("usage", usage), a("verification_summary", verification),
+		a("meta", responseMeta)},
+	"error":                 in(aText, "message"),
+	"confirmation_required": all(in(aText, "tool_id tool_name"), in(free, "args"), in(aCount, "timeout_ms")),
+	"confirmation_received": {a("tool_id", aText), a("approved", aFlag), a("reason", noText)},
+	"confirmation_timeout":  in(aText, "tool_id action_taken"),
+	"external_task_pending": {a("task_id", aText), a("session_id", aText), a("lane", lane),
+		a("command_type", aText), a("payload", free), a("timeout_ms", aCount)},
 	"external_task_completed": all(in(aText, "task_id session_id"), in(aFlag, "success")),
 	"permission_denied":       {a("tool_id", aText), a("tool_name", aText), a("args", free), a("reason", aText)},
 	"context_resolving":       in(texts, "providers"),
 	"context_resolved":        in(aCount, "total_items total_tokens"),
 	"command_dead_lettered":   all(in(aText, "command_id command_type lane error"), in(u32, "attempts")),
-	"command_retry":           all(in(aText, "command_id command_type lane"), in(u32, "attempt"), in(aCount, "delay_ms")),
-	"queue_alert":             in(aText, "level alert_type message"),
-	"task_updated":            {a("session_id", aText), a("tasks", &shape{sort: sortList, of: task})},
-	"memory_stored":           {a("memory_id", aText), a("memory_type", aText), a("importance", aFloat), a("tags", texts)},
-	"memory_recalled":         {a("memory_id", aText), a("content", aText), a("relevance", aFloat)},
-	"memories_searched":       {a("query", noText), a("tags", texts), a("result_count", aCount)},
-	"memory_cleared":          {a("tier", aText), a("count", aCount)},
-	"subagent_start":          in(aText, "task_id session_id parent_session_id agent description"),
-	"subagent_progress":       all(in(aText, "task_id session_id status"), in(free, "metadata")),
-	"subagent_end":            all(in(aText, "task_id session_id agent output"), in(aFlag, "success")),
-	"planning_start":          in(aText, "prompt"),
-	"planning_end":            {a("plan", plan), a("estimated_steps", aCount)},
-	"step_start":              all(in(aText, "step_id description"), in(aCount, "step_number total_steps")),
-	"step_end":                {a("step_id", aText), a("status", taskStatus), a("step_number", aCount), a("total_steps", aCount)},
-	"goal_extracted":          {a("goal", goal)},
-	"goal_progress":           {a("goal", aText), a("progress", aFloat), a("completed_steps", aCount), a("total_steps", aCount)},
-	"goal_achieved":           {a("goal", aText), a("total_steps", aCount), a("duration_ms", anInt)},
-	"context_compacted":       {a("session_id", aText), a("before_messages", aCount), a("after_messages", aCount), a("percent_before", aFloat)},
-	"persistence_failed":      in(aText, "session_id operation error"),
-	"btw_answer":              {a("question", aText), a("answer", aText), a("usage", usage)},
+	"command_retry": all(in(aText, "command_id command_type lane"), in(u32, "attempt"),
+		in(aCount, "delay_ms")),
+	"queue_alert":  in(aText, "level alert_type message"),
+	"task_updated": {a("session_id", aText), a("tasks", &shape{sort: sortList, of: task})},
+	"memory_stored": {a("memory_id", aText), a("memory_type", aText), a("importance", aFloat),
+		a("tags", texts)},
+	"memory_recalled":   {a("memory_id", aText), a("content", aText), a("relevance", aFloat)},
+	"memories_searched": {a("query", noText), a("tags", texts), a("result_count", aCount)},
+	"memory_cleared":    {a("tier", aText), a("count", aCount)},
+	"subagent_start":    in(aText, "task_id session_id parent_session_id agent description"),
+	"subagent_progress": all(in(aText, "task_id session_id status"), in(free, "metadata")),
+	"subagent_end":      all(in(aText, "task_id session_id agent output"), in(aFlag, "success")),
+	"planning_start":    in(aText, "prompt"),
+	"planning_end":      {a("plan", plan), a("estimated_steps", aCount)},
+	"step_start":        all(in(aText, "step_id description"), in(aCount, "step_number total_steps")),
+	"step_end": {a("step_id", aText), a("status", taskStatus), a("step_number", aCount),
+		a("total_steps", aCount)},
+	"goal_extracted": {a("goal", goal)},
+	"goal_progress": {a("goal", aText), a("progress", aFloat), a("completed_steps", aCount),
+		a("total_steps", aCount)},
+	"goal_achieved": {a("goal", aText), a("total_steps", aCount), a("duration_ms", anInt)},
+	"context_compacted": {a("session_id", aText), a("before_messages", aCount),
+		a("after_messages", aCount), a("percent_before", aFloat)},
+	"persistence_failed": in(aText, "session_id operation error"),
+	"btw_answer":         {a("question", aText), a("answer", aText), a("usage", usage)},
 }
 
-// read says why the original does not read a value of this shape; "" if it does. The value is one that a scanner has
-// accepted.
+// read says why the original does not read a value of this shape; "" if it does. The value is one
+// that a scanner has accepted.
 func (sh *shape) read(text []byte) string {
 	c := text[0]
 	if sh.nullable && c == 'n' {
@@ -229,7 +242,8 @@ func (sh *shape) contents(text []byte) bool {
 }
 
 func (sh *shape) readNumber(text []byte) string {
-	name := [...]string{sortCount: "usize", sortInt: "i64", sortShort: "i32", sortU32: "u32", sortFloat: "f32"}[sh.sort]
+	name := [...]string{sortCount: "usize", sortInt: "i64", sortShort: "i32", sortU32: "u32",
+		sortFloat: "f32"}[sh.sort]
 	if !serdejson.IsNumber(text) {
 		return wrongType(text, name)
 	}

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// A constant that is made of a mutated text must become a variable, and so must the constants that are made of it, in whatever
-// package. All functions that use one of them are asked about its mutants: that tells which tests come by.
+// A constant that is made of a mutated text must become a variable, and so must the constants that
+// are made of it, in whatever package. All functions that use one of them are asked about its
+// mutants: that tells which tests come by.
 
 // A tree is the module's sources, by path.
 type tree map[string]*source
@@ -32,7 +33,8 @@ func readTree(root string) (tree, error) {
 			if below == "." {
 				return nil
 			}
-			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || below == "internal/mutants" {
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil || strings.HasPrefix(d.Name(), ".") ||
+				d.Name() == "testdata" || below == "internal/mutants" {
 				return fs.SkipDir
 			}
 			return nil
@@ -66,7 +68,8 @@ func (t tree) constants() (all []*constant, byName map[constantKey]*constant) {
 	for _, s := range t {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			decl, ok := n.(*ast.GenDecl)
-			if !ok || decl.Tok != token.CONST && !(decl.Tok == token.VAR && slices.Contains(s.file.Decls, ast.Decl(decl))) {
+			if !ok || decl.Tok != token.CONST &&
+				!(decl.Tok == token.VAR && slices.Contains(s.file.Decls, ast.Decl(decl))) {
 				return true
 			}
 			for _, spec := range decl.Specs {
@@ -117,7 +120,8 @@ func (s *source) imported(name string) (folder string, ok bool) {
 	return "", false
 }
 
-// loosen makes variables of the constants that have mutants, and puts the questions into the functions that use them.
+// loosen makes variables of the constants that have mutants, and puts the questions into the
+// functions that use them.
 func (t tree) loosen(texts map[*ast.BasicLit][]*mutant) {
 	all, byName := t.constants()
 	for _, c := range all {
@@ -175,7 +179,8 @@ func (t tree) loosen(texts map[*ast.BasicLit][]*mutant) {
 // loosen makes the constant a variable, where it stands.
 func (c *constant) loosen() {
 	if !c.decl.Lparen.IsValid() {
-		c.source.edits = append(c.source.edits, edit{c.source.at(c.decl.Pos()), "var /*"}, edit{c.source.at(c.decl.Pos()) + len("const"), "*/"})
+		c.source.edits = append(c.source.edits, edit{c.source.at(c.decl.Pos()), "var /*"},
+			edit{c.source.at(c.decl.Pos()) + len("const"), "*/"})
 		return
 	}
 	// Behind what was put in before: the texts of the constant itself.

@@ -1,6 +1,7 @@
 package main
 
-// A fence is code that keeps two from doing the same, a reader from missing something, or a file from growing.
+// A fence is code that keeps two from doing the same, a reader from missing something, or a file
+// from growing.
 type fence struct {
 	name  string
 	files []string // the sources that are mutated
@@ -10,17 +11,25 @@ type fence struct {
 
 var fences = []fence{
 	{"leases", []string{"db/lease.go", "db/reserve.go"}, []string{"./db", "./storetest"}},
-	{"leases of threads", []string{"agents/lease.go", "agents/liveness.go", "agents/reap.go"}, []string{"./agents", "./storetest"}},
-	{"claims", []string{"checkpoints/claim.go", "checkpoints/recover.go"}, []string{"./checkpoints", "./storetest"}},
-	{"adoption", []string{"runs/recover.go", "runs/hold.go", "internal/runs/append.go"}, []string{"./runs", "./internal/runs", "./storetest"}},
-	{"adoption of live runs", []string{"runs/live/recover.go", "runs/live/hold.go"}, []string{"./runs/live", "./storetest"}},
-	{"cursors", []string{"db/cursor.go", "db/page.go", "db/follow.go"}, []string{"./db", "./storetest", "./runs"}},
+	{"leases of threads", []string{"agents/lease.go", "agents/liveness.go", "agents/reap.go"},
+		[]string{"./agents", "./storetest"}},
+	{"claims", []string{"checkpoints/claim.go", "checkpoints/recover.go"},
+		[]string{"./checkpoints", "./storetest"}},
+	{"adoption", []string{"runs/recover.go", "runs/hold.go", "internal/runs/append.go"},
+		[]string{"./runs", "./internal/runs", "./storetest"}},
+	{"adoption of live runs", []string{"runs/live/recover.go", "runs/live/hold.go"},
+		[]string{"./runs/live", "./storetest"}},
+	{"cursors", []string{"db/cursor.go", "db/page.go", "db/follow.go"},
+		[]string{"./db", "./storetest", "./runs"}},
 	{"cursors of runs", []string{"runs/follow.go"}, []string{"./runs", "./storetest"}},
 	{"cursors of live runs", []string{"runs/live/follow.go"}, []string{"./runs/live", "./storetest"}},
 	{"cursors of agents", []string{"agents/follow.go"}, []string{"./agents", "./storetest"}},
 	{"cursors of checkpoints", []string{"checkpoints/follow.go"}, []string{"./checkpoints", "./storetest"}},
-	{"cursors of workers", []string{"workers/follow.go", "workers/prune.go"}, []string{"./workers", "./storetest"}},
+	{"cursors of workers", []string{"workers/follow.go", "workers/prune.go"},
+		[]string{"./workers", "./storetest"}},
 	{"caps", []string{"runs/gc.go"}, []string{"./runs", "./storetest"}},
-	{"retention", []string{"db/prune.go"}, []string{"./db", "./runs/live", "./checkpoints", "./workers", "./storetest"}},
-	{"caps of live runs", []string{"runs/live/remove.go", "runs/live/append.go"}, []string{"./runs/live", "./storetest"}},
+	{"retention", []string{"db/prune.go"},
+		[]string{"./db", "./runs/live", "./checkpoints", "./workers", "./storetest"}},
+	{"caps of live runs", []string{"runs/live/remove.go", "runs/live/append.go"},
+		[]string{"./runs/live", "./storetest"}},
 }

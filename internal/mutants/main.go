@@ -1,10 +1,11 @@
-// Command mutants changes the code of the fences, one line at a time, and says which changes no test notices. `make mutants`
-// runs it; it fails where less than nine in ten are noticed.
+// Command mutants changes the code of the fences, one line at a time, and says which changes no
+// test notices. `make mutants` runs it; it fails where less than nine in ten are noticed.
 //
-// All mutants are built into the tests at once, in copies of the sources that an overlay of the go command puts in their place, and
-// an environment variable says which one is on. Each test is first run without one, to see which mutants it comes by; a mutant is then
-// judged by those tests alone: first the quickest and those that noticed most of its fence, and the slow ones only where it lives still.
-// One that no test comes by lives.
+// All mutants are built into the tests at once, in copies of the sources that an overlay of the go
+// command puts in their place, and an environment variable says which one is on. Each test is first
+// run without one, to see which mutants it comes by; a mutant is then judged by those tests alone:
+// first the quickest and those that noticed most of its fence, and the slow ones only where it
+// lives still. One that no test comes by lives.
 package main
 
 import (
@@ -92,7 +93,8 @@ func mutants(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 	}
 	if *sample > 0 {
-		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		rand.New(rand.NewPCG(*seed, 0)).Shuffle(len(chosen),
+			func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		chosen = chosen[:min(*sample, len(chosen))]
 	}
 	if *list {
@@ -167,7 +169,8 @@ func (r *run) judgeAll(ctx context.Context, chosen []*mutant, verbose bool) erro
 		}
 	}
 	share := float64(sum.killed) / float64(sum.tried)
-	r.say("%-24s %4d of %4d killed, %.1f %%, and %d equal; %d made\n", "all", sum.killed, sum.tried, 100*share, sum.equal, len(r.mutants))
+	r.say("%-24s %4d of %4d killed, %.1f %%, and %d equal; %d made\n", "all", sum.killed, sum.tried, 100*share,
+		sum.equal, len(r.mutants))
 	if share < enough {
 		return fmt.Errorf("%.1f %% are killed; at least %.0f %% have to be", 100*share, 100*enough)
 	}

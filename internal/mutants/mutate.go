@@ -79,7 +79,8 @@ type mutator struct {
 	*source
 	fence   *fence
 	mutants *[]*mutant
-	// texts are the literals of statements that have mutants; where they are constants, these must become variables.
+	// texts are the literals of statements that have mutants; where they are constants, these must
+	// become variables.
 	texts map[*ast.BasicLit][]*mutant
 	stack []ast.Node
 }
@@ -184,8 +185,8 @@ const (
 	condition
 )
 
-// role is what an expression is to its parent. Clauses about an error have none: that errors are handed on is what
-// internal/torture and the tests with faults are for.
+// role is what an expression is to its parent. Clauses about an error have none: that errors are
+// handed on is what internal/torture and the tests with faults are for.
 func (m *mutator) role(e ast.Expr) role {
 	if _, nested := e.(*ast.ParenExpr); nested || aboutError(e) || len(m.stack) == 0 {
 		return noRole
@@ -227,7 +228,8 @@ func aboutError(e ast.Expr) bool {
 	}
 	x, named := b.X.(*ast.Ident)
 	y, isNil := b.Y.(*ast.Ident)
-	return named && isNil && y.Name == "nil" && (x.Name == "err" || x.Name == "failed" || x.Name == "stuck" || x.Name == "refused")
+	return named && isNil && y.Name == "nil" &&
+		(x.Name == "err" || x.Name == "failed" || x.Name == "stuck" || x.Name == "refused")
 }
 
 // bound moves a comparison by one.
@@ -320,7 +322,11 @@ func (m *mutator) statement(lit *ast.BasicLit) {
 		goesOn = goesOn || b.End() > lit.End()
 	}
 	ask := "mutantOn.Text("
-	if slices.ContainsFunc(m.stack, func(n ast.Node) bool { _, function := n.(*ast.FuncDecl); return function }) {
+	if slices.ContainsFunc(m.stack, func(n ast.Node) bool {
+		_,
+			function := n.(*ast.FuncDecl)
+		return function
+	}) {
 		ask = "mutantOn.TextHere("
 	}
 	var others []string

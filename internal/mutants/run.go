@@ -68,7 +68,8 @@ func (r *run) prepare() error {
 	all.loosen(texts)
 	r.rapid = map[string]bool{}
 	for _, s := range all {
-		if slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"pgregory.net/rapid"` }) {
+		if slices.ContainsFunc(s.file.Imports,
+			func(i *ast.ImportSpec) bool { return i.Path.Value == `"pgregory.net/rapid"` }) {
 			r.rapid["./"+s.folder] = true
 		}
 	}
@@ -111,7 +112,8 @@ func (r *run) suites() (names []string) {
 
 func (r *run) build(ctx context.Context) error {
 	for _, suite := range r.suites() {
-		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", r.overlay(), "-o", r.binary(suite), suite)
+		build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", r.overlay(), "-o",
+			r.binary(suite), suite)
 		build.Dir = r.root
 		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("the tests of %s with all mutants in them: %w\n%s", suite, err, out)
@@ -121,7 +123,8 @@ func (r *run) build(ctx context.Context) error {
 }
 
 // command runs tests of a suite with a mutant on.
-func (r *run) command(ctx context.Context, suite string, limit time.Duration, environment []string, args ...string) ([]byte, error) {
+func (r *run) command(ctx context.Context, suite string, limit time.Duration, environment []string,
+	args ...string) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	temp, err := os.MkdirTemp(r.dir, "tests")
@@ -168,14 +171,17 @@ func (r *run) survey(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leftOut are tests that judge something else than a fence (recorded answers, plans, memory), or mount a disk that would stay behind.
+// leftOut are tests that judge something else than a fence (recorded answers, plans, memory), or
+// mount a disk that would stay behind.
 var leftOut = regexp.MustCompile(`^Test(Transcripts|Trees|RandomTrees|TheJudge|TheReplay|MemoryStaysFlat|NoStatementGoes|Histories)|Falsified|FullDisk|Freed`)
 
 func (r *run) look(ctx context.Context, suite, name string, i int) {
 	notes := filepath.Join(r.dir, fmt.Sprintf("reached-%s-%d", filepath.Base(r.binary(suite)), i))
 	began := time.Now()
-	_, err := r.command(ctx, suite, r.slowest+time.Second, []string{on.ReachedVariable + "=" + notes}, "-test.run", "^"+name+"$")
-	t := &test{suite: suite, name: name, took: time.Since(began), reached: map[int]bool{}, kills: map[*fence]int{}}
+	_, err := r.command(ctx, suite, r.slowest+time.Second, []string{on.ReachedVariable + "=" + notes},
+		"-test.run", "^"+name+"$")
+	t := &test{suite: suite, name: name, took: time.Since(began), reached: map[int]bool{},
+		kills: map[*fence]int{}}
 	if err != nil || t.took > r.slowest {
 		r.say("left out: %s of %s took %v: %v\n", name, suite, t.took.Round(time.Millisecond), err)
 		return
@@ -227,7 +233,8 @@ type verdict struct {
 // slow is what a test takes that is run only where no quicker one of any suite has noticed.
 const slow = 2 * time.Second
 
-// judge runs the tests that come by a mutant until one of them fails, first those that are likely to tell soon.
+// judge runs the tests that come by a mutant until one of them fails, first those that are likely
+// to tell soon.
 func (r *run) judge(ctx context.Context, m *mutant) (v verdict) {
 	for _, late := range []bool{false, true} {
 		for _, suite := range m.fence.suites {
@@ -282,7 +289,8 @@ func (r *run) kills(ctx context.Context, m *mutant, suite string, tests []*test,
 		names = append(names, t.name)
 	}
 	fails := func(names string) (out []byte, err error) {
-		return r.command(ctx, suite, 15*time.Second+5*took, []string{on.MutantVariable + "=" + strconv.Itoa(m.number)},
+		return r.command(ctx, suite, 15*time.Second+5*took,
+			[]string{on.MutantVariable + "=" + strconv.Itoa(m.number)},
 			"-test.failfast", "-test.run", "^("+names+")$")
 	}
 	out, err := fails(strings.Join(names, "|"))

@@ -55,11 +55,13 @@ func sqlParts(text string) (parts []sqlPart) {
 }
 
 // clauseEnds are the words behind a condition.
-var clauseEnds = []string{"AND", "OR", "ORDER", "GROUP", "LIMIT", "RETURNING", "UNION", "ON", "WHERE", "THEN", "LEFT", "JOIN", "AS", "EXCEPT", "DO"}
+var clauseEnds = []string{"AND", "OR", "ORDER", "GROUP", "LIMIT", "RETURNING", "UNION", "ON", "WHERE",
+	"THEN", "LEFT", "JOIN", "AS", "EXCEPT", "DO"}
 
-// sqlChanges are the mutants of a statement: each condition held for true, with its parameters where they were, each comparison
-// and limit moved by one, each order the other way round, each step of a counter left out. goesOn: more text is appended, of which a condition
-// at the end may have a part.
+// sqlChanges are the mutants of a statement: each condition held for true, with its parameters
+// where they were, each comparison and limit moved by one, each order the other way round, each
+// step of a counter left out. goesOn: more text is appended, of which a condition at the end may
+// have a part.
 func sqlChanges(text string, goesOn bool) (changes []change) {
 	parts := sqlParts(text)
 	for i, p := range parts {
@@ -74,7 +76,8 @@ func sqlChanges(text string, goesOn bool) (changes []change) {
 			}
 			end := i + 1
 			for end < len(parts) && parts[end].depth >= p.depth &&
-				!(parts[end].depth == p.depth && (slices.Contains(clauseEnds, parts[end].text) && !isDistinct(parts, end) || parts[end].text == ")" && !opened(parts[i+1:end], p.depth))) {
+				!(parts[end].depth == p.depth && (slices.Contains(clauseEnds, parts[end].text) &&
+					!isDistinct(parts, end) || parts[end].text == ")" && !opened(parts[i+1:end], p.depth))) {
 				end++
 			}
 			if end == len(parts) && goesOn || end == i+1 || hasBetween(parts[i+1:end], p.depth) {

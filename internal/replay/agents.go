@@ -12,10 +12,11 @@ import (
 	"selvedge/internal/chrono"
 )
 
-// Agents is a small model of the original's agent registry: a folder of entries, each under a name. Entries are decoded
-// JSON with the members of the original. With Ours set it answers as Selvedge does on purpose: a builder that takes
-// another's id is refused (rule 11), an undecodable entry is nobody's (13), obstacles in the file system do not exist
-// (17), and an entry has the id of its file (27).
+// Agents is a small model of the original's agent registry: a folder of entries, each under a name.
+// Entries are decoded JSON with the members of the original. With Ours set it answers as Selvedge
+// does on purpose: a builder that takes another's id is refused (rule 11), an undecodable entry is
+// nobody's (13), obstacles in the file system do not exist (17), and an entry has the id of its
+// file (27).
 type Agents struct {
 	Ours bool
 	// Alive reports whether a process with the pid of an entry runs.
@@ -24,10 +25,11 @@ type Agents struct {
 	Boot string
 	// Canonical resolves a path; see find_active_by_path.
 	Canonical func(path string) string
-	// NullIsThere is set where the recording harness took null for a value that a member has to have: there a match with
-	// null is met by no entry. Elsewhere a member that is missing is null.
+	// NullIsThere is set where the recording harness took null for a value that a member has to have:
+	// there a match with null is met by no entry. Elsewhere a member that is missing is null.
 	NullIsThere bool
-	// Locked is set by the first call that takes the lock: the folder and the lock's file are there from then on.
+	// Locked is set by the first call that takes the lock: the folder and the lock's file are there
+	// from then on.
 	Locked bool
 
 	files map[string]agentFile
@@ -68,7 +70,8 @@ func (m *Agents) Write(name string, entry map[string]any, bad string) {
 // Remove takes a file away.
 func (m *Agents) Remove(name string) { delete(m.files, name) }
 
-// Obstruct makes every call that takes the lock fail with text; noFolder says that a file is in the folder's place.
+// Obstruct makes every call that takes the lock fail with text; noFolder says that a file is in the
+// folder's place.
 func (m *Agents) Obstruct(text string, noFolder bool) {
 	if !m.Ours {
 		m.obstacle, m.noFolder = text, noFolder
@@ -352,7 +355,8 @@ func (s *agentCall) build() (map[string]any, error) {
 		return nil, fmt.Errorf("configuration error: %s", text)
 	}
 	e := map[string]any{
-		"session_id": s.id, "thread": "t/default", "base_state": "hd-base", "started_at": chrono.Format(s.now), "status": "active",
+		"session_id": s.id, "thread": "t/default", "base_state": "hd-base", "started_at": chrono.Format(s.now),
+		"status": "active",
 	}
 	set(e, Aliases{"$id": s.id}.replace(recipe, Comparison{}).(map[string]any))
 	if _, taken := s.files[sessionOf(e)]; taken && s.Ours {
@@ -396,8 +400,10 @@ func (s *agentCall) reserveOrFail() (any, error) {
 	}
 	out := answer.(map[string]any)
 	if owner, ok := out["live_owner"].(map[string]any); ok {
-		return nil, fmt.Errorf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use `heddle thread show %[1]s` "+
-			"to inspect it, or release the session before starting another writer.", s.text("thread"), sessionOf(owner))
+		return nil, fmt.Errorf("configuration error: thread '%[1]s' already has active reservation %[2]s. Use "+
+			"`heddle thread show %[1]s` "+
+			"to inspect it, or release the session before starting another writer.", s.text("thread"),
+			sessionOf(owner))
 	}
 	return out["reserved"], nil
 }
@@ -409,7 +415,8 @@ func (s *agentCall) findOrCreate() (any, error) {
 	err := s.each(func(name string, e map[string]any) bool {
 		if s.stale(e) {
 			delete(s.files, name)
-		} else if e["status"] == "active" && (!s.NullIsThere || e[field] != nil) && reflect.DeepEqual(e[field], match["equals"]) {
+		} else if e["status"] == "active" && (!s.NullIsThere || e[field] != nil) &&
+			reflect.DeepEqual(e[field], match["equals"]) {
 			found = e
 		}
 		return found != nil
@@ -475,7 +482,8 @@ func (s *agentCall) chain(id string) (any, error) {
 	for e := bySession[id]; e != nil && !seen[e["session_id"]]; e = byKey[e["native_parent_actor_key"]] {
 		seen[e["session_id"]] = true
 		node := map[string]any{}
-		for _, name := range []string{"session_id", "native_actor_key", "native_parent_actor_key", "thread", "status", "provider", "model", "harness"} {
+		for _, name := range []string{"session_id", "native_actor_key", "native_parent_actor_key", "thread",
+			"status", "provider", "model", "harness"} {
 			if e[name] != nil {
 				node[name] = e[name]
 			}

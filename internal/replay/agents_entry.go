@@ -21,8 +21,9 @@ var agentMembers, usageMembers, queryMembers = strings.Fields(`
 	strings.Fields("input_tokens output_tokens reasoning_tokens tool_calls cost_micros_usd"),
 	strings.Fields("path scope queried_at")
 
-// The longest ids: the original's must fit into the name of a temporary file, which has the number of its process in it, so
-// that the last few bytes differ from run to run; ours is db.MaxID (rule 16).
+// The longest ids: the original's must fit into the name of a temporary file, which has the number
+// of its process in it, so that the last few bytes differ from run to run; ours is db.MaxID (rule
+// 16).
 const (
 	longestFileID = 216
 	longestID     = 1024
@@ -36,7 +37,8 @@ func sessionOf(e map[string]any) string {
 
 func checkAgentID(id string) error {
 	if id == "" || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return fmt.Errorf("configuration error: invalid session ID '%s': only lowercase alphanumeric and hyphens allowed", id)
+		return fmt.Errorf("configuration error: invalid session ID '%s': only lowercase alphanumeric and "+
+			"hyphens allowed", id)
 	}
 	return nil
 }
@@ -52,13 +54,15 @@ func (m *Agents) checkLength(id string) error {
 	return nil
 }
 
-// normal gives an entry as the original reads it: without members that it does not know, and with its defaults.
+// normal gives an entry as the original reads it: without members that it does not know, and with
+// its defaults.
 func normal(e map[string]any) map[string]any {
 	if e == nil {
 		return nil
 	}
 	e = known(e, agentMembers)
-	for name, empty := range map[string]any{"usage_summary": map[string]any{}, "attach_precedence": []any{}, "context_queries": []any{}} {
+	for name, empty := range map[string]any{"usage_summary": map[string]any{}, "attach_precedence": []any{},
+		"context_queries": []any{}} {
 		if e[name] == nil {
 			e[name] = empty
 		}

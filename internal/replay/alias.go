@@ -11,7 +11,8 @@ import (
 // Aliases are the values that stand behind $run1, $w001 and the like. Most are texts.
 type Aliases map[string]any
 
-// replace puts values in the place of aliases, in whole strings and inside strings, and times in the place of $now_ms.
+// replace puts values in the place of aliases, in whole strings and inside strings, and times in
+// the place of $now_ms.
 func (a Aliases) replace(value any, c Comparison) any {
 	names := slices.SortedFunc(maps.Keys(a), longestFirst)
 	return walk(value, func(v any) any {
@@ -61,8 +62,8 @@ func longestFirst(x, y string) int {
 	return strings.Compare(x, y)
 }
 
-// walk gives a copy of value in which each part went through change: first the whole, then, if it is still an array or
-// object, what is in it.
+// walk gives a copy of value in which each part went through change: first the whole, then, if it
+// is still an array or object, what is in it.
 func walk(value any, change func(any) any) any {
 	switch v := change(value).(type) {
 	case map[string]any:
@@ -91,7 +92,8 @@ func bound(recorded, ours any, alias string) (any, bool) {
 		}
 		before, after, inside := strings.Cut(recorded, alias)
 		text, ok := ours.(string)
-		if !inside || !ok || len(text) < len(before)+len(after) || !strings.HasPrefix(text, before) || !strings.HasSuffix(text, after) {
+		if !inside || !ok || len(text) < len(before)+len(after) || !strings.HasPrefix(text, before) ||
+			!strings.HasSuffix(text, after) {
 			return nil, false
 		}
 		return text[len(before) : len(text)-len(after)], true

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Checkpoints is a model of the original's checkpoint store: a folder of names. With Ours it is the store as it is meant
-// to be here, which answers otherwise by rules 15, 16, 17 and 20.
+// Checkpoints is a model of the original's checkpoint store: a folder of names. With Ours it is the
+// store as it is meant to be here, which answers otherwise by rules 15, 16, 17 and 20.
 type Checkpoints struct {
 	Ours bool
 	// Read gives the value of a document as the original decodes it; an error for one that it can't read.

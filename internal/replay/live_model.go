@@ -18,8 +18,8 @@ const (
 	Salvage               = "salvage"
 )
 
-// A LiveModel is the original's store of live runs in plain Go, with a switch for each difference that Selvedge makes on
-// purpose. With all switches off it gives the answers that were recorded.
+// A LiveModel is the original's store of live runs in plain Go, with a switch for each difference
+// that Selvedge makes on purpose. With all switches off it gives the answers that were recorded.
 type LiveModel struct {
 	switches map[string]bool
 	runs     []*LiveRun
@@ -264,7 +264,8 @@ func (m *LiveModel) ReadRecords(value any) ([]*LiveRun, error) {
 			return nil
 		}
 		r.ID, r.SessionID, r.Status, r.Prompt = *text("id"), *text("session_id"), *text("status"), *text("prompt")
-		r.Created, r.Updated, r.Count = number(snapshot["created_at_ms"]), number(snapshot["updated_at_ms"]), number(snapshot["event_count"])
+		r.Created, r.Updated, r.Count = number(snapshot["created_at_ms"]), number(snapshot["updated_at_ms"]),
+			number(snapshot["event_count"])
 		r.Result, r.Error = text("result_text"), text("error")
 		for _, record := range read["events"].([]any) {
 			members := record.(map[string]any)
@@ -272,7 +273,8 @@ func (m *LiveModel) ReadRecords(value any) ([]*LiveRun, error) {
 			if err != nil {
 				return nil, err
 			}
-			r.Events = append(r.Events, LiveRecord{Sequence: number(members["sequence"]), At: number(members["timestamp_ms"]), Event: event})
+			r.Events = append(r.Events, LiveRecord{Sequence: number(members["sequence"]),
+				At: number(members["timestamp_ms"]), Event: event})
 		}
 		runs = append(runs, r)
 	}

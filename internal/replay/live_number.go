@@ -10,7 +10,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// liveFree gives a free value as the original of the live runs holds it: its numbers are integers of 64 bits or floats.
+// liveFree gives a free value as the original of the live runs holds it: its numbers are integers
+// of 64 bits or floats.
 func liveFree(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -33,8 +34,8 @@ func liveFree(value any) any {
 	return value
 }
 
-// liveShort gives a number as a float of 32 bits: in its shortest form, with a point for decimal exponents from -6 to 12;
-// null for one that is too large.
+// liveShort gives a number as a float of 32 bits: in its shortest form, with a point for decimal
+// exponents from -6 to 12; null for one that is too large.
 func liveShort(number json.Number) any {
 	var f float32
 	switch n := serdejson.ParseNumber([]byte(number)); n.Kind {
@@ -59,8 +60,8 @@ func liveShort(number json.Number) any {
 	return json.Number(text)
 }
 
-// liveFloat reads a float as the original does, whose JSON reader rounds more than once: the digits as an integer, and
-// then a power of ten.
+// liveFloat reads a float as the original does, whose JSON reader rounds more than once: the digits
+// as an integer, and then a power of ten.
 func liveFloat(number json.Number) float64 {
 	text, negative := strings.CutPrefix(string(number), "-")
 	mantissa, exponentText, _ := strings.Cut(strings.ToLower(text), "e")

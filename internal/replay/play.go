@@ -15,8 +15,8 @@ type Player interface {
 // An Answer is how a call ended on our side, and what it is compared with.
 type Answer struct {
 	Outcome
-	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged in place of the recorded
-	// answer; 0 for none.
+	// Rule is the number of the rule in testdata/legacy/README.md by which this call is judged in
+	// place of the recorded answer; 0 for none.
 	Rule int
 	// Instead is what must be answered by the Rule. A rule without it is an error: it would forgive anything.
 	Instead *Outcome
@@ -65,11 +65,12 @@ func (t Tally) String() string {
 	return b.String()
 }
 
-// Play makes every call of the transcript and compares the answers. The error is about the first that is wrong.
+// Play makes every call of the transcript and compares the answers. The error is about the first
+// that is wrong.
 func Play(t Transcript, p Player, c Comparison) (Tally, error) { return play(t, p, c, false) }
 
-// PlayFalsified plays the transcript and at each call compares with falsified answers, too: a falsified answer that
-// passes is an error.
+// PlayFalsified plays the transcript and at each call compares with falsified answers, too: a
+// falsified answer that passes is an error.
 func PlayFalsified(t Transcript, p Player, c Comparison) (Tally, error) { return play(t, p, c, true) }
 
 func play(t Transcript, p Player, c Comparison, falsify bool) (Tally, error) {
@@ -129,7 +130,8 @@ func decoded(a Answer) (Answer, error) {
 	return a, err
 }
 
-// passingLie tells of a falsified answer that is taken for right: a recorded one, or one of ours that a rule judges.
+// passingLie tells of a falsified answer that is taken for right: a recorded one, or one of ours
+// that a rule judges.
 func (c Comparison) passingLie(want Recorded, ours Answer) string {
 	if ours.Rule == 0 || ours.Model != nil {
 		for _, lie := range falsified(want) {
@@ -166,7 +168,8 @@ func (c Comparison) judge(want Recorded, a Answer) string {
 	case a.Rule == 0:
 		return c.compare(want, a.Outcome)
 	case a.Instead == nil:
-		return fmt.Sprintf("rule %d says nothing of what must be answered instead of %s", a.Rule, describe(want.Outcome))
+		return fmt.Sprintf("rule %d says nothing of what must be answered instead of %s", a.Rule,
+			describe(want.Outcome))
 	}
 	wrong := c.compare(Recorded{Outcome: *a.Instead}, a.Outcome)
 	if wrong == "" && a.Instead.Kind != a.Kind {

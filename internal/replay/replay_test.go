@@ -129,7 +129,8 @@ func TestARuleThatForgivesIsNoRule(t *testing.T) {
 					lie(a)
 				}
 			}}
-			if _, err := Play(counterTranscript(t), player, counterComparison); err == nil || !strings.Contains(err.Error(), "rule 7") {
+			if _, err := Play(counterTranscript(t), player, counterComparison); err == nil ||
+				!strings.Contains(err.Error(), "rule 7") {
 				t.Errorf("rule 7 forgave it: %v", err)
 			}
 		})
@@ -179,7 +180,8 @@ func TestNumbersAreComparedAsTheOriginalsHoldThem(t *testing.T) {
 
 func TestATreeThatATestDoesNotKnowFailsAlone(t *testing.T) {
 	var answers map[string]map[string]int
-	if err := guarded(func() { answers["unknown"]["list"]++ }); err == nil || !strings.Contains(err.Error(), "does not know this tree") {
+	if err := guarded(func() { answers["unknown"]["list"]++ }); err == nil ||
+		!strings.Contains(err.Error(), "does not know this tree") {
 		t.Errorf("it gave %v", err)
 	}
 	if err := guarded(func() {}); err != nil {

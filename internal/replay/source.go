@@ -15,12 +15,13 @@ import (
 	"strings"
 )
 
-// FolderVariable names, in the environment, a further folder of transcripts and trees: one folder a store, each with
-// transcripts/*.jsonl, NAME.tar.gz and NAME.expected.json. A relative path is one from the module's root.
+// FolderVariable names, in the environment, a further folder of transcripts and trees: one folder a
+// store, each with transcripts/*.jsonl, NAME.tar.gz and NAME.expected.json. A relative path is one
+// from the module's root.
 const FolderVariable = "SELVEDGE_LEGACY"
 
-// Transcripts reads all transcripts of a store: those in testdata/legacy, packed, and those in the folder that
-// SELVEDGE_LEGACY names. A folder "transcripts-later" counts too.
+// Transcripts reads all transcripts of a store: those in testdata/legacy, packed, and those in the
+// folder that SELVEDGE_LEGACY names. A folder "transcripts-later" counts too.
 func Transcripts(store string) ([]Transcript, error) {
 	var list []Transcript
 	err := eachFolder(store, func(set, folder string) error {
@@ -107,8 +108,8 @@ func Trees(store string) ([]Tree, error) {
 	return list, err
 }
 
-// eachFolder visits the store's folder in testdata/legacy and the one in SELVEDGE_LEGACY. set is how its files are
-// called in tests.
+// eachFolder visits the store's folder in testdata/legacy and the one in SELVEDGE_LEGACY. set is
+// how its files are called in tests.
 func eachFolder(store string, visit func(set, folder string) error) error {
 	root, err := moduleRoot()
 	if err != nil {

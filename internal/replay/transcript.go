@@ -17,15 +17,17 @@ type Transcript struct {
 
 // Head is a transcript's first line.
 type Head struct {
-	Transcript            int      `json:"transcript"`
-	Store                 string   `json:"store"`
-	Original              string   `json:"original"`
-	Seed                  int64    `json:"seed"`
-	Note                  string   `json:"note"`
-	FS                    bool     `json:"fs"`                     // runs, checkpoints: some ops touch files of the old layout
-	TouchesFiles          bool     `json:"touches_files"`          // agents, workers: the same
-	Clock                 string   `json:"clock"`                  // agents: where the time of a call comes from
-	DeliberateDifferences []string `json:"deliberate_differences"` // live: rules that are answered otherwise on purpose
+	Transcript int    `json:"transcript"`
+	Store      string `json:"store"`
+	Original   string `json:"original"`
+	Seed       int64  `json:"seed"`
+	Note       string `json:"note"`
+	// runs, checkpoints: some ops touch files of the old layout
+	FS           bool   `json:"fs"`
+	TouchesFiles bool   `json:"touches_files"` // agents, workers: the same
+	Clock        string `json:"clock"`         // agents: where the time of a call comes from
+	// live: rules that are answered otherwise on purpose
+	DeliberateDifferences []string `json:"deliberate_differences"`
 }
 
 // A Call is any other line.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// EachTree runs a test on every tree of a store. Answers that the test does not know, of a tree that somebody else recorded, are a failure of
-// that tree, and the others are tested all the same.
+// EachTree runs a test on every tree of a store. Answers that the test does not know, of a tree
+// that somebody else recorded, are a failure of that tree, and the others are tested all the same.
 func EachTree(t *testing.T, store string, test func(*testing.T, Tree)) {
 	t.Helper()
 	trees, err := Trees(store)
@@ -27,7 +27,8 @@ func EachTree(t *testing.T, store string, test func(*testing.T, Tree)) {
 func guarded(test func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the test does not know this tree, or what it is expected to answer: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("the test does not know this tree, or what it is expected to answer: %v\n%s", p,
+				debug.Stack())
 		}
 	}()
 	test()

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Unseen draws a transcript of the store and gives a part of it as nobody recorded it: calls are left out, made twice or in another order,
-// and texts and numbers among their arguments are others. What was recorded as their answers says nothing about them. Calls for which
-// leave reports true are left out.
+// Unseen draws a transcript of the store and gives a part of it as nobody recorded it: calls are
+// left out, made twice or in another order, and texts and numbers among their arguments are others.
+// What was recorded as their answers says nothing about them. Calls for which leave reports true
+// are left out.
 func Unseen(store string, random *rand.Rand, most int, leave func(op string) bool) (Transcript, error) {
 	list, err := Transcripts(store)
 	if err != nil {
@@ -47,16 +48,23 @@ func Unseen(store string, random *rand.Rand, most int, leave func(op string) boo
 
 // OddTexts are texts that two engines might think of differently.
 var OddTexts = []string{
-	"", " ", "\x00", "a\x00b", "a\x00", "\xff\xfe", "a\xc3", "\xed\xa0\x80", "\ufffd", "\U0010FFFF", "\U0010FFFF0", "\U0010FFFFxff", "\U0010FFFF\U0010FFFF",
-	"%", "_", "a%", "a_", "\\", "\\x41", "'", "''", "\"", "$1", "?", "?1", ":x", "::text", "--", "/*", "e\u0301", "é", "É", "Zebra", "apple", "ß", "\ufeff", "\u2028", "ﬀ",
-	"NULL", "null", "true", "0", "00", "1e3", "-1", "now", "infinity", "2026-05-04T01:02:03Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "1969-12-31T23:59:59.5Z",
-	"2262-04-11T23:47:16.854775807Z", "2262-04-11T23:47:16.854775808Z", "1677-09-21T00:12:43.145224191Z", "2026-05-04T01:02:03.123456789+05:30",
-	strings.Repeat("x", 200), strings.Repeat("x", 201), strings.Repeat("é", 700), strings.Repeat("aé😀", 3000), "a/b", "..", "A", "a", "a-b", "z9",
+	"", " ", "\x00", "a\x00b", "a\x00", "\xff\xfe", "a\xc3", "\xed\xa0\x80", "\ufffd", "\U0010FFFF",
+	"\U0010FFFF0", "\U0010FFFFxff", "\U0010FFFF\U0010FFFF",
+	"%", "_", "a%", "a_", "\\", "\\x41", "'", "''", "\"", "$1", "?", "?1", ":x", "::text", "--", "/*",
+	"e\u0301", "é", "É", "Zebra", "apple", "ß", "\ufeff", "\u2028", "ﬀ",
+	"NULL", "null", "true", "0", "00", "1e3", "-1", "now", "infinity", "2026-05-04T01:02:03Z",
+	"0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "1969-12-31T23:59:59.5Z",
+	"2262-04-11T23:47:16.854775807Z", "2262-04-11T23:47:16.854775808Z", "1677-09-21T00:12:43.145224191Z",
+	"2026-05-04T01:02:03.123456789+05:30",
+	strings.Repeat("x", 200), strings.Repeat("x", 201), strings.Repeat("é", 700),
+	strings.Repeat("aé😀", 3000), "a/b", "..", "A", "a", "a-b", "z9",
 }
 
 var oddNumbers = []json.Number{
-	"0", "-0", "1", "2", "3", "-1", "255", "256", "65536", "2147483647", "2147483648", "4294967295", "4294967296", "9007199254740993", "9223372036854775807", "9223372036854775808",
-	"18446744073709551615", "18446744073709551616", "-9223372036854775808", "0.5", "1.5", "1.0", "0.1", "1e2", "1e300", "-1e300", "1e-320", "0.30000000000000004",
+	"0", "-0", "1", "2", "3", "-1", "255", "256", "65536", "2147483647", "2147483648", "4294967295",
+	"4294967296", "9007199254740993", "9223372036854775807", "9223372036854775808",
+	"18446744073709551615", "18446744073709551616", "-9223372036854775808", "0.5", "1.5", "1.0", "0.1", "1e2",
+	"1e300", "-1e300", "1e-320", "0.30000000000000004",
 }
 
 // A disturber changes arguments.

@@ -50,8 +50,8 @@ func plain(value any) (any, error) {
 	return Decode(out.Bytes())
 }
 
-// A Comparison says when two answers are the same: numbers by value, times as instants, {"$time": true} for any time and
-// {"$now_ms": n} for the time n milliseconds after Now.
+// A Comparison says when two answers are the same: numbers by value, times as instants, {"$time":
+// true} for any time and {"$now_ms": n} for the time n milliseconds after Now.
 type Comparison struct {
 	// NullIsAbsent makes a null member and a missing one the same.
 	NullIsAbsent bool
@@ -135,7 +135,8 @@ func (c Comparison) diffArrays(at string, want, got []any) string {
 		}
 	}
 	if len(want) != len(got) {
-		return fmt.Sprintf("%s: %d elements, recorded are %d: %s, recorded is %s", at, len(got), len(want), short(got), short(want))
+		return fmt.Sprintf("%s: %d elements, recorded are %d: %s, recorded is %s", at, len(got), len(want),
+			short(got), short(want))
 	}
 	return ""
 }

@@ -14,16 +14,16 @@ import (
 	"selvedge/workers"
 )
 
-// Workers is a plain model of the original worker runtime: all in memory, and with Dir also in the original's files, with
-// whatever happens when these are damaged or can't be written.
+// Workers is a plain model of the original worker runtime: all in memory, and with Dir also in the
+// original's files, with whatever happens when these are damaged or can't be written.
 type Workers struct {
 	Dir string // "" is memory only
 	// Counted makes counters go on behind the highest number seen, and takes ids of any length: rules 22 and 16.
 	Counted bool
 	// Raised tells whether that made a difference in the runtime that is open.
 	Raised bool
-	// Salvaging opens what the original refuses, with what can be read of it: rule 21. Salvaged tells that it had to. From
-	// then on the runtime is in memory alone.
+	// Salvaging opens what the original refuses, with what can be read of it: rule 21. Salvaged tells
+	// that it had to. From then on the runtime is in memory alone.
 	Salvaging bool
 	Salvaged  bool
 
@@ -156,9 +156,11 @@ func (m *Workers) open(c *Call) (any, error) {
 		m.id = workers.RuntimeID(c.Text("runtime_id"))
 	}
 	m.folder = filepath.Join(m.Dir, "runtimes", m.name(m.id))
-	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{}, snapshot: runtimeSnapshot{
-		RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
-	}}
+	fresh := modelRuntime{backend: workers.BackendFsStore, workers: map[workers.WorkerID]*modelWorker{},
+		snapshot: runtimeSnapshot{
+			RuntimeID: m.id, Status: workers.RuntimeRunning, Limits: limits, NextWorkerSequence: 1, NextEventID: 1,
+			NextDiagnosticID: 1,
+		}}
 	if c.Has("display_name") {
 		name := c.Text("display_name")
 		fresh.snapshot.DisplayName = &name
@@ -185,7 +187,8 @@ func (m *Workers) open(c *Call) (any, error) {
 func (m *Workers) push(ref *workers.WorkerRef, kind workers.RuntimeEventKind, message string) uint64 {
 	id := m.state.snapshot.NextEventID
 	m.state.snapshot.NextEventID++
-	m.state.events = append(m.state.events, workers.RuntimeEvent{ID: id, WorkerRef: ref, Kind: kind, Message: message})
+	m.state.events = append(m.state.events,
+		workers.RuntimeEvent{ID: id, WorkerRef: ref, Kind: kind, Message: message})
 	return id
 }
 
@@ -206,7 +209,8 @@ func (m *Workers) ordered() []*modelWorker {
 
 func (m *Workers) summary() workers.RuntimeSummary {
 	s := workers.RuntimeSummary{
-		RuntimeID: m.id, DisplayName: m.state.snapshot.DisplayName, Backend: m.state.backend, Status: m.state.snapshot.Status,
+		RuntimeID: m.id, DisplayName: m.state.snapshot.DisplayName, Backend: m.state.backend,
+		Status:          m.state.snapshot.Status,
 		DiagnosticCount: uint64(len(m.state.snapshot.Diagnostics)), Limits: m.state.snapshot.Limits,
 	}
 	for _, w := range m.state.workers {
@@ -230,7 +234,8 @@ func (m *Workers) list() []workers.WorkerSummary {
 		list = append(list, workers.WorkerSummary{
 			WorkerRef: w.snapshot.WorkerRef, RuntimeID: m.id, WorkerID: w.snapshot.WorkerID, Status: w.snapshot.Status,
 			Intent: q.Intent, Profile: q.Profile, RequestedCapabilityCount: uint64(len(q.RequestedCapabilities)),
-			HasConfigBundle: q.ConfigBundle != nil, TranscriptLen: uint64(len(w.transcript)), LastEventID: w.snapshot.LastEventID,
+			HasConfigBundle: q.ConfigBundle != nil, TranscriptLen: uint64(len(w.transcript)),
+			LastEventID: w.snapshot.LastEventID,
 		})
 	}
 	return list
@@ -240,8 +245,10 @@ func (m *Workers) detail(w *modelWorker) workers.WorkerDetail {
 	q := w.snapshot.Request
 	return workers.WorkerDetail{
 		WorkerRef: w.snapshot.WorkerRef, RuntimeID: m.id, WorkerID: w.snapshot.WorkerID, Status: w.snapshot.Status,
-		Intent: q.Intent, Profile: q.Profile, ConfigBundle: q.ConfigBundle, RequestedCapabilities: q.RequestedCapabilities,
-		WorkspaceRefs: q.WorkspaceRefs, MountRefs: q.MountRefs, TranscriptLen: uint64(len(w.transcript)), LastEventID: w.snapshot.LastEventID,
+		Intent: q.Intent, Profile: q.Profile, ConfigBundle: q.ConfigBundle,
+		RequestedCapabilities: q.RequestedCapabilities,
+		WorkspaceRefs:         q.WorkspaceRefs, MountRefs: q.MountRefs, TranscriptLen: uint64(len(w.transcript)),
+		LastEventID: w.snapshot.LastEventID,
 	}
 }
 
@@ -254,7 +261,8 @@ func (m *Workers) ensureRunning() error {
 
 func (m *Workers) worker(ref workers.WorkerRef) (*modelWorker, error) {
 	if ref.RuntimeID != m.id {
-		return nil, workersErrorf("WrongRuntime", "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID, ref.RuntimeID, m.id)
+		return nil, workersErrorf("WrongRuntime", "worker %s belongs to runtime %s, not runtime %s", ref.WorkerID,
+			ref.RuntimeID, m.id)
 	}
 	w, ok := m.state.workers[ref.WorkerID]
 	if !ok {
@@ -285,10 +293,12 @@ func (m *Workers) create(c *Call) (any, error) {
 	ref := workers.NewWorkerRef(m.id, id)
 	event := m.push(&ref, workers.EventWorkerCreated, fmt.Sprintf("worker %s created", id))
 	w := &modelWorker{snapshot: workerSnapshot{
-		WorkerRef: ref, WorkerID: id, Status: workers.WorkerRunning, Request: q, NextTranscriptSequence: 1, LastEventID: event,
+		WorkerRef: ref, WorkerID: id, Status: workers.WorkerRunning, Request: q, NextTranscriptSequence: 1,
+		LastEventID: event,
 	}}
 	if q.ConfigBundle == nil {
-		m.diagnose("runtime.local_default_resources", "worker created without ConfigBundleRef; runtime-local defaults are assumed", ref)
+		m.diagnose("runtime.local_default_resources",
+			"worker created without ConfigBundleRef; runtime-local defaults are assumed", ref)
 	}
 	if len(q.RequestedCapabilities) == 0 {
 		m.diagnose("worker.tools_less", "worker created without requested tool capabilities", ref)
@@ -329,16 +339,19 @@ func (m *Workers) send(ref workers.WorkerRef, c *Call) (any, error) {
 	}
 	event := m.push(&ref, workers.EventWorkerInputAccepted, "worker input accepted")
 	e := workers.TranscriptEntry{
-		Sequence: w.snapshot.NextTranscriptSequence, WorkerRef: ref, Role: workers.TranscriptRole(input.Kind), Content: input.Content, EventID: event,
+		Sequence: w.snapshot.NextTranscriptSequence, WorkerRef: ref, Role: workers.TranscriptRole(input.Kind),
+		Content: input.Content, EventID: event,
 	}
 	w.snapshot.NextTranscriptSequence++
 	w.snapshot.LastEventID = event
 	w.transcript = append(w.transcript, e)
-	ack := workers.WorkerInteractionAck{WorkerRef: ref, Status: w.snapshot.Status, TranscriptSequence: e.Sequence, EventID: event}
+	ack := workers.WorkerInteractionAck{WorkerRef: ref, Status: w.snapshot.Status,
+		TranscriptSequence: e.Sequence, EventID: event}
 	return ack, m.save([]*modelWorker{w}, event, &e)
 }
 
-func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind workers.RuntimeEventKind, message string) (any, error) {
+func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind workers.RuntimeEventKind,
+	message string) (any, error) {
 	if err := m.ensureRunning(); err != nil {
 		return nil, err
 	}
@@ -351,7 +364,8 @@ func (m *Workers) end(ref workers.WorkerRef, as workers.WorkerStatus, kind worke
 		w.snapshot.LastEventID = m.push(&ref, kind, message)
 		err = m.save([]*modelWorker{w}, w.snapshot.LastEventID, nil)
 	}
-	return workers.WorkerLifecycleAck{WorkerRef: ref, Status: w.snapshot.Status, EventID: w.snapshot.LastEventID}, err
+	return workers.WorkerLifecycleAck{WorkerRef: ref, Status: w.snapshot.Status,
+		EventID: w.snapshot.LastEventID}, err
 }
 
 func (m *Workers) stopRuntime() (any, error) {
@@ -385,7 +399,8 @@ func (m *Workers) project(ref workers.WorkerRef, c *Call) (any, error) {
 	if q.Start < total && q.Limit < total-q.Start {
 		end = q.Start + q.Limit
 	}
-	p := workers.TranscriptProjection{WorkerRef: ref, Start: q.Start, Limit: q.Limit, TotalItems: total, Items: []workers.TranscriptEntry{}}
+	p := workers.TranscriptProjection{WorkerRef: ref, Start: q.Start, Limit: q.Limit, TotalItems: total,
+		Items: []workers.TranscriptEntry{}}
 	if q.Start < total {
 		p.Items = append(p.Items, w.transcript[q.Start:end]...)
 	}
@@ -402,7 +417,8 @@ func (m *Workers) readEvents(c *Call) (any, error) {
 		return nil, &workersError{"decode", err.Error()}
 	}
 	if cursor.RuntimeID != m.id {
-		return nil, workersErrorf("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s", cursor.RuntimeID, m.id)
+		return nil, workersErrorf("WrongRuntimeCursor", "cursor belongs to runtime %s, not runtime %s",
+			cursor.RuntimeID, m.id)
 	}
 	if c.Op == "subscribe_events" {
 		return workers.EventSubscription{RuntimeID: m.id, Cursor: cursor, Mode: workers.SubscriptionPollOnly}, nil

@@ -47,13 +47,17 @@ func readRuntimeSnapshot(text []byte) (s runtimeSnapshot, wrong string, err erro
 		return s, "", err
 	}
 	s = runtimeSnapshot{
-		RuntimeID: workers.RuntimeID(read.RuntimeID), DisplayName: read.DisplayName, Status: workers.RuntimeStatus(read.Status),
-		Limits:             workers.RuntimeLimits{MaxTranscriptProjectionItems: read.Limits.Transcript, MaxEventBatchItems: read.Limits.Events},
-		NextWorkerSequence: read.NextWorkerSequence, NextEventID: read.NextEventID, NextDiagnosticID: read.NextDiagnosticID,
+		RuntimeID: workers.RuntimeID(read.RuntimeID), DisplayName: read.DisplayName,
+		Status: workers.RuntimeStatus(read.Status),
+		Limits: workers.RuntimeLimits{MaxTranscriptProjectionItems: read.Limits.Transcript,
+			MaxEventBatchItems: read.Limits.Events},
+		NextWorkerSequence: read.NextWorkerSequence, NextEventID: read.NextEventID,
+		NextDiagnosticID: read.NextDiagnosticID,
 	}
 	for _, d := range read.Diagnostics {
 		s.Diagnostics = append(s.Diagnostics, workers.RuntimeDiagnostic{
-			ID: d.ID, Severity: workers.DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message, WorkerRef: maybeRefOf(d.Worker),
+			ID: d.ID, Severity: workers.DiagnosticSeverity(d.Severity), Code: d.Code, Message: d.Message,
+			WorkerRef: maybeRefOf(d.Worker),
 		})
 	}
 	return s, wrong, nil
@@ -65,7 +69,8 @@ func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error)
 		return s, "", err
 	}
 	s = workerSnapshot{
-		WorkerRef: refOf(read.Worker), WorkerID: workers.WorkerID(read.WorkerID), Status: workers.WorkerStatus(read.Status),
+		WorkerRef: refOf(read.Worker), WorkerID: workers.WorkerID(read.WorkerID),
+		Status:                 workers.WorkerStatus(read.Status),
 		NextTranscriptSequence: read.NextTranscriptSequence, LastEventID: read.LastEventID,
 	}
 	return s, wrong, json.Unmarshal(read.Request.AppendJSON(nil), &s.Request)
@@ -73,12 +78,14 @@ func readWorkerSnapshot(text []byte) (s workerSnapshot, wrong string, err error)
 
 func readEventLine(line []byte) (workers.RuntimeEvent, string, error) {
 	e, wrong, err := files.ReadEventLine(line)
-	return workers.RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker), Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message}, wrong, err
+	return workers.RuntimeEvent{ID: e.ID, WorkerRef: maybeRefOf(e.Worker),
+		Kind: workers.RuntimeEventKind(e.Kind), Message: e.Message}, wrong, err
 }
 
 func readEntryLine(line []byte) (workers.TranscriptEntry, error) {
 	e, err := files.ReadEntryLine(line)
 	return workers.TranscriptEntry{
-		Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: workers.TranscriptRole(e.Role), Content: e.Content, EventID: e.EventID,
+		Sequence: e.Sequence, WorkerRef: refOf(e.Worker), Role: workers.TranscriptRole(e.Role), Content: e.Content,
+		EventID: e.EventID,
 	}, err
 }

@@ -15,7 +15,8 @@ import (
 	"selvedge/workers"
 )
 
-// unescaped is the JSON of value as the original writes it: Go's escapes two line separators that the original doesn't.
+// unescaped is the JSON of value as the original writes it: Go's escapes two line separators that
+// the original doesn't.
 func unescaped(value any) []byte {
 	text := Encode(value)
 	out := make([]byte, 0, len(text))
@@ -88,8 +89,8 @@ func (s *modelRuntime) count() (raised bool) {
 	return raised
 }
 
-// readModelFile reads a file as the original does: what can't be opened can't be read from, and whatever goes wrong with
-// a document behind that is corruption.
+// readModelFile reads a file as the original does: what can't be opened can't be read from, and
+// whatever goes wrong with a document behind that is corruption.
 func readModelFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +208,8 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 		case err != nil:
 			return corrupt("", err)
 		case e.WorkerRef.RuntimeID != own.RuntimeID:
-			return workersErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID, e.WorkerRef.RuntimeID)
+			return workersErrorf("WrongRuntime", "worker %s belongs to runtime %s", e.WorkerRef.WorkerID,
+				e.WorkerRef.RuntimeID)
 		case e.WorkerRef.WorkerID != own.WorkerID:
 			return workersErrorf("StoreCorrupt", "transcript entry belongs to worker %s", e.WorkerRef.WorkerID)
 		}
@@ -215,7 +217,8 @@ func loadWorker(folder string, runtime workers.RuntimeID) (*modelWorker, error) 
 	})
 }
 
-// ListedName is how a listing of a transcript spells a folder: by the id of a worker, which may have an alias.
+// ListedName is how a listing of a transcript spells a folder: by the id of a worker, which may
+// have an alias.
 func ListedName(name string) string {
 	digits, _ := strings.CutPrefix(name, "id-")
 	if id, err := hex.DecodeString(digits); err == nil && strings.HasPrefix(string(id), "worker-") {

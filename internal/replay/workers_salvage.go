@@ -13,8 +13,9 @@ import (
 	"selvedge/workers"
 )
 
-// salvageRuntime reads what can be read of a runtime that the original refuses, as rule 21 means it: a line that can't be
-// read is left out, a document that can't be is what its log tells, and neighbours stay as they are.
+// salvageRuntime reads what can be read of a runtime that the original refuses, as rule 21 means
+// it: a line that can't be read is left out, a document that can't be is what its log tells, and
+// neighbours stay as they are.
 func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err error) {
 	info, err := os.Stat(folder)
 	if err == nil && !info.IsDir() {
@@ -29,7 +30,8 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 		s.snapshot, _, unread = readRuntimeSnapshot(text)
 	}
 	if unread != nil {
-		s.snapshot = runtimeSnapshot{Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1}
+		s.snapshot = runtimeSnapshot{Status: workers.RuntimeRunning, Limits: workers.DefaultLimits(),
+			NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1}
 	}
 	s.snapshot.RuntimeID = id
 	salvageLines(filepath.Join(folder, "events.jsonl"), func(line []byte) {
@@ -47,7 +49,8 @@ func salvageRuntime(folder string, id workers.RuntimeID) (s modelRuntime, err er
 	// A folder that bears its worker's name goes before others that say they are its.
 	slices.SortStableFunc(list, func(a, b os.DirEntry) int { return hexFirst(a.Name()) - hexFirst(b.Name()) })
 	for _, entry := range list {
-		if w := s.salvageWorker(filepath.Join(folder, "workers", entry.Name()), entry.Name()); w != nil && s.workers[w.snapshot.WorkerID] == nil {
+		if w := s.salvageWorker(filepath.Join(folder, "workers", entry.Name()), entry.Name()); w != nil &&
+			s.workers[w.snapshot.WorkerID] == nil {
 			s.workers[w.snapshot.WorkerID] = w
 		}
 	}
@@ -83,7 +86,8 @@ func (s *modelRuntime) salvageWorker(folder, name string) *modelWorker {
 		own = byName
 	case err != nil:
 		salvageLines(transcript, func(line []byte) {
-			if e, err := readEntryLine(line); err == nil && own == "" && e.WorkerRef.RuntimeID == s.snapshot.RuntimeID {
+			if e, err := readEntryLine(line); err == nil && own == "" &&
+				e.WorkerRef.RuntimeID == s.snapshot.RuntimeID {
 				own = e.WorkerRef.WorkerID
 			}
 		})
@@ -139,8 +143,8 @@ func salvageLines(path string, visit func(line []byte)) {
 	}
 }
 
-// Diagnose adds the diagnostics that a salvage leaves behind. Which words they use is ours to choose; that they take ids,
-// and are counted, is not.
+// Diagnose adds the diagnostics that a salvage leaves behind. Which words they use is ours to
+// choose; that they take ids, and are counted, is not.
 func (m *Workers) Diagnose(list []workers.RuntimeDiagnostic) {
 	s := &m.state.snapshot
 	for _, d := range list {

@@ -11,7 +11,8 @@ import (
 	"selvedge/workers"
 )
 
-// save writes what a call changed, in the original's order; the first error ends it, and memory keeps the change.
+// save writes what a call changed, in the original's order; the first error ends it, and memory
+// keeps the change.
 func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.TranscriptEntry) error {
 	if err := m.saveRuntime(); err != nil {
 		return err
@@ -28,7 +29,8 @@ func (m *Workers) save(changed []*modelWorker, event uint64, entry *workers.Tran
 		return nil
 	}
 	w := m.state.workers[entry.WorkerRef.WorkerID]
-	at := slices.IndexFunc(w.transcript, func(e workers.TranscriptEntry) bool { return e.Sequence == entry.Sequence })
+	at := slices.IndexFunc(w.transcript,
+		func(e workers.TranscriptEntry) bool { return e.Sequence == entry.Sequence })
 	return appendLine(filepath.Join(m.workerFolder(w), "transcript.jsonl"), w.transcript[at])
 }
 
@@ -57,7 +59,8 @@ func (m *Workers) saveRuntime() error {
 		NextDiagnosticID   uint64                      `json:"next_diagnostic_id"`
 		Diagnostics        []workers.RuntimeDiagnostic `json:"diagnostics"`
 	}{
-		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID,
+		1, m.id, s.DisplayName, "fs_store", s.Status, s.Limits, s.NextWorkerSequence, s.NextEventID,
+		s.NextDiagnosticID,
 		append([]workers.RuntimeDiagnostic{}, s.Diagnostics...),
 	})
 }

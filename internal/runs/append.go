@@ -79,7 +79,8 @@ func Prepare(b Batch) (Prepared, error) {
 	for i, r := range b.Records {
 		var err error
 		if p.rows[i], err = rowOf(r); err != nil {
-			return p, p.Ref.Failed(opAppend, db.Invalid("mend what it names: a record must be read back as it was given", "record %d of %d: %w", i+1, len(b.Records), err))
+			return p, p.Ref.Failed(opAppend, db.Invalid("mend what it names: a record must be read back as it "+
+				"was given", "record %d of %d: %w", i+1, len(b.Records), err))
 		}
 		p.turns = p.turns && p.rows[i].kind == kindTurn
 		p.undated = p.undated || undated(r)
@@ -167,7 +168,8 @@ func undated(r Record) bool {
 	return false
 }
 
-// date gives the undated records a time. The slices are the call's own, not the transaction's, which may be run again.
+// date gives the undated records a time. The slices are the call's own, not the transaction's,
+// which may be run again.
 func (p *Prepared) date(now time.Time) (err error) {
 	p.Records, p.rows = slices.Clone(p.Records), slices.Clone(p.rows)
 	for i, r := range p.Records {
@@ -198,19 +200,24 @@ func (p *Prepared) stamp(tx *db.Tx) {
 	p.rows[0].batch = tx.Batch()
 }
 
-// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that changes one b-tree,
-// provided that the run is open, belongs to this process already and has more than one line to go. Else the id is one that
-// is there already, or 0, which none may be, and nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary table,
-// because it reads the table it writes to.) Each parameter costs the driver a look at all of them, so what is the same in
-// every turn is none.
+// sqlAppendTurn is the hot one. It takes the run's next sequence and writes, in one statement that
+// changes one b-tree, provided that the run is open, belongs to this process already and has more
+// than one line to go. Else the id is one that is there already, or 0, which none may be, and
+// nothing is written. (An INSERT … SELECT that selects nothing then would go through a temporary
+// table, because it reads the table it writes to.) Each parameter costs the driver a look at all of
+// them, so what is the same in every turn is none.
 const sqlAppendTurn = `INSERT OR IGNORE INTO run_records (id, ` + writtenColumns + `) VALUES (coalesce((
-    SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24 ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
-    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0), 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    SELECT nullif(coalesce((SELECT id FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24
+    ORDER BY id DESC LIMIT 1), key << 24) + 1, (key << 24) + 16777215)
+    FROM runs WHERE key = ? AND turn_count IS NULL AND owner_id = ?), (SELECT max(id) FROM run_records), 0),
+    'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
     (SELECT bytes FROM run_records WHERE id > ? << 24 AND id < (? + 1) << 24 ORDER BY id DESC LIMIT 1) + ?)`
 
-const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const sqlAppendRow = `INSERT INTO run_records (id, ` + writtenColumns +
+	`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// appendToOwn appends turns to the run with this key; done is false when it is not an open run of this process.
+// appendToOwn appends turns to the run with this key; done is false when it is not an open run of
+// this process.
 func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error) {
 	var run any = key
 	args := p.rows[0].args(make([]any, 0, 20)...)
@@ -233,15 +240,19 @@ func appendToOwn(tx *db.Tx, key, owner int64, p Prepared) (done bool, err error)
 const (
 	sqlLockRun   = `SELECT key FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 	sqlLockByKey = `SELECT key FROM runs WHERE key = ?`
-	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it, so that what it reads is the last
-	// there is, and where it read too early its id is taken. A run of somebody else's who lives stays theirs.
+	// sqlAppendNext is sqlAppendTurn where others write meanwhile: the run's row is locked before it,
+	// so that what it reads is the last there is, and where it read too early its id is taken. A run
+	// of somebody else's who lives stays theirs.
 	sqlAppendNext = `INSERT INTO run_records (id, ` + writtenColumns + `)
 SELECT coalesce(l.id, r.key << 24) + 1, 'turn', NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, l.bytes + ?
-FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24 AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
-WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s) AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
+FROM runs AS r LEFT JOIN LATERAL (SELECT id, bytes FROM run_records WHERE id > r.key << 24
+	AND id < (r.key + 1) << 24 ORDER BY id DESC LIMIT 1) AS l ON true
+WHERE r.key = ? AND r.turn_count IS NULL AND (r.owner_id = ? OR %s)
+	AND (l.id IS NULL OR l.id < (r.key << 24) + 16777214)`
 )
 
-// appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another process that lives.
+// appendBehind is appendToOwn where others write meanwhile, for one turn, and to a run of another
+// process that lives.
 func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
 	return func(tx *db.Tx, key, owner int64, p Prepared) (bool, error) {
 		if len(p.rows) > 1 {
@@ -251,7 +262,8 @@ func appendBehind(only change) func(tx *db.Tx, key, owner int64, p Prepared) (bo
 			return false, err
 		}
 		args := p.rows[0].args(make([]any, 0, 20)...)[2:] // behind the kind, and the column that no turn has
-		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Lives("r.owner_id")), append(args, int64(p.rows[0].Size()), key, owner)...)
+		n, err := only(fmt.Sprintf(sqlAppendNext, tx.Lives("r.owner_id")),
+			append(args, int64(p.rows[0].Size()), key, owner)...)
 		return n > 0, err
 	}
 }
@@ -265,7 +277,8 @@ func appendRows(tx *db.Tx, p Prepared, last lastRow, rows []recordRow) error {
 	for i := range rows {
 		last.ID++
 		last.add(rows[i].Size())
-		if err := tx.Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...), integer(last.Bytes))...); err != nil {
+		if err := tx.Queue(sqlAppendRow, append(rows[i].args(append(few[:0], last.ID)...),
+			integer(last.Bytes))...); err != nil {
 			return err
 		}
 	}
@@ -301,12 +314,16 @@ type RunRow struct {
 }
 
 var (
-	SQLFindRun   = `SELECT key, owner_id, ` + StateColumns + ` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
-	sqlAddRun    = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` + runMarks + `) RETURNING key`
-	sqlAddRunAs  = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `, key) VALUES (?, ?, ?, ` + runMarks + `, ?)`
+	SQLFindRun = `SELECT key, owner_id, ` + StateColumns +
+		` FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
+	sqlAddRun = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `) VALUES (?, ?, ?, ` +
+		runMarks + `) RETURNING key`
+	sqlAddRunAs = `INSERT INTO runs (scope, agent_id, run_id, ` + runColumns + `, key) VALUES (?, ?, ?, ` +
+		runMarks + `, ?)`
 	sqlChangeRun = `UPDATE runs SET (` + runColumns + `) = (` + runMarks + `) WHERE key = ?`
 
-	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") + ` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
+	sqlFindSpent = `SELECT digest FROM run_spent_keys WHERE scope = ?1 AND ` + db.Same("run_id", "?2") +
+		` AND ` + db.Same("agent_id", "?3") + ` AND ` + db.Same("append_key", "?4")
 	sqlFindTaken = sqlFindSpent + ` AND run = ?5`
 
 	runColumns = StateColumns + `, owner_id, checksum`
@@ -332,8 +349,8 @@ func (r Ref) FindLocked(tx *db.Tx, scope int64) (run RunRow, found bool, err err
 	return run, found, err
 }
 
-// AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made to a run that is gone. A
-// nil owner leaves the run without one.
+// AppendToAny appends to any run, or makes it, and gives its key: 0 where the append had been made
+// to a run that is gone. A nil owner leaves the run without one.
 func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, err error) {
 	var run RunRow
 	found, err := tx.FindToAdd(&run, SQLFindRun, scope, p.Ref.RunID, p.Ref.AgentID)
@@ -341,7 +358,8 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		return 0, err
 	}
 	if found && p.Repeat != 0 {
-		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept || err != nil {
+		if kept, err := tx.Find(new(int64), sqlFindBatch, run.Key<<24, (run.Key+1)<<24, p.Repeat); kept ||
+			err != nil {
 			return run.Key, err
 		}
 	}
@@ -351,7 +369,8 @@ func (p Prepared) AppendToAny(tx *db.Tx, scope int64, owner *int64) (key int64, 
 		if !found {
 			known, err = tx.Find(&digest, sqlFindSpent, scope, p.Ref.RunID, p.Ref.AgentID, p.Key)
 		} else if known, err = tx.Find(&digest, sqlFindKey, run.Key, p.Key); err == nil && !known {
-			// The keys of a run that is being removed go before it does. Those of an earlier run of the name are none of its own.
+			// The keys of a run that is being removed go before it does. Those of an earlier run of the name
+			// are none of its own.
 			known, err = tx.Find(&digest, sqlFindTaken, scope, p.Ref.RunID, p.Ref.AgentID, p.Key, run.Key)
 		}
 		if err != nil {

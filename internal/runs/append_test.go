@@ -83,7 +83,11 @@ func TestARecordSaysWhenItWasWritten(t *testing.T) {
 		clock.Advance(1)
 	}
 	var times []int64
-	if err := d.Read(t.Context(), "look", func(rx *db.Rx) error { return rx.Select(&times, `SELECT recorded_at FROM run_records ORDER BY id`) }); err != nil {
+	if err := d.Read(t.Context(), "look",
+		func(rx *db.Rx) error {
+			return rx.Select(&times,
+				`SELECT recorded_at FROM run_records ORDER BY id`)
+		}); err != nil {
 		t.Fatal(err)
 	}
 	for i, at := range times {
@@ -99,11 +103,13 @@ func TestAppend_UnchangedSummaryLeavesRunRow(t *testing.T) {
 	ref := Ref{AgentID: "a", RunID: "r"}
 	appended(t, d, &keys, Batch{Ref: ref, Records: turns(1)})
 	trigger := func(text string) {
-		if err := d.Write(t.Context(), "trigger", func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
+		if err := d.Write(t.Context(), "trigger",
+			func(tx *db.Tx) error { _, err := tx.Exec(text); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	trigger(`CREATE TRIGGER untouched BEFORE UPDATE ON runs BEGIN SELECT RAISE(ABORT, 'the row was written'); END`)
+	trigger(`CREATE TRIGGER untouched BEFORE UPDATE ON runs BEGIN
+		SELECT RAISE(ABORT, 'the row was written'); END`)
 	appended(t, d, &keys, Batch{Ref: ref, Records: turns(1), Key: "k"}) // the slow way
 	trigger(`DROP TRIGGER untouched`)
 }

@@ -4,13 +4,14 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// Canonical is raw as the original writes a free-form value it has read: without blanks, object keys in byte order, the
-// last of equal keys, strings with the fewest escapes, integers beyond 64 bits as floats, floats in their shortest form
-// (1.0, 1e+16, 1e-6). Two values are the same to the original if their canonical forms are.
+// Canonical is raw as the original writes a free-form value it has read: without blanks, object
+// keys in byte order, the last of equal keys, strings with the fewest escapes, integers beyond 64
+// bits as floats, floats in their shortest form (1.0, 1e+16, 1e-6). Two values are the same to the
+// original if their canonical forms are.
 //
-// It is applied where a trace line is written from a record ([Encode]), never to what a store hands back: a reader gets
-// the bytes that were given. Lines that came from the original keep their own bytes and do not pass through here.
-// Nothing, and null, give null.
+// It is applied where a trace line is written from a record ([Encode]), never to what a store hands
+// back: a reader gets the bytes that were given. Lines that came from the original keep their own
+// bytes and do not pass through here. Nothing, and null, give null.
 func Canonical(raw []byte) ([]byte, error) {
 	if nothing(raw) {
 		return []byte("null"), nil

@@ -13,11 +13,13 @@ import (
 // A DecodeError says why a text is not what the original reads, in the words of its library.
 type DecodeError = serdejson.DecodeError
 
-// Decode reads one trace line, without its line feed, and accepts exactly what the seed version of the original accepts:
-// a [Started], a [Turn] or an [Ended]. The error is a *DecodeError. It keeps no reference to line.
+// Decode reads one trace line, without its line feed, and accepts exactly what the seed version of
+// the original accepts: a [Started], a [Turn] or an [Ended]. The error is a *DecodeError. It keeps
+// no reference to line.
 //
-// Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets its record's
-// EndedAt (see [AgentOutcome]), and free-form JSON is handed out as it was written, not normalised.
+// Two things differ in what comes out, never in what comes in: an outcome without a timestamp gets
+// its record's EndedAt (see [AgentOutcome]), and free-form JSON is handed out as it was written,
+// not normalised.
 func Decode(line []byte) (Record, error) { return decode(bytes.Clone(line)) }
 
 // decode keeps line: what it returns shares its bytes.
@@ -46,16 +48,18 @@ type content struct {
 	array   bool
 }
 
-// scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an array with the tag
-// first. Everything is checked as JSON here; reason is the first complaint, in the original's order. The complaint about
-// what follows the record on its line is in trailing, for the original looks there last.
+// scanRecord reads the line as the original's tagged enum: an object with the tag anywhere, or an
+// array with the tag first. Everything is checked as JSON here; reason is the first complaint, in
+// the original's order. The complaint about what follows the record on its line is in trailing, for
+// the original looks there last.
 func scanRecord(line []byte, few []member) (tag int, rest content, trailing, reason string) {
 	s := serdejson.NewScanner(line)
 	open := s.Peek()
 	if open != '{' && open != '[' {
 		text, ok := s.Value()
 		if ok {
-			s.Fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord", serdejson.Unexpected(text)))
+			s.Fail(fmt.Sprintf("invalid type: %s, expected internally tagged enum RunRecord",
+				serdejson.Unexpected(text)))
 		}
 		return 0, rest, "", s.Reason()
 	}
@@ -105,7 +109,8 @@ func scanRecord(line []byte, few []member) (tag int, rest content, trailing, rea
 
 func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
 	if c := s.Peek(); c == '{' || c == '[' {
-		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier", serdejson.Unexpected([]byte{c})))
+		return 0, s.Fail(fmt.Sprintf("invalid type: %s, expected variant identifier",
+			serdejson.Unexpected([]byte{c})))
 	}
 	text, ok := s.Value()
 	if !ok {
@@ -119,7 +124,8 @@ func recordTag(s *serdejson.Scanner) (tag int, ok bool) {
 			return i, true
 		}
 	}
-	return 0, s.Fail(fmt.Sprintf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(recordWords)))
+	return 0, s.Fail(fmt.Sprintf("unknown variant `%s`, expected %s", serdejson.Unquote(text),
+		serdejson.OneOf(recordWords)))
 }
 
 func decodeRecord(tag int, c content, line []byte) (Record, error) {
@@ -290,7 +296,8 @@ func decodeEvidence(text []byte) (list []Evidence, err error) {
 }
 
 func decodeMetrics(f fields) (m OutcomeMetrics, err error) {
-	for i, count := range []*uint32{0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded, 5: &m.ActionsFailed} {
+	for i, count := range []*uint32{0: &m.Turns, 1: &m.ToolCalls, 3: &m.Retries, 4: &m.ActionsSucceeded,
+		5: &m.ActionsFailed} {
 		if count != nil && f.Values[i] != nil {
 			*count = uint32(f.Uint(i, math.MaxUint32, "u32"))
 		}

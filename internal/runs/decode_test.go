@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// recordedLine is a line of testdata/legacy/runs/decode/lines.jsonl: what the original would write for Line, or why it
-// skips it.
+// recordedLine is a line of testdata/legacy/runs/decode/lines.jsonl: what the original would write
+// for Line, or why it skips it.
 type recordedLine struct {
 	Line string
 	OK   string
@@ -122,8 +122,10 @@ func TestDecodeTakesWhatSerdeTakes(t *testing.T) {
 		`{"record":"turn","index":0,"cli_outcome":{"kind":0,"code":1},"verifier_verdict":{"pass":{}}}`: `{"record":"turn","index":0,"cli_outcome":{"kind":"exited","code":1},"verifier_verdict":"pass"}`,
 		`["turn",0,null,null,null,null,["exited",3],"pass"]`:                                           `{"record":"turn","index":0,"cli_outcome":{"kind":"exited","code":3},"verifier_verdict":"pass"}`,
 		`["turn",0,null,null,null,null,["killed"],{"fail":null},["r"]]`:                                `{"record":"turn","index":0,"cli_outcome":{"kind":"killed"},"verifier_verdict":"fail","policy_rejected":{"rule":"r"}}`,
-		`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":1},` + end + `}`:          `{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"incomplete"},` + end + `}`,
-		`{"rec\u006frd":"tu\u0072n","ind\u0065x":7,"verifier_verdict":"p\u0061ss"}`:                    `{"record":"turn","index":7,"verifier_verdict":"pass"}`,
+		`{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":1},` + end +
+			`}`: `{"record":"ended","run_id":"r","agent_id":"a","termination":{"kind":"incomplete"},` + end +
+			`}`,
+		`{"rec\u006frd":"tu\u0072n","ind\u0065x":7,"verifier_verdict":"p\u0061ss"}`: `{"record":"turn","index":7,"verifier_verdict":"pass"}`,
 	} {
 		record, err := Decode([]byte(line))
 		if err != nil {
@@ -165,7 +167,8 @@ func TestOutcome_WithoutTimestampGetsEndTime(t *testing.T) {
 		t.Errorf("encodes to %s, %v", line, err)
 	}
 	zero := read(`,"timestamp":"0001-01-01T00:00:00Z"`)
-	if line, err := Encode(zero); err != nil || !bytes.Contains(line, []byte(`"timestamp":"0001-01-01T00:00:00Z"`)) {
+	if line, err := Encode(zero); err != nil ||
+		!bytes.Contains(line, []byte(`"timestamp":"0001-01-01T00:00:00Z"`)) {
 		t.Errorf("Go's zero time is taken for an absent one: %s, %v", line, err)
 	}
 	if !absent.EndedAt.Equal(time.Date(2016, 12, 31, 23, 59, 59, 999999999, time.UTC)) {

@@ -13,13 +13,15 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// Encode writes r as the line, without its line feed, that the original writes for it: its order of members, absent
-// values left out, its times and floats, free-form JSON in canonical form (see [Canonical]). An [Unknown] is written as
-// it is, with blanks taken out if a line feed is among them.
+// Encode writes r as the line, without its line feed, that the original writes for it: its order of
+// members, absent values left out, its times and floats, free-form JSON in canonical form (see
+// [Canonical]). An [Unknown] is written as it is, with blanks taken out if a line feed is among
+// them.
 //
-// What the original would lose on rewriting (unknown members, key order) is lost here too; a store keeps such lines as
-// they came. It is an error if the original could not read the line back: text that is not UTF-8, JSON that it does not
-// accept, a word it does not know, a duration that is not finite, a year outside -262143 to 262142.
+// What the original would lose on rewriting (unknown members, key order) is lost here too; a store
+// keeps such lines as they came. It is an error if the original could not read the line back: text
+// that is not UTF-8, JSON that it does not accept, a word it does not know, a duration that is not
+// finite, a year outside -262143 to 262142.
 func Encode(r Record) ([]byte, error) {
 	if err := validate(r); err != nil {
 		return nil, err
@@ -33,7 +35,8 @@ func Encode(r Record) ([]byte, error) {
 // rawStyle is how free-form JSON gets into a line.
 type rawStyle func(dst, raw []byte) []byte
 
-// verbatim keeps the bytes, canonicalRaw writes what the original would write for them. Both take accepted JSON.
+// verbatim keeps the bytes, canonicalRaw writes what the original would write for them. Both take
+// accepted JSON.
 func verbatim(dst, raw []byte) []byte { return append(dst, raw...) }
 
 func canonicalRaw(dst, raw []byte) []byte { return serdejson.AppendCanonical(dst, raw) }

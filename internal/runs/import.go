@@ -7,13 +7,14 @@ import (
 	"selvedge/db"
 )
 
-// A Table is the runs of a scope as an import needs them: it keeps times and lines as they are given, and marks no process as
-// the writer.
+// A Table is the runs of a scope as an import needs them: it keeps times and lines as they are
+// given, and marks no process as the writer.
 type Table struct{ Scope string }
 
-// Import appends the lines of an old trace to a run, in their order, and makes the run where it is missing, also
-// for no lines at all: an empty file is a run with an empty trace. Every line takes a place in the trace, records of later
-// versions and lines that are no records too (blank ones among them), so that [Table.Lines] gives the file back.
+// Import appends the lines of an old trace to a run, in their order, and makes the run where it is
+// missing, also for no lines at all: an empty file is a run with an empty trace. Every line takes a
+// place in the trace, records of later versions and lines that are no records too (blank ones among
+// them), so that [Table.Lines] gives the file back.
 func (t Table) Import(tx *db.Tx, run Ref, lines []Line) error {
 	const op = "import records"
 	if err := run.Check(); err != nil {
@@ -43,14 +44,16 @@ func (t Table) ImportNew(tx *db.Tx, run Ref, lines []Line) (Standing, error) {
 }
 
 func prepareLines(run Ref, lines []Line) Prepared {
-	p := Prepared{Batch: Batch{Ref: run, Records: make([]Record, len(lines))}, rows: make([]recordRow, len(lines))}
+	p := Prepared{Batch: Batch{Ref: run, Records: make([]Record, len(lines))},
+		rows: make([]recordRow, len(lines))}
 	for i, line := range lines {
 		p.Records[i], p.rows[i] = line.Record, rowOfLine(line)
 	}
 	return p
 }
 
-// Foresee names what Standing is about to ask and, of a run that has this row, what Import is: 0 is a run that has none.
+// Foresee names what Standing is about to ask and, of a run that has this row, what Import is: 0 is
+// a run that has none.
 func (t Table) Foresee(rx *db.Rx, run Ref, row int64, ask func(query string, args ...any)) error {
 	scope, ok, err := rx.Scope(t.Scope)
 	if err != nil || !ok {
@@ -70,7 +73,8 @@ func (t Table) Delete(tx *db.Tx, run Ref) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	n, err := tx.Exec(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID, run.AgentID)
+	n, err := tx.Exec(`DELETE FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`, scope, run.RunID,
+		run.AgentID)
 	return n > 0, err
 }
 
@@ -96,7 +100,8 @@ type Standing struct {
 }
 
 const sqlStanding = `
-SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24 AND id < (key + 1) << 24), 0) AS lines
+SELECT key, coalesce((SELECT max(id) & 16777215 FROM run_records WHERE id > key << 24
+	AND id < (key + 1) << 24), 0) AS lines
 FROM runs WHERE scope = ? AND run_id = ? AND agent_id = ?`
 
 // Standing tells where a run stands. found is false when there is no such run.
@@ -116,9 +121,9 @@ type TraceLine struct {
 	Text     []byte   // without a line feed
 }
 
-// Lines gives the lines of a run's trace, read in pages, with no transaction open while the caller's loop runs: an
-// imported line as it was, one that came through the API in the original's own encoding. A run that is not there is
-// ErrNotFound.
+// Lines gives the lines of a run's trace, read in pages, with no transaction open while the
+// caller's loop runs: an imported line as it was, one that came through the API in the original's
+// own encoding. A run that is not there is ErrNotFound.
 func (t Table) Lines(ctx context.Context, d *db.DB, run Ref) iter.Seq2[TraceLine, error] {
 	const op = "read lines"
 	return func(yield func(TraceLine, error) bool) {
@@ -153,8 +158,8 @@ func (t Table) Lines(ctx context.Context, d *db.DB, run Ref) iter.Seq2[TraceLine
 	}
 }
 
-// LinesTx gives the lines behind a sequence inside a transaction: about maxBytes of them, and at least one where there is
-// one; none when there is no such run.
+// LinesTx gives the lines behind a sequence inside a transaction: about maxBytes of them, and at
+// least one where there is one; none when there is no such run.
 func (t Table) LinesTx(rx *db.Rx, run Ref, after int64, maxBytes int) ([]TraceLine, error) {
 	key, found, err := t.find(rx, run)
 	if err != nil || !found {
@@ -190,9 +195,11 @@ func (r *recordRow) lineKind() LineKind {
 	return LineRecord
 }
 
-const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` + db.BoundLimit
+const sqlRefs = `SELECT key, agent_id, run_id FROM runs WHERE +scope = ? AND key > ? ORDER BY key LIMIT ` +
+	db.BoundLimit
 
-// Refs gives the names of all runs of the scope, in the order in which they were made, those that no list shows too.
+// Refs gives the names of all runs of the scope, in the order in which they were made, those that
+// no list shows too.
 func (t Table) Refs(ctx context.Context, d *db.DB) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		const pageSize = 500

@@ -2,8 +2,9 @@ package traces
 
 import "sync"
 
-// Keys knows the keys of runs that this process has written to, so that an append need not look a run up by its ids.
-// What it says can't become wrong: a key is never given to another run. The run may be gone.
+// Keys knows the keys of runs that this process has written to, so that an append need not look a
+// run up by its ids. What it says can't become wrong: a key is never given to another run. The run
+// may be gone.
 type Keys struct {
 	mu    sync.RWMutex
 	byRef map[Ref]int64

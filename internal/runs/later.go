@@ -7,8 +7,9 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// What a run's summary needs from records that only later versions of the original understand. Seen in the run store of
-// car-server-core 0.60.0: an end whose termination is "cancelled", and two records of a cancellation under way.
+// What a run's summary needs from records that only later versions of the original understand. Seen
+// in the run store of car-server-core 0.60.0: an end whose termination is "cancelled", and two
+// records of a cancellation under way.
 const (
 	laterCancelled           = "cancelled"
 	laterCancellationPending = "cancellation_pending"
@@ -16,15 +17,16 @@ const (
 
 // laterStatus is the status that an Unknown gives its run.
 type laterStatus struct {
-	// word is laterCancelled, laterCancellationPending (until an end follows), or "" for a record that changes no status.
+	// word is laterCancelled, laterCancellationPending (until an end follows), or "" for a record that
+	// changes no status.
 	word string
 	// endedAt is set for laterCancelled; its text is the exact one where a time.Time cannot hold it.
 	endedAt     time.Time
 	EndedAtText string
 }
 
-// status reads just that out of the record. An end counts as cancelled when its termination says so and its time can be
-// read; whatever else is in it stays opaque.
+// status reads just that out of the record. An end counts as cancelled when its termination says so
+// and its time can be read; whatever else is in it stays opaque.
 func (u Unknown) status() laterStatus {
 	switch u.Kind {
 	case "cancellation_requested", "cancellation_result":

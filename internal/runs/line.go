@@ -28,10 +28,11 @@ type Line struct {
 	given []byte
 }
 
-// ReadLine reads a line of a trace, without its line feed. Unlike [Decode] it keeps records of later versions: any JSON
-// object with one "record" member, a string, is at least [Unknown]. JSON that breaks the original's own rules for every
-// kind (lone surrogates, more than 127 levels, a number beyond a float, a second record behind the first) is undecodable.
-// The answer shares memory with text, which must not change as long as the answer is used.
+// ReadLine reads a line of a trace, without its line feed. Unlike [Decode] it keeps records of
+// later versions: any JSON object with one "record" member, a string, is at least [Unknown]. JSON
+// that breaks the original's own rules for every kind (lone surrogates, more than 127 levels, a
+// number beyond a float, a second record behind the first) is undecodable. The answer shares memory
+// with text, which must not change as long as the answer is used.
 func ReadLine(text []byte) Line {
 	line := Line{given: text}
 	if isBlank(text) && utf8.Valid(text) {
@@ -73,8 +74,8 @@ func kindOf(text []byte) (kind string, ok bool) {
 	return serdejson.Unquote(tag), true
 }
 
-// raw is the text that a store must keep beside the columns of the line's record: nil where the columns, raw members
-// verbatim, give the line back, the line itself everywhere else.
+// raw is the text that a store must keep beside the columns of the line's record: nil where the
+// columns, raw members verbatim, give the line back, the line itself everywhere else.
 func (l Line) raw() []byte {
 	if l.Kind == LineRecord && l.Record.Source().Exact && columnsHold(l.Record) {
 		return nil
@@ -88,8 +89,8 @@ func StillSays(r Record, line []byte) bool {
 	return read.Record != nil && SameLine(r, read.Record)
 }
 
-// SameLine reports whether the original would write the same line for both. JSON that it does not accept, which only a
-// record of the API can hold, is compared as it is.
+// SameLine reports whether the original would write the same line for both. JSON that it does not
+// accept, which only a record of the API can hold, is compared as it is.
 func SameLine(a, b Record) bool {
 	style := func(dst, raw []byte) []byte {
 		if serdejson.Check(raw, 0) != "" {

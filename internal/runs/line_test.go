@@ -35,7 +35,8 @@ func TestReadLineTellsWhatALineIs(t *testing.T) {
 		if line.Kind != want {
 			t.Errorf("%q: kind %d, want %d", text, line.Kind, want)
 		}
-		if (line.Record != nil) != (want == LineRecord || want == LineUnknown) || (line.Err != nil) != (want == LineUnknown || want == LineUndecodable) {
+		if (line.Record != nil) != (want == LineRecord || want == LineUnknown) ||
+			(line.Err != nil) != (want == LineUnknown || want == LineUndecodable) {
 			t.Errorf("%q: record %v, error %v", text, line.Record, line.Err)
 		}
 	}
@@ -43,14 +44,15 @@ func TestReadLineTellsWhatALineIs(t *testing.T) {
 
 func TestImport_LineKeptOnlyIfColumnsDiffer(t *testing.T) {
 	for text, kept := range map[string]bool{
-		`{"record":"turn","index":0,"parameters":{"b": 1.10,"a":"\u0041"},"verifier_verdict":"pass"}`:                          false,
-		`{"record":"turn","index":9223372036854775807,"verifier_verdict":"pass"}`:                                              false,
-		`{"record":"turn","index":9223372036854775808,"verifier_verdict":"pass"}`:                                              true,
-		`{"record":"turn","index":0,"prompt":"\/","verifier_verdict":"pass"}`:                                                  true,
-		`{"record":"turn","index":0,"verifier_verdict":"pass","prompt":"p"}`:                                                   true,
-		`{"record":"turn","index":0,"action_id":"a","verifier_verdict":"pass"}`:                                                true,
-		`{"record":"turn","index":0,"output":null,"verifier_verdict":"pass"}`:                                                  true,
-		`{"record":"turn","index":0,"verifier_verdict":"pass"}` + "\r":                                                         true,
+		`{"record":"turn","index":0,"parameters":{"b": 1.10,"a":"\u0041"},"verifier_verdict":"pass"}`: false,
+		`{"record":"turn","index":9223372036854775807,"verifier_verdict":"pass"}`:                     false,
+		`{"record":"turn","index":9223372036854775808,"verifier_verdict":"pass"}`:                     true,
+		`{"record":"turn","index":0,"prompt":"\/","verifier_verdict":"pass"}`:                         true,
+		`{"record":"turn","index":0,"verifier_verdict":"pass","prompt":"p"}`:                          true,
+		`{"record":"turn","index":0,"action_id":"a","verifier_verdict":"pass"}`:                       true,
+		`{"record":"turn","index":0,"output":null,"verifier_verdict":"pass"}`:                         true,
+		`{"record":"turn","index":0,"verifier_verdict":"pass"}` +
+			"\r": true,
 		`{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2021-03-01T08:00:00Z"}`:                    false,
 		`{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2021-03-01T08:00:00.000Z"}`:                true,
 		`{"record":"started","run_id":"r","agent_id":"a","intent":"i","started_at":"2021-03-01T08:00:60Z"}`:                    true,
@@ -113,10 +115,13 @@ func TestEveryRecordComesBackFromItsRow(t *testing.T) {
 		leap,
 		Started{RunID: "r", AgentID: "a", StartedAt: morning},
 		Turn{Index: math.MaxUint64, Parameters: []byte("[1 ]")},
-		Turn{Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64}, PolicyRejected: &PolicyRejection{Rule: ""}},
-		Turn{CliOutcome: &CliOutcome{Kind: "killed"}, VerifierVerdict: VerdictFail, PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
+		Turn{Prompt: new("\x00\n"), CliOutcome: &CliOutcome{Kind: CliExited, Code: math.MinInt64},
+			PolicyRejected: &PolicyRejection{Rule: ""}},
+		Turn{CliOutcome: &CliOutcome{Kind: "killed"}, VerifierVerdict: VerdictFail,
+			PolicyRejected: &PolicyRejection{Rule: "r", Param: new("")}},
 		Ended{EndedAt: morning},
-		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: "done", Evidence: []Evidence{{Kind: "tool_result", Data: []byte("{ }")}}}}},
+		Ended{EndedAt: morning, Termination: Termination{Outcome: &AgentOutcome{Status: "done",
+			Evidence: []Evidence{{Kind: "tool_result", Data: []byte("{ }")}}}}},
 		Unknown{Kind: "later", Raw: []byte("{\"record\":\"later\",\n\"b\":1,\"a\":2}")},
 	} {
 		row, err := rowOf(record)

@@ -16,10 +16,14 @@ func TestPlans(t *testing.T) {
 		sqlLastRecord: "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		sqlFindBatch:  "SEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
 		sqlFindKey:    "SEARCH run_append_keys USING PRIMARY KEY (run=? AND append_key=?)",
-		sqlFindSpent:  "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND append_key=?)",
-		sqlFindTaken:  "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND append_key=?)",
-		sqlRefs:       "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)",
-		sqlStanding:   "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND agent_id=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+		sqlFindSpent: "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND " +
+			"append_key=?)",
+		sqlFindTaken: "SEARCH run_spent_keys USING PRIMARY KEY (scope=? AND run_id=? AND agent_id=? AND " +
+			"append_key=?)",
+		sqlRefs: "SEARCH runs USING INTEGER PRIMARY KEY (rowid>?)",
+		sqlStanding: "SEARCH runs USING COVERING INDEX sqlite_autoindex_runs_1 (scope=? AND run_id=? AND " +
+			"agent_id=?)\nCORRELATED SCALAR SUBQUERY 1\nSEARCH run_records USING INTEGER PRIMARY KEY (rowid>? " +
+			"AND rowid<?)",
 	} {
 		if got := dbtest.Plan(t, d, query); got != want {
 			t.Errorf("%s:\n%s\nnot\n%s", query, got, want)
@@ -27,7 +31,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// The hot statement must neither fill a temporary table nor visit more than the run, its last record and the new one.
+// The hot statement must neither fill a temporary table nor visit more than the run, its last
+// record and the new one.
 func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
 	d := dbtest.Open(t, db.Options{})
 	for _, query := range []string{sqlAppendTurn, sqlAppendRow} {
@@ -38,7 +43,8 @@ func TestAnAppendOpensNoTemporaryTable(t *testing.T) {
 					return err
 				}
 				step := make([]any, 8)
-				if err := row.Scan(&step[0], &step[1], &step[2], &step[3], &step[4], &step[5], &step[6], &step[7]); err != nil {
+				if err := row.Scan(&step[0], &step[1], &step[2], &step[3], &step[4], &step[5], &step[6],
+					&step[7]); err != nil {
 					return err
 				}
 				if step[1] == "OpenEphemeral" || step[1] == "OpenAutoindex" || step[1] == "SorterOpen" {

@@ -90,12 +90,13 @@ type Termination struct {
 func (t Termination) Incomplete() bool { return t.Outcome == nil }
 
 type AgentOutcome struct {
-	Status        string
-	Summary       string
-	Evidence      []Evidence
-	Metrics       OutcomeMetrics
-	Timestamp     time.Time
-	TimestampText string // the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time, which means "absent"
+	Status    string
+	Summary   string
+	Evidence  []Evidence
+	Metrics   OutcomeMetrics
+	Timestamp time.Time
+	// the spelling that Timestamp cannot hold: see chrono.Parse, and Go's zero time, which means "absent"
+	TimestampText string
 }
 
 type OutcomeMetrics struct {
@@ -135,16 +136,17 @@ const (
 	VerdictFail
 )
 
-// The words in the order in which the original declares them: its error texts list them so, and inside a record it
-// also reads a tag given as a number in this order.
+// The words in the order in which the original declares them: its error texts list them so, and
+// inside a record it also reads a tag given as a number in this order.
 var (
 	recordWords      = []string{"started", "ended", "turn"}
 	terminationWords = []string{"outcome", "incomplete"}
 	cliOutcomeWords  = []string{"exited", "killed", "timeout"}
 	verdictWords     = []string{"pass", "fail", "not_run"}
 	OutcomeWords     = []string{"success", "partial_success", "give_up", "timeout", "failure", "done"}
-	evidenceWords    = []string{"self_assessment", "tool_result", "state_change", "external_verification", "stop_reason", "evaluator"}
-	verdictsByWord   = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
+	evidenceWords    = []string{"self_assessment", "tool_result", "state_change", "external_verification",
+		"stop_reason", "evaluator"}
+	verdictsByWord = []Verdict{VerdictPass, VerdictFail, VerdictNotRun}
 )
 
 // String is the word in a trace: "not_run", "pass" or "fail".

@@ -2,10 +2,11 @@ package traces
 
 import "selvedge/db"
 
-const sqlNoTurns = `SELECT ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? AND kind <> 'turn' ORDER BY id`
+const sqlNoTurns = `SELECT ` + recordColumns +
+	` FROM run_records WHERE id > ? AND id < ? AND kind <> 'turn' ORDER BY id`
 
-// Restate makes a run's row say what its trace says, of which records are lost, and gives the row as it was. What only a lost
-// start said stays; a run whose end is lost is open.
+// Restate makes a run's row say what its trace says, of which records are lost, and gives the row
+// as it was. What only a lost start said stays; a run whose end is lost is open.
 func (t Table) Restate(tx *db.Tx, run Ref) (was, is State, err error) {
 	const op = "restate run"
 	scope, err := tx.Scope(t.Scope)

@@ -7,8 +7,8 @@ import (
 	"selvedge/db"
 )
 
-// The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an export gives back the
-// file that was imported.
+// The kinds of a row of run_records. An opaque line is no record to anybody: it is kept so that an
+// export gives back the file that was imported.
 const (
 	kindTurn    = "turn"
 	kindStarted = "started"
@@ -46,8 +46,10 @@ const writtenColumns = recordColumns + `, batch, recorded_at, checksum, bytes`
 // args are the values of writtenColumns but the last.
 func (r *recordRow) args(before ...any) []any {
 	first := len(before)
-	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool), blob(r.parameters),
-		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule), text(r.policyParam), blob(r.raw),
+	before = append(before, r.kind, text(r.unknownKind), integer(r.turnIndex), text(r.prompt), text(r.tool),
+		blob(r.parameters),
+		blob(r.output), text(r.cliKind), integer(r.cliCode), text(r.verdict), text(r.policyRule),
+		text(r.policyParam), blob(r.raw),
 		oneOrZero(r.exact), r.batch, r.recordedAt)
 	return append(before, db.Checksum(before[first:]...))
 }
@@ -112,11 +114,12 @@ func blob(b []byte) any {
 	return b
 }
 
-// rowOf is the row for a record that came through the API. The error is about a record that the original could not read
-// back.
+// rowOf is the row for a record that came through the API. The error is about a record that the
+// original could not read back.
 //
-// The columns of a turn hold what the caller gave. What an export writes is decided here, and made there: the very line
-// where the record came from one and still says the same, else the original's encoding of it.
+// The columns of a turn hold what the caller gave. What an export writes is decided here, and made
+// there: the very line where the record came from one and still says the same, else the original's
+// encoding of it.
 func rowOf(r Record) (recordRow, error) {
 	if size := sizeOf(r); size > maxRecord {
 		return recordRow{}, fmt.Errorf("it is %d bytes long; at most %d are possible", size, maxRecord)
@@ -138,8 +141,8 @@ func rowOf(r Record) (recordRow, error) {
 	return row, nil
 }
 
-// maxRecord is what surely fits into a row, whose limit is 1,000,000,000 bytes (sqlite.org/limits.html), also where its columns
-// and the line are kept.
+// maxRecord is what surely fits into a row, whose limit is 1,000,000,000 bytes
+// (sqlite.org/limits.html), also where its columns and the line are kept.
 const maxRecord = 400_000_000
 
 // sizeOf is how many bytes the large parts of a record take.

@@ -19,8 +19,9 @@ const (
 	StatusCancellationPending = "cancellation_pending"
 )
 
-// State is what a row of runs holds of the trace: the fold of its records, kept up with each append. What reads, writes and
-// compares a row takes its columns from here, in this order, and so does its checksum.
+// State is what a row of runs holds of the trace: the fold of its records, kept up with each
+// append. What reads, writes and compares a row takes its columns from here, in this order, and so
+// does its checksum.
 type State struct {
 	ShownAgentID  *string `db:"shown_agent_id"`
 	ShownRunID    *string `db:"shown_run_id"`
@@ -65,8 +66,8 @@ func (s *State) same(other State) bool { return reflect.DeepEqual(*s, other) }
 
 func NewState() State { return State{Status: StatusInProgress} }
 
-// add folds the next record in; nil stands for a line that is no record. The number of turns is set at the end of an
-// append, by close.
+// add folds the next record in; nil stands for a line that is no record. The number of turns is set
+// at the end of an append, by close.
 func (s *State) add(ref Ref, r Record) {
 	if _, isTurn := r.(Turn); !isTurn {
 		s.Others++

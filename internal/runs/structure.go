@@ -8,8 +8,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// How the original's library (serde, with derived readers over a buffered value) turns JSON into its types: which shapes
-// stand for a struct, an enum, a number, and what it says about any other.
+// How the original's library (serde, with derived readers over a buffered value) turns JSON into
+// its types: which shapes stand for a struct, an enum, a number, and what it says about any other.
 
 // structure is a struct of the original as its derived reader sees it.
 type structure struct {
@@ -19,15 +19,21 @@ type structure struct {
 }
 
 var (
-	startedStructure     = structure{"struct RunStarted", []string{"run_id", "agent_id", "intent", "outcome_description", "started_at"}, 5}
-	turnStructure        = structure{"struct RunTurn", []string{"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict", "policy_rejected"}, 7}
-	endedStructure       = structure{"struct RunEnded", []string{"run_id", "agent_id", "termination", "ended_at"}, 4}
+	startedStructure = structure{"struct RunStarted",
+		[]string{"run_id", "agent_id", "intent", "outcome_description", "started_at"}, 5}
+	turnStructure = structure{"struct RunTurn",
+		[]string{"index", "prompt", "tool", "parameters", "output", "cli_outcome", "verifier_verdict",
+			"policy_rejected"}, 7}
+	endedStructure = structure{"struct RunEnded",
+		[]string{"run_id", "agent_id", "termination", "ended_at"}, 4}
 	terminationStructure = structure{"struct variant RunTermination::Outcome", []string{"status", "outcome"}, 2}
-	agentStructure       = structure{"struct AgentOutcome", []string{"status", "summary", "evidence", "metrics", "timestamp"}, 1}
-	metricsStructure     = structure{"struct OutcomeMetrics", []string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"}, 0}
-	evidenceStructure    = structure{"struct Evidence", []string{"kind", "description", "data"}, 3}
-	exitedStructure      = structure{"struct variant CliOutcome::Exited", []string{"code"}, 1}
-	rejectionStructure   = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
+	agentStructure       = structure{"struct AgentOutcome",
+		[]string{"status", "summary", "evidence", "metrics", "timestamp"}, 1}
+	metricsStructure = structure{"struct OutcomeMetrics",
+		[]string{"turns", "tool_calls", "duration_ms", "retries", "actions_succeeded", "actions_failed"}, 0}
+	evidenceStructure  = structure{"struct Evidence", []string{"kind", "description", "data"}, 3}
+	exitedStructure    = structure{"struct variant CliOutcome::Exited", []string{"code"}, 1}
+	rejectionStructure = structure{"struct PolicyRejection", []string{"rule", "param"}, 1}
 )
 
 // fields are those of a structure.
@@ -74,7 +80,8 @@ func (st *structure) take(c content) (f fields) {
 // takeText takes a structure out of a value.
 func (st *structure) takeText(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{serdejson.Fields{Names: st.fields, Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
+		return fields{serdejson.Fields{Names: st.fields,
+			Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
 	}
 	var few [8]member
 	return st.take(contentOf(text, few[:0]))
@@ -186,13 +193,16 @@ func variant(text []byte, words []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", serdejson.Unquote(text), serdejson.OneOf(words))
+	return 0, serdejson.Errorf("unknown variant `%s`, expected %s", serdejson.Unquote(text),
+		serdejson.OneOf(words))
 }
 
-// tagged reads an enum whose variant stands in a member "kind", or first in an array. There a number counts variants.
+// tagged reads an enum whose variant stands in a member "kind", or first in an array. There a
+// number counts variants.
 func tagged(text []byte, enum string, words []string, few []member) (int, content, error) {
 	if text[0] != '{' && text[0] != '[' {
-		return 0, content{}, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s", serdejson.Unexpected(text), enum)
+		return 0, content{}, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s",
+			serdejson.Unexpected(text), enum)
 	}
 	c := contentOf(text, few)
 	at := -1
@@ -218,7 +228,8 @@ func tagged(text []byte, enum string, words []string, few []member) (int, conten
 			if n.Uint < uint64(len(words)) {
 				return int(n.Uint), c, nil
 			}
-			return 0, c, serdejson.Errorf("invalid value: %s, expected variant index 0 <= i < %d", serdejson.Unexpected(tag), len(words))
+			return 0, c, serdejson.Errorf("invalid value: %s, expected variant index 0 <= i < %d",
+				serdejson.Unexpected(tag), len(words))
 		}
 	}
 	return 0, c, serdejson.Errorf("invalid type: %s, expected variant identifier", serdejson.Unexpected(tag))

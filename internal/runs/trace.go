@@ -6,7 +6,8 @@ import (
 	"selvedge/db"
 )
 
-const sqlRecords = `SELECT id & 16777215, ` + recordColumns + ` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
+const sqlRecords = `SELECT id & 16777215, ` + recordColumns +
+	` FROM run_records WHERE id > ? AND id < ? ORDER BY id LIMIT ` + db.BoundLimit
 
 // PlacedRow is a row with its place in the trace.
 type PlacedRow struct {
@@ -14,8 +15,8 @@ type PlacedRow struct {
 	recordRow
 }
 
-// EachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is used again for the next
-// one: what it points at may be kept, the row itself not.
+// EachRow visits at most limit rows of a run behind a sequence, until visit has enough. The row is
+// used again for the next one: what it points at may be kept, the row itself not.
 func EachRow(rx *db.Rx, key, after int64, limit int, visit func(*PlacedRow) (on bool, err error)) error {
 	var row PlacedRow
 	targets := row.targets(&row.Sequence)

@@ -115,8 +115,10 @@ func compareTrace(t *testing.T, tree string, run recordedTrace, file []byte) {
 		case LineBlank:
 			blank++
 		case LineUnknown, LineUndecodable:
-			if skipped >= len(run.Inventory.Skipped) || run.Inventory.Skipped[skipped].Line != i+1 || run.Inventory.Skipped[skipped].Error != line.Err.Reason {
-				t.Errorf("%s %s line %d: skipped with %q; the original skipped %v", tree, run.File, i+1, line.Err, run.Inventory.Skipped)
+			if skipped >= len(run.Inventory.Skipped) || run.Inventory.Skipped[skipped].Line != i+1 ||
+				run.Inventory.Skipped[skipped].Error != line.Err.Reason {
+				t.Errorf("%s %s line %d: skipped with %q; the original skipped %v", tree, run.File, i+1, line.Err,
+					run.Inventory.Skipped)
 			}
 			skipped++
 		case LineRecord:
@@ -170,7 +172,8 @@ func TestEveryTypicalLineComesBackFromItsColumns(t *testing.T) {
 // columnsOf is the turn that a row of typed columns gives.
 func columnsOf(t Turn) Turn {
 	return Turn{
-		Index: uint64(columnIndex(t.Index)), Prompt: t.Prompt, Tool: t.Tool, Parameters: t.Parameters, Output: t.Output,
+		Index: uint64(columnIndex(t.Index)), Prompt: t.Prompt, Tool: t.Tool, Parameters: t.Parameters,
+		Output:     t.Output,
 		CliOutcome: t.CliOutcome, VerifierVerdict: t.VerifierVerdict, PolicyRejected: t.PolicyRejected,
 	}
 }

@@ -1,5 +1,6 @@
-// Package schemadoc makes docs/SCHEMA.md: it opens a fresh file and writes down what is in it, with the comments that the
-// migrations put beside each column. Nothing is described twice, so nothing can be out of date.
+// Package schemadoc makes docs/SCHEMA.md: it opens a fresh file and writes down what is in it, with
+// the comments that the migrations put beside each column. Nothing is described twice, so nothing
+// can be out of date.
 //
 // What explains what:
 //

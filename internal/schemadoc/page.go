@@ -105,7 +105,8 @@ func (p *page) table(t Table) {
 		p.linef("")
 	}
 	for _, trigger := range t.Triggers {
-		p.linef("Trigger %s%s\n\n```sql\n%s;\n```\n", trigger.Name, after(": ", strings.TrimSuffix(trigger.Purpose, ".")), trigger.SQL)
+		p.linef("Trigger %s%s\n\n```sql\n%s;\n```\n", trigger.Name,
+			after(": ", strings.TrimSuffix(trigger.Purpose, ".")), trigger.SQL)
 	}
 }
 

@@ -119,7 +119,8 @@ const (
 	sqlForeignKeys = `SELECT "table" AS parent, "from" AS child, coalesce("to", '') AS "to", on_delete
 		FROM pragma_foreign_key_list(?)`
 	sqlIndexes = `SELECT name, "unique", origin FROM pragma_index_list(?) ORDER BY origin DESC, name`
-	sqlIndex   = `SELECT coalesce(name, '') AS name, "desc" AS descending FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno`
+	sqlIndex   = `SELECT coalesce(name, '') AS name, "desc" AS descending FROM pragma_index_xinfo(?) WHERE key
+		ORDER BY seqno`
 )
 
 type reader struct {
@@ -292,7 +293,8 @@ func (r *reader) view(o object) (View, error) {
 		return v, err
 	}
 	if len(comments) != len(v.Columns) {
-		return v, fmt.Errorf("%d columns, of which the text shows %d: name each in the outermost SELECT", len(v.Columns), len(comments))
+		return v, fmt.Errorf("%d columns, of which the text shows %d: name each in the outermost SELECT",
+			len(v.Columns), len(comments))
 	}
 	for i := range v.Columns {
 		v.Columns[i].Comment = comments[i]

@@ -48,7 +48,8 @@ func gaps(s Schema) (list []string) {
 				say(name, "has no comment")
 			case c.Nullable && !strings.Contains(c.Comment+table.Purpose, "NULL"):
 				say(name, "may be NULL, and its comment does not say what NULL means")
-			case c.Type == "INTEGER" && strings.HasSuffix(c.Name, "_at") && !strings.Contains(c.Comment, "nanoseconds") && !strings.Contains(c.Comment, "clock"):
+			case c.Type == "INTEGER" && strings.HasSuffix(c.Name, "_at") &&
+				!strings.Contains(c.Comment, "nanoseconds") && !strings.Contains(c.Comment, "clock"):
 				say(name, "is a time, and its comment does not say in what unit")
 			}
 		}
@@ -72,8 +73,8 @@ func gaps(s Schema) (list []string) {
 	return list
 }
 
-// A deletion in the parent looks for children: without an index it reads the whole child table (182 ms a run against
-// 0.08 at 400,000 turns).
+// A deletion in the parent looks for children: without an index it reads the whole child table (182
+// ms a run against 0.08 at 400,000 turns).
 func TestEveryForeignKeyHeadsAnIndex(t *testing.T) {
 	for _, table := range tables(readSchema(t)) {
 		for _, c := range table.Columns {

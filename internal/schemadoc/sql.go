@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// A token is a piece of a CREATE statement. Depth counts the parentheses around it; an opening and its closing one have
-// the depth outside them.
+// A token is a piece of a CREATE statement. Depth counts the parentheses around it; an opening and
+// its closing one have the depth outside them.
 type token struct {
 	text       string
 	comment    bool
@@ -93,8 +93,9 @@ type item struct {
 	comment string
 }
 
-// split cuts a list at the commas of its own depth. A comment belongs to the item that began last, also where a comma
-// stands between the two, as it does at the end of a line; those before the first item are the intro.
+// split cuts a list at the commas of its own depth. A comment belongs to the item that began last,
+// also where a comma stands between the two, as it does at the end of a line; those before the
+// first item are the intro.
 func split(list []token) (intro string, items []item) {
 	if len(list) == 0 {
 		return "", nil
@@ -153,7 +154,10 @@ func spaced(before, next string) bool {
 func isOperator(s string) bool { return len(s) == 1 && strings.ContainsAny(s, "<>=|!") }
 
 func isWord(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool { return r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) < 0
+	return strings.IndexFunc(s, func(r rune) bool {
+		return r != '_' && r != '.' && !unicode.IsLetter(r) &&
+			!unicode.IsDigit(r)
+	}) < 0
 }
 
 // inParentheses gives what stands between the first parenthesis of list and its partner, and what follows.
@@ -193,7 +197,8 @@ func (i item) isConstraint() bool {
 	return false
 }
 
-// readTable gives what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT or WITHOUT ROWID.
+// readTable gives what the text of a CREATE TABLE says and no pragma does: its CHECKs, and STRICT
+// or WITHOUT ROWID.
 func readTable(sql string) (rules []Rule, suffix string) {
 	body, rest := inParentheses(tokens(sql))
 	_, items := split(body)

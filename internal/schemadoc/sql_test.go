@@ -33,7 +33,8 @@ func TestCommentBelongsToTheColumnBeforeIt(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 	rules, suffix := readTable(sql)
-	if diff := cmp.Diff([]Rule{{Check: "id > 0"}, {Check: "late > price", Comment: "never before"}}, rules); diff != "" {
+	if diff := cmp.Diff([]Rule{{Check: "id > 0"}, {Check: "late > price", Comment: "never before"}},
+		rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	if suffix != "STRICT, WITHOUT ROWID" {

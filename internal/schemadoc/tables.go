@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// A tableNotes is what the migrations say beside a table's columns. The text that SQLite keeps of a table can't be asked:
-// ALTER TABLE writes a new column before the comment of the one that was the last, and leaves the new one's own out.
+// A tableNotes is what the migrations say beside a table's columns. The text that SQLite keeps of a
+// table can't be asked: ALTER TABLE writes a new column before the comment of the one that was the
+// last, and leaves the new one's own out.
 type tableNotes struct {
 	intro   string
 	columns map[string]string
 }
 
-// follow goes through a migration's statements and keeps the notes of the tables as these are made, altered and dropped.
+// follow goes through a migration's statements and keeps the notes of the tables as these are made,
+// altered and dropped.
 func (p *purposes) follow(script string) {
 	list := tokens(script)
 	for i := range list {
@@ -78,7 +80,8 @@ func (p *purposes) alter(s sqlStatement, script string) {
 	}
 }
 
-// renameTable ends the usual way to rebuild a table: the new one takes the old one's name, and its place in the page.
+// renameTable ends the usual way to rebuild a table: the new one takes the old one's name, and its
+// place in the page.
 func (p *purposes) renameTable(from, to string) {
 	p.notes[to] = p.notes[from]
 	delete(p.notes, from)
@@ -122,8 +125,8 @@ func (s sqlStatement) begins(keywords ...string) bool {
 	return len(s.words) > len(keywords) && slices.EqualFunc(keywords, s.words[:len(keywords)], strings.EqualFold)
 }
 
-// notes are the comments of a statement that has only one thing to explain: those inside it, behind its semicolon and
-// indented in the lines that follow. Where there are none, the one above it.
+// notes are the comments of a statement that has only one thing to explain: those inside it, behind
+// its semicolon and indented in the lines that follow. Where there are none, the one above it.
 func (s sqlStatement) notes(script string) string {
 	var own string
 	for _, t := range s.tokens {

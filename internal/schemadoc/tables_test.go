@@ -14,8 +14,8 @@ import (
 	"selvedge/migrations"
 )
 
-// books has a table constraint behind its last column and shelves none: SQLite puts a new column into the text of each at
-// another place.
+// books has a table constraint behind its last column and shelves none: SQLite puts a new column
+// into the text of each at another place.
 const books = `-- Books.
 
 -- +goose Up
@@ -88,11 +88,13 @@ func TestCommentsFollowATableThatChanges(t *testing.T) {
 	}{
 		"renamed column": {
 			`ALTER TABLE books RENAME COLUMN title TO name;`,
-			map[string]string{"books.id": "counts", "books.name": "as printed", "shelves.id": "counts, too", "shelves.room": "its name"},
+			map[string]string{"books.id": "counts", "books.name": "as printed", "shelves.id": "counts, too",
+				"shelves.room": "its name"},
 		},
 		"column that means something else": {
 			"-- +goose Up\n-- books.title: as spoken\nCREATE INDEX by_title ON books (title);",
-			map[string]string{"books.id": "counts", "books.title": "as spoken", "shelves.id": "counts, too", "shelves.room": "its name"},
+			map[string]string{"books.id": "counts", "books.title": "as spoken", "shelves.id": "counts, too",
+				"shelves.room": "its name"},
 		},
 		"dropped column": {
 			`ALTER TABLE shelves DROP COLUMN room;`,
@@ -110,22 +112,26 @@ CREATE TABLE shelves_new (
 ) STRICT;
 DROP TABLE shelves;
 ALTER TABLE shelves_new RENAME TO shelves;`,
-			map[string]string{"books.id": "counts", "books.title": "as printed", "shelves.id": "still counts", "shelves.colour": "NULL: white"},
+			map[string]string{"books.id": "counts", "books.title": "as printed", "shelves.id": "still counts",
+				"shelves.colour": "NULL: white"},
 		},
 		"table of another name": {
 			`ALTER TABLE shelves RENAME TO racks;`,
-			map[string]string{"books.id": "counts", "books.title": "as printed", "racks.id": "counts, too", "racks.room": "its name"},
+			map[string]string{"books.id": "counts", "books.title": "as printed", "racks.id": "counts, too",
+				"racks.room": "its name"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(one.want, columnsOf(t, books, "-- A change.\n\n-- +goose Up\n"+one.change)); diff != "" {
+			if diff := cmp.Diff(one.want, columnsOf(t, books,
+				"-- A change.\n\n-- +goose Up\n"+one.change)); diff != "" {
 				t.Errorf("columns (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// columnsOf runs these migrations on top of the program's and gives the comments of the columns of the tables they made.
+// columnsOf runs these migrations on top of the program's and gives the comments of the columns of
+// the tables they made.
 func columnsOf(t *testing.T, scripts ...string) map[string]string {
 	t.Helper()
 	files := fstest.MapFS{}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// AppendCanonical writes a value that a scanner has accepted as the originals write a free-form value that they have
-// read: without blanks, object keys in byte order, the last of equal keys, strings with the fewest escapes, integers
-// beyond 64 bits as floats, floats in their shortest form (1.0, 1e+16, 1e-6). Two values are the same to the originals if
-// their canonical forms are.
+// AppendCanonical writes a value that a scanner has accepted as the originals write a free-form
+// value that they have read: without blanks, object keys in byte order, the last of equal keys,
+// strings with the fewest escapes, integers beyond 64 bits as floats, floats in their shortest form
+// (1.0, 1e+16, 1e-6). Two values are the same to the originals if their canonical forms are.
 func AppendCanonical(dst, raw []byte) []byte {
 	s := Scanner{data: raw, levels: math.MaxInt}
 	return s.canonical(dst)

@@ -5,8 +5,8 @@ import "unicode/utf8"
 // NotUTF8 is what the originals say of bytes that are no text.
 const NotUTF8 = "stream did not contain valid UTF-8"
 
-// Check says why the originals would not read text as one JSON value that stands inside that many arrays and objects; ""
-// if they would.
+// Check says why the originals would not read text as one JSON value that stands inside that many
+// arrays and objects; "" if they would.
 func Check(text []byte, above int) (reason string) {
 	if !utf8.Valid(text) {
 		return NotUTF8

@@ -2,8 +2,8 @@ package serdejson
 
 import "fmt"
 
-// A DecodeError says why a text is not what an original reads, in the words of its library, so that both programs' reports can
-// be laid side by side.
+// A DecodeError says why a text is not what an original reads, in the words of its library, so that
+// both programs' reports can be laid side by side.
 type DecodeError struct{ Reason string }
 
 func (e *DecodeError) Error() string { return e.Reason }
@@ -13,8 +13,8 @@ func Errorf(format string, args ...any) error {
 	return &DecodeError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// Fields are the values of a struct's fields by place; nil where one is absent. The first error stays and stops the rest, so
-// that a reader takes field after field and asks once.
+// Fields are the values of a struct's fields by place; nil where one is absent. The first error
+// stays and stops the rest, so that a reader takes field after field and asks once.
 type Fields struct {
 	Names  []string // of the fields, in order of declaration: twelve at most
 	Values [12][]byte

@@ -12,18 +12,22 @@ import (
 )
 
 // Beside these, what encoding/json takes for JSON is what the originals do.
-var onlyTheOriginalsRefuse = []string{serdejson.NotUTF8, "recursion limit exceeded", "number out of range", "hex escape"}
+var onlyTheOriginalsRefuse = []string{serdejson.NotUTF8, "recursion limit exceeded", "number out of range",
+	"hex escape"}
 
 func FuzzCheckAndCanonical(f *testing.F) {
 	for _, text := range []string{
-		` {"b":[1,-0,1.50,1e400],"a":"\ud83d\ude00\/\u0041\t","a":null} `, `[true,false,"é` + "\xff" + `\ud800"]`, `{"":{},"x":[[]]}x`,
-		`[18446744073709551616,-9223372036854775809,5e-324]`, strings.Repeat(`[`, 128) + strings.Repeat(`]`, 128), "",
+		` {"b":[1,-0,1.50,1e400],"a":"\ud83d\ude00\/\u0041\t","a":null} `, `[true,false,"é` + "\xff" + `\ud800"]`,
+		`{"":{},"x":[[]]}x`,
+		`[18446744073709551616,-9223372036854775809,5e-324]`, strings.Repeat(`[`, 128) + strings.Repeat(`]`, 128),
+		"",
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		reason := serdejson.Check(text, 0)
-		if json.Valid(text) != (reason == "") && !slices.ContainsFunc(onlyTheOriginalsRefuse, func(r string) bool { return strings.Contains(reason, r) }) {
+		if json.Valid(text) != (reason == "") &&
+			!slices.ContainsFunc(onlyTheOriginalsRefuse, func(r string) bool { return strings.Contains(reason, r) }) {
 			t.Fatalf("%q: %q", text, reason)
 		}
 		if reason != "" {

@@ -42,8 +42,8 @@ func appendNumber(dst, text []byte) []byte {
 	}
 }
 
-// AppendFloat writes the shortest digits that read back as f, as serde_json 1.0.154 does: with a point for decimal
-// exponents from -5 to 15, else like 1e+16 and 1.5e-7.
+// AppendFloat writes the shortest digits that read back as f, as serde_json 1.0.154 does: with a
+// point for decimal exponents from -5 to 15, else like 1e+16 and 1.5e-7.
 func AppendFloat(dst []byte, f float64) []byte {
 	if f == 0 {
 		if math.Signbit(f) {

@@ -12,8 +12,8 @@ import (
 // maxLevels is the number of nested arrays and objects that the originals read.
 const maxLevels = 127
 
-// A Scanner stands somewhere in a document. It hands out spans of it and copies nothing. After a failure its methods
-// answer false, and Reason says why. The document must be valid UTF-8.
+// A Scanner stands somewhere in a document. It hands out spans of it and copies nothing. After a
+// failure its methods answer false, and Reason says why. The document must be valid UTF-8.
 type Scanner struct {
 	data    []byte
 	pos     int
@@ -26,13 +26,15 @@ type Scanner struct {
 // NewScanner gives a scanner at the beginning of data.
 func NewScanner(data []byte) *Scanner { return &Scanner{data: data, levels: maxLevels} }
 
-// NewSkimmer gives a scanner for a document that was accepted. It reads all of it as Ignore does, for what the originals
-// skip may be nested deeper than they read, and hold numbers and surrogates that they refuse elsewhere.
+// NewSkimmer gives a scanner for a document that was accepted. It reads all of it as Ignore does,
+// for what the originals skip may be nested deeper than they read, and hold numbers and surrogates
+// that they refuse elsewhere.
 func NewSkimmer(data []byte) *Scanner {
 	return &Scanner{data: data, levels: math.MaxInt, lenient: true}
 }
 
-// Reason is the first failure, in the words of the originals and with line and column; "" when there was none.
+// Reason is the first failure, in the words of the originals and with line and column; "" when
+// there was none.
 func (s *Scanner) Reason() string { return s.reason }
 
 // Pos is where the scanner stands, an offset in the document.
@@ -104,8 +106,8 @@ func (s *Scanner) Value() ([]byte, bool) {
 	return s.data[start:s.pos], ok
 }
 
-// Ignore skips a value as the originals skip members that they don't know: to any depth, and without a look at what
-// numbers and surrogates mean.
+// Ignore skips a value as the originals skip members that they don't know: to any depth, and
+// without a look at what numbers and surrogates mean.
 func (s *Scanner) Ignore() bool {
 	defer func(was bool) { s.lenient = was }(s.lenient)
 	s.lenient = true
@@ -302,8 +304,8 @@ func (s *Scanner) number() bool {
 	return true
 }
 
-// exponent skips what follows the significant digits. The originals refuse an exponent at the digit that is too much for
-// 32 bits, unless the number is 0 all the same.
+// exponent skips what follows the significant digits. The originals refuse an exponent at the digit
+// that is too much for 32 bits, unless the number is 0 all the same.
 func (s *Scanner) exponent(significant []byte) bool {
 	s.pos++
 	negative := false
@@ -376,9 +378,10 @@ const (
 	highBits  = 0x8080808080808080
 )
 
-// plainPrefix is the number of bytes before the first quote, backslash or control character. It looks at eight bytes at a
-// time: in hits, the high bit of an ASCII byte is set if that byte is one of the three. A borrow can only set bits above
-// the first true hit, so the lowest one is always right.
+// plainPrefix is the number of bytes before the first quote, backslash or control character. It
+// looks at eight bytes at a time: in hits, the high bit of an ASCII byte is set if that byte is one
+// of the three. A borrow can only set bits above the first true hit, so the lowest one is always
+// right.
 func plainPrefix(b []byte) int {
 	n := 0
 	for ; len(b)-n >= 8; n += 8 {

@@ -54,8 +54,8 @@ func KeyIs(key []byte, name string) bool {
 	return len(key) > len(name)+2 && bytes.IndexByte(key, '\\') >= 0 && Unquote(key) == name
 }
 
-// AppendQuoted writes a string as serde_json does: only what must be escaped is, with short forms where there are some
-// and lower-case hex where not.
+// AppendQuoted writes a string as serde_json does: only what must be escaped is, with short forms
+// where there are some and lower-case hex where not.
 func AppendQuoted(dst []byte, s string) []byte {
 	const hexDigits = "0123456789abcdef"
 	dst = append(append(dst, '"'), s...)

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// A class is what a system call does to a file, which decides how it can fail and what a power cut makes of it.
+// A class is what a system call does to a file, which decides how it can fail and what a power cut
+// makes of it.
 type class int
 
 const (
@@ -21,12 +22,13 @@ const (
 	closes
 )
 
-// changes reports whether the call changes the folder, or makes a change last. A process that is killed leaves what the
-// last of these left, wherever it was killed after it; its locks the kernel gives back.
+// changes reports whether the call changes the folder, or makes a change last. A process that is
+// killed leaves what the last of these left, wherever it was killed after it; its locks the kernel
+// gives back.
 func (c class) changes() bool { return c >= writes && c < closes }
 
-// faults are the errors that a call of this class is made to fail with. Short is none of the system's: it has half of a
-// write done.
+// faults are the errors that a call of this class is made to fail with. Short is none of the
+// system's: it has half of a write done.
 func (c class) faults() []fault {
 	switch c {
 	case reads:
@@ -61,11 +63,13 @@ var (
 	none  = fault{}
 	kill  = fault{name: "kill"}  // the process dies before the call
 	short = fault{name: "short"} // half of the bytes are written
-	lost  = fault{name: "lost"}  // the call does nothing and says that it did: no disk is like this, but a judge must notice
+	// the call does nothing and says that it did: no disk is like this, but a judge must notice
+	lost = fault{name: "lost"}
 )
 
 var errnos = map[string]syscall.Errno{
-	"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EINTR": syscall.EINTR, "EMFILE": syscall.EMFILE, "ENOLCK": syscall.ENOLCK,
+	"EIO": syscall.EIO, "ENOSPC": syscall.ENOSPC, "EINTR": syscall.EINTR, "EMFILE": syscall.EMFILE,
+	"ENOLCK": syscall.ENOLCK,
 	"ENOMEM": syscall.ENOMEM,
 }
 
@@ -83,8 +87,8 @@ func faultNamed(name string) (fault, error) {
 
 func (f fault) interrupts() bool { return f.errno == syscall.EINTR }
 
-// A call is one system call of the traced process that touches the folder under test. It is seen before it is done, and
-// then, where someone asked, once more with its result.
+// A call is one system call of the traced process that touches the folder under test. It is seen
+// before it is done, and then, where someone asked, once more with its result.
 type call struct {
 	name   string
 	class  class

@@ -133,7 +133,8 @@ func (c *campaign) list(ctx context.Context, sc *script) (queues [][]job, err er
 	return queues, nil
 }
 
-// work does the jobs, a job of each queue in turn, until there are none or the time is over, and gives their number.
+// work does the jobs, a job of each queue in turn, until there are none or the time is over, and
+// gives their number.
 func (c *campaign) work(ctx context.Context, queues [][]job) (did int, err error) {
 	next := make(chan job)
 	stop := make(chan struct{})
@@ -206,7 +207,8 @@ func (c *campaign) do(j job) error {
 		p := p
 		at := cut{at: j.cut.at, draw: uint64(draw.Uint32()) | 1}
 		if anywhere {
-			from := max(j.record.hit, j.record.armed()) // a process with another end makes fewer calls, and may not be hit
+			// a process with another end makes fewer calls, and may not be hit
+			from := max(j.record.hit, j.record.armed())
 			at.at = from + draw.IntN(len(j.record.events)-from+1)
 		}
 		if i == 0 {
@@ -240,7 +242,8 @@ func (c *campaign) repeat(ctx context.Context, p *point) (err error) {
 	}
 	for i, call := range e.calls {
 		if e.hit != nil && i >= p.at-4 && i < p.at+4 {
-			c.printf("%6d %-10s %-40s %d bytes at %d\n", i+1, call.name, filepath.Base(call.path), call.size, call.offset)
+			c.printf("%6d %-10s %-40s %d bytes at %d\n", i+1, call.name, filepath.Base(call.path), call.size,
+				call.offset)
 		}
 	}
 	for i, o := range p.script.ops {

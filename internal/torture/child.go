@@ -30,7 +30,8 @@ func (sc *script) child(folder string, end ending) error {
 	out := os.NewFile(linesFd, "lines")
 	say := func(format string, args ...any) {
 		// One write a line: the tracer reads it from there.
-		if _, err := out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ") + "\n"); err != nil {
+		if _, err := out.WriteString(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ") +
+			"\n"); err != nil {
 			panic(err)
 		}
 	}
@@ -65,7 +66,8 @@ func (sc *script) child(folder string, end ending) error {
 	crowd.Wait()
 	say("looking")
 	sc.seeAll(ctx, s, say)
-	if errors.Join(unsure...) != nil && s.close() == nil && s.open(ctx, options) == nil { // it looks for itself now
+	// it looks for itself now
+	if errors.Join(unsure...) != nil && s.close() == nil && s.open(ctx, options) == nil {
 		sc.seeAll(ctx, s, say)
 		for i, err := range unsure {
 			if batch, ok := db.BatchOf(err); ok && sc.ops[i].repeat != nil {
@@ -83,7 +85,8 @@ func (sc *script) child(folder string, end ending) error {
 }
 
 // perform does one operation and says how it was answered.
-func (sc *script) perform(ctx context.Context, s *session, i int, do func(context.Context, *session) error, say func(string, ...any)) error {
+func (sc *script) perform(ctx context.Context, s *session, i int, do func(context.Context, *session) error,
+	say func(string, ...any)) error {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	say("begin %d", i)
@@ -122,7 +125,8 @@ func (sc *script) see(ctx context.Context, s *session, i int, say func(string, .
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	t, err := sc.ops[i].look(ctx, s)
-	if errors.Is(err, db.ErrOutcomeUnknown) { // also where it was a commit of the file's care that could not be settled
+	// also where it was a commit of the file's care that could not be settled
+	if errors.Is(err, db.ErrOutcomeUnknown) {
 		return
 	}
 	if err != nil {

@@ -19,7 +19,8 @@ const linesFd = 3
 
 var (
 	errHung      = errors.New("the process hung and was killed")
-	errElsewhere = errors.New("this tool traces processes and reads registers as Linux on amd64 has them; run it there")
+	errElsewhere = errors.New("this tool traces processes and reads registers as Linux on amd64 has them; " +
+		"run it there")
 )
 
 func (*tracer) run(time.Duration, ...string) (string, error) { return "", errElsewhere }

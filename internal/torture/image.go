@@ -17,8 +17,9 @@ type cut struct {
 	liars bool   // for tests of the judge: no sync kept anything
 }
 
-// An image is made of the record up to a cut: what a successful sync covered is there; of everything else each sector and
-// each change of a name is there or not, as the draw has it, in any order.
+// An image is made of the record up to a cut: what a successful sync covered is there; of
+// everything else each sector and each change of a name is there or not, as the draw has it, in any
+// order.
 type image struct {
 	*record
 	cut     cut
@@ -58,8 +59,9 @@ func (r *record) image(c cut) *image {
 	return im
 }
 
-// settle finds the events that a sync has put on the disk. What a failed sync covered is on the disk only when it is written
-// again: Linux takes the pages for clean (fsync(2), and the PostgreSQL project's "fsync errors").
+// settle finds the events that a sync has put on the disk. What a failed sync covered is on the
+// disk only when it is written again: Linux takes the pages for clean (fsync(2), and the PostgreSQL
+// project's "fsync errors").
 func (im *image) settle() {
 	im.durable = make([]bool, im.cut.at)
 	if im.cut.liars {

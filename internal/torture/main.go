@@ -58,12 +58,14 @@ func traced(args []string) error {
 func torture(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("torture", flag.ContinueOnError)
 	var (
-		only   = flags.String("script", "", "run these scripts alone, separated by commas")
-		modes  = flags.String("mode", "", "run points of these modes alone: kill, fault, fault+kill, power, fault+power")
+		only  = flags.String("script", "", "run these scripts alone, separated by commas")
+		modes = flags.String("mode", "", "run points of these modes alone: kill, fault, fault+kill, power, "+
+			"fault+power")
 		seed   = flags.Uint64("seed", 0, "of what is drawn; 0 draws one")
 		budget = flags.Duration("for", 0, "draw points until this much time has passed; 0 goes through every point")
 		jobs   = flags.Int("jobs", 0, "points at a time; 0 is the number of cores")
-		dir    = flags.String("dir", "", "where the folders under test are made; \"\" is /dev/shm, or else the temporary folder")
+		dir    = flags.String("dir", "", "where the folders under test are made; \"\" is /dev/shm, or else the "+
+			"temporary folder")
 		chosen = pointFlags(flags)
 	)
 	if err := flags.Parse(args); err != nil {
@@ -79,7 +81,8 @@ func torture(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer os.RemoveAll(folder) //nolint:errcheck // nothing of value
 	c := &campaign{
-		runner: &runner{dir: folder}, out: out, only: *only, modes: *modes, seed: *seed, jobs: *jobs, budget: *budget, began: time.Now(),
+		runner: &runner{dir: folder}, out: out, only: *only, modes: *modes, seed: *seed, jobs: *jobs,
+		budget: *budget, began: time.Now(),
 		totals: map[string]*total{},
 	}
 	if c.seed == 0 {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A point is one run of a script, and what happens in it. Calls are counted from the moment when the script is set up, over the
-// whole process.
+// A point is one run of a script, and what happens in it. Calls are counted from the moment when
+// the script is set up, over the whole process.
 type point struct {
 	script *script
 	at     int    // the call to which it happens, from 1; 0 lets the process run
@@ -61,7 +61,8 @@ func (p *point) String() string {
 	return b.String()
 }
 
-// pointFlags are the flags of one point. The result is called when they have been parsed; without a point it gives nil.
+// pointFlags are the flags of one point. The result is called when they have been parsed; without a
+// point it gives nil.
 func pointFlags(flags *flag.FlagSet) func(script string) (*point, error) {
 	p := &point{fault: none}
 	flags.IntVar(&p.at, "at", 0, "repeat one point: the call to which it happens, counted from 1")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A record is everything that a process told the disk about the folder, and what it said meanwhile, in the order in which
-// the calls returned.
+// A record is everything that a process told the disk about the folder, and what it said meanwhile,
+// in the order in which the calls returned.
 type record struct {
 	folder  string
 	base    map[string]int // object by name, before the process

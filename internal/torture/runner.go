@@ -22,8 +22,8 @@ type runner struct {
 
 func (r *runner) template(sc *script) string { return filepath.Join(r.dir, "template-"+sc.name) }
 
-// prepare makes what every process of the script begins with, in a process of its own, so that what that one owned is a
-// dead process's.
+// prepare makes what every process of the script begins with, in a process of its own, so that what
+// that one owned is a dead process's.
 func (r *runner) prepare(ctx context.Context, sc *script) error {
 	folder := r.template(sc)
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -42,7 +42,8 @@ func (r *runner) prepare(ctx context.Context, sc *script) error {
 }
 
 // within runs f in a new folder with a copy of the script's template, or an empty one.
-func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string, error)) (problems []string, err error) {
+func (r *runner) within(sc *script, empty bool, f func(folder string) ([]string, error)) (problems []string,
+	err error) {
 	folder, err := os.MkdirTemp(r.dir, sc.name+"-")
 	if err != nil {
 		return nil, err

@@ -9,8 +9,9 @@ import (
 	"selvedge/db"
 )
 
-// A script is a sequence of operations on one file, each of which leaves something of its own behind, so that every one can
-// be looked for alone. All of it is deterministic: the tracer counts calls.
+// A script is a sequence of operations on one file, each of which leaves something of its own
+// behind, so that every one can be looked for alone. All of it is deterministic: the tracer counts
+// calls.
 type script struct {
 	name string
 	// prepare fills the file that every process of the script begins with. It runs once, and nothing stops it.
@@ -18,8 +19,8 @@ type script struct {
 	// setup runs in the process before the first operation, and nothing happens to it.
 	setup func(context.Context, *session) error
 	ops   []op
-	// first looks, after the fact, at the folder before it is opened for writing, and whole at what holds whatever became of
-	// the operations.
+	// first looks, after the fact, at the folder before it is opened for writing, and whole at what
+	// holds whatever became of the operations.
 	first func(ctx context.Context, folder string) error
 	whole func(context.Context, *session) error
 
@@ -36,10 +37,11 @@ type op struct {
 	name string
 	do   func(context.Context, *session) error
 	look func(context.Context, *session) (trace, error) // nil where there is nothing to be seen
-	// repeat is what a caller does, on a new handle, whose outcome was unknown; nil where there is nothing for that.
+	// repeat is what a caller does, on a new handle, whose outcome was unknown; nil where there is
+	// nothing for that.
 	repeat func(ctx context.Context, s *session, batch int64) error
-	// gradual is an operation in several transactions, as its documentation says: a part of it may be there when it was not
-	// acknowledged.
+	// gradual is an operation in several transactions, as its documentation says: a part of it may be
+	// there when it was not acknowledged.
 	gradual bool
 	left    func(*session) []string // what is in the folder and should not be, after it failed
 }

@@ -12,7 +12,8 @@ import (
 func registry(s *session) *agents.Registry { return agents.NewRegistry(s.db, agents.Options{}) }
 
 func entry(id, thread string) agents.Entry {
-	return agents.Entry{SessionID: id, Thread: thread, BaseState: "none", StartedAt: theClock(), Status: agents.Active}
+	return agents.Entry{SessionID: id, Thread: thread, BaseState: "none", StartedAt: theClock(),
+		Status: agents.Active}
 }
 
 // agentsScript works on the registry: entries, reservations, and leases that are kept, renewed and released.
@@ -46,7 +47,8 @@ func agentsScript() script {
 			{
 				name: "reserve a thread",
 				do: func(ctx context.Context, s *session) error {
-					_, err := registry(s).TryReserveThread(ctx, "reserved", func(string) (agents.Entry, error) { return entry("holder-reserved", "reserved"), nil })
+					_, err := registry(s).TryReserveThread(ctx, "reserved",
+						func(string) (agents.Entry, error) { return entry("holder-reserved", "reserved"), nil })
 					return err
 				},
 				look: lookForHolder("reserved"),
@@ -113,9 +115,10 @@ func agentsScript() script {
 }
 
 func lease(ctx context.Context, s *session, thread string) (*agents.Lease, error) {
-	l, _, err := registry(s).TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour}, func(string) (agents.Entry, error) {
-		return entry("holder-"+thread, thread), nil
-	})
+	l, _, err := registry(s).TryLeaseThread(ctx, thread, db.LeaseTerms{TTL: time.Hour},
+		func(string) (agents.Entry, error) {
+			return entry("holder-"+thread, thread), nil
+		})
 	if err == nil && l == nil {
 		err = fmt.Errorf("thread %s is taken", thread)
 	}
@@ -147,7 +150,8 @@ func lookForAgent(id string, changed func(agents.Entry) bool) func(context.Conte
 func oneHolder(ctx context.Context, s *session, thread string) error {
 	var got []string
 	for _, id := range []string{"judge-1-" + thread, "judge-2-" + thread} {
-		out, err := registry(s).TryReserveThread(ctx, thread, func(string) (agents.Entry, error) { return entry(id, thread), nil })
+		out, err := registry(s).TryReserveThread(ctx, thread,
+			func(string) (agents.Entry, error) { return entry(id, thread), nil })
 		if err != nil {
 			return err
 		}

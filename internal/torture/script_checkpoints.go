@@ -56,7 +56,10 @@ func checkpointsScript() script {
 		ops: []op{
 			{
 				name: "save",
-				do:   func(ctx context.Context, s *session) error { return paused(s).Save(ctx, workflow("saved", "first")) },
+				do: func(ctx context.Context, s *session) error {
+					return paused(s).Save(ctx,
+						workflow("saved", "first"))
+				},
 				look: lookForCheckpoint("saved", func(list []checkpoints.Summary) bool { return len(list) == 1 }),
 			},
 			{
@@ -64,7 +67,10 @@ func checkpointsScript() script {
 				do: func(ctx context.Context, s *session) error {
 					return paused(s).Save(ctx, workflow("replaced", "second"))
 				},
-				look: lookForCheckpoint("replaced", func(list []checkpoints.Summary) bool { return len(list) == 1 && list[0].Prompt == "second" }),
+				look: lookForCheckpoint("replaced", func(list []checkpoints.Summary) bool {
+					return len(list) == 1 &&
+						list[0].Prompt == "second"
+				}),
 			},
 			{
 				name: "claim",
@@ -75,7 +81,10 @@ func checkpointsScript() script {
 					}
 					return err
 				},
-				look: lookForCheckpoint("claimed", func(list []checkpoints.Summary) bool { return len(list) == 1 && list[0].Claim != nil }),
+				look: lookForCheckpoint("claimed", func(list []checkpoints.Summary) bool {
+					return len(list) == 1 &&
+						list[0].Claim != nil
+				}),
 			},
 			{
 				name: "complete",
@@ -86,7 +95,10 @@ func checkpointsScript() script {
 			},
 			{
 				name: "renew",
-				do:   func(ctx context.Context, s *session) error { return s.kept["renewed"].(*checkpoints.Claim).Renew(ctx) },
+				do: func(ctx context.Context, s *session) error {
+					return s.kept["renewed"].(*checkpoints.Claim).Renew(
+						ctx)
+				},
 			},
 			{
 				name: "remove",
@@ -129,7 +141,8 @@ func checkpointsScript() script {
 				}
 				_, second, err := paused(s).Claim(ctx, id)
 				if err != nil || !first || second {
-					return fmt.Errorf("checkpoint %s was given to the first who asked: %t, to the second: %t, %w", id, first, second, err)
+					return fmt.Errorf("checkpoint %s was given to the first who asked: %t, to the second: %t, %w", id,
+						first, second, err)
 				}
 			}
 			return nil
@@ -138,7 +151,8 @@ func checkpointsScript() script {
 }
 
 // lookForCheckpoint holds every document that is there against what was saved.
-func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func(context.Context, *session) (trace, error) {
+func lookForCheckpoint(id string, changed func([]checkpoints.Summary) bool) func(context.Context,
+	*session) (trace, error) {
 	return func(ctx context.Context, s *session) (trace, error) {
 		list, err := ofRun(ctx, paused(s), id)
 		if err != nil {

@@ -17,7 +17,10 @@ import (
 
 // openScript makes the file, closes it and opens it again.
 func openScript() script {
-	open := op{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{}) }}
+	open := op{name: "open", do: func(ctx context.Context,
+		s *session) error {
+		return s.open(ctx, db.Options{})
+	}}
 	return script{
 		name: "open", closed: true,
 		first: wholeBirth,
@@ -31,7 +34,8 @@ func openScript() script {
 	}
 }
 
-// wholeBirth looks at a file that nobody has opened for writing since: it is there, or it is not, or it has no schema yet.
+// wholeBirth looks at a file that nobody has opened for writing since: it is there, or it is not,
+// or it has no schema yet.
 func wholeBirth(ctx context.Context, folder string) error {
 	s := &session{folder: folder}
 	err := s.open(ctx, db.Options{ReadOnly: true, AnySchema: true})
@@ -67,7 +71,8 @@ func recoverScript() script {
 	sc := openScript()
 	sc.name, sc.abandoned, sc.first = "recover", true, nil
 	sc.prepare = func(ctx context.Context, s *session) error {
-		return errors.Join(start(ctx, s, "run-0"), traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
+		return errors.Join(start(ctx, s, "run-0"),
+			traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
 	}
 	sc.whole = func(ctx context.Context, s *session) error {
 		what, err := lookForTurns("run-0", "old", 3, 5000)(ctx, s)
@@ -88,7 +93,8 @@ func walScript() script {
 				return err
 			}
 			for i := range 3 {
-				if err := traces(s).AppendTurns(ctx, agent, "run-0", turns(fmt.Sprint("old", i), 1, 5_300_000)); err != nil {
+				if err := traces(s).AppendTurns(ctx, agent, "run-0",
+					turns(fmt.Sprint("old", i), 1, 5_300_000)); err != nil {
 					return err
 				}
 			}
@@ -101,7 +107,8 @@ func walScript() script {
 	return sc
 }
 
-// retentionScript removes the runs that are too many. It does so in batches, and a part of it may have been done.
+// retentionScript removes the runs that are too many. It does so in batches, and a part of it may
+// have been done.
 func retentionScript() script {
 	const have, kept = 30, 5
 	limits := runs.RetentionConfig{MaxPerAgent: kept, MaxAgeDays: 10_000}
@@ -110,7 +117,8 @@ func retentionScript() script {
 		prepare: func(ctx context.Context, s *session) error {
 			for i := range have {
 				run := fmt.Sprintf("run-%02d", i)
-				if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 3, 1000)), endOp(run).do(ctx, s)); err != nil {
+				if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 3, 1000)),
+					endOp(run).do(ctx, s)); err != nil {
 					return err
 				}
 			}
@@ -128,7 +136,10 @@ func retentionScript() script {
 					if err != nil {
 						return "", err
 					}
-					list = slices.DeleteFunc(list, func(r runs.RunSummary) bool { return !strings.HasPrefix(r.RunID, "run-") })
+					list = slices.DeleteFunc(list, func(r runs.RunSummary) bool {
+						return !strings.HasPrefix(r.RunID,
+							"run-")
+					})
 					return parts(have-len(list), have-kept), wholeRuns(ctx, s, list)
 				},
 			},
@@ -152,7 +163,8 @@ func backupScript() script {
 	return script{
 		name: "backup",
 		prepare: func(ctx context.Context, s *session) error {
-			return errors.Join(start(ctx, s, "run-0"), traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
+			return errors.Join(start(ctx, s, "run-0"),
+				traces(s).AppendTurns(ctx, agent, "run-0", turns("old", 3, 5000)))
 		},
 		ops: []op{
 			startOp("run-1"),
@@ -198,7 +210,8 @@ const oldSchema = 3
 // migrateScript opens a file of an older schema.
 func migrateScript() script {
 	const insert = `
-INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) VALUES (?, ?, ?, 'be tortured', ?, 'in_progress', 0)`
+INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others)
+	VALUES (?, ?, ?, 'be tortured', ?, 'in_progress', 0)`
 	return script{
 		name: "migrate", closed: true, schema: oldSchema,
 		prepare: func(ctx context.Context, s *session) error {
@@ -208,7 +221,8 @@ INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) V
 					return err
 				}
 				for i := range 40 {
-					if _, err := tx.Exec(insert, scope, agent, fmt.Sprintf("old-%02d", i), db.Nanos(theClock())); err != nil {
+					if _, err := tx.Exec(insert, scope, agent, fmt.Sprintf("old-%02d", i),
+						db.Nanos(theClock())); err != nil {
 						return err
 					}
 				}
@@ -216,7 +230,10 @@ INSERT INTO runs (scope, agent_id, run_id, intent, started_at, status, others) V
 			})
 		},
 		ops: []op{
-			{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{LockTimeout: time.Second}) }},
+			{name: "open", do: func(ctx context.Context,
+				s *session) error {
+				return s.open(ctx, db.Options{LockTimeout: time.Second})
+			}},
 			whenOpen(startOp("run-1")),
 		},
 		first: wholeSchema,

@@ -37,12 +37,17 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// foreignScript writes through WALs that begin, begin anew, are cut off and go. Whatever is left of the last one, it is never applied to a copy that is
-// laid over the file, and always to the file itself, wherever both lie.
+// foreignScript writes through WALs that begin, begin anew, are cut off and go. Whatever is left of
+// the last one, it is never applied to a copy that is laid over the file, and always to the file
+// itself, wherever both lie.
 func foreignScript() script {
-	open := op{name: "open", do: func(ctx context.Context, s *session) error { return s.open(ctx, db.Options{}) }}
+	open := op{name: "open", do: func(ctx context.Context,
+		s *session) error {
+		return s.open(ctx, db.Options{})
+	}}
 	checkpoint := op{name: "checkpoint", do: movesWAL}
-	giveBack := whenOpen(op{name: "give back", do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }})
+	giveBack := whenOpen(op{name: "give back",
+		do: func(ctx context.Context, s *session) error { return s.db.GiveBack(ctx) }})
 	return script{
 		name: "foreign", closed: true, prepare: makeCopies,
 		first: func(ctx context.Context, folder string) error {
@@ -64,7 +69,8 @@ func foreignScript() script {
 	}
 }
 
-// movesWAL moves the WAL into the file, as any program with SQLite may: the next commit begins it anew, over what is there.
+// movesWAL moves the WAL into the file, as any program with SQLite may: the next commit begins it
+// anew, over what is there.
 func movesWAL(ctx context.Context, s *session) error {
 	pool, err := sql.Open("sqlite", "file:"+s.path())
 	if err != nil {
@@ -92,7 +98,8 @@ func elsewhereOpens(ctx context.Context, folder string) error {
 	})
 }
 
-// layCopies lays each copy over the file and opens that: it is refused, and nothing is changed, or it is the copy.
+// layCopies lays each copy over the file and opens that: it is refused, and nothing is changed, or
+// it is the copy.
 func layCopies(ctx context.Context, folder string) (failed error) {
 	for _, name := range []string{restCopy, backupCopy} {
 		failed = errors.Join(failed, inCopy(folder, func(s *session) error {
@@ -145,7 +152,8 @@ func sameFile(a, b string) error {
 	return err
 }
 
-// restoreForeignScript restores a backup where a copy was laid over the file, beside the WAL that a killed program left.
+// restoreForeignScript restores a backup where a copy was laid over the file, beside the WAL that a
+// killed program left.
 func restoreForeignScript() script {
 	begin := whenOpen(startOp("run-2"))
 	next := begin.do

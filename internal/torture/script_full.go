@@ -13,8 +13,9 @@ import (
 	"selvedge/runs/live"
 )
 
-// fullScript ends and removes what is in a file that is large enough for a reserve, and then appends. A fault of a full disk
-// has the ends and removals use the reserve; whatever happens on the way, it is there again afterwards.
+// fullScript ends and removes what is in a file that is large enough for a reserve, and then
+// appends. A fault of a full disk has the ends and removals use the reserve; whatever happens on
+// the way, it is there again afterwards.
 func fullScript() script {
 	const lines = 20
 	fill := func(ctx context.Context, s *session, id string) error {
@@ -23,7 +24,8 @@ func fullScript() script {
 	return script{
 		name: "full",
 		prepare: func(ctx context.Context, s *session) error {
-			err := errors.Join(fill(ctx, s, "ended"), fill(ctx, s, "open"), fill(ctx, s, "stays"), endOp("ended").do(ctx, s))
+			err := errors.Join(fill(ctx, s, "ended"), fill(ctx, s, "open"), fill(ctx, s, "stays"),
+				endOp("ended").do(ctx, s))
 			_, create := liveRuns(s).CreateRunWithID(ctx, "live", "session", "be tortured")
 			return errors.Join(err, create, paused(s).Save(ctx, workflow("claimed", "first")))
 		},

@@ -27,7 +27,8 @@ func liveHeldScript() script {
 	pruned := func(i int) string { return fmt.Sprint("pruned-", i) }
 	events := eventsOp("live-2", "held", 2, 100)
 	events.do = func(ctx context.Context, s *session) error {
-		_, err := held(s, "live-2").Append(ctx, live.TextDelta(eventText("held", 0, 100)), live.TextDelta(eventText("held", 1, 100)))
+		_, err := held(s, "live-2").Append(ctx, live.TextDelta(eventText("held", 0, 100)),
+			live.TextDelta(eventText("held", 1, 100)))
 		return err
 	}
 	events.repeat = nil // the process that held the run has given it up by then
@@ -45,7 +46,8 @@ func liveHeldScript() script {
 			return begin(ctx, s, "orphan")
 		},
 		setup: func(ctx context.Context, s *session) error {
-			if err := errors.Join(begin(ctx, s, "live-2"), begin(ctx, s, "live-3"), begin(ctx, s, "live-4"), begin(ctx, s, "live-5")); err != nil {
+			if err := errors.Join(begin(ctx, s, "live-2"), begin(ctx, s, "live-3"), begin(ctx, s, "live-4"),
+				begin(ctx, s, "live-5")); err != nil {
 				return err
 			}
 			return held(s, "live-5").Release(ctx)
@@ -55,11 +57,21 @@ func liveHeldScript() script {
 			events,
 			{
 				name: "end",
-				do:   func(ctx context.Context, s *session) error { return held(s, "live-3").End(ctx, live.AgentEnd("ended")) },
+				do: func(ctx context.Context, s *session) error {
+					return held(s, "live-3").End(ctx,
+						live.AgentEnd("ended"))
+				},
 				look: status("live-3", live.Completed),
 			},
-			{name: "release", do: func(ctx context.Context, s *session) error { return held(s, "live-4").Release(ctx) }},
-			{name: "resume", do: func(ctx context.Context, s *session) error { _, err := liveRuns(s).Resume(ctx, "live-5"); return err }},
+			{name: "release", do: func(ctx context.Context,
+				s *session) error {
+				return held(s, "live-4").Release(ctx)
+			}},
+			{name: "resume", do: func(ctx context.Context, s *session) error {
+				_,
+					err := liveRuns(s).Resume(ctx, "live-5")
+				return err
+			}},
 			{
 				name: "recover", gradual: true,
 				do:   func(ctx context.Context, s *session) error { _, err := liveRuns(s).Recover(ctx); return err },

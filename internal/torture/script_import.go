@@ -15,7 +15,8 @@ import (
 	"selvedge/workers"
 )
 
-// A tree is what importScript makes an old tree of: records of one store in the default scope, and their number in another.
+// A tree is what importScript makes an old tree of: records of one store in the default scope, and
+// their number in another.
 type tree struct {
 	kind  legacy.Kind
 	have  int
@@ -104,7 +105,8 @@ var trees = []tree{
 		kind: legacy.Workers, have: 6,
 		fill: func(ctx context.Context, s *session, i int) error {
 			return onWorkers(func(ctx context.Context, r *workers.Runtime) error {
-				if _, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent("be tortured")}); err != nil {
+				if _, err := r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent(
+					"be tortured")}); err != nil {
 					return err
 				}
 				_, err := r.SendInput(ctx, at(r, i+1), workers.UserInput("begin"))
@@ -112,7 +114,8 @@ var trees = []tree{
 			})(ctx, s)
 		},
 		count: func(ctx context.Context, s *session, scope string) (n int, err error) {
-			r, err := workers.Open(ctx, s.db, workers.RuntimeOptions{Scope: scope, RuntimeID: "torture", MustExist: true})
+			r, err := workers.Open(ctx, s.db, workers.RuntimeOptions{Scope: scope, RuntimeID: "torture",
+				MustExist: true})
 			if errors.Is(err, db.ErrNotFound) {
 				return 0, nil
 			}

@@ -11,7 +11,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// keepingScript sets limits and pins, and prunes by them: what is pinned and what lives is there after every fault.
+// keepingScript sets limits and pins, and prunes by them: what is pinned and what lives is there
+// after every fault.
 func keepingScript() script {
 	all := db.Policy{Age: db.KeepNone}
 	const claims = 3
@@ -31,7 +32,8 @@ func keepingScript() script {
 				if err := endOp(id).do(ctx, s); err != nil {
 					return err
 				}
-				if _, err := liveRuns(s).Append(ctx, "live-"+id, live.Batch{Events: []live.Event{live.AgentEnd("ended")}}); err != nil {
+				if _, err := liveRuns(s).Append(ctx, "live-"+id,
+					live.Batch{Events: []live.Event{live.AgentEnd("ended")}}); err != nil {
 					return err
 				}
 			}
@@ -48,7 +50,8 @@ func keepingScript() script {
 				}
 			}
 			return errors.Join(
-				traces(s).Pin(ctx, ofAgent("unpinned")), liveRuns(s).Pin(ctx, "live-unpinned"), paused(s).Pin(ctx, "unpinned"),
+				traces(s).Pin(ctx, ofAgent("unpinned")), liveRuns(s).Pin(ctx, "live-unpinned"),
+				paused(s).Pin(ctx, "unpinned"),
 				s.db.SetRetention(ctx, "", db.StoreLive, all),
 			)
 		},
@@ -76,7 +79,10 @@ func keepingScript() script {
 			},
 			{
 				name: "limit",
-				do:   func(ctx context.Context, s *session) error { return s.db.SetRetention(ctx, "", db.StoreRuns, all) },
+				do: func(ctx context.Context, s *session) error {
+					return s.db.SetRetention(ctx, "", db.StoreRuns,
+						all)
+				},
 				look: lookForLimits(db.StoreRuns, true),
 			},
 			{
@@ -123,7 +129,8 @@ func keepingScript() script {
 				look: func(ctx context.Context, s *session) (trace, error) {
 					gone := 0
 					for i := 1; i < claims; i++ { // the first is pinned
-						page, err := paused(s).HistoryPage(ctx, checkpoints.HistoryFilter{RunID: fmt.Sprint("over-", i)}, db.At{})
+						page, err := paused(s).HistoryPage(ctx, checkpoints.HistoryFilter{RunID: fmt.Sprint("over-", i)},
+							db.At{})
 						if err != nil {
 							return "", err
 						}

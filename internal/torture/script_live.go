@@ -10,7 +10,8 @@ import (
 
 func liveRuns(s *session) *live.Store { return live.NewStore(s.db, live.Options{}) }
 
-// liveScript works on live runs: starts, a start that is repeated, events one by one and in batches, and both marks.
+// liveScript works on live runs: starts, a start that is repeated, events one by one and in
+// batches, and both marks.
 func liveScript() script {
 	sc := script{
 		name: "live",

@@ -21,7 +21,8 @@ import (
 func worked(ctx context.Context, s *session) error {
 	for i := range 6 {
 		run := fmt.Sprint("run-", i)
-		if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 3, 5000)), endOp(run).do(ctx, s)); err != nil {
+		if err := errors.Join(start(ctx, s, run), traces(s).AppendTurns(ctx, agent, run, turns("old", 3, 5000)),
+			endOp(run).do(ctx, s)); err != nil {
 			return err
 		}
 		if i >= 3 {

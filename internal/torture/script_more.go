@@ -24,13 +24,15 @@ func deadEntry(id, thread string) agents.Entry {
 	return e
 }
 
-// agentsMoreScript makes the rarer calls of the registry: those that look first, those of a lease, and what tidies up.
+// agentsMoreScript makes the rarer calls of the registry: those that look first, those of a lease,
+// and what tidies up.
 func agentsMoreScript() script {
 	old := theClock().Add(-10 * 24 * time.Hour)
 	made := func(state string) func(context.Context, *session) (trace, error) {
 		return func(ctx context.Context, s *session) (trace, error) {
 			list, err := registry(s).List(ctx)
-			return parts(len(slices.DeleteFunc(list, func(e agents.Entry) bool { return e.BaseState != state })), 1), err
+			return parts(len(slices.DeleteFunc(list, func(e agents.Entry) bool { return e.BaseState != state })), 1),
+				err
 		}
 	}
 	build := func(thread, state string) agents.Builder {
@@ -91,7 +93,8 @@ func agentsMoreScript() script {
 			{
 				name: "find or create",
 				do: func(ctx context.Context, s *session) error {
-					_, _, err := registry(s).FindOrCreateActiveEntry(ctx, func(agents.Entry) bool { return false }, func(*agents.Entry) {}, build("sought", "sought"))
+					_, _, err := registry(s).FindOrCreateActiveEntry(ctx, func(agents.Entry) bool { return false },
+						func(*agents.Entry) {}, build("sought", "sought"))
 					return err
 				},
 				look: made("sought"),
@@ -114,7 +117,11 @@ func agentsMoreScript() script {
 			{
 				name: "work under a lease",
 				do: func(ctx context.Context, s *session) error {
-					return kept(s).Hold(ctx, "work", func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
+					return kept(s).Hold(ctx, "work", func(tx *db.Tx) error {
+						_,
+							err := tx.Scope("made under a lease")
+						return err
+					})
 				},
 				look: lookForScope("made under a lease"),
 			},
@@ -142,7 +149,10 @@ func agentsMoreScript() script {
 				look: lookForAgent("dead-2", abandoned),
 			},
 			// Whom the calls before it have forgotten already: what is to be seen is that it does no harm.
-			{name: "forget dead owners", do: func(ctx context.Context, s *session) error { return s.db.ForgetDeadOwners(ctx) }},
+			{name: "forget dead owners", do: func(ctx context.Context,
+				s *session) error {
+				return s.db.ForgetDeadOwners(ctx)
+			}},
 			{
 				name: "prune",
 				do: func(ctx context.Context, s *session) error {
@@ -175,7 +185,8 @@ func otherAgents(s *session) *agents.Registry {
 // countAside tells how many agents of a scope have left the registry and are still there.
 func countAside(ctx context.Context, s *session, scope string) (n int, err error) {
 	err = s.db.Read(ctx, "count", func(rx *db.Rx) error {
-		return rx.Get(&n, `SELECT count(*) FROM agents JOIN scopes ON scopes.id = agents.scope WHERE scopes.name = ? AND put_aside_at IS NOT NULL`, scope)
+		return rx.Get(&n, `SELECT count(*) FROM agents JOIN scopes ON scopes.id = agents.scope
+			WHERE scopes.name = ? AND put_aside_at IS NOT NULL`, scope)
 	})
 	return n, err
 }
@@ -249,7 +260,8 @@ func sundryScript() script {
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {
 					list, err := liveRuns(s).List(ctx)
-					return parts(len(slices.DeleteFunc(list, func(r live.RunSnapshot) bool { return r.SessionID != "session-new" })), 1), err
+					return parts(len(slices.DeleteFunc(list,
+						func(r live.RunSnapshot) bool { return r.SessionID != "session-new" })), 1), err
 				},
 			},
 			{
@@ -296,8 +308,16 @@ func sundryScript() script {
 				},
 				look: gone("deleted"),
 			},
-			{name: "recover agents", do: func(ctx context.Context, s *session) error { _, err := registry(s).Recover(ctx); return err }},
-			{name: "repair", do: func(ctx context.Context, s *session) error { _, err := s.db.Repair(ctx); return err }},
+			{name: "recover agents", do: func(ctx context.Context, s *session) error {
+				_,
+					err := registry(s).Recover(ctx)
+				return err
+			}},
+			{name: "repair", do: func(ctx context.Context, s *session) error {
+				_,
+					err := s.db.Repair(ctx)
+				return err
+			}},
 			{
 				name: "open a runtime",
 				do:   func(ctx context.Context, s *session) error { _, err := runtime(ctx, s, false); return err },

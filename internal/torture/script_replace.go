@@ -9,8 +9,8 @@ import (
 
 func otherLive(s *session) *live.Store { return live.NewStore(s.db, live.Options{Scope: "others"}) }
 
-// replaceScript puts live runs into the place of others, where both have more events than one transaction writes or removes: the
-// old ones are there, or the new ones are.
+// replaceScript puts live runs into the place of others, where both have more events than one
+// transaction writes or removes: the old ones are there, or the new ones are.
 func replaceScript() script {
 	put := func(name string) op {
 		return op{
@@ -55,9 +55,11 @@ func replacing(session string) []live.RunRecord {
 	const runs, events = 3, 1400
 	records := make([]live.RunRecord, runs)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("live-", i), SessionID: session, Status: live.Created, Prompt: "p"}
+		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("live-", i), SessionID: session,
+			Status: live.Created, Prompt: "p"}
 		for n := range events {
-			records[i].Events = append(records[i].Events, live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta("text")})
+			records[i].Events = append(records[i].Events,
+				live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta("text")})
 		}
 	}
 	return records

@@ -22,19 +22,24 @@ func reserveScript() script {
 	return script{
 		name: "reserve",
 		setup: func(ctx context.Context, s *session) error {
-			return errors.Join(take(ctx, s, "renewed"), take(ctx, s, "released"), take(ctx, s, "held"), take(ctx, s, "taken"))
+			return errors.Join(take(ctx, s, "renewed"), take(ctx, s, "released"), take(ctx, s, "held"),
+				take(ctx, s, "taken"))
 		},
 		ops: []op{
 			{
 				name: "reserve",
 				do:   func(ctx context.Context, s *session) error { return take(ctx, s, "new") },
-				look: func(ctx context.Context, s *session) (trace, error) { return lookForReservation(ctx, s, port, "new") },
+				look: func(ctx context.Context, s *session) (trace,
+					error) {
+					return lookForReservation(ctx, s, port, "new")
+				},
 			},
 			{name: "renew", do: func(ctx context.Context, s *session) error { return held(s, "renewed").Renew(ctx) }},
 			{
 				name: "work under a lease",
 				do: func(ctx context.Context, s *session) error {
-					return held(s, "held").Hold(ctx, "work", func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
+					return held(s, "held").Hold(ctx, "work",
+						func(tx *db.Tx) error { _, err := tx.Scope("made under a lease"); return err })
 				},
 				look: lookForScope("made under a lease"),
 			},

@@ -17,7 +17,8 @@ func traces(s *session) *runs.Store { return runs.NewStore(s.db, runs.Options{})
 
 const agent = "agent-a"
 
-// runsScript appends to run traces: single turns, batches, a body that takes several pages, repeats with a key, ends.
+// runsScript appends to run traces: single turns, batches, a body that takes several pages, repeats
+// with a key, ends.
 func runsScript() script {
 	runs2 := []string{"run-1", "run-2"}
 	sc := script{
@@ -58,7 +59,8 @@ func normalScript() script {
 	return sc
 }
 
-// neighbourScript is runsScript beside another process, so that what the killed one left in shared memory counts.
+// neighbourScript is runsScript beside another process, so that what the killed one left in shared
+// memory counts.
 func neighbourScript() script {
 	sc := runsScript()
 	sc.name, sc.neighbour = "neighbour", true
@@ -74,7 +76,8 @@ func crowdScript() script {
 		return errors.Join(err, start(ctx, s, "run-1"), start(ctx, s, "run-2"))
 	}
 	for i := range 4 {
-		sc.ops = append(sc.ops, turnsOp("run-1", fmt.Sprint("side by side ", i), 2, 500), eventsOp("live-1", fmt.Sprint("event", i), 2, 100))
+		sc.ops = append(sc.ops, turnsOp("run-1", fmt.Sprint("side by side ", i), 2, 500),
+			eventsOp("live-1", fmt.Sprint("event", i), 2, 100))
 	}
 	return sc
 }
@@ -83,7 +86,8 @@ func crowdScript() script {
 func heldScript() script {
 	success := runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theClock()}}
 	begin := func(ctx context.Context, s *session, run string) error {
-		r, err := traces(s).Begin(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured", StartedAt: theClock()})
+		r, err := traces(s).Begin(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured",
+			StartedAt: theClock()})
 		s.kept[run] = r
 		return err
 	}
@@ -107,16 +111,21 @@ func heldScript() script {
 			return errors.Join(begin(ctx, s, "orphan"), start(ctx, s, "old"), traces(s).WriteEnded(ctx, gone))
 		},
 		setup: func(ctx context.Context, s *session) error {
-			if err := errors.Join(begin(ctx, s, "run-2"), begin(ctx, s, "run-3"), begin(ctx, s, "run-4"), begin(ctx, s, "run-5")); err != nil {
+			if err := errors.Join(begin(ctx, s, "run-2"), begin(ctx, s, "run-3"), begin(ctx, s, "run-4"),
+				begin(ctx, s, "run-5")); err != nil {
 				return err
 			}
 			return held(s, "run-5").Release(ctx)
 		},
 		ops: []op{
-			{name: "begin", do: func(ctx context.Context, s *session) error { return begin(ctx, s, "run-1") }, look: startOp("run-1").look},
+			{name: "begin", do: func(ctx context.Context, s *session) error { return begin(ctx, s, "run-1") },
+				look: startOp("run-1").look},
 			append1,
 			end,
-			{name: "release", do: func(ctx context.Context, s *session) error { return held(s, "run-4").Release(ctx) }},
+			{name: "release", do: func(ctx context.Context,
+				s *session) error {
+				return held(s, "run-4").Release(ctx)
+			}},
 			{
 				name: "resume",
 				do: func(ctx context.Context, s *session) error {
@@ -143,7 +152,11 @@ func heldScript() script {
 			{
 				name: "reclaim",
 				do: func(ctx context.Context, s *session) error {
-					return s.db.Reclaim(ctx, "reclaim", func(tx *db.Tx) error { _, err := tx.Scope("reclaimed"); return err })
+					return s.db.Reclaim(ctx, "reclaim", func(tx *db.Tx) error {
+						_,
+							err := tx.Scope("reclaimed")
+						return err
+					})
 				},
 				look: lookForScope("reclaimed"),
 			},
@@ -152,7 +165,8 @@ func heldScript() script {
 }
 
 func start(ctx context.Context, s *session, run string) error {
-	return traces(s).WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured", StartedAt: theClock()})
+	return traces(s).WriteStarted(ctx, runs.Started{RunID: run, AgentID: agent, Intent: "be tortured",
+		StartedAt: theClock()})
 }
 
 func startOp(run string) op {
@@ -171,7 +185,8 @@ func endOp(run string) op {
 		do: func(ctx context.Context, s *session) error {
 			return traces(s).WriteEnded(ctx, runs.Ended{
 				RunID: run, AgentID: agent, EndedAt: theClock(),
-				Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess, Timestamp: theClock()}},
+				Termination: runs.Termination{Outcome: &runs.AgentOutcome{Status: runs.OutcomeSuccess,
+					Timestamp: theClock()}},
 			})
 		},
 		look: func(ctx context.Context, s *session) (trace, error) {
@@ -224,7 +239,8 @@ func turnsOp(run, name string, n, size int) op {
 	}
 }
 
-// keyedOp makes an append twice, as one may who has a key: the second must change nothing, or make up for the first.
+// keyedOp makes an append twice, as one may who has a key: the second must change nothing, or make
+// up for the first.
 func keyedOp(run, key string) op {
 	batch := runs.Batch{AgentID: agent, RunID: run, Key: key}
 	for _, t := range turns(key, 2, 200) {
@@ -268,7 +284,8 @@ func lookForTurns(run, name string, n, size int) func(context.Context, *session)
 }
 
 // records gives those records of a run that ours picks.
-func records(ctx context.Context, s *session, run string, ours func(runs.Record) bool) (list []runs.Record, err error) {
+func records(ctx context.Context, s *session, run string, ours func(runs.Record) bool) (list []runs.Record,
+	err error) {
 	all, _, err := traces(s).GetRunTraceFor(ctx, agent, run)
 	for _, r := range all {
 		if ours(r) {

@@ -11,8 +11,8 @@ import (
 
 func runtimes(s *session) *workers.Runtimes { return workers.NewRuntimes(s.db, "") }
 
-// runtimesScript pins workers, prunes those that ended, and takes a runtime away: what is pinned and what lives is there after
-// every fault.
+// runtimesScript pins workers, prunes those that ended, and takes a runtime away: what is pinned
+// and what lives is there after every fault.
 func runtimesScript() script {
 	const ended, pinned, unpinned, lives = 1, 2, 3, 4
 	kept := func(n int) workers.WorkerRef {
@@ -21,7 +21,8 @@ func runtimesScript() script {
 	fill := func(ctx context.Context, s *session, id workers.RuntimeID) (*workers.Runtime, error) {
 		r, err := workers.Open(ctx, s.db, workers.RuntimeOptions{RuntimeID: id})
 		for n := ended; n <= lives && err == nil; n++ {
-			if _, err = r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent("be tortured")}); err == nil {
+			if _, err = r.CreateWorker(ctx, workers.CreateWorkerRequest{Intent: workers.TaskIntent(
+				"be tortured")}); err == nil {
 				_, err = r.SendInput(ctx, at(r, n), workers.UserInput("go on"))
 			}
 		}
@@ -48,7 +49,8 @@ func runtimesScript() script {
 			{
 				name: "prune workers", gradual: true,
 				do: func(ctx context.Context, s *session) error {
-					_, err := runtimes(s).Prune(ctx, db.Policy{Age: db.KeepNone, Pinned: []string{string(kept(pinned).WorkerID), string(kept(unpinned).WorkerID)}})
+					_, err := runtimes(s).Prune(ctx, db.Policy{Age: db.KeepNone,
+						Pinned: []string{string(kept(pinned).WorkerID), string(kept(unpinned).WorkerID)}})
 					return err
 				},
 				look: func(ctx context.Context, s *session) (trace, error) {

@@ -5,9 +5,11 @@ var scripts = allScripts()
 
 func allScripts() []script {
 	list := []script{
-		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(), liveHeldScript(),
+		runsScript(), normalScript(), crowdScript(), neighbourScript(), heldScript(), liveScript(),
+		liveHeldScript(),
 		replaceScript(), agentsScript(), checkpointsScript(), workersScript(), runtimesScript(), reserveScript(),
-		agentsMoreScript(), sundryScript(), deletingScript(), fullScript(), restoreScript(), openScript(), recoverScript(),
+		agentsMoreScript(), sundryScript(), deletingScript(), fullScript(), restoreScript(), openScript(),
+		recoverScript(),
 		walScript(), foreignScript(), restoreForeignScript(), migrateScript(), retentionScript(), keepingScript(),
 		backupScript(), compactScript(), salvageScript(), redactScript(), downScript(),
 	}

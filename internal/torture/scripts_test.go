@@ -18,7 +18,9 @@ import (
 
 // within are calls that others of a script make.
 var within = map[string]string{
-	"Close": "Shutdown", "WriteLocked": "appends and claims, which are made by it", "Keep": "Renew, on a timer", "KeepLease": "Renew, on a timer", "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat", "ImportRecords": "an import", "DeleteImported": "an import",
+	"Close": "Shutdown", "WriteLocked": "appends and claims, which are made by it", "Keep": "Renew, on a timer",
+	"KeepLease": "Renew, on a timer", "AppendRecords": "AppendTurns", "RepeatAppend": "Append with Repeat",
+	"ImportRecords": "an import", "DeleteImported": "an import",
 }
 
 // A store's public calls that write are all in a script; a form with Tx is what the form without it runs.

@@ -81,7 +81,8 @@ func (s *story) forget(op int) {
 	if first := slices.IndexFunc(s.seen, of); first >= 0 {
 		other := func(r seen) bool { return of(r) && r.what != s.seen[first].what }
 		if slices.ContainsFunc(s.seen, other) {
-			s.left = append(s.left, fmt.Sprintf("operation %d was read as %s, and then as something else", op, s.seen[first].what))
+			s.left = append(s.left, fmt.Sprintf("operation %d was read as %s, and then as something else", op,
+				s.seen[first].what))
 		}
 	}
 	s.seen = slices.DeleteFunc(s.seen, of)
@@ -102,14 +103,16 @@ func (o op) allows(a answer, what trace) bool {
 	return what == done || what == absent
 }
 
-// lingering gives what failed although the last fault was over. An outcome that is unknown may make a handle refuse.
+// lingering gives what failed although the last fault was over. An outcome that is unknown may make
+// a handle refuse.
 func (s *story) lingering(sc *script, last int, late bool) (problems []string) {
 	if sc.crowd || slices.Contains(s.answers, unknown) {
 		return nil
 	}
 	for i, a := range s.answers {
 		if a == refused && i > last {
-			problems = append(problems, fmt.Sprintf("%s failed though nothing was wrong any more: %s", sc.ops[i].name, s.errors[i]))
+			problems = append(problems, fmt.Sprintf("%s failed though nothing was wrong any more: %s", sc.ops[i].name,
+				s.errors[i]))
 		}
 	}
 	if !late {

@@ -143,7 +143,10 @@ func TestTheJudgeNoticesALostWrite(t *testing.T) {
 	r, sc := rig(t, "runs")
 	e, _, _, err := r.census(&point{script: sc, end: closing})
 	must(t, err)
-	at := slices.IndexFunc(e.calls, func(c call) bool { return c.class == writes && strings.HasSuffix(c.path, "-wal") && c.size > 512 })
+	at := slices.IndexFunc(e.calls, func(c call) bool {
+		return c.class == writes &&
+			strings.HasSuffix(c.path, "-wal") && c.size > 512
+	})
 	e, problems, err := r.try(&point{script: sc, at: at + 1, fault: lost, times: 1, end: dying})
 	must(t, err)
 	if e.hit == nil || len(problems) == 0 {
@@ -187,7 +190,8 @@ func TestObserve_EachCallOnceInOrder(t *testing.T) {
 		names = append(names, c.name+" "+filepath.Base(c.path)[:1])
 	}
 	one := func(name string) []string {
-		return []string{"openat " + name, "write " + name, "openat p", "fsync " + name, "close " + name, "fsync p", "close p"}
+		return []string{"openat " + name, "write " + name, "openat p", "fsync " + name, "close " + name, "fsync p",
+			"close p"}
 	}
 	var changes []string
 	for _, n := range names {
@@ -210,7 +214,8 @@ func TestAFaultIsWhatTheProcessIsTold(t *testing.T) {
 	at := slices.IndexFunc(e.calls, func(c call) bool { return c.class == syncs })
 	e, _, err = r.try(&point{script: sc, at: at + 1, fault: fault{"EIO", syscall.EIO}, times: 1, end: closing})
 	must(t, err)
-	if e.story.answers[0] != refused || e.story.answers[1] != finished || !strings.Contains(e.story.errors[0], "input/output error") {
+	if e.story.answers[0] != refused || e.story.answers[1] != finished ||
+		!strings.Contains(e.story.errors[0], "input/output error") {
 		t.Errorf("the process says %q %q", e.story.answers, e.story.errors)
 	}
 }
@@ -228,7 +233,8 @@ func TestShortWritesWriteHalf(t *testing.T) {
 	}
 }
 
-// SQLite syncs the folder of a new WAL once, and doesn't look at the result. Restore does, when the file has its name already.
+// SQLite syncs the folder of a new WAL once, and doesn't look at the result. Restore does, when the
+// file has its name already.
 func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
 	for _, name := range []string{"runs", "restore"} {
 		r, sc := rig(t, name)
@@ -259,7 +265,8 @@ func TestAFailedSyncOfTheFolderLosesNothing(t *testing.T) {
 	}
 }
 
-// A WAL that begins gets its number in steps, with the file's header among them. A kill, a failed call and a power cut at each leave a file that opens with its WAL.
+// A WAL that begins gets its number in steps, with the file's header among them. A kill, a failed
+// call and a power cut at each leave a file that opens with its WAL.
 func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
 	r, sc := rig(t, "foreign")
 	e, rec, _, err := r.census(&point{script: sc, end: closing})
@@ -303,7 +310,8 @@ func TestForeign_EveryStepOfANumberIsSurvived(t *testing.T) {
 			}
 		}
 	}
-	if numbers < 2 { // the first one, and that after the close; who reads meanwhile keeps a WAL from beginning anew
+	// the first one, and that after the close; who reads meanwhile keeps a WAL from beginning anew
+	if numbers < 2 {
 		t.Errorf("only %d WALs got a number", numbers)
 	}
 }

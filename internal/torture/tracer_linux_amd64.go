@@ -22,13 +22,14 @@ type shape struct {
 	name  string
 	class class
 	fd    int // index of the argument with the descriptor, or -1
-	path  int // index of the argument with the path, or -1; a folder's descriptor stands before it where at is set
-	at    bool
-	to    int // index of the argument with the second path, or 0
+	// index of the argument with the path, or -1; a folder's descriptor stands before it where at is set
+	path int
+	at   bool
+	to   int // index of the argument with the second path, or 0
 }
 
-// shapes are the calls that the process is stopped at. What is missing here touches no file, or is used by neither Go's
-// library nor the driver's.
+// shapes are the calls that the process is stopped at. What is missing here touches no file, or is
+// used by neither Go's library nor the driver's.
 var shapes = map[uint64]shape{
 	unix.SYS_READ:            {"read", reads, 0, -1, false, 0},
 	unix.SYS_PREAD64:         {"pread64", reads, 0, -1, false, 0},
@@ -92,12 +93,14 @@ type tracer struct {
 	line func(string)
 }
 
-// linesFd is where the traced process says how far it is. The tracer reads the lines from the process's memory, so that
-// they have their place among the other calls; nothing need read the other end.
+// linesFd is where the traced process says how far it is. The tracer reads the lines from the
+// process's memory, so that they have their place among the other calls; nothing need read the
+// other end.
 const linesFd = 3
 
-// run runs the program to its end, or for at most limit, and gives what it wrote to stderr. A process that was killed by
-// the tracer's own fault is no error; any other end but exit code 0 is one.
+// run runs the program to its end, or for at most limit, and gives what it wrote to stderr. A
+// process that was killed by the tracer's own fault is no error; any other end but exit code 0 is
+// one.
 func (t *tracer) run(limit time.Duration, args ...string) (stderr string, err error) {
 	runtime.LockOSThread() // ptrace(2): requests must come from the tracer's thread
 	defer runtime.UnlockOSThread()
@@ -127,7 +130,8 @@ func (t *tracer) run(limit time.Duration, args ...string) (stderr string, err er
 	}
 	t.pid, t.known, t.inside = cmd.Process.Pid, map[int]bool{}, map[int]*call{}
 	var hung atomic.Bool
-	asked := time.AfterFunc(limit, func() { hung.Store(true); _ = unix.Kill(t.pid, unix.SIGQUIT) }) // Go says where it stands
+	// Go says where it stands
+	asked := time.AfterFunc(limit, func() { hung.Store(true); _ = unix.Kill(t.pid, unix.SIGQUIT) })
 	defer asked.Stop()
 	forced := time.AfterFunc(limit+3*time.Second, func() { _ = unix.Kill(t.pid, unix.SIGKILL) })
 	defer forced.Stop()
@@ -344,7 +348,8 @@ func (t *tracer) describe(c *call, regs *unix.PtraceRegs) (err error) {
 		}
 		return nil
 	case unix.SYS_LINK, unix.SYS_LINKAT, unix.SYS_TRUNCATE:
-		c.file, _ = inode(strings.Replace(c.path, "/proc/self/", fmt.Sprintf("/proc/%d/", t.pid), 1)) // the call itself will fail
+		// the call itself will fail
+		c.file, _ = inode(strings.Replace(c.path, "/proc/self/", fmt.Sprintf("/proc/%d/", t.pid), 1))
 		c.size = int64(c.arg[1])
 	case unix.SYS_FCNTL:
 		switch c.arg[1] {
@@ -406,7 +411,8 @@ func (t *tracer) memory(address, size uint64) ([]byte, error) {
 	return data[:n], nil
 }
 
-// text reads a text that ends in NUL. It reads up to the end of a page each time: the next one may not be there.
+// text reads a text that ends in NUL. It reads up to the end of a page each time: the next one may
+// not be there.
 func (t *tracer) text(address uint64) (string, error) {
 	const page = 4096
 	var text []byte
@@ -439,8 +445,9 @@ func inode(path string) (uint64, error) {
 	return stat.Ino, err
 }
 
-// askToBeStopped makes every thread of this process stop for its tracer at the calls of shapes, and at no others: stopping
-// at all of them takes ten times as long. Without a tracer these calls fail from then on.
+// askToBeStopped makes every thread of this process stop for its tracer at the calls of shapes, and
+// at no others: stopping at all of them takes ten times as long. Without a tracer these calls fail
+// from then on.
 func askToBeStopped() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -461,7 +468,8 @@ func askToBeStopped() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("ask for stops: %w", err)
 	}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
 	if errno != 0 {
 		return fmt.Errorf("ask for stops (seccomp must be allowed here): %w", errno)
 	}

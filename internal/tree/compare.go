@@ -25,12 +25,13 @@ func OneThing(row *Row) []Thing {
 	return []Thing{{row.Entity(), *row.EntityRow}}
 }
 
-// A Table is one whose rows belong to things. Two files keep the same thing under other numbers, so the rows are named by
-// what an import takes them for.
+// A Table is one whose rows belong to things. Two files keep the same thing under other numbers, so
+// the rows are named by what an import takes them for.
 type Table struct {
 	Name string
 	Noun string // what people call a row
-	// Said has the rows counted in the sentence that a verification ends with: all, or where Kind is set those of this kind.
+	// Said has the rows counted in the sentence that a verification ends with: all, or where Kind is
+	// set those of this kind.
 	Said string
 	// Query gives all columns of the rows that belong to the thing whose number is ?1, in the order of Key.
 	Query string
@@ -41,15 +42,15 @@ type Table struct {
 	Clocks []string
 	// Marks are columns that nothing but a call on the store changes.
 	Marks []string
-	// Forms are columns that keep the very bytes where the others would not give them back. Something that came from
-	// elsewhere with the same text may need them less.
+	// Forms are columns that keep the very bytes where the others would not give them back. Something
+	// that came from elsewhere with the same text may need them less.
 	Forms []string
 	// Spare rows are such forms themselves.
 	Spare bool
 	// Own rows tell where a thing came from: they are not looked at of one that came from elsewhere.
 	Own bool
-	// Explains says that a column may differ in a row: by what a store does itself or, where ours is alike and came from
-	// elsewhere, since it tells from where. Such a difference is none.
+	// Explains says that a column may differ in a row: by what a store does itself or, where ours is
+	// alike and came from elsewhere, since it tells from where. Such a difference is none.
 	Explains func(column string, theirs, ours map[string]any, alike bool) bool
 	// Kind is what the counts of a report call a row; nil: rows are not counted.
 	Kind func(row map[string]any) string
@@ -124,10 +125,11 @@ func newDifference() *difference {
 
 func (d *difference) none() bool { return len(d.missing)+len(d.extra)+len(d.changed) == 0 }
 
-// compareRows compares a thing in all tables, the derived one first. ours is 0 for one that is not here. alike says that ours
-// came from elsewhere, so that it may have other forms of the same text. move is the column of the counts for rows that are
-// missing.
-func (v *verification) compareRows(theirs, ours int64, alike bool, missing func(*Count) *int64) (*difference, error) {
+// compareRows compares a thing in all tables, the derived one first. ours is 0 for one that is not
+// here. alike says that ours came from elsewhere, so that it may have other forms of the same text.
+// move is the column of the counts for rows that are missing.
+func (v *verification) compareRows(theirs, ours int64, alike bool, missing func(*Count) *int64) (*difference,
+	error) {
 	d := newDifference()
 	err := v.both(func(derived, here *db.Rx) error {
 		for i := range v.tables {
@@ -151,7 +153,8 @@ func (v *verification) both(do func(derived, here *db.Rx) error) error {
 }
 
 func (v *verification) table(
-	t *Table, derived, here *db.Rx, theirs, ours int64, alike bool, missing func(*Count) *int64, d *difference, head bool,
+	t *Table, derived, here *db.Rx, theirs, ours int64, alike bool, missing func(*Count) *int64, d *difference,
+	head bool,
 ) error {
 	a, err := v.rowsOf(derived, t, theirs)
 	if err != nil {

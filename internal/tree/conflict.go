@@ -14,8 +14,8 @@ import (
 	"selvedge/db"
 )
 
-// A Conflict is a thing that the old program and this one both went on with since it was imported. Until somebody decides it
-// stays here as it is, and a checkpoint can't be claimed.
+// A Conflict is a thing that the old program and this one both went on with since it was imported.
+// Until somebody decides it stays here as it is, and a checkpoint can't be claimed.
 type Conflict struct {
 	ID       int64     `json:"id"`
 	Scope    string    `json:"scope"`
@@ -48,20 +48,30 @@ const (
 )
 
 const (
-	conflictColumns = `SELECT c.id, sc.name AS scope, c.kind, c.entity_id, c.source, s.root, c.path, c.import, c.reason, c.found_at,
-    c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid, coalesce(c."user", '') AS "user", coalesce(c.program, '') AS program
+	conflictColumns = `SELECT c.id, sc.name AS scope, c.kind, c.entity_id, c.source, s.root, c.path, c.import,
+	c.reason, c.found_at,
+    c.decided_at, coalesce(c.taken, '') AS taken, coalesce(c.pid, 0) AS pid,
+    coalesce(c."user", '') AS "user", coalesce(c.program, '') AS program
 FROM import_conflicts AS c JOIN import_sources AS s ON s.id = c.source JOIN scopes AS sc ON sc.id = c.scope `
-	sqlOpenConflict    = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
-	sqlContested       = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND decided_at IS NULL`
-	sqlOpenConflicts   = conflictColumns + `WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
-	sqlOpenOfEntity    = conflictColumns + `WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
-	sqlConflict        = conflictColumns + `WHERE c.id = ?`
-	sqlConflictsOf     = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
-	sqlOpenOfSource    = conflictColumns + `WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
+	sqlOpenConflict = `SELECT reason FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ?
+		AND source = ? AND decided_at IS NULL`
+	sqlContested = `SELECT max(reason) FROM import_conflicts WHERE scope = ? AND kind = ?
+		AND entity_id = ? AND decided_at IS NULL`
+	sqlOpenConflicts = conflictColumns +
+		`WHERE c.scope = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
+	sqlOpenOfEntity = conflictColumns +
+		`WHERE c.scope = ? AND c.entity_id = ? AND c.decided_at IS NULL ORDER BY c.id LIMIT 20`
+	sqlConflict     = conflictColumns + `WHERE c.id = ?`
+	sqlConflictsOf  = conflictColumns + `WHERE c.import = ? ORDER BY c.id LIMIT 1000`
+	sqlOpenOfSource = conflictColumns +
+		`WHERE c.source = ? AND c.decided_at IS NULL AND c.id > ? ORDER BY c.id LIMIT ?`
 	sqlLockCheckpoints = `SELECT id FROM checkpoints WHERE scope = ? AND run_id = ? ORDER BY id`
-	sqlAddConflict     = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason, found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlDecideConflict  = `UPDATE import_conflicts SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
-	sqlConflictNumber  = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ? AND source = ? AND decided_at IS NULL`
+	sqlAddConflict     = `INSERT INTO import_conflicts (scope, kind, entity_id, source, path, import, reason,
+		found_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlDecideConflict = `UPDATE import_conflicts
+		SET decided_at = ?, taken = ?, pid = ?, "user" = ?, program = ?, checksum = ? WHERE id = ?`
+	sqlConflictNumber = `SELECT id FROM import_conflicts WHERE scope = ? AND kind = ? AND entity_id = ?
+		AND source = ? AND decided_at IS NULL`
 )
 
 type conflictRow struct {
@@ -84,11 +94,13 @@ type conflictRow struct {
 
 func (r *conflictRow) public() Conflict {
 	c := Conflict{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, EntityID: r.EntityID, Source: Shown(string(r.Root)), File: Shown(string(r.Path)),
+		ID: r.ID, Scope: r.Scope, Kind: r.Kind, EntityID: r.EntityID, Source: Shown(string(r.Root)),
+		File:   Shown(string(r.Path)),
 		Import: r.Import, Reason: r.Reason, FoundAt: db.Time(r.FoundAt),
 	}
 	if r.DecidedAt != nil {
-		c.Decision = &Decision{Take: Take(r.Taken), At: db.Time(*r.DecidedAt), PID: r.PID, User: r.User, Program: r.Program}
+		c.Decision = &Decision{Take: Take(r.Taken), At: db.Time(*r.DecidedAt), PID: r.PID, User: r.User,
+			Program: r.Program}
 	}
 	return c
 }
@@ -110,12 +122,15 @@ func (s Source) Contested(rx *db.Rx, id string) (reason string, err error) {
 
 // contested reports whether there is an open conflict over anything of the source.
 func (s Source) contested(rx *db.Rx) (any bool, err error) {
-	err = rx.Get(&any, `SELECT EXISTS (SELECT 1 FROM import_conflicts WHERE source = ? AND decided_at IS NULL)`, s.ID)
+	err = rx.Get(&any, `SELECT EXISTS (SELECT 1 FROM import_conflicts WHERE source = ? AND decided_at IS NULL)`,
+		s.ID)
 	return any, err
 }
 
-// Contested gives the reasons of the open conflicts over the things of those ids, whatever tree they came from.
-func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string, err error) {
+// Contested gives the reasons of the open conflicts over the things of those ids, whatever tree
+// they came from.
+func Contested(ctx context.Context, d *db.DB, kind, scope string, ids []string) (reasons map[string]string,
+	err error) {
 	err = d.Read(ctx, "look for conflicts", func(rx *db.Rx) error {
 		reasons = map[string]string{}
 		number, ok, err := rx.Scope(scope)
@@ -163,15 +178,18 @@ func (t *Tree) Contest(tx *db.Tx, path, id, reason string) error {
 // Settle notes whose version of the thing of that id counts, where there is a conflict over it.
 func (t *Tree) Settle(tx *db.Tx, id string, take Take) error {
 	var number int64
-	if ok, err := tx.Find(&number, sqlConflictNumber, t.Source.Scope, t.Source.kind, id, t.Source.ID); err != nil || !ok {
+	if ok, err := tx.Find(&number, sqlConflictNumber, t.Source.Scope, t.Source.kind, id,
+		t.Source.ID); err != nil || !ok {
 		return err
 	}
 	var r conflictRow
 	if err := tx.Get(&r, sqlConflict, number); err != nil {
 		return err
 	}
-	at, pid, user, program := db.Nanos(tx.Now()), os.Getpid(), userName(), cmp.Or(t.Options.Program, programName())
-	sum := db.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.Source, r.Path, r.Import, r.Reason, r.FoundAt, at, string(take), pid, user, program)
+	at, pid, user, program := db.Nanos(tx.Now()), os.Getpid(), userName(),
+		cmp.Or(t.Options.Program, programName())
+	sum := db.Checksum(t.Source.Scope, r.Kind, r.EntityID, r.Source, r.Path, r.Import, r.Reason, r.FoundAt, at,
+		string(take), pid, user, program)
 	_, err := tx.Exec(sqlDecideConflict, at, string(take), pid, user, program, sum, number)
 	return err
 }
@@ -199,8 +217,9 @@ func ConflictsOf(ctx context.Context, d *db.DB, entry int64) (list []Conflict, e
 	return list, err
 }
 
-// findConflict gives the open conflict that a name means: the id of an agent or a paused run, or a conflict's number.
-// db.ErrNotFound: there is none. db.ErrInvalid: several are meant, and the error gives their numbers.
+// findConflict gives the open conflict that a name means: the id of an agent or a paused run, or a
+// conflict's number. db.ErrNotFound: there is none. db.ErrInvalid: several are meant, and the error
+// gives their numbers.
 func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 	none := func(err error, hint string) error {
 		return &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err, Hint: hint}
@@ -237,13 +256,14 @@ func findConflict(rx *db.Rx, scope, name string) (c conflictRow, err error) {
 
 // A Resolver is a Layout over whose things there can be conflicts.
 type Resolver interface {
-	// Resolve takes a version of the thing whose file is at path. It reads the folder again. db.ErrNotFound says that
-	// the old program's version can't be read.
+	// Resolve takes a version of the thing whose file is at path. It reads the folder again.
+	// db.ErrNotFound says that the old program's version can't be read.
 	Resolve(tx *db.Tx, t *Tree, path string, take Take) error
 }
 
 // Resolve decides a conflict in one transaction, and gives it with the decision.
-func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), name string, take Take, o Options) (c Conflict, err error) {
+func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), name string, take Take,
+	o Options) (c Conflict, err error) {
 	if take != TakeOld && take != TakeOurs {
 		err := fmt.Errorf("%w: whose version is to be taken, old or ours, not %q", db.ErrInvalid, take)
 		return c, &db.Error{Op: "resolve", Entity: "conflict", ID: name, Err: err}
@@ -262,7 +282,8 @@ func Resolve(ctx context.Context, d *db.DB, layout func(kind string) (Layout, er
 			return err
 		}
 		t := &Tree{
-			DB: d, Scope: o.Scope, Folder: Folder{path: string(r.Root), given: string(r.Root), follow: o.FollowLinks}, Root: string(r.Root), Options: o, layout: l,
+			DB: d, Scope: o.Scope, Folder: Folder{path: string(r.Root), given: string(r.Root), follow: o.FollowLinks},
+			Root: string(r.Root), Options: o, layout: l,
 			Report: newPart(r.Kind, o.Scope, string(r.Root)), Source: Source{ID: r.Source, Scope: scope, kind: r.Kind},
 		}
 		if err := t.reserve(tx); err != nil { // an import under way may have read what this does away with

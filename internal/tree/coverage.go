@@ -44,7 +44,8 @@ type Beside interface{ Beside(t *Tree) ([]Kept, error) }
 
 // cover reads all that an import is going to read.
 func (t *Tree) cover(ctx context.Context) (Coverage, error) {
-	c := Coverage{root: t.Root, files: map[string]readFile{}, folders: map[string]bool{}, passed: map[string]string{}}
+	c := Coverage{root: t.Root, files: map[string]readFile{}, folders: map[string]bool{},
+		passed: map[string]string{}}
 	read := func(path string) error {
 		c.read(t.Folder, path)
 		return ctx.Err()
@@ -113,10 +114,12 @@ func (c *Coverage) read(folder Folder, path string) {
 	c.bytes += one.size
 }
 
-// settle takes from the report of the derivation what was passed over, and gives the files that were written to meanwhile.
+// settle takes from the report of the derivation what was passed over, and gives the files that
+// were written to meanwhile.
 func (c *Coverage) settle(report *Part) (unsteady []string) {
 	for _, r := range report.Report.Ignored {
-		c.passed[filepath.Clean(r.File)] = r.Reason // a runtime that is the root itself names its files from "./" on
+		// a runtime that is the root itself names its files from "./" on
+		c.passed[filepath.Clean(r.File)] = r.Reason
 	}
 	for at, f := range c.files {
 		info, err := os.Stat(at)
@@ -144,8 +147,8 @@ func (c *Coverage) reads(at string) bool {
 	return ok || c.folders[at]
 }
 
-// Unknown names what lies below dir and is read by none of the imports: it is in no store. Of a folder nothing of which is
-// read only the folder is named.
+// Unknown names what lies below dir and is read by none of the imports: it is in no store. Of a
+// folder nothing of which is read only the folder is named.
 func Unknown(dir string, by []*Coverage) (list []Remark, err error) {
 	dir, err = filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -204,7 +207,8 @@ func holds(folder string) bool {
 	}) != nil
 }
 
-// sumOf is the SHA-256 of a list with a line for each file, sorted by path: its SHA-256 in hex, its size and its path below dir.
+// sumOf is the SHA-256 of a list with a line for each file, sorted by path: its SHA-256 in hex, its
+// size and its path below dir.
 func sumOf(dir string, by []*Coverage) (sum string, files, bytes int64) {
 	lines := map[string]string{}
 	for _, c := range by {

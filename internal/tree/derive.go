@@ -20,8 +20,9 @@ type Derived struct {
 // derivedInMemory is how many bytes of a tree are derived in memory: more goes into a file.
 const derivedInMemory = 16 << 20
 
-// Derive imports the tree under dir, with the very code of [Import], into a file of its own: in memory, or for a large tree in a
-// folder beside the file at path, which Close removes; one that a killed process left, the next removes.
+// Derive imports the tree under dir, with the very code of [Import], into a file of its own: in
+// memory, or for a large tree in a folder beside the file at path, which Close removes; one that a
+// killed process left, the next removes.
 func Derive(ctx context.Context, l Layout, dir string, o Options, path string) (*Derived, error) {
 	t, err := openTree(nil, l, dir, o)
 	x := &Derived{tree: t}

@@ -11,7 +11,8 @@ import (
 const (
 	sqlDropOne = `DELETE FROM quarantine WHERE id = ?`
 	sqlPlaceOf = `SELECT q.source, q.scope, sc.name AS scope_name, s.kind, s.root, q.path, q.what, q.byte_offset
-FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope WHERE q.id = ?`
+FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
+	WHERE q.id = ?`
 )
 
 // placeRow is where a row of the quarantine belongs.
@@ -30,7 +31,8 @@ type placeRow struct {
 func place(rx *db.Rx, op string, id int64) (p placeRow, err error) {
 	ok, err := rx.Find(&p, sqlPlaceOf, id)
 	if err == nil && !ok {
-		err = &db.Error{Op: op, Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound, Hint: "quarantine list shows the ids"}
+		err = &db.Error{Op: op, Entity: "quarantine row", ID: fmt.Sprint(id), Err: db.ErrNotFound,
+			Hint: "quarantine list shows the ids"}
 	}
 	return p, err
 }
@@ -39,12 +41,14 @@ func place(rx *db.Rx, op string, id int64) (p placeRow, err error) {
 func (p *placeRow) of(d *db.DB, o Options) *Tree {
 	o.Scope = p.ScopeName
 	return &Tree{
-		DB: d, Scope: o.Scope, Root: string(p.Root), Options: o, Source: Source{ID: p.Source, Scope: p.Scope, kind: p.Kind},
-		Sent: map[string]struct{}{},
+		DB: d, Scope: o.Scope, Root: string(p.Root), Options: o,
+		Source: Source{ID: p.Source, Scope: p.Scope, kind: p.Kind},
+		Sent:   map[string]struct{}{},
 	}
 }
 
-// forget has the ledger not know a file nothing of which was taken: the next import meets it for the first time.
+// forget has the ledger not know a file nothing of which was taken: the next import meets it for
+// the first time.
 func (p *placeRow) forget(tx *db.Tx, s Source) error {
 	if p.What != WhatConflict {
 		return nil
@@ -56,7 +60,8 @@ func (p *placeRow) forget(tx *db.Tx, s Source) error {
 	return s.Forget(tx, string(p.Path))
 }
 
-// DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or with an error none.
+// DropQuarantine removes rows of the quarantine, with their bytes, in one transaction: all, or with
+// an error none.
 func DropQuarantine(ctx context.Context, d *db.DB, ids []int64) error {
 	return d.Reclaim(ctx, "drop quarantine", func(tx *db.Tx) error {
 		for _, id := range ids {

@@ -13,9 +13,9 @@ import (
 	"selvedge/db"
 )
 
-// Export writes the scope's things in the old layout into dir, which must be empty or not there. Nothing that is there is
-// ever overwritten. What is written lies in a folder of its own inside dir until it is on the disk and was read again; where
-// that fails nothing of it is left.
+// Export writes the scope's things in the old layout into dir, which must be empty or not there.
+// Nothing that is there is ever overwritten. What is written lies in a folder of its own inside dir
+// until it is on the disk and was read again; where that fails nothing of it is left.
 func Export(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t := &Tree{DB: d, Scope: o.Scope, Root: dir, Options: o, layout: l}
 	abs, err := filepath.Abs(dir)
@@ -42,7 +42,8 @@ func (t *Tree) findScope(ctx context.Context) error {
 		t.Source.kind = t.layout.Name()
 		t.Source.Scope, found, err = rx.Scope(t.Scope)
 		if err == nil && !found && t.Scope != "" {
-			err = &db.Error{Op: "export", Entity: "scope", ID: t.Scope, Hint: "see which there are: migrate scopes list", Err: db.ErrNotFound}
+			err = &db.Error{Op: "export", Entity: "scope", ID: t.Scope,
+				Hint: "see which there are: migrate scopes list", Err: db.ErrNotFound}
 		}
 		return err
 	})
@@ -80,10 +81,11 @@ func (t *Tree) exportAll(ctx context.Context, dir string) error {
 	return moveUp(part, dir)
 }
 
-// moveUp has what lies in part lie in dir, in no place that something has. Where that fails part is still there, and says that
-// dir is not whole.
+// moveUp has what lies in part lie in dir, in no place that something has. Where that fails part is
+// still there, and says that dir is not whole.
 func moveUp(part, dir string) error {
-	err := Folder{path: part}.Names(".", func(name string) error { return move(Below(part, name), Below(dir, name)) })
+	err := Folder{path: part}.Names(".",
+		func(name string) error { return move(Below(part, name), Below(dir, name)) })
 	if err == nil {
 		err = syncFolder(dir)
 	}
@@ -96,8 +98,8 @@ func moveUp(part, dir string) error {
 	return err
 }
 
-// move gives a file or a folder a name that nothing has, or fails. A rename replaces a file, which a link does not; no folder
-// that has anything in it is ever replaced.
+// move gives a file or a folder a name that nothing has, or fails. A rename replaces a file, which
+// a link does not; no folder that has anything in it is ever replaced.
 func move(from, to string) error {
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -146,7 +148,8 @@ func emptyFolder(dir string) error {
 	return holdsOnly(dir, "")
 }
 
-// makeFolder makes dir and the folders above it that are not there, and waits until their names are on the disk.
+// makeFolder makes dir and the folders above it that are not there, and waits until their names are
+// on the disk.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -174,10 +177,12 @@ func holdsOnly(dir, own string) error {
 			Err: fmt.Errorf("%w: it holds a part of an export that did not end", db.ErrInvalid),
 		}
 	}
-	return &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder", Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
+	return &db.Error{Op: "export", Entity: "folder", ID: dir, Hint: "export into a new folder",
+		Err: fmt.Errorf("%w: it is not empty", db.ErrInvalid)}
 }
 
-// Create makes the file at path, which must not be there, and its folder. problem says why the layout can't have it.
+// Create makes the file at path, which must not be there, and its folder. problem says why the
+// layout can't have it.
 func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" || part == "." || part == ".." {
@@ -200,7 +205,8 @@ func (t *Tree) Create(path string) (f *os.File, problem string, err error) {
 	return f, "", err
 }
 
-// Finish closes a file that Create made, once what was written into it is on the disk, and counts it. err is that of writing it.
+// Finish closes a file that Create made, once what was written into it is on the disk, and counts
+// it. err is that of writing it.
 func (t *Tree) Finish(f *os.File, bytes int64, err error) error {
 	if err == nil {
 		err = f.Sync()

@@ -13,17 +13,18 @@ import (
 	"selvedge/db"
 )
 
-// A Folder is one that somebody else has filled. All that is opened, read or listed of a tree is reached through it, so that
-// nothing that may lie there keeps an import waiting or fills its memory: only regular files are opened, no more is read of
-// one than it held when it was opened, and a link that leads out of the folder is followed only where [Options] say so.
+// A Folder is one that somebody else has filled. All that is opened, read or listed of a tree is
+// reached through it, so that nothing that may lie there keeps an import waiting or fills its
+// memory: only regular files are opened, no more is read of one than it held when it was opened,
+// and a link that leads out of the folder is followed only where [Options] say so.
 type Folder struct {
 	path   string // absolute, links resolved
 	given  string // absolute, as the caller named it
 	follow bool
 }
 
-// OpenFolder gives the folder at dir, which may be a link to one. db.ErrNotFound says that there is none, db.ErrInvalid that
-// something else is there.
+// OpenFolder gives the folder at dir, which may be a link to one. db.ErrNotFound says that there is
+// none, db.ErrInvalid that something else is there.
 func OpenFolder(dir string, o Options) (Folder, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -38,7 +39,8 @@ func OpenFolder(dir string, o Options) (Folder, error) {
 	}
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		err = &db.Error{Op: "open tree", Entity: "folder", ID: dir, Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
+		err = &db.Error{Op: "open tree", Entity: "folder", ID: dir,
+			Err: fmt.Errorf("%w: it is no folder", db.ErrInvalid)}
 	}
 	return Folder{path: path, given: abs, follow: o.FollowLinks}, err
 }
@@ -57,14 +59,15 @@ func (f Folder) Parent() (Folder, error) {
 	return OpenFolder(filepath.Dir(f.given), Options{FollowLinks: f.follow})
 }
 
-// Sub is a folder below this one, as a tree of its own. fs.ErrNotExist says that there is none; db.ErrInvalid that it is a link
-// out of the folder, which is not followed.
+// Sub is a folder below this one, as a tree of its own. fs.ErrNotExist says that there is none;
+// db.ErrInvalid that it is a link out of the folder, which is not followed.
 func (f Folder) Sub(path string) (Folder, error) {
 	info, err := f.Stat(path)
 	if out, ok := errors.AsType[*leavesError](err); ok {
 		return Folder{}, &db.Error{
-			Op: "open tree", Entity: "folder", ID: Below(f.given, path), Hint: "name the folder itself that the link leads to",
-			Err: fmt.Errorf("%w: it %w", db.ErrInvalid, out),
+			Op: "open tree", Entity: "folder", ID: Below(f.given, path),
+			Hint: "name the folder itself that the link leads to",
+			Err:  fmt.Errorf("%w: it %w", db.ErrInvalid, out),
 		}
 	}
 	if err == nil && !info.IsDir() {
@@ -90,8 +93,9 @@ func (f Folder) Stat(path string) (info fs.FileInfo, err error) {
 	return info, err
 }
 
-// Open opens a file for reading, and gives the size that it has now: no more of it is to be read. What is no regular file is
-// an error: a pipe would keep us waiting for its other end, and a device may have none.
+// Open opens a file for reading, and gives the size that it has now: no more of it is to be read.
+// What is no regular file is an error: a pipe would keep us waiting for its other end, and a device
+// may have none.
 func (f Folder) Open(path string) (file *os.File, size int64, err error) {
 	info, err := f.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -160,8 +164,9 @@ func Leaves(err error) bool {
 	return ok
 }
 
-// reach calls do with what is at a path: with a root and a path below it, which can't lead out of the folder whoever changes
-// links meanwhile, or where links are followed with no root and the path itself.
+// reach calls do with what is at a path: with a root and a path below it, which can't lead out of
+// the folder whoever changes links meanwhile, or where links are followed with no root and the path
+// itself.
 func (f Folder) reach(path string, do func(r *os.Root, path string) error) error {
 	if f.follow {
 		return do(nil, Below(f.path, path))

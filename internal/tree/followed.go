@@ -14,10 +14,12 @@ import (
 	"selvedge/db"
 )
 
-// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches db.ErrConflict.
+// ErrOtherFolder says that a folder is not the one that was imported before under its name. Matches
+// db.ErrConflict.
 var ErrOtherFolder = fmt.Errorf("%w: it is not the folder that was imported before", db.ErrConflict)
 
-// A folderID tells a folder from one that comes to lie at its path: another disk, or the place where a disk was mounted.
+// A folderID tells a folder from one that comes to lie at its path: another disk, or the place
+// where a disk was mounted.
 type folderID struct {
 	Device uint64 `json:"device"`
 	Inode  uint64 `json:"inode"`
@@ -38,8 +40,9 @@ type journalled struct {
 
 const (
 	// One that was killed, or of a program from before, may say nothing of the folder.
-	sqlLastFolder = `SELECT files FROM imports WHERE source = ? AND files LIKE '%"folder":{%' ORDER BY id DESC LIMIT 1`
-	sqlRoots      = `SELECT id, root FROM import_sources WHERE scope = ? AND kind = ?`
+	sqlLastFolder = `SELECT files FROM imports WHERE source = ? AND files LIKE '%"folder":{%' ORDER BY id DESC
+		LIMIT 1`
+	sqlRoots = `SELECT id, root FROM import_sources WHERE scope = ? AND kind = ?`
 )
 
 // look finds the folder itself, and that it can be read.
@@ -62,7 +65,8 @@ func unless(err, harmless error) error {
 	return err
 }
 
-// checkFolder reports, as ErrOtherFolder, that what look has found is not the folder that was imported before.
+// checkFolder reports, as ErrOtherFolder, that what look has found is not the folder that was
+// imported before.
 func checkFolder(rx *db.Rx, source int64, root string, info os.FileInfo, looked error) error {
 	var text string
 	known, err := rx.Find(&text, sqlLastFolder, source)
@@ -82,8 +86,9 @@ func checkFolder(rx *db.Rx, source int64, root string, info os.FileInfo, looked 
 	return nil
 }
 
-// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before: another one lies there, or it can't
-// be read. It is nil where nothing was imported from there, nor from below.
+// CheckFollowed reports, as [ErrOtherFolder], that dir is not the folder that was imported before:
+// another one lies there, or it can't be read. It is nil where nothing was imported from there, nor
+// from below.
 func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Options) error {
 	t, none := openTree(d, l, dir, o)
 	abs, err := filepath.Abs(dir)
@@ -129,7 +134,8 @@ func CheckFollowed(ctx context.Context, d *db.DB, l Layout, dir string, o Option
 func otherFolder(root, format string, args ...any) error {
 	return &db.Error{
 		Op: "import", Entity: "folder", ID: Shown(root),
-		Hint: "see that it is there and mounted; if another folder is meant to be followed from now on, say so: --yes",
-		Err:  fmt.Errorf("%w: %w", ErrOtherFolder, fmt.Errorf(format, args...)),
+		Hint: "see that it is there and mounted; if another folder is meant to be followed from now on, say " +
+			"so: --yes",
+		Err: fmt.Errorf("%w: %w", ErrOtherFolder, fmt.Errorf(format, args...)),
 	}
 }

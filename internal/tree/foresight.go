@@ -2,8 +2,8 @@ package tree
 
 import "selvedge/db"
 
-// A Foresight gathers what the pieces of a batch are about to ask and to number, so that a server is asked once for many of them.
-// A file is asked one by one, as ever.
+// A Foresight gathers what the pieces of a batch are about to ask and to number, so that a server
+// is asked once for many of them. A file is asked one by one, as ever.
 type Foresight struct {
 	// Rx is the transaction that the pieces are taken in, or looked at.
 	Rx *db.Rx
@@ -29,10 +29,12 @@ func (t *Tree) foresight(rx *db.Rx, tx *db.Tx) *Foresight {
 // Taken reports whether the piece is about to be taken, and not only looked at.
 func (f *Foresight) Taken() bool { return f.tx != nil }
 
-// About says what the piece reads and writes. Of two pieces about one thing the second is foreseen when the first was taken.
+// About says what the piece reads and writes. Of two pieces about one thing the second is foreseen
+// when the first was taken.
 func (f *Foresight) About(thing string) { f.things = append(f.things, thing) }
 
-// Ask says what the piece is about to ask, before it changes anything by which the answer would be another one.
+// Ask says what the piece is about to ask, before it changes anything by which the answer would be
+// another one.
 func (f *Foresight) Ask(query string, args ...any) {
 	f.questions = append(f.questions, foreseenQuestion{query, args})
 }
@@ -43,7 +45,8 @@ func (f *Foresight) File(path string) {
 	f.Ask(sqlFindFile, f.source.ID, []byte(path))
 }
 
-// Aside is Ask for what is in quarantine of a file, or of a folder and what is below it, and for whether it is there as what can't be read.
+// Aside is Ask for what is in quarantine of a file, or of a folder and what is below it, and for
+// whether it is there as what can't be read.
 func (f *Foresight) Aside(t *Tree, path string) {
 	if t.Aside {
 		f.Ask(sqlQuarantineBelow, belowArgs(t.Source, path)...)

@@ -11,13 +11,14 @@ import (
 )
 
 // sqlScopeQuarantine is what is in quarantine of all sources of a kind.
-var sqlScopeQuarantine = quarantineColumns + `WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT 1`
+var sqlScopeQuarantine = quarantineColumns +
+	`WHERE q.scope = ? AND s.kind = ? AND q.id > ? ORDER BY q.id LIMIT 1`
 
 // maxGivenBack is the most that is read at once of a file, or of the quarantine, to be compared.
 const maxGivenBack = 64 << 20
 
-// giveBack sees that nothing in quarantine is passed over by an export: whole files go under the names that they had, what is part of
-// a file that was written is there, and all else is named.
+// giveBack sees that nothing in quarantine is passed over by an export: whole files go under the
+// names that they had, what is part of a file that was written is there, and all else is named.
 func (t *Tree) giveBack(ctx context.Context) error {
 	if t.Source.Scope == 0 {
 		return nil
@@ -42,7 +43,8 @@ func (t *Tree) giveBack(ctx context.Context) error {
 
 func (t *Tree) giveBackOne(ctx context.Context, row *quarantineRow) error {
 	path := string(row.Path)
-	if row.What == WhatName || row.Bytes == 0 && !t.Folder.Lacks(path) { // it has no bytes of its own, or stands for a file that is there now
+	// it has no bytes of its own, or stands for a file that is there now
+	if row.What == WhatName || row.Bytes == 0 && !t.Folder.Lacks(path) {
 		return nil
 	}
 	why := fmt.Sprintf("is in quarantine, row %d: %s", row.ID, row.Reason)
@@ -74,8 +76,9 @@ func (t *Tree) givesBack(path string) bool {
 	return ok && whole.GivesBack(t.Folder, path)
 }
 
-// holds reports whether a file that was written has the bytes of a row: as all that it holds, or where they are a line of it,
-// as a line. A tail may have become one since, at its place; a line may have moved.
+// holds reports whether a file that was written has the bytes of a row: as all that it holds, or
+// where they are a line of it, as a line. A tail may have become one since, at its place; a line
+// may have moved.
 func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 	path := string(row.Path)
 	f, size, err := t.Folder.Open(path)
@@ -104,7 +107,8 @@ func (t *Tree) holds(row *quarantineRow, raw []byte) bool {
 	return false
 }
 
-// isLine reports whether what stands in a file of that size at offset is these bytes, between line feeds or the file's ends.
+// isLine reports whether what stands in a file of that size at offset is these bytes, between line
+// feeds or the file's ends.
 func isLine(f io.ReaderAt, size, offset int64, raw []byte) bool {
 	line := raw
 	if offset+int64(len(raw)) < size {

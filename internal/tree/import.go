@@ -12,9 +12,9 @@ import (
 	"selvedge/db"
 )
 
-// Import brings the tree under dir in. It may be stopped, by ctx or by force, and run again at any point; run twice it adds
-// nothing. The report says how far it came even when there is an error. ErrOtherFolder: nothing was done, because dir is not the
-// folder that was imported before.
+// Import brings the tree under dir in. It may be stopped, by ctx or by force, and run again at any
+// point; run twice it adds nothing. The report says how far it came even when there is an error.
+// ErrOtherFolder: nothing was done, because dir is not the folder that was imported before.
 func Import(ctx context.Context, d *db.DB, l Layout, dir string, o Options) (Report, error) {
 	t, err := openTree(d, l, dir, o)
 	if err == nil {
@@ -31,7 +31,8 @@ func interrupted(ctx context.Context, op string, err error) error {
 		return err
 	}
 	if op == "import" {
-		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on", Err: context.Cause(ctx)}
+		return &db.Error{Op: op, Hint: "what was acknowledged is kept; run the import again to go on",
+			Err: context.Cause(ctx)}
 	}
 	return &db.Error{Op: op, Err: context.Cause(ctx)}
 }
@@ -82,22 +83,25 @@ func (t *Tree) bringIn(ctx context.Context) error {
 	return err
 }
 
-// giveUp writes why an import has ended early, and releases its source. Where that fails too, the source is held as long as
-// this process lives, and the journal calls the import killed.
+// giveUp writes why an import has ended early, and releases its source. Where that fails too, the
+// source is held as long as this process lives, and the journal calls the import killed.
 func (t *Tree) giveUp(ctx context.Context, failure error) {
 	_ = t.DB.Write(context.WithoutCancel(ctx), "end import", func(tx *db.Tx) error {
 		return errors.Join(t.endEntry(ctx, tx, failure), t.lease.ReleaseTx(tx))
 	})
 }
 
-// Hold writes while the folder is this import's. One that was taken for dead, as a process is that a server has not heard of for long, has
-// read what may have changed since, and another import may have been here.
+// Hold writes while the folder is this import's. One that was taken for dead, as a process is that
+// a server has not heard of for long, has read what may have changed since, and another import may
+// have been here.
 func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) error {
 	err := t.lease.Hold(ctx, why, fn)
 	if errors.Is(err, db.ErrLeaseLost) {
 		err = &db.Error{
-			Op: "import", Entity: "folder", ID: Shown(t.Root), Hint: "what was acknowledged is kept; run the import again to go on",
-			Err: fmt.Errorf("%w: this process was silent for too long, or somebody took the folder away from it", db.ErrLeaseLost),
+			Op: "import", Entity: "folder", ID: Shown(t.Root),
+			Hint: "what was acknowledged is kept; run the import again to go on",
+			Err: fmt.Errorf("%w: this process was silent for too long, or somebody took the folder away from it",
+				db.ErrLeaseLost),
 		}
 	}
 	return err
@@ -106,8 +110,8 @@ func (t *Tree) Hold(ctx context.Context, why string, fn func(*db.Tx) error) erro
 // leaseKind is what the reservation of a source is called; its name is the source's number.
 const leaseKind = "import"
 
-// begin finds or makes the source, and takes its lease: of two imports of one folder the second is told so at once. What it has found
-// of the folder is what the import goes by from then on.
+// begin finds or makes the source, and takes its lease: of two imports of one folder the second is
+// told so at once. What it has found of the folder is what the import goes by from then on.
 func (t *Tree) begin(ctx context.Context) error {
 	var looked error
 	t.folder, looked = look(t.Root)
@@ -140,7 +144,8 @@ func (t *Tree) begin(ctx context.Context) error {
 
 // reserve takes the lease of the source.
 func (t *Tree) reserve(tx *db.Tx) error {
-	lease, err := t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10), db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
+	lease, err := t.DB.ReserveTx(tx, leaseKind, strconv.FormatInt(t.Source.ID, 10),
+		db.ReserveOptions{Scope: t.Scope, Note: Shown(t.Root)})
 	if held, ok := errors.AsType[*db.ReservedError](err); ok {
 		err = t.busy(held.Holder)
 	}
@@ -153,14 +158,17 @@ func (t *Tree) reserve(tx *db.Tx) error {
 // busy says who imports the folder.
 func (t *Tree) busy(holder db.Reservation) error {
 	return &db.Error{
-		Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID}, Hint: "wait until that import has ended",
-		Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program, holder.ReservedAt.Format(time.RFC3339)),
+		Op: "import", Entity: "folder", ID: Shown(t.Root), HeldBy: []int{holder.PID},
+		Hint: "wait until that import has ended",
+		Err: fmt.Errorf("%w: process %d (%s) imports it since %s", db.ErrBusy, holder.PID, holder.Program,
+			holder.ReservedAt.Format(time.RFC3339)),
 	}
 }
 
 // A Follower is a Layout whose things go here when they are gone in the folder.
 type Follower interface {
-	// Gone is the piece of a file that was imported and is not in the folder any more; nil if nothing is to be done.
+	// Gone is the piece of a file that was imported and is not in the folder any more; nil if nothing
+	// is to be done.
 	Gone(t *Tree, path string) Piece
 }
 
@@ -199,8 +207,8 @@ func (t *Tree) takeGone(ctx context.Context) error {
 	}
 }
 
-// stillThere says in an error that the folder itself is gone, or another one came into its place, a file system that was
-// unmounted for one: then nothing can be said of its files.
+// stillThere says in an error that the folder itself is gone, or another one came into its place, a
+// file system that was unmounted for one: then nothing can be said of its files.
 func (t *Tree) stillThere() error {
 	now, err := os.Stat(t.Root)
 	if err == nil && !os.SameFile(t.folder, now) {
@@ -209,7 +217,8 @@ func (t *Tree) stillThere() error {
 	return err
 }
 
-// takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's writes the one before it.
+// takeAll brings the files in. A goroutine reads and decodes one batch of pieces; the caller's
+// writes the one before it.
 func (t *Tree) takeAll(ctx context.Context) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -344,8 +353,9 @@ func (r *reader) flush(ctx context.Context) error {
 	}
 }
 
-// commit takes a batch in one transaction; what it counts is added when it is committed, so that the report of a stopped
-// import says what is in the file. Most of a second import changes nothing, which a read finds out.
+// commit takes a batch in one transaction; what it counts is added when it is committed, so that
+// the report of a stopped import says what is in the file. Most of a second import changes nothing,
+// which a read finds out.
 func (t *Tree) commit(ctx context.Context, batch []Piece) error {
 	var part *Part
 	var known bool

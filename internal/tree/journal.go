@@ -49,10 +49,14 @@ const (
 )
 
 const (
-	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, "user", program, files, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlEndEntry   = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?, checksum = ? WHERE id = ?`
-	sqlEntries    = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid, i."user", i.program,
-    coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files, coalesce(i.error, '') AS error
+	sqlBeginEntry = `INSERT INTO imports (source, began_at, pid, "user", program, files, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlEndEntry = `UPDATE imports SET ended_at = ?, outcome = ?, counts = ?, files = ?, error = ?,
+		checksum = ? WHERE id = ?`
+	sqlEntries = `SELECT i.id, i.source, sc.name AS scope, s.kind, s.root, i.began_at, i.ended_at, i.pid,
+	i."user", i.program,
+    coalesce(i.outcome, '') AS outcome, coalesce(i.counts, '{}') AS counts, coalesce(i.files, '{}') AS files,
+    coalesce(i.error, '') AS error
 FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc ON sc.id = s.scope `
 	sqlEntriesBefore = sqlEntries + `WHERE s.scope = ? AND i.id < ? ORDER BY i.id DESC LIMIT ?`
 	sqlEntry         = sqlEntries + `WHERE i.id = ?`
@@ -61,13 +65,15 @@ FROM imports AS i JOIN import_sources AS s ON s.id = i.source JOIN scopes AS sc 
 
 // beginEntry writes that an import has begun.
 func (t *Tree) beginEntry(tx *db.Tx) error {
-	t.entry = entry{began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(), program: cmp.Or(t.Options.Program, programName())}
+	t.entry = entry{began: db.Nanos(tx.Now()), pid: os.Getpid(), user: userName(),
+		program: cmp.Or(t.Options.Program, programName())}
 	files, err := t.journalled()
 	if err != nil {
 		return err
 	}
 	sum := t.entry.sum(t.Source.ID, nil, nil, nil, files, nil)
-	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user, t.entry.program, files, sum)
+	return tx.Get(&t.entry.id, sqlBeginEntry, t.Source.ID, t.entry.began, t.entry.pid, t.entry.user,
+		t.entry.program, files, sum)
 }
 
 // An entry is what the journal's row of this import had from the beginning.
@@ -109,7 +115,8 @@ func (t *Tree) endEntry(ctx context.Context, tx *db.Tx, failure error) error {
 	return err
 }
 
-// journalled is what the journal keeps of the files, and the folder, so far: who comes after an import that was killed needs that, too.
+// journalled is what the journal keeps of the files, and the folder, so far: who comes after an
+// import that was killed needs that, too.
 func (t *Tree) journalled() (string, error) {
 	kept := journalled{Files: t.Report.Files}
 	if t.folder != nil { // nil where what is in quarantine is tried again
@@ -154,14 +161,16 @@ type entryRow struct {
 
 func (r *entryRow) public() (e Entry, err error) {
 	e = Entry{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), Outcome: Outcome(r.Outcome), BeganAt: db.Time(r.BeganAt),
-		PID: r.PID, User: r.User, Program: r.Program, Error: r.Error,
+		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), Outcome: Outcome(r.Outcome),
+		BeganAt: db.Time(r.BeganAt),
+		PID:     r.PID, User: r.User, Program: r.Program, Error: r.Error,
 	}
 	if r.EndedAt != nil {
 		at := db.Time(*r.EndedAt)
 		e.EndedAt = &at
 	}
-	if err := errors.Join(json.Unmarshal([]byte(r.Counts), &e.Counts), json.Unmarshal([]byte(r.Files), &e.Files)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(r.Counts), &e.Counts),
+		json.Unmarshal([]byte(r.Files), &e.Files)); err != nil {
 		return e, fmt.Errorf("%w: the journal's row %d: %w", db.ErrCorrupt, r.ID, err)
 	}
 	return e, nil
@@ -174,7 +183,8 @@ type foundEntry struct {
 	last   bool // of its source
 }
 
-// judge says of an import without an end whether it still runs: then it is the last of its source, and holds the source.
+// judge says of an import without an end whether it still runs: then it is the last of its source,
+// and holds the source.
 func (f *foundEntry) judge(ctx context.Context, d *db.DB) error {
 	if f.Outcome != "" {
 		return nil
@@ -245,7 +255,8 @@ func findEntry(rx *db.Rx, id int64) (f foundEntry, err error) {
 	var r entryRow
 	ok, err := rx.Find(&r, sqlEntry, id)
 	if err == nil && !ok {
-		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound, Hint: "see the numbers: migrate imports list"}
+		err = &db.Error{Op: "show import", Entity: "import", ID: strconv.FormatInt(id, 10), Err: db.ErrNotFound,
+			Hint: "see the numbers: migrate imports list"}
 	}
 	if err != nil {
 		return f, err

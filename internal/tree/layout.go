@@ -8,23 +8,26 @@ import (
 	"selvedge/db"
 )
 
-// A Layout is one of the old programs' ways to lay its files out. Its methods may be called at the same time for different
-// folders.
+// A Layout is one of the old programs' ways to lay its files out. Its methods may be called at the
+// same time for different folders.
 //
-// What a walk calls a file is what is taken or compared as one: a file, or a folder whose files only make sense together.
+// What a walk calls a file is what is taken or compared as one: a file, or a folder whose files
+// only make sense together.
 type Layout interface {
 	// Name is the word on the command line and in the ledger.
 	Name() string
-	// Recognise says in a few words what of this kind lies under dir, and whether anything does: a record that can be read.
+	// Recognise says in a few words what of this kind lies under dir, and whether anything does: a
+	// record that can be read.
 	Recognise(dir Folder) (description string, ok bool, err error)
-	// Root is the folder that the paths of a walk are below, which dir is or holds: whichever way a tree is named, it is the
-	// same source. db.ErrNotFound says that dir neither is nor holds one.
+	// Root is the folder that the paths of a walk are below, which dir is or holds: whichever way a
+	// tree is named, it is the same source. db.ErrNotFound says that dir neither is nor holds one.
 	Root(dir Folder) (Folder, error)
-	// Walk calls file for every file below root that should hold records, by its path below root, always in the same
-	// order, and ignored for what the old program does not read.
+	// Walk calls file for every file below root that should hold records, by its path below root,
+	// always in the same order, and ignored for what the old program does not read.
 	Walk(root Folder, file func(path string) error, ignored func(path, reason string) error) error
-	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error; it is a piece, too.
-	// Read runs on a goroutine of its own, ahead of the pieces that are being taken.
+	// Read reads a file and sends the pieces that it is taken in. Trouble with the file is no error;
+	// it is a piece, too. Read runs on a goroutine of its own, ahead of the pieces that are being
+	// taken.
 	Read(ctx context.Context, t *Tree, path string, send func(Piece) error) error
 	// Tables are those that the rows of a thing are in, the first of them with one row for the thing itself.
 	Tables() []Table
@@ -34,17 +37,18 @@ type Layout interface {
 	Find(rx *db.Rx, scope string, e Entity) (t Thing, ok bool, err error)
 	// Title names a thing to people.
 	Title(e Entity) string
-	// Export writes the things of t's scope below t.Root, which is an empty folder. It leaves t.Root at the folder that the paths
-	// of a walk are below.
+	// Export writes the things of t's scope below t.Root, which is an empty folder. It leaves t.Root
+	// at the folder that the paths of a walk are below.
 	Export(ctx context.Context, t *Tree) error
-	// ReadBack reads a file of a walk as the old program does, and says of each file that it is made of why that program can't
-	// read it, from which line on; "" if it can.
+	// ReadBack reads a file of a walk as the old program does, and says of each file that it is made
+	// of why that program can't read it, from which line on; "" if it can.
 	ReadBack(root Folder, path string, say func(file string, line int, reason string)) error
 }
 
 // WholeFiles is a Layout whose files in quarantine, whole, go back where they were.
 type WholeFiles interface {
-	// GivesBack reports whether the old program would look at such a file in what was written, or pass it over, and go on as before.
+	// GivesBack reports whether the old program would look at such a file in what was written, or pass
+	// it over, and go on as before.
 	GivesBack(written Folder, path string) bool
 }
 
@@ -68,10 +72,11 @@ type Piece interface {
 	Progress() (files, bytes int64)
 	// Foresee says what Known, or Take, is about to ask.
 	Foresee(f *Foresight) error
-	// Known counts a piece of which nothing has to be written; else it reports false, and what it counted is forgotten.
+	// Known counts a piece of which nothing has to be written; else it reports false, and what it
+	// counted is forgotten.
 	Known(rx *db.Rx, part *Part) (bool, error)
-	// Take writes the piece, the ledger's row with it. It may run twice: what it counts goes into a part of its own, and
-	// what it decides is decided from what it finds in tx.
+	// Take writes the piece, the ledger's row with it. It may run twice: what it counts goes into a
+	// part of its own, and what it decides is decided from what it finds in tx.
 	Take(tx *db.Tx, part *Part) error
 }
 
@@ -79,22 +84,25 @@ type Piece interface {
 type Options struct {
 	// Scope is where records go to or come from; "" is the default scope.
 	Scope string
-	// Progress, when set, is called now and then on the caller's goroutine, with no transaction open. When it panics or leaves by
-	// runtime.Goexit, so does the call: what was acknowledged is kept, and the folder is free for the next import.
+	// Progress, when set, is called now and then on the caller's goroutine, with no transaction open.
+	// When it panics or leaves by runtime.Goexit, so does the call: what was acknowledged is kept, and
+	// the folder is free for the next import.
 	Progress func(Progress)
-	// Program is what the journal calls the program that imports; "" is its name and the version that its build says.
+	// Program is what the journal calls the program that imports; "" is its name and the version that
+	// its build says.
 	Program string
-	// FollowLinks has links followed that lead out of the tree. Else they are reported, and what they lead to is left alone.
+	// FollowLinks has links followed that lead out of the tree. Else they are reported, and what they
+	// lead to is left alone.
 	FollowLinks bool
-	// OtherFolder imports a folder also where another one was imported under its name before; from then on it is the one that
-	// is followed. Without it that is ErrOtherFolder.
+	// OtherFolder imports a folder also where another one was imported under its name before; from
+	// then on it is the one that is followed. Without it that is ErrOtherFolder.
 	OtherFolder bool
 	// BatchBytes is how much of a tree is written in one transaction, about; 0 means 4 MiB.
 	BatchBytes int
 }
 
-// Progress is how far an import, a verification or an export is. The totals are counted before it starts; those of an
-// export are 0.
+// Progress is how far an import, a verification or an export is. The totals are counted before it
+// starts; those of an export are 0.
 type Progress struct {
 	Files, TotalFiles int64
 	Bytes, TotalBytes int64
@@ -125,8 +133,8 @@ type Tree struct {
 	Aside bool
 	// Contests says that there is an open conflict over a thing of the source.
 	Contests bool
-	// Alone says that the folder has one file, out of quarantine, of a source with others: what else is not in it is not gone, and
-	// the quarantine keeps the bytes until all of them are taken.
+	// Alone says that the folder has one file, out of quarantine, of a source with others: what else
+	// is not in it is not gone, and the quarantine keeps the bytes until all of them are taken.
 	Alone bool
 	// Sent are the files that were sent with another, and are still to be met. It is the reader's.
 	Sent map[string]struct{}

@@ -48,23 +48,28 @@ func (r *Row) Complete() bool { return r.Size == r.Consumed+int64(len(r.Tail)) }
 
 var (
 	sqlFindSource = `SELECT id FROM import_sources WHERE scope = ?1 AND kind = ?2 AND ` + db.Same("root", "?3")
-	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?) RETURNING id`
-	sqlSource     = `SELECT root, first_at FROM import_sources WHERE id = ?`
-	sqlEndSource  = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
+	sqlAddSource  = `INSERT INTO import_sources (scope, kind, root, first_at, checksum) VALUES (?, ?, ?, ?, ?)
+		RETURNING id`
+	sqlSource    = `SELECT root, first_at FROM import_sources WHERE id = ?`
+	sqlEndSource = `UPDATE import_sources SET last_at = ?, checksum = ? WHERE id = ?`
 
 	ledgerColumns = `path, state, entity_group, entity_id, entity_row, last_sequence, size, consumed, prefix_sha256, open_line, records, tail`
-	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
-	sqlPaths      = `SELECT path FROM import_files WHERE source = ?1`
-	sqlPutFile    = `
-INSERT INTO import_files (source, ` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlFindFile   = `SELECT ` + ledgerColumns + ` FROM import_files WHERE source = ?1 AND ` +
+		db.Same("path", "?2")
+	sqlPaths   = `SELECT path FROM import_files WHERE source = ?1`
+	sqlPutFile = `
+INSERT INTO import_files (source,
+	` + ledgerColumns + `, imported_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlForgetFile = `DELETE FROM import_files WHERE source = ?1 AND ` + db.Same("path", "?2")
 
 	sqlHolder = `
 SELECT f.source AS source, ` + ledgerColumns + ` FROM import_files AS f JOIN import_sources AS s ON s.id = f.source
-WHERE f.entity_id = ? AND f.entity_group = ? AND s.scope = ? AND s.kind = ? AND f.state = 'taken' AND f.entity_row = ?`
+WHERE f.entity_id = ? AND f.entity_group = ? AND s.scope = ? AND s.kind = ? AND f.state = 'taken'
+	AND f.entity_row = ?`
 )
 
-// Source is a tree that is, or was, imported. Its ID is 0 where it never was, its Scope where the scope is not there.
+// Source is a tree that is, or was, imported. Its ID is 0 where it never was, its Scope where the
+// scope is not there.
 type Source struct {
 	ID    int64
 	Scope int64
@@ -92,7 +97,8 @@ func addSource(tx *db.Tx, scope, kind, root string) (Source, error) {
 		return s, err
 	}
 	at := db.Nanos(tx.Now())
-	return s, tx.Get(&s.ID, sqlAddSource, s.Scope, kind, []byte(root), at, db.Checksum(s.Scope, kind, []byte(root), at, nil))
+	return s, tx.Get(&s.ID, sqlAddSource, s.Scope, kind, []byte(root), at,
+		db.Checksum(s.Scope, kind, []byte(root), at, nil))
 }
 
 func (s Source) end(tx *db.Tx) error {
@@ -130,7 +136,8 @@ func (s Source) Put(tx *db.Tx, r *Row) error {
 	}
 	at := db.Nanos(tx.Now())
 	columns := []any{
-		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed, r.PrefixSHA256, r.OpenLine, r.Records,
+		s.ID, r.Path, r.State, r.EntityGroup, r.EntityID, r.EntityRow, r.LastSequence, r.Size, r.Consumed,
+		r.PrefixSHA256, r.OpenLine, r.Records,
 	}
 	sum := db.Checksum(append(slices.Clone(columns), at, tail)...) // as they stand in the table
 	if err := tx.Queue(sqlForgetFile, s.ID, r.Path); err != nil {
@@ -163,7 +170,8 @@ func (s Source) Move(tx *db.Tx, from, to string) error {
 
 // pathsAfter ends a statement of a source's rows, which then gives at most ?3 of those behind the path ?2.
 func pathsAfter(rx *db.Rx) string {
-	return ` AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY ` + rx.InOrder("path") + ` LIMIT ?3`
+	return ` AND path > ?2 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` ORDER BY ` +
+		rx.InOrder("path") + ` LIMIT ?3`
 }
 
 // gone counts the files that were imported once and are not in the tree any more.
@@ -198,7 +206,8 @@ type Holder struct {
 	Row
 }
 
-// Holder is the row of the file that e's row in the store was made from; ok is false when it came from no file.
+// Holder is the row of the file that e's row in the store was made from; ok is false when it came
+// from no file.
 func (s Source) Holder(rx *db.Rx, e Entity, row int64) (h Holder, ok bool, err error) {
 	ok, err = rx.Find(&h, sqlHolder, e.ID, e.Group, s.Scope, s.kind, row)
 	return h, ok, err

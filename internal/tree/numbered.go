@@ -15,7 +15,8 @@ type numbered[T any] struct {
 	number func(*T) int64
 }
 
-func (n *numbered[T]) page(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[T], err error) {
+func (n *numbered[T]) page(ctx context.Context, d *db.DB, scope string, at db.At) (page db.Page[T],
+	err error) {
 	room, err := at.Room()
 	if err != nil {
 		return page, err
@@ -42,7 +43,8 @@ func (n *numbered[T]) page(ctx context.Context, d *db.DB, scope string, at db.At
 				}
 			}
 		}
-		page, err = db.FillPage(room, items, n.size, func(item *T) string { return rx.Cursor(n.name, []int64{n.number(item)}) })
+		page, err = db.FillPage(room, items, n.size,
+			func(item *T) string { return rx.Cursor(n.name, []int64{n.number(item)}) })
 		return err
 	})
 	return page, err

@@ -15,10 +15,13 @@ func TestPostgres_PathPagesReadOnce(t *testing.T) {
 	d := dbtest.OpenAt(t, address, db.Options{})
 	dbtest.PostgresExec(t, address, `SET search_path = selvedge;
 INSERT INTO import_sources (scope, kind, root, first_at) VALUES (1, 'runs', '/r', 1);
-INSERT INTO import_files (source, path, state, entity_group, entity_id, last_sequence, size, consumed, prefix_sha256, open_line, records, imported_at)
-SELECT 1, convert_to(CASE WHEN n % 10 = 0 THEN repeat(n || '/', 60) ELSE n || '/run.jsonl' END, 'UTF8'), 'refused', '', '', 0, 0, 0, sha256(''), 0, '', 1
+INSERT INTO import_files (source, path, state, entity_group, entity_id, last_sequence, size, consumed,
+	prefix_sha256, open_line, records, imported_at)
+SELECT 1, convert_to(CASE WHEN n % 10 = 0 THEN repeat(n || '/', 60) ELSE n || '/run.jsonl' END, 'UTF8'),
+	'refused', '', '', 0, 0, 0, sha256(''), 0, '', 1
 FROM generate_series(1, 12000) AS n;
-INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, bytes, found_at) SELECT 1, source, path, 0, 'file', '', 0, 1 FROM import_files;
+INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, bytes, found_at)
+	SELECT 1, source, path, 0, 'file', '', 0, 1 FROM import_files;
 ANALYZE`)
 	read := map[string]int64{}
 	for _, table := range []string{"import_files", "quarantine"} {

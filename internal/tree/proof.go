@@ -14,12 +14,13 @@ import (
 
 // Proof is what a verification has shown.
 type Proof struct {
-	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in hex, its size in bytes
-	// and its path, with a space between each.
+	// SHA256 is that of a list with a line for each file that was read, sorted by path: its SHA-256 in
+	// hex, its size in bytes and its path, with a space between each.
 	SHA256 string `json:"sha256"`
 	Files  int64  `json:"files"` // in that list
 	Bytes  int64  `json:"bytes"` // of those files
-	// Whole says that all of the folder is here: nothing differs, nothing is in quarantine, and nothing is in no store.
+	// Whole says that all of the folder is here: nothing differs, nothing is in quarantine, and
+	// nothing is in no store.
 	Whole bool   `json:"whole"`
 	Line  string `json:"line"` // the same in a sentence
 }
@@ -31,10 +32,11 @@ type Given struct {
 	Options Options
 }
 
-// Verify imports each of the trees into a file of its own, which is removed again, and compares all that this gives with what
-// is here; see [Derived]. What lies in the folder of one, or in dir, and is read by none is unknown. The report of dir is
-// the sum of theirs. Nothing is written to d.
-func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report, err error) {
+// Verify imports each of the trees into a file of its own, which is removed again, and compares all
+// that this gives with what is here; see [Derived]. What lies in the folder of one, or in dir, and
+// is read by none is unknown. The report of dir is the sum of theirs. Nothing is written to d.
+func Verify(ctx context.Context, d *db.DB, dir, sum string, trees []Given) (total Report, reports []Report,
+	err error) {
 	var covers []*Coverage
 	var told []string
 	for _, g := range trees {

@@ -41,19 +41,24 @@ const PartBytes = 256 << 10
 
 var (
 	quarantineColumns = `
-SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group, q.entity_id, q.bytes, q.found_at
+SELECT q.id, sc.name AS scope, s.kind, s.root, q.path, q.byte_offset, q.what, q.reason, q.entity_group,
+	q.entity_id, q.bytes, q.found_at
 FROM quarantine AS q JOIN import_sources AS s ON s.id = q.source JOIN scopes AS sc ON sc.id = q.scope
 `
-	sqlListQuarantine  = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
-	sqlShowQuarantine  = quarantineColumns + `WHERE q.id = ?`
-	sqlFindQuarantine  = quarantineColumns + `WHERE q.source = ?1 AND ` + db.Same("q.path", "?2") + ` AND q.byte_offset = ?3 AND q.what = ?4`
-	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ?1 AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
+	sqlListQuarantine = quarantineColumns + `WHERE q.scope = ? AND q.id > ? ORDER BY q.id LIMIT ?`
+	sqlShowQuarantine = quarantineColumns + `WHERE q.id = ?`
+	sqlFindQuarantine = quarantineColumns + `WHERE q.source = ?1 AND ` + db.Same("q.path", "?2") +
+		` AND q.byte_offset = ?3 AND q.what = ?4`
+	sqlQuarantineBelow = quarantineColumns + `WHERE q.source = ?1
+	AND (q.path = ?2 OR q.path > ?3 AND q.path < ?4)
 AND ` + db.Start("q.path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("q.path") + ` <= ` + db.Start("?4") + ` ORDER BY q.id`
-	sqlRecordsBefore  = `SELECT count(*) FROM quarantine WHERE ` + ofFile + ` AND what IN ('line', 'conflict') AND byte_offset < ?3`
+	sqlRecordsBefore = `SELECT count(*) FROM quarantine WHERE ` + ofFile +
+		` AND what IN ('line', 'conflict') AND byte_offset < ?3`
 	sqlQuarantinePart = `SELECT raw FROM quarantine_parts WHERE quarantine = ? AND part = ?`
 
 	sqlAddQuarantine = `
-INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at, checksum, id, bytes)
+INSERT INTO quarantine (scope, source, path, byte_offset, what, reason, entity_group, entity_id, found_at,
+	checksum, id, bytes)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	sqlGrowQuarantine   = `UPDATE quarantine SET bytes = bytes + ? WHERE id = ?`
 	sqlCountParts       = `SELECT count(*) FROM quarantine_parts WHERE quarantine = ?`
@@ -61,9 +66,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`
 	sqlReleaseOne       = `DELETE FROM quarantine WHERE ` + ofFile + ` AND byte_offset = ?3 AND what = ?4`
 	sqlReleaseUnread    = `DELETE FROM quarantine WHERE ` + ofFile + ` AND what = 'file'`
 	sqlReleaseWholeFile = `DELETE FROM quarantine WHERE ` + ofFile
-	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at FROM quarantine WHERE ` + ofFile
-	ofFile              = `source = ?1 AND ` + db.Same("path", "?2")
-	sqlMoveQuarantine   = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
+	sqlFileQuarantine   = `SELECT id, byte_offset, what, reason, entity_group, entity_id, found_at
+		FROM quarantine WHERE ` + ofFile
+	ofFile            = `source = ?1 AND ` + db.Same("path", "?2")
+	sqlMoveQuarantine = `UPDATE quarantine SET path = ?, checksum = ? WHERE id = ?`
 	// sqlReleaseBelow ends at the character behind '/'.
 	sqlReleaseBelow = `DELETE FROM quarantine WHERE source = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)
 AND ` + db.Start("path") + ` >= ` + db.Start("?2") + ` AND ` + db.Start("path") + ` <= ` + db.Start("?4")
@@ -87,8 +93,10 @@ type quarantineRow struct {
 
 func (r *quarantineRow) public() Quarantined {
 	return Quarantined{
-		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), File: Shown(string(r.Path)), ByteOffset: r.ByteOffset,
-		What: r.What, Reason: r.Reason, Group: r.EntityGroup, Entity: r.EntityID, Bytes: r.Bytes, FoundAt: db.Time(r.FoundAt),
+		ID: r.ID, Scope: r.Scope, Kind: r.Kind, Source: Shown(string(r.Root)), File: Shown(string(r.Path)),
+		ByteOffset: r.ByteOffset,
+		What:       r.What, Reason: r.Reason, Group: r.EntityGroup, Entity: r.EntityID, Bytes: r.Bytes,
+		FoundAt: db.Time(r.FoundAt),
 	}
 }
 
@@ -111,7 +119,8 @@ func ListQuarantine(ctx context.Context, d *db.DB, scope string, at db.At) (db.P
 	return quarantined.page(ctx, d, scope, at)
 }
 
-// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is none of that id.
+// ShowQuarantine gives one row of the quarantine, of whichever scope; db.ErrNotFound if there is
+// none of that id.
 func ShowQuarantine(ctx context.Context, d *db.DB, id int64) (q Quarantined, err error) {
 	err = d.Read(ctx, "show quarantine", func(rx *db.Rx) error {
 		var row quarantineRow
@@ -154,8 +163,9 @@ type Finding struct {
 	Reason string
 	Whose  *Entity // nil: not known
 	Raw    []byte
-	File   func() (*os.File, int64, error) // opens what the bytes are in, in place of raw: all that it holds, however much
-	Taken  bool                            // the bytes were taken as well
+	// opens what the bytes are in, in place of raw: all that it holds, however much
+	File  func() (*os.File, int64, error)
+	Taken bool // the bytes were taken as well
 }
 
 // Only reports whether the quarantine is the only place for bytes of the finding.
@@ -189,8 +199,9 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	}
 	s.aside.add(spot{f.Path, f.Offset, f.What})
 	q = Quarantined{
-		ID: number, Scope: s.aside.scope, Kind: s.kind, Source: Shown(s.aside.root), File: Shown(f.Path), ByteOffset: f.Offset,
-		What: f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
+		ID: number, Scope: s.aside.scope, Kind: s.kind, Source: Shown(s.aside.root), File: Shown(f.Path),
+		ByteOffset: f.Offset,
+		What:       f.What, Reason: f.Reason, Bytes: row.bytes, FoundAt: db.Time(db.Nanos(tx.Now())),
 	}
 	if f.Whose != nil {
 		q.Group, q.Entity = &f.Whose.Group, &f.Whose.ID
@@ -198,8 +209,8 @@ func (s Source) Quarantine(tx *db.Tx, f Finding) (q Quarantined, err error) {
 	return q, nil
 }
 
-// An aside is what an import knows of the quarantine of its source, in which nothing was when it began. It may know of more than is
-// there: then it is asked for.
+// An aside is what an import knows of the quarantine of its source, in which nothing was when it
+// began. It may know of more than is there: then it is asked for.
 type aside struct {
 	scope, root string
 	places      map[spot]struct{}
@@ -326,7 +337,8 @@ func (p *rawParts) add(raw []byte) error {
 	}
 	for ; len(raw) > 0; p.parts++ {
 		n := min(len(raw), PartBytes)
-		if err := p.tx.Queue(sqlAddPart, p.row, p.parts, raw[:n], db.Checksum(p.row, p.parts, raw[:n])); err != nil {
+		if err := p.tx.Queue(sqlAddPart, p.row, p.parts, raw[:n],
+			db.Checksum(p.row, p.parts, raw[:n])); err != nil {
 			return err
 		}
 		raw = raw[n:]
@@ -341,7 +353,8 @@ func (s Source) moveQuarantine(tx *db.Tx, from, to string) error {
 		return err
 	}
 	for _, r := range rows {
-		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.EntityGroup, r.EntityID, r.FoundAt)
+		sum := db.Checksum(s.Scope, s.ID, []byte(to), r.ByteOffset, r.What, r.Reason, r.EntityGroup, r.EntityID,
+			r.FoundAt)
 		if _, err := tx.Exec(sqlMoveQuarantine, []byte(to), sum, r.ID); err != nil {
 			return err
 		}
@@ -375,7 +388,8 @@ func (s Source) ReleaseUnread(tx *db.Tx, path string) error {
 	return tx.Queue(sqlReleaseUnread, s.ID, []byte(path))
 }
 
-// ReleaseBelow takes out everything about a folder and what is below it, but what keep wants to stay; nil keeps nothing.
+// ReleaseBelow takes out everything about a folder and what is below it, but what keep wants to
+// stay; nil keeps nothing.
 func (s Source) ReleaseBelow(tx *db.Tx, path string, keep func(*Aside) bool) error {
 	switch {
 	case s.aside.empty():
@@ -406,7 +420,8 @@ func (s Source) ReleaseFile(tx *db.Tx, path string) error {
 	return tx.Queue(sqlReleaseWholeFile, s.ID, []byte(path))
 }
 
-// ReleaseForeseen is ReleaseFile for a file of which Foresight.Aside asked: what is in quarantine of it from now on is another question.
+// ReleaseForeseen is ReleaseFile for a file of which Foresight.Aside asked: what is in quarantine
+// of it from now on is another question.
 func (t *Tree) ReleaseForeseen(tx *db.Tx, path string) error {
 	if t.Unread {
 		if _, _, err := t.Source.Quarantined(&tx.Rx, path, 0, WhatFile); err != nil {
@@ -421,8 +436,8 @@ func belowArgs(s Source, path string) []any {
 	return []any{s.ID, []byte(path), []byte(path + "/"), []byte(path + "0")}
 }
 
-// NameAside names again what is in quarantine of a file, or of a folder and what is below it: an import says the same
-// however often it is run.
+// NameAside names again what is in quarantine of a file, or of a folder and what is below it: an
+// import says the same however often it is run.
 func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 	if !t.Aside {
 		return nil
@@ -437,7 +452,8 @@ func (t *Tree) NameAside(rx *db.Rx, path string, part *Part) error {
 	return nil
 }
 
-// Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it could not be read.
+// Unread gives the paths behind after, at most 1,000 of them, of what is in quarantine because it
+// could not be read.
 func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
 	err = rx.Select(&paths, sqlUnreadFiles+pathsAfter(rx), s.ID, after, 1000)
 	return paths, err
@@ -445,7 +461,8 @@ func (s Source) Unread(rx *db.Rx, after []byte) (paths [][]byte, err error) {
 
 // inQuarantine reports whether a whole file of the source is in quarantine, and whether anything is.
 func (s Source) inQuarantine(rx *db.Rx) (file, anything bool, err error) {
-	if err = rx.Get(&file, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`, s.ID); err == nil {
+	if err = rx.Get(&file, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ? AND what = 'file')`,
+		s.ID); err == nil {
 		err = rx.Get(&anything, `SELECT EXISTS (SELECT 1 FROM quarantine WHERE source = ?)`, s.ID)
 	}
 	return file, anything, err

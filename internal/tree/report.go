@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Report is what an import, a verification or an export ends with. Its JSON is the contract of the command line.
+// Report is what an import, a verification or an export ends with. Its JSON is the contract of the
+// command line.
 type Report struct {
 	Source string `json:"source"` // the folder, absolute, links resolved
 	Kind   string `json:"kind"`
@@ -13,21 +14,25 @@ type Report struct {
 	// Counts has an entry for every kind of record that was met. In each, Read is the sum of the other four.
 	Counts map[string]Count `json:"counts"`
 	Files  Files            `json:"files"`
-	// Quarantined are the rows of the quarantine that this call made or, for files that can't be taken, found again.
+	// Quarantined are the rows of the quarantine that this call made or, for files that can't be
+	// taken, found again.
 	Quarantined []Quarantined `json:"quarantined"`
 	// Differs names what differs between folder and file and was left as it is.
 	Differs []Remark `json:"differs"`
-	// Followed names what the old program has claimed, finished or removed since it was imported, and so is here now.
+	// Followed names what the old program has claimed, finished or removed since it was imported, and
+	// so is here now.
 	Followed []Remark `json:"followed"`
 	// LeftOut names what an export could not write, or wrote without being able to say all of it.
 	LeftOut []Remark `json:"left_out"`
-	// Apart names files whose records went into a scope of their own, since the tree has other records under their ids.
+	// Apart names files whose records went into a scope of their own, since the tree has other records
+	// under their ids.
 	Apart []Remark `json:"apart"`
 	// Ignored names files of the folder that the old program does not read either.
 	Ignored []Remark `json:"ignored"`
 	// Unknown names, of a verification, what lies in the folder and is in no store.
 	Unknown []Remark `json:"unknown"`
-	// Readable says of every file of an export whether the old program can read it; LeftOut names those that it can't.
+	// Readable says of every file of an export whether the old program can read it; LeftOut names
+	// those that it can't.
 	Readable []Readability `json:"readable,omitempty"`
 	// Truncated is the number of further entries of the lists: each holds at most 1,000.
 	Truncated int64 `json:"truncated"`
@@ -54,8 +59,9 @@ type Files struct {
 	Refused    int64 `json:"refused"`    // their id is there from elsewhere with other content: in quarantine
 	Unreadable int64 `json:"unreadable"` // could not be read, or not to the end
 	Ignored    int64 `json:"ignored"`    // not read by the old program either
-	Gone       int64 `json:"gone"`       // imported before and no longer in the folder; what was imported of runs, workers and live runs stays
-	Bytes      int64 `json:"bytes"`      // of the files read
+	// imported before and no longer in the folder; what was imported of runs, workers and live runs stays
+	Gone  int64 `json:"gone"`
+	Bytes int64 `json:"bytes"` // of the files read
 }
 
 // Remark is a remark on a file.
@@ -72,14 +78,15 @@ func (r *Report) Partial() bool {
 	return len(r.Quarantined) > 0 || len(r.Differs) > 0 || len(r.LeftOut) > 0
 }
 
-// A Part is a report that is being made: of a call, or of a transaction, which is added to that of its call once it is
-// committed.
+// A Part is a report that is being made: of a call, or of a transaction, which is added to that of
+// its call once it is committed.
 type Part struct{ Report }
 
 func newPart(kind, scope, source string) *Part {
 	return &Part{Report{
 		Source: Shown(source), Kind: kind, Scope: scope, Counts: map[string]Count{},
-		Quarantined: []Quarantined{}, Differs: []Remark{}, Followed: []Remark{}, LeftOut: []Remark{}, Apart: []Remark{}, Ignored: []Remark{},
+		Quarantined: []Quarantined{}, Differs: []Remark{}, Followed: []Remark{}, LeftOut: []Remark{},
+		Apart: []Remark{}, Ignored: []Remark{},
 		Unknown: []Remark{},
 	}}
 }
@@ -118,7 +125,8 @@ func (p *Part) Differ(file, reason string) { p.remark(&p.Differs, file, reason) 
 
 // Contested names a file over whose thing there is a conflict.
 func (p *Part) Contested(file, id, reason string) {
-	p.Differ(file, fmt.Sprintf("%s; ours stays until somebody decides: migrate imports resolve %s --take old, or ours", reason, quoted(id)))
+	p.Differ(file, fmt.Sprintf("%s; ours stays until somebody decides: migrate imports resolve %s --take "+
+		"old, or ours", reason, quoted(id)))
 }
 
 // quoted is a word for a shell.
@@ -137,7 +145,8 @@ func (p *Part) LeaveOut(file, reason string) { p.remark(&p.LeftOut, file, reason
 
 // KeepApart names a file whose records are in a scope of their own.
 func (p *Part) KeepApart(file, scope string) {
-	p.remark(&p.Apart, file, fmt.Sprintf("its runs are in the scope %q: the tree has others under their ids", scope))
+	p.remark(&p.Apart, file, fmt.Sprintf("its runs are in the scope %q: the tree has others under their ids",
+		scope))
 }
 
 // Ignore counts a file that the old program does not read either, and says why not.

@@ -23,8 +23,9 @@ type Retried struct {
 
 // A Retrier is a Layout that knows by itself how a row of the quarantine is tried again.
 type Retrier interface {
-	// Retry gives the piece that takes what the row is about; raw is what is kept of it. reason says why that can't be taken now either;
-	// "" where it may be. Where the piece names something that differs or is in quarantine, nothing of it is kept.
+	// Retry gives the piece that takes what the row is about; raw is what is kept of it. reason says
+	// why that can't be taken now either; "" where it may be. Where the piece names something that
+	// differs or is in quarantine, nothing of it is kept.
 	Retry(ctx context.Context, t *Tree, q *Aside, raw []byte) (p Piece, reason string, err error)
 }
 
@@ -34,9 +35,11 @@ type Aside struct {
 	Path string
 }
 
-// RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a newer program reads more, what was
-// in the way was removed. What is taken leaves the quarantine; the row of what isn't stays as it is. The journal has it as an import.
-func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64, o Options) (r Retried, err error) {
+// RetryQuarantine tries to take what a row of the quarantine keeps, for its cause may be gone: a
+// newer program reads more, what was in the way was removed. What is taken leaves the quarantine;
+// the row of what isn't stays as it is. The journal has it as an import.
+func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (Layout, error), id int64,
+	o Options) (r Retried, err error) {
 	var p placeRow
 	var q Quarantined
 	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) error {
@@ -70,7 +73,8 @@ func RetryQuarantine(ctx context.Context, d *db.DB, layout func(kind string) (La
 }
 
 // retryFile tries to take a whole file from the bytes that are kept: the folder is not looked at.
-func retryFile(ctx context.Context, d *db.DB, rooted OneByOne, p *placeRow, q Quarantined, o Options) (reason string, err error) {
+func retryFile(ctx context.Context, d *db.DB, rooted OneByOne, p *placeRow, q Quarantined,
+	o Options) (reason string, err error) {
 	l := rooted.(Layout)
 	switch {
 	case q.What == WhatLine || q.What == WhatTail || q.What == WhatName:
@@ -142,7 +146,8 @@ func (a *Aside) unchanged(rx *db.Rx) error {
 	var now quarantineRow
 	ok, err := rx.Find(&now, sqlShowQuarantine, a.ID)
 	if err == nil && (!ok || !reflect.DeepEqual(now.public(), a.Quarantined)) {
-		err = &stays{"an import or another command has changed what is in quarantine of it meanwhile: look at the quarantine again"}
+		err = &stays{"an import or another command has changed what is in quarantine of it meanwhile: look at " +
+			"the quarantine again"}
 	}
 	return err
 }
@@ -182,8 +187,10 @@ func unpack(ctx context.Context, d *db.DB, l OneByOne, p *placeRow, id int64) (u
 	return u, err
 }
 
-// stillNot says why the file can't be taken now either, as far as that can be told beforehand; "" where it can.
-func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string, err error) {
+// stillNot says why the file can't be taken now either, as far as that can be told beforehand; ""
+// where it can.
+func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantined,
+	o Options) (reason string, err error) {
 	path := string(u.place.Path)
 	err = d.Read(ctx, "retry quarantine", func(rx *db.Rx) (err error) {
 		reason, err = u.inTheWay(rx, u.place.of(d, o).Source, l, q)
@@ -206,7 +213,8 @@ func (u *unpacked) stillNot(ctx context.Context, d *db.DB, l Layout, q Quarantin
 	return reason, errors.Join(err, x.Close())
 }
 
-// inTheWay says what of the file was imported, or what has its id; "" for nothing. The row must still be what it was when it was unpacked.
+// inTheWay says what of the file was imported, or what has its id; "" for nothing. The row must
+// still be what it was when it was unpacked.
 func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reason string, err error) {
 	if err := (&Aside{Quarantined: q}).unchanged(rx); err != nil {
 		if why, ok := errors.AsType[*stays](err); ok {
@@ -235,7 +243,8 @@ func (u *unpacked) inTheWay(rx *db.Rx, s Source, l Layout, q Quarantined) (reaso
 }
 
 // take imports the folder in the name of the tree that the file was in.
-func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string, err error) {
+func (u *unpacked) take(ctx context.Context, d *db.DB, l Layout, q Quarantined, o Options) (reason string,
+	err error) {
 	t, err := openTree(d, l, u.root, o)
 	if err != nil {
 		return "", err

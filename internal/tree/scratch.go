@@ -11,8 +11,8 @@ import (
 	"selvedge/db"
 )
 
-// A scratch is a folder for a file that is needed for a while. Its maker holds a lock on it as long: one that nobody holds was left
-// behind by a process that was killed.
+// A scratch is a folder for a file that is needed for a while. Its maker holds a lock on it as
+// long: one that nobody holds was left behind by a process that was killed.
 type scratch struct {
 	path string
 	held *os.File
@@ -23,7 +23,8 @@ const (
 	scratchFile  = "derived.db" // what is in one: this, and files whose names begin so
 )
 
-// besides is the path beside which scratch folders of a database are: among temporary files where it is on a server.
+// besides is the path beside which scratch folders of a database are: among temporary files where
+// it is on a server.
 func besides(path string) string {
 	if db.IsAddress(path) {
 		return filepath.Join(os.TempDir(), "selvedge")
@@ -31,8 +32,8 @@ func besides(path string) string {
 	return path
 }
 
-// newScratch makes a folder beside the file at path, or where nothing may be made there, among temporary files. What was left
-// beside the file it removes.
+// newScratch makes a folder beside the file at path, or where nothing may be made there, among
+// temporary files. What was left beside the file it removes.
 func newScratch(path string) (*scratch, error) {
 	path = besides(path)
 	RemoveLeft(path)
@@ -51,8 +52,8 @@ func newScratch(path string) (*scratch, error) {
 	}
 }
 
-// hold takes a folder: nil where another process has it, or has removed it meanwhile. alone is false where the file system has no
-// locks, so that nobody can know whether another has it.
+// hold takes a folder: nil where another process has it, or has removed it meanwhile. alone is
+// false where the file system has no locks, so that nobody can know whether another has it.
 func hold(folder string) (s *scratch, alone bool, err error) {
 	f, err := os.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +79,9 @@ func (s *scratch) file() string { return filepath.Join(s.path, scratchFile) }
 // remove removes the folder.
 func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.path), s.held.Close()) }
 
-// RemoveLeft removes the scratch folders beside the file at path that processes which were killed have left, and gives their paths.
-// One that a living process holds stays, and what can't be removed is left for the next time: it is in nobody's way.
+// RemoveLeft removes the scratch folders beside the file at path that processes which were killed
+// have left, and gives their paths. One that a living process holds stays, and what can't be
+// removed is left for the next time: it is in nobody's way.
 func RemoveLeft(path string) (removed []string) {
 	path = besides(path)
 	entries, err := os.ReadDir(filepath.Dir(path))

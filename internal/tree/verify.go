@@ -27,9 +27,11 @@ func (x *Derived) Compare(ctx context.Context, d *db.DB) (Report, error) {
 	t := *x.tree
 	t.DB, t.Report = d, x.begin()
 	x.said = map[string]int64{}
-	v := &verification{Tree: &t, ctx: ctx, derived: x, theirs: t.Source, tables: t.layout.Tables(), columns: map[string][]string{}}
+	v := &verification{Tree: &t, ctx: ctx, derived: x, theirs: t.Source, tables: t.layout.Tables(),
+		columns: map[string][]string{}}
 	err := d.Read(ctx, "begin verification", func(rx *db.Rx) (err error) {
-		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root) // never imported: then its things may be here from elsewhere
+		// never imported: then its things may be here from elsewhere
+		t.Source, _, err = findSource(rx, t.Scope, t.layout.Name(), t.Root)
 		return err
 	})
 	for _, step := range []func() error{v.files, v.left, v.contested, v.aside, v.stale, v.settings} {
@@ -52,8 +54,9 @@ func (x *Derived) begin() *Part {
 	}
 	f := from.Files
 	r.Files = Files{
-		Found: f.Found, Already: f.New + f.Grown + f.Already + f.Changed, Refused: f.Refused, Unreadable: f.Unreadable,
-		Ignored: f.Ignored, Bytes: f.Bytes,
+		Found: f.Found, Already: f.New + f.Grown + f.Already + f.Changed, Refused: f.Refused,
+		Unreadable: f.Unreadable,
+		Ignored:    f.Ignored, Bytes: f.Bytes,
 	}
 	r.Report.Ignored, r.Truncated = append(r.Report.Ignored, from.Report.Ignored...), from.Truncated
 	r.Apart, r.Differs = append(r.Apart, from.Apart...), append(r.Differs, from.Differs...)
@@ -105,7 +108,8 @@ func (v *verification) left() error {
 		for i := range rows {
 			path := string(rows[i].Path)
 			if rows[i].State != StateRefused && v.Folder.Lacks(path) {
-				v.Report.Differ(path, v.layout.Title(rows[i].Entity())+" was imported, and the file is gone: import the folder again")
+				v.Report.Differ(path, v.layout.Title(rows[i].Entity())+
+					" was imported, and the file is gone: import the folder again")
 			}
 		}
 		after = rows[len(rows)-1].Path
@@ -223,8 +227,8 @@ func (f *file) compareThing(w Thing, only bool) error {
 	return nil
 }
 
-// counterpart finds what w is here. alike says that it came from elsewhere, refused that it was not taken and lies in
-// quarantine. A thing without a row is not here.
+// counterpart finds what w is here. alike says that it came from elsewhere, refused that it was not
+// taken and lies in quarantine. A thing without a row is not here.
 func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool, err error) {
 	if f.ours != nil && f.ours.State == StateRefused {
 		return mine, false, true, nil
@@ -249,7 +253,8 @@ func (f *file) counterpart(w Thing, only bool) (mine Thing, alike, refused bool,
 	return mine, true, refused, err
 }
 
-var sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE ` + ofFile + ` AND what = 'conflict' AND entity_id = ?3)`
+var sqlIsRefused = `SELECT EXISTS (SELECT 1 FROM quarantine WHERE ` + ofFile +
+	` AND what = 'conflict' AND entity_id = ?3)`
 
 // asImported reports whether the file is still what the ledger says that was imported.
 func (f *file) asImported() bool {
@@ -311,11 +316,13 @@ func (v *verification) aside() error {
 		var columns []string
 		err := v.both(func(derived, here *db.Rx) error {
 			row, err := v.Source.File(here, path)
-			if err != nil || row != nil && (row.State == StateRefused || row.State == StateShared && (theirs.What != WhatFile || theirs.Bytes == 0)) {
+			if err != nil || row != nil && (row.State == StateRefused || row.State == StateShared &&
+				(theirs.What != WhatFile || theirs.Bytes == 0)) {
 				found = true // with all that it holds in quarantine, or here from elsewhere but for whole files beside it
 				return err
 			}
-			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset, theirs.What); err != nil || !found {
+			if found, err = here.Find(&ours, sqlFindQuarantine, v.Source.ID, theirs.Path, theirs.ByteOffset,
+				theirs.What); err != nil || !found {
 				return err
 			}
 			for name, same := range map[string]bool{
@@ -327,7 +334,8 @@ func (v *verification) aside() error {
 				}
 			}
 			d := newDifference()
-			if err := v.table(&partsTable, derived, here, theirs.ID, ours.ID, false, New, d, false); err != nil || d.none() {
+			if err := v.table(&partsTable, derived, here, theirs.ID, ours.ID, false, New, d, false); err != nil ||
+				d.none() {
 				return err
 			}
 			columns = append(columns, "bytes")
@@ -339,13 +347,16 @@ func (v *verification) aside() error {
 			v.Report.Differ(path, theirs.Reason+"; and it is not in quarantine")
 		case len(columns) > 0:
 			slices.Sort(columns)
-			v.Report.Differ(path, fmt.Sprintf("what is in quarantine of it (%d) is not what the file gives: %s", ours.ID, strings.Join(slices.Compact(columns), ", ")))
+			v.Report.Differ(path, fmt.Sprintf("what is in quarantine of it (%d) is not what the file gives: %s",
+				ours.ID, strings.Join(slices.Compact(columns), ", ")))
 		}
 		return err
 	})
 }
 
-var partsTable = Table{Name: "quarantine_parts", Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"}, Numbers: []string{"quarantine", "checksum"}}
+var partsTable = Table{Name: "quarantine_parts",
+	Query: `SELECT * FROM quarantine_parts WHERE quarantine = ?1 ORDER BY part`, Key: []string{"part"},
+	Numbers: []string{"quarantine", "checksum"}}
 
 func equal(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
@@ -363,7 +374,8 @@ func (v *verification) stale() error {
 			return err
 		}
 		if ours.What != WhatConflict { // with what is here from elsewhere
-			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: import it again", ours.ID))
+			v.Report.Differ(path, fmt.Sprintf("lies in quarantine (%d), and nothing is wrong with it any more: "+
+				"import it again", ours.ID))
 			return nil
 		}
 		same, err := v.inFile(ours)
@@ -424,8 +436,9 @@ func (v *verification) eachAside(d *db.DB, s Source, visit func(*quarantineRow) 
 
 // A Settler is a Layout that takes more of a tree than the things in its files.
 type Settler interface {
-	// Settings are the tables of it, whose rows belong to the source with the number ?1, and of what file they are, which
-	// may be gone. There are none where all that the file says is here, though it was never imported.
+	// Settings are the tables of it, whose rows belong to the source with the number ?1, and of what
+	// file they are, which may be gone. There are none where all that the file says is here, though it
+	// was never imported.
 	Settings(ctx context.Context, t *Tree) (tables []Table, file string, there bool, err error)
 }
 

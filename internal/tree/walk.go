@@ -14,8 +14,9 @@ import (
 // nameWindow bounds the names of a folder that are held in memory: a larger folder is listed several times.
 const nameWindow = 1 << 16
 
-// Names calls visit with the names in the folder at a path, in byte order. The order is part of an import's outcome: where two
-// files claim one id, the first gets it. Where the folder can't be listed the error is a [fs.PathError] with its place.
+// Names calls visit with the names in the folder at a path, in byte order. The order is part of an
+// import's outcome: where two files claim one id, the first gets it. Where the folder can't be
+// listed the error is a [fs.PathError] with its place.
 func (f Folder) Names(path string, visit func(name string) error) error {
 	return f.namesIn(path, nameWindow, visit)
 }

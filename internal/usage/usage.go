@@ -1,5 +1,5 @@
-// Package usage reads what records say of the use of models. The view v_usage reads the same (migrations/sqlite/views); a test
-// of docs/ holds the two to each other.
+// Package usage reads what records say of the use of models. The view v_usage reads the same
+// (migrations/sqlite/views); a test of docs/ holds the two to each other.
 package usage
 
 import (
@@ -15,8 +15,8 @@ const reported = "reported"
 
 type object map[string]json.RawMessage
 
-// Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. They count in members of their
-// own, under the names of several versions.
+// Of reads a record: a model_turn or turn of a trace, a turn_end or agent_end of a live run. They
+// count in members of their own, under the names of several versions.
 func Of(record []byte) (u db.Usage) {
 	var said object
 	if json.Unmarshal(record, &said) != nil {
@@ -31,7 +31,8 @@ func Of(record []byte) (u db.Usage) {
 	u.ResponseModel = either(said.text("response_model"), said.text("model_id"), meta.text("response_model"))
 	u.InputTokens = either(counts.count("input_tokens"), counts.count("prompt_tokens"))
 	u.CacheReadInputTokens = either(counts.count("cache_read_input_tokens"), counts.count("cache_read_tokens"))
-	u.CacheWriteInputTokens = either(counts.count("cache_write_input_tokens"), counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
+	u.CacheWriteInputTokens = either(counts.count("cache_write_input_tokens"),
+		counts.count("cache_creation_input_tokens"), counts.count("cache_write_tokens"))
 	u.OutputTokens = either(counts.count("output_tokens"), counts.count("completion_tokens"))
 	u.ReasoningOutputTokens = either(counts.count("reasoning_output_tokens"), counts.count("reasoning_tokens"))
 	u.InputTokens = withCached(u, counts.count("total_tokens"))
@@ -43,7 +44,8 @@ func Of(record []byte) (u db.Usage) {
 
 // OfAgent gives what the registry says of an agent, its cost in millionths of a dollar.
 func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) db.Usage {
-	u := db.Usage{Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output, ReasoningOutputTokens: reasoning}
+	u := db.Usage{Provider: provider, RequestModel: model, InputTokens: input, OutputTokens: output,
+		ReasoningOutputTokens: reasoning}
 	if micros != nil {
 		dollars := float64(*micros) / 1e6
 		u.CostUSD, u.CostSource = &dollars, reported
@@ -51,8 +53,8 @@ func OfAgent(provider, model *string, input, output, reasoning, micros *uint64) 
 	return u
 }
 
-// withCached gives the tokens read with those of caches. Some records say these apart from the rest, and some within: the
-// total tells.
+// withCached gives the tokens read with those of caches. Some records say these apart from the
+// rest, and some within: the total tells.
 func withCached(u db.Usage, total *uint64) *uint64 {
 	if u.InputTokens == nil || u.OutputTokens == nil || total == nil {
 		return u.InputTokens

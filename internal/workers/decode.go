@@ -7,10 +7,13 @@ import (
 )
 
 var (
-	requestStructure = structure{"struct CreateWorkerRequest", []string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"}, 2, map[string]shape{
-		"profile": {of: &profileStructure}, "config_bundle": {of: &bundleStructure},
-		"requested_capabilities": {&capabilityStructure, true}, "workspace_refs": {&workspaceStructure, true}, "mount_refs": {&mountStructure, true},
-	}}
+	requestStructure = structure{"struct CreateWorkerRequest",
+		[]string{"intent", "profile", "config_bundle", "requested_capabilities", "workspace_refs", "mount_refs"},
+		2, map[string]shape{
+			"profile": {of: &profileStructure}, "config_bundle": {of: &bundleStructure},
+			"requested_capabilities": {&capabilityStructure, true}, "workspace_refs": {&workspaceStructure, true},
+			"mount_refs": {&mountStructure, true},
+		}}
 	bundleStructure     = structure{"struct ConfigBundleRef", []string{"id"}, 1, nil}
 	capabilityStructure = structure{"struct CapabilityRequest", []string{"name", "reason"}, 1, nil}
 	workspaceStructure  = structure{"struct WorkspaceRef", []string{"name", "reference"}, 2, nil}
@@ -21,29 +24,34 @@ var (
 	profileStructure    = structure{"adjacently tagged enum ProfileSelector", []string{"kind", "value"}, 2, nil}
 	inputStructure      = structure{"struct WorkerInput", []string{"kind", "content"}, 2, nil}
 	refStructure        = structure{"struct WorkerRef", []string{"runtime_id", "worker_id"}, 2, nil}
-	eventStructure      = structure{"struct RuntimeEvent", []string{"id", "worker_ref", "kind", "message"}, 4, refInside}
-	entryStructure      = structure{"struct TranscriptEntry", []string{"sequence", "worker_ref", "role", "content", "event_id"}, 5, refInside}
-	diagnosticStructure = structure{"struct RuntimeDiagnostic", []string{"id", "severity", "code", "message", "worker_ref"}, 4, refInside}
+	eventStructure      = structure{"struct RuntimeEvent", []string{"id", "worker_ref", "kind", "message"}, 4,
+		refInside}
+	entryStructure = structure{"struct TranscriptEntry",
+		[]string{"sequence", "worker_ref", "role", "content", "event_id"}, 5, refInside}
+	diagnosticStructure = structure{"struct RuntimeDiagnostic",
+		[]string{"id", "severity", "code", "message", "worker_ref"}, 4, refInside}
 
 	refInside = map[string]shape{"worker_ref": {of: &refStructure}}
 
-	// untold is the structure of what has its kind inside: the original reads it as a whole before it knows what it is.
+	// untold is the structure of what has its kind inside: the original reads it as a whole before it
+	// knows what it is.
 	untold *structure
 )
 
 var (
-	intentWords    = []string{IntentAssistant, IntentTask, IntentRole}
-	profileWords   = []string{ProfileDefault, ProfileBuiltin, ProfileNamed}
-	inputWords     = []string{RoleUser, RoleSystem}
-	eventWords     = []string{RuntimeStarted, RuntimeStopped, WorkerCreated, InputAccepted, WorkerStopped, WorkerCancelled}
+	intentWords  = []string{IntentAssistant, IntentTask, IntentRole}
+	profileWords = []string{ProfileDefault, ProfileBuiltin, ProfileNamed}
+	inputWords   = []string{RoleUser, RoleSystem}
+	eventWords   = []string{RuntimeStarted, RuntimeStopped, WorkerCreated, InputAccepted, WorkerStopped,
+		WorkerCancelled}
 	severityWords  = []string{SeverityInfo, SeverityWarning, SeverityError}
 	statusWords    = []string{Running, Stopped, Cancelled}
 	lifecycleWords = []string{Running, Stopped}
 	backendWords   = []string{backendMemory, backendFolder}
 )
 
-// DecodeRequest reads a request: intent and profile must be there, unknown members are passed over. What it can't read is a
-// *DecodeError, as for all that follow.
+// DecodeRequest reads a request: intent and profile must be there, unknown members are passed over.
+// What it can't read is a *DecodeError, as for all that follow.
 func DecodeRequest(text []byte) (Request, error) {
 	return decode(&requestStructure, text, decodeRequest)
 }
@@ -215,7 +223,8 @@ func decodeEventKind(text []byte) (kind string, known bool, err error) {
 	return word, err == nil, nil
 }
 
-// decodeEvent reads a line of an event log; known is false where only the kind's word is one that the original refuses.
+// decodeEvent reads a line of an event log; known is false where only the kind's word is one that
+// the original refuses.
 func decodeEvent(line []byte) (e Event, known bool, err error) {
 	if err := eventStructure.check(line); err != nil {
 		return e, false, err

@@ -19,7 +19,8 @@ var (
 		"schema_version", "runtime_id", "display_name", "backend", "status", "limits",
 		"next_worker_sequence", "next_event_id", "next_diagnostic_id", "diagnostics",
 	}, 10, map[string]shape{"limits": {of: &limitsDocument}, "diagnostics": {&diagnosticStructure, true}}}
-	limitsDocument = structure{"struct RuntimeLimits", []string{"max_transcript_projection_items", "max_event_batch_items"}, 2, nil}
+	limitsDocument = structure{"struct RuntimeLimits",
+		[]string{"max_transcript_projection_items", "max_event_batch_items"}, 2, nil}
 	workerDocument = structure{"struct WorkerSnapshot", []string{
 		"schema_version", "worker_ref", "worker_id", "status", "request",
 		"next_transcript_sequence", "last_event_id",
@@ -40,8 +41,8 @@ type RuntimeSnapshot struct {
 	diagnosed [][]byte // the diagnostics as they stand in the document
 }
 
-// ReadRuntimeSnapshot reads a runtime.json. wrong says why the original refuses one that can be read all the same; "" if it
-// doesn't. What can't be read is a *DecodeError.
+// ReadRuntimeSnapshot reads a runtime.json. wrong says why the original refuses one that can be
+// read all the same; "" if it doesn't. What can't be read is a *DecodeError.
 func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, wrong string, err error) {
 	if err := runtimeDocument.check(text); err != nil {
 		return s, "", err
@@ -53,10 +54,12 @@ func ReadRuntimeSnapshot(text []byte) (s RuntimeSnapshot, wrong string, err erro
 	s.Status = f.word(4, lifecycleWords)
 	if limits := f.Need(5); limits != nil {
 		inner := limitsDocument.read(limits)
-		s.Limits = Limits{Transcript: inner.Uint(0, math.MaxUint64, "usize"), Events: inner.Uint(1, math.MaxUint64, "usize")}
+		s.Limits = Limits{Transcript: inner.Uint(0, math.MaxUint64, "usize"),
+			Events: inner.Uint(1, math.MaxUint64, "usize")}
 		f.Keep(inner.Err)
 	}
-	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.Uint(6, math.MaxUint64, "u64"), f.Uint(7, math.MaxUint64, "u64"), f.Uint(8, math.MaxUint64, "u64")
+	s.NextWorkerSequence, s.NextEventID, s.NextDiagnosticID = f.Uint(6, math.MaxUint64, "u64"),
+		f.Uint(7, math.MaxUint64, "u64"), f.Uint(8, math.MaxUint64, "u64")
 	if f.Need(9) != nil {
 		s.Diagnostics = decodeList(&f, 9, func(text []byte) (Diagnostic, error) {
 			s.diagnosed = append(s.diagnosed, text)
@@ -113,8 +116,8 @@ type WorkerSnapshot struct {
 	LastEventID            uint64
 }
 
-// ReadWorkerSnapshot reads a worker.json. wrong says why the original refuses one that can be read all the same; "" if it
-// doesn't. What can't be read is a *DecodeError.
+// ReadWorkerSnapshot reads a worker.json. wrong says why the original refuses one that can be read
+// all the same; "" if it doesn't. What can't be read is a *DecodeError.
 func ReadWorkerSnapshot(text []byte) (s WorkerSnapshot, wrong string, err error) {
 	if err := workerDocument.check(text); err != nil {
 		return s, "", err
@@ -148,8 +151,9 @@ func (s *WorkerSnapshot) members() []byte {
 	return append(appendNumber(dst, `,"last_event_id":`, s.LastEventID), '}')
 }
 
-// pretty writes a document as the original does: two blanks a level, a line feed at the end. What is nested deeper than
-// json.Indent goes stays as it is: members that the original only skips may be.
+// pretty writes a document as the original does: two blanks a level, a line feed at the end. What
+// is nested deeper than json.Indent goes stays as it is: members that the original only skips may
+// be.
 func pretty(members []byte) []byte {
 	var out bytes.Buffer
 	if err := json.Indent(&out, members, "", "  "); err != nil {
@@ -158,7 +162,8 @@ func pretty(members []byte) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// merged is the document with these members, and behind them those of the earlier document that the original doesn't know.
+// merged is the document with these members, and behind them those of the earlier document that the
+// original doesn't know.
 func (st *structure) merged(members, earlier []byte) []byte {
 	list, array := membersOf(trimBlanks(earlier))
 	for _, m := range list {

@@ -6,7 +6,8 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// The encoding: members in the order of the originals' structs, no blanks, the fewest escapes, nothing for what is absent.
+// The encoding: members in the order of the originals' structs, no blanks, the fewest escapes,
+// nothing for what is absent.
 
 // AppendJSON appends the intent.
 func (i Intent) AppendJSON(dst []byte) []byte { return appendIntent(dst, i) }

@@ -9,14 +9,15 @@ import (
 	"selvedge/db"
 )
 
-// An Exported runtime is a runtime as files of the original: what came from an import and was not touched since as it
-// came, all else in the original's encoding.
+// An Exported runtime is a runtime as files of the original: what came from an import and was not
+// touched since as it came, all else in the original's encoding.
 type Exported struct {
 	RuntimeID string
 	Snapshot  []byte   // runtime.json
 	Events    [][]byte // the lines of events.jsonl, without line feeds
 	Workers   []ExportedWorker
-	// Given is the runtime.json of the import, which the runtime still stands as; nil where there is none other than Snapshot.
+	// Given is the runtime.json of the import, which the runtime still stands as; nil where there is
+	// none other than Snapshot.
 	Given []byte
 }
 
@@ -52,7 +53,8 @@ func ExportRuntime(rx *db.Rx, key int64) (out Exported, err error) {
 	s := RuntimeSnapshot{
 		RuntimeID: row.RuntimeID, DisplayName: row.DisplayName, Status: row.Status,
 		Limits:             Limits{Transcript: uint64(row.MaxTranscript), Events: uint64(row.MaxEvents)},
-		NextWorkerSequence: uint64(row.NextWorkerSequence), NextEventID: uint64(row.NextEventID), NextDiagnosticID: uint64(row.NextDiagnosticID),
+		NextWorkerSequence: uint64(row.NextWorkerSequence), NextEventID: uint64(row.NextEventID),
+		NextDiagnosticID: uint64(row.NextDiagnosticID),
 	}
 	if err := s.diagnostics(rx, row); err != nil {
 		return out, err
@@ -74,7 +76,8 @@ func ExportRuntime(rx *db.Rx, key int64) (out Exported, err error) {
 	return out, err
 }
 
-// touched reports whether anything was done to an imported runtime: that leaves an event with a time, or takes events away.
+// touched reports whether anything was done to an imported runtime: that leaves an event with a
+// time, or takes events away.
 func (w *RuntimeRow) touched(rx *db.Rx) (bool, error) {
 	var at *int64
 	ok, err := rx.Find(&at, sqlLastEventAt, w.Key<<LogBits, (w.Key+1)<<LogBits)
@@ -168,7 +171,8 @@ func (w *RuntimeRow) exportWorkers(rx *db.Rx) (list []ExportedWorker, err error)
 	return list, nil
 }
 
-// sound reports whether the original, or the later version that wrote it, takes a worker.json as that of the worker.
+// sound reports whether the original, or the later version that wrote it, takes a worker.json as
+// that of the worker.
 func sound(document []byte, ref Ref) bool {
 	if document == nil {
 		return false
@@ -191,7 +195,8 @@ func (s *WorkerSnapshot) document(given []byte) ([]byte, error) {
 		return nil, corrupt(f.Err)
 	}
 	before, after, _ := bytes.Cut(s.members(), appendRequest(append([]byte(nil), `"request":`...), s.Request))
-	return workerDocument.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after), given), nil
+	return workerDocument.merged(slices.Concat(before, []byte(`"request":`), withIntent(request), after),
+		given), nil
 }
 
 func (w *WorkerRow) entryLines(rx *db.Rx, ref Ref) (lines [][]byte, err error) {
@@ -230,8 +235,8 @@ func Foresee(rx *db.Rx, scopeName, id string, ask func(query string, args ...any
 	return err
 }
 
-// RowOf gives the number of a runtime's row and its next place for an event, which grows with whatever is done to it. pruned
-// tells whether events were removed.
+// RowOf gives the number of a runtime's row and its next place for an event, which grows with
+// whatever is done to it. pruned tells whether events were removed.
 func RowOf(rx *db.Rx, scopeName, id string) (key, nextPosition int64, pruned, ok bool, err error) {
 	scope, ok, err := rx.Scope(scopeName)
 	if err != nil || !ok {

@@ -22,7 +22,8 @@ type Imported struct {
 	Workers   []ImportedWorker
 	Faults    []Fault // why the original refuses the runtime; none if it doesn't
 	Alone     bool    // see Reader
-	// Later says what a later version of the original wrote otherwise; "" if none did. It becomes a diagnostic, an info.
+	// Later says what a later version of the original wrote otherwise; "" if none did. It becomes a
+	// diagnostic, an info.
 	Later string
 }
 
@@ -42,12 +43,12 @@ type Fault struct {
 	severity string // "" is an error
 }
 
-// codeLater is the code of the diagnostic that Imported.Later becomes. It is of this file, not of the runtime: no export
-// writes it into a runtime.json that is otherwise as it came.
+// codeLater is the code of the diagnostic that Imported.Later becomes. It is of this file, not of
+// the runtime: no export writes it into a runtime.json that is otherwise as it came.
 const codeLater = "import.later_version"
 
-// ReadEventLine reads a line of events.jsonl; wrong says why the original refuses one that can be read all the same, "" if it
-// doesn't. What can't be read is a *DecodeError.
+// ReadEventLine reads a line of events.jsonl; wrong says why the original refuses one that can be
+// read all the same, "" if it doesn't. What can't be read is a *DecodeError.
 func ReadEventLine(line []byte) (e Event, wrong string, err error) {
 	e, known, err := decodeEvent(line)
 	if err == nil && !known {
@@ -64,8 +65,9 @@ const (
 	sqlAddWorkerDocument = `INSERT INTO worker_documents (worker, document, checksum) VALUES (?, ?, ?)`
 )
 
-// ImportRuntime adds a runtime that is not there yet, and returns the number of its row and its next place for an event. Its counters become those of the
-// snapshots, or what follows the highest number seen, whichever is more. The order of the lines is kept.
+// ImportRuntime adds a runtime that is not there yet, and returns the number of its row and its
+// next place for an event. Its counters become those of the snapshots, or what follows the highest
+// number seen, whichever is more. The order of the lines is kept.
 func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key, nextPosition int64, err error) {
 	for _, id := range append([]string{im.RuntimeID}, workerIDs(im.Workers)...) {
 		if err := db.CheckID("runtime or worker", id); err != nil {
@@ -84,8 +86,9 @@ func ImportRuntime(tx *db.Tx, scopeName string, im Imported) (key, nextPosition 
 	p.row = RuntimeRow{
 		Scope: scope, RuntimeID: im.RuntimeID, DisplayName: s.DisplayName, Status: s.Status,
 		MaxTranscript: int64(s.Limits.Transcript), MaxEvents: int64(s.Limits.Events),
-		NextWorkerSequence: int64(s.NextWorkerSequence), NextEventID: int64(s.NextEventID), NextDiagnosticID: int64(s.NextDiagnosticID),
-		NextPosition: p.nextPosition, FirstPosition: 1,
+		NextWorkerSequence: int64(s.NextWorkerSequence), NextEventID: int64(s.NextEventID),
+		NextDiagnosticID: int64(s.NextDiagnosticID),
+		NextPosition:     p.nextPosition, FirstPosition: 1,
 	}
 	if p.inOrder {
 		p.row.InOrder = 1
@@ -130,11 +133,13 @@ type importing struct {
 
 func newImporting(im Imported) (*importing, error) {
 	if im.Later != "" {
-		im.Faults = append(slices.Clip(im.Faults), Fault{Code: codeLater, Message: im.Later, severity: SeverityInfo})
+		im.Faults = append(slices.Clip(im.Faults),
+			Fault{Code: codeLater, Message: im.Later, severity: SeverityInfo})
 	}
-	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone}, keys: map[string]int64{}, snapshot: RuntimeSnapshot{
-		Status: Running, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
-	}}
+	p := &importing{Imported: im, reader: Reader{RuntimeID: im.RuntimeID, Alone: im.Alone},
+		keys: map[string]int64{}, snapshot: RuntimeSnapshot{
+			Status: Running, Limits: DefaultLimits(), NextWorkerSequence: 1, NextEventID: 1, NextDiagnosticID: 1,
+		}}
 	if im.Snapshot != nil {
 		s, gap, _, err := p.reader.Runtime(im.Snapshot)
 		if err != nil {
@@ -208,7 +213,8 @@ func (p *importing) readWorker(w ImportedWorker) (err error) {
 		s.NextTranscriptSequence = beyond(s.NextTranscriptSequence, e.Sequence)
 	}
 	if len(entries) > MaxEntries {
-		return fmt.Errorf("%w: worker %s has %d entries; %d are possible", db.ErrInvalid, w.WorkerID, len(entries), MaxEntries)
+		return fmt.Errorf("%w: worker %s has %d entries; %d are possible", db.ErrInvalid, w.WorkerID, len(entries),
+			MaxEntries)
 	}
 	if n, ok := numberOf(w.WorkerID); ok {
 		p.snapshot.NextWorkerSequence = beyond(p.snapshot.NextWorkerSequence, n)
@@ -248,7 +254,8 @@ func numberOf(id string) (uint64, bool) {
 	return n, ok && err == nil && GeneratedID(n) == id
 }
 
-// place gives each event its place in the log: its id, as long as the ids grow and are not too high; else the next one.
+// place gives each event its place in the log: its id, as long as the ids grow and are not too
+// high; else the next one.
 func (p *importing) place() {
 	p.inOrder = true
 	last := int64(0)

@@ -7,24 +7,26 @@ import (
 	"selvedge/internal/serdejson"
 )
 
-// Files of later versions of the original. They are told by their structure: schema_version stays 1 through several of
-// them. What such a version leaves out is filled in, then the original's own reader reads on; what it adds stays in the
-// document as it came.
+// Files of later versions of the original. They are told by their structure: schema_version stays 1
+// through several of them. What such a version leaves out is filled in, then the original's own
+// reader reads on; what it adds stays in the document as it came.
 
 // A Reader reads the files of one runtime, as the original or a later version wrote them.
 type Reader struct {
 	RuntimeID string // whose files they are; references of later versions don't say it
-	// Later tells that the runtime.json was, or would have been, a later version's: references in lines may leave the runtime
-	// out, and workers may be numbers.
+	// Later tells that the runtime.json was, or would have been, a later version's: references in
+	// lines may leave the runtime out, and workers may be numbers.
 	Later bool
-	// Alone tells that the folder holds this one runtime, as in later versions: whatever runtime a reference names, it means
-	// this one.
+	// Alone tells that the folder holds this one runtime, as in later versions: whatever runtime a
+	// reference names, it means this one.
 	Alone bool
 }
 
-// A Gap tells where a document of a later version and the original's differ. Members of members are written a.b.
+// A Gap tells where a document of a later version and the original's differ. Members of members are
+// written a.b.
 type Gap struct {
-	Missing []string // that the original needs, and that are not there or say what it doesn't know: they are filled in
+	// that the original needs, and that are not there or say what it doesn't know: they are filled in
+	Missing []string
 	Added   []string // that the original doesn't know
 }
 
@@ -70,7 +72,8 @@ func (r Reader) Entry(line []byte) (e Entry, err error) {
 	return e, err
 }
 
-// EventGap tells what a line of events.jsonl has otherwise. It is empty where the original wrote the runtime.json.
+// EventGap tells what a line of events.jsonl has otherwise. It is empty where the original wrote
+// the runtime.json.
 func (r Reader) EventGap(line []byte) Gap { return r.gapOf(&eventStructure, line) }
 
 // EntryGap is EventGap of a line of transcript.jsonl.
@@ -87,8 +90,9 @@ func (r Reader) gapOf(st *structure, line []byte) (g Gap) {
 
 func (r Reader) foreign(ref Ref) bool { return r.Alone && ref.RuntimeID != r.RuntimeID }
 
-// earlierRuntime is a runtime.json as the original would have written it. Later versions are known by config_bundles, which
-// they all write, or by a runtime that has its folder for itself and no name.
+// earlierRuntime is a runtime.json as the original would have written it. Later versions are known
+// by config_bundles, which they all write, or by a runtime that has its folder for itself and no
+// name.
 func (r Reader) earlierRuntime(text []byte) ([]byte, Gap) {
 	o := objectOf(&runtimeDocument, text)
 	if o == nil || !slices.Contains(o.gap.Added, "config_bundles") && (!r.Alone || o.has("runtime_id")) {
@@ -116,8 +120,8 @@ func (r Reader) earlierRuntime(text []byte) ([]byte, Gap) {
 	return o.text(), o.gap
 }
 
-// earlierWorker is a worker.json as the original would have written it. Later versions are known by a request that has no
-// intent.
+// earlierWorker is a worker.json as the original would have written it. Later versions are known by
+// a request that has no intent.
 func (r Reader) earlierWorker(text []byte) ([]byte, Gap) {
 	o := objectOf(&workerDocument, text)
 	if o == nil {
@@ -135,9 +139,14 @@ func (r Reader) earlierWorker(text []byte) ([]byte, Gap) {
 	if o.has("schema_version") {
 		o.set("schema_version", "1")
 	}
-	o.fillUnless("status", `"running"`, func(value []byte) bool { _, err := variant(value, statusWords); return err == nil })
+	o.fillUnless("status", `"running"`, func(value []byte) bool {
+		_,
+			err := variant(value, statusWords)
+		return err == nil
+	})
 	request.fill("intent", `{"kind":"assistant"}`)
-	request.fillUnless("profile", `{"kind":"runtime_default"}`, func(value []byte) bool { _, err := decodeProfile(value); return err == nil })
+	request.fillUnless("profile", `{"kind":"runtime_default"}`,
+		func(value []byte) bool { _, err := decodeProfile(value); return err == nil })
 	if bundle := request.value("config_bundle"); bundle != nil {
 		request.fillUnless("config_bundle", "null", func(value []byte) bool {
 			f := bundleStructure.read(value)

@@ -43,23 +43,29 @@ const (
 	runtimeColumns = `r.key, r.scope, r.runtime_id, r.display_name, r.status, r.max_transcript_items, r.max_event_items,
     r.next_worker_sequence, r.next_event_id, r.next_diagnostic_id, r.next_event_position, r.first_event_position, r.events_in_order,
     r.running_workers, r.stopped_workers, r.cancelled_workers, r.diagnostics, r.created_at, r.stopped_at`
-	sqlFindRuntime  = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id = ?`
+	sqlFindRuntime = `SELECT ` + runtimeColumns +
+		` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id = ?`
 	sqlLockRuntime  = `SELECT key FROM worker_runtimes WHERE key = ?`
 	sqlRuntimeByKey = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.key = ?`
 	sqlAddRuntime   = `
 INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items,
-    next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
+    next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position,
+    events_in_order,
     running_workers, stopped_workers, cancelled_workers, diagnostics, created_at, stopped_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlAddRuntimeAs = `
 INSERT INTO worker_runtimes (scope, runtime_id, display_name, status, max_transcript_items, max_event_items,
-    next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position, events_in_order,
+    next_worker_sequence, next_event_id, next_diagnostic_id, next_event_position, first_event_position,
+    events_in_order,
     running_workers, stopped_workers, cancelled_workers, diagnostics, created_at, stopped_at, checksum, key)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSaveRuntime = `
-UPDATE worker_runtimes SET status = ?, max_transcript_items = ?, max_event_items = ?, next_worker_sequence = ?, next_event_id = ?,
-    next_diagnostic_id = ?, next_event_position = ?, first_event_position = ?, events_in_order = ?, running_workers = ?,
-    stopped_workers = ?, cancelled_workers = ?, diagnostics = ?, created_at = ?, stopped_at = ?, checksum = ? WHERE key = ?`
+UPDATE worker_runtimes
+	SET status = ?, max_transcript_items = ?, max_event_items = ?, next_worker_sequence = ?, next_event_id = ?,
+    next_diagnostic_id = ?, next_event_position = ?, first_event_position = ?, events_in_order = ?,
+    running_workers = ?,
+    stopped_workers = ?, cancelled_workers = ?, diagnostics = ?, created_at = ?, stopped_at = ?, checksum = ?
+    WHERE key = ?`
 	sqlSaveLog     = `UPDATE worker_runtimes SET next_event_id = ?, next_event_position = ? WHERE key = ?`
 	sqlDropRuntime = `DELETE FROM worker_runtimes WHERE key = ?`
 )
@@ -86,14 +92,16 @@ func (w *RuntimeRow) Ordered() bool { return w.InOrder != 0 }
 
 func (w *RuntimeRow) columns() []any {
 	return []any{
-		w.Scope, w.RuntimeID, w.DisplayName, w.Status, w.MaxTranscript, w.MaxEvents, w.NextWorkerSequence, w.NextEventID,
-		w.NextDiagnosticID, w.NextPosition, w.FirstPosition, w.InOrder, w.Running, w.Stopped, w.Cancelled, w.Diagnostics,
+		w.Scope, w.RuntimeID, w.DisplayName, w.Status, w.MaxTranscript, w.MaxEvents, w.NextWorkerSequence,
+		w.NextEventID,
+		w.NextDiagnosticID, w.NextPosition, w.FirstPosition, w.InOrder, w.Running, w.Stopped, w.Cancelled,
+		w.Diagnostics,
 		w.CreatedAt, w.StoppedAt,
 	}
 }
 
-// checksum covers the columns but the two that every event moves, so that an input need not read them all: those are held
-// against the log by the checks of the file.
+// checksum covers the columns but the two that every event moves, so that an input need not read
+// them all: those are held against the log by the checks of the file.
 func (w *RuntimeRow) checksum(columns []any) int64 {
 	const eventID, behind, position = 7, 8, 9 // of next_event_id, what follows it, and next_event_position
 	covered := append(make([]any, 0, len(columns)), columns[:eventID]...)
@@ -149,12 +157,14 @@ func (w *RuntimeRow) count(from, to string) {
 }
 
 const (
-	sqlAddEvent      = `INSERT INTO worker_events (id, event_id, worker, kind, message, recorded_at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlAddDiagnostic = `INSERT INTO worker_diagnostics (id, diagnostic_id, severity, code, message, worker, recorded_at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddEvent = `INSERT INTO worker_events (id, event_id, worker, kind, message, recorded_at, raw,
+		checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlAddDiagnostic = `INSERT INTO worker_diagnostics (id, diagnostic_id, severity, code, message, worker,
+		recorded_at, raw, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// Push gives the next id and writes an event; Save then keeps the counters, which stand in the runtime's row so that no id
-// is given twice whatever became of the events.
+// Push gives the next id and writes an event; Save then keeps the counters, which stand in the
+// runtime's row so that no id is given twice whatever became of the events.
 func (w *RuntimeRow) Push(tx *db.Tx, worker *int64, kind, message string) (id uint64, err error) {
 	id = uint64(w.NextEventID)
 	if w.NextPosition > MaxPosition || id == math.MaxUint64 {
@@ -162,11 +172,13 @@ func (w *RuntimeRow) Push(tx *db.Tx, worker *int64, kind, message string) (id ui
 	}
 	position := w.NextPosition
 	w.NextEventID, w.NextPosition = w.NextEventID+1, position+1
-	return id, w.putEvent(tx, position, Event{ID: id, Kind: kind, Message: message}, worker, db.Nanos(tx.Now()), nil)
+	return id, w.putEvent(tx, position, Event{ID: id, Kind: kind, Message: message}, worker, db.Nanos(tx.Now()),
+		nil)
 }
 
 func (w *RuntimeRow) putEvent(tx *db.Tx, position int64, e Event, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at, raw}
+	columns := []any{w.Key<<LogBits | position, unless(uint64(position), e.ID), worker, e.Kind, e.Message, at,
+		raw}
 	return tx.Queue(sqlAddEvent, append(columns, db.Checksum(columns...))...)
 }
 
@@ -187,7 +199,8 @@ func (w *RuntimeRow) Diagnose(tx *db.Tx, worker *int64, severity, code, message 
 }
 
 func (w *RuntimeRow) putDiagnostic(tx *db.Tx, place int64, d Diagnostic, worker *int64, at, raw any) error {
-	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker, at, raw}
+	columns := []any{w.Key<<LogBits | place, unless(uint64(place), d.ID), d.Severity, d.Code, d.Message, worker,
+		at, raw}
 	return tx.Queue(sqlAddDiagnostic, append(columns, db.Checksum(columns...))...)
 }
 
@@ -208,7 +221,8 @@ const (
 FROM worker_events AS e LEFT JOIN workers AS w ON w.key = e.worker
 WHERE e.id >= ? AND e.id < ? ORDER BY e.id LIMIT ` + db.BoundLimit
 	sqlDiagnostics = `
-SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.recorded_at, d.raw
+SELECT d.id, d.diagnostic_id AS event_id, w.worker_id, d.severity AS kind, d.code, d.message, d.recorded_at,
+	d.raw
 FROM worker_diagnostics AS d LEFT JOIN workers AS w ON w.key = d.worker
 WHERE d.id > ? AND d.id < ? ORDER BY d.id`
 )
@@ -221,7 +235,8 @@ func (w *RuntimeRow) Events(rx *db.Rx, position, limit int64) (rows []EventRow, 
 
 // EachEvent is Events as they are read.
 func (w *RuntimeRow) EachEvent(rx *db.Rx, position, limit int64) iter.Seq2[*EventRow, error] {
-	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents, w.Key<<LogBits|position, (w.Key+1)<<LogBits, limit)
+	return db.Each(rx, func(row *EventRow) (*EventRow, error) { return row, nil }, sqlEvents,
+		w.Key<<LogBits|position, (w.Key+1)<<LogBits, limit)
 }
 
 // AllDiagnostics gives the rows of all diagnostics, oldest first.
@@ -266,7 +281,8 @@ func (e *EventRow) Event(runtimeID string) (Event, error) {
 
 // Diagnostic is the diagnostic as it is told. db.ErrCorrupt is as for Event.
 func (e *EventRow) Diagnostic(runtimeID string) (Diagnostic, error) {
-	told := Diagnostic{ID: e.Number(), Severity: e.Kind, Code: e.Code, Message: e.Message, Worker: e.worker(runtimeID)}
+	told := Diagnostic{ID: e.Number(), Severity: e.Kind, Code: e.Code, Message: e.Message,
+		Worker: e.worker(runtimeID)}
 	if told.Worker == nil && e.Raw != nil {
 		kept, err := decodeDiagnostic(trimBlanks(e.Raw))
 		if err != nil {
@@ -278,12 +294,13 @@ func (e *EventRow) Diagnostic(runtimeID string) (Diagnostic, error) {
 }
 
 const (
-	sqlPrunePlace  = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ` + db.BoundLimit
+	sqlPrunePlace = `SELECT id FROM worker_events WHERE id >= ? AND id < ? ORDER BY id LIMIT 1 OFFSET ` +
+		db.BoundLimit
 	sqlPruneEvents = `DELETE FROM worker_events WHERE id > ? AND id < ?`
 )
 
-// Prune takes the oldest events before a place out, at most most of them. The row counts on; Save then writes it. more is
-// true when there are others before the place.
+// Prune takes the oldest events before a place out, at most most of them. The row counts on; Save
+// then writes it. more is true when there are others before the place.
 func (w *RuntimeRow) Prune(tx *db.Tx, before, most int64) (removed int64, more bool, err error) {
 	before = min(before, w.NextPosition)
 	if before <= w.FirstPosition {
@@ -304,13 +321,16 @@ func (w *RuntimeRow) Prune(tx *db.Tx, before, most int64) (removed int64, more b
 }
 
 const (
-	sqlRuntimesFrom   = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id >= ?`
-	sqlRuntimesBehind = `SELECT ` + runtimeColumns + ` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id > ?`
+	sqlRuntimesFrom = `SELECT ` + runtimeColumns +
+		` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id >= ?`
+	sqlRuntimesBehind = `SELECT ` + runtimeColumns +
+		` FROM worker_runtimes AS r WHERE r.scope = ? AND r.runtime_id > ?`
 )
 
-// RuntimesBehind gives at most limit runtimes of a scope in the order of their ids, from the beginning or behind an id; status
-// is the one that they have, "" any.
-func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string, limit int64) (rows []RuntimeRow, err error) {
+// RuntimesBehind gives at most limit runtimes of a scope in the order of their ids, from the
+// beginning or behind an id; status is the one that they have, "" any.
+func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string,
+	limit int64) (rows []RuntimeRow, err error) {
 	query, args := sqlRuntimesBehind, []any{scope, id}
 	if begin {
 		query = sqlRuntimesFrom
@@ -323,13 +343,18 @@ func RuntimesBehind(rx *db.Rx, scope int64, id string, begin bool, status string
 }
 
 const (
-	sqlSomeWorkers   = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.runtime = ? ORDER BY w.worker_id LIMIT ` + db.BoundLimit
-	sqlDropEntries   = `DELETE FROM worker_entries WHERE id IN (SELECT id FROM worker_entries WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `)`
-	sqlDropDiagnoses = `DELETE FROM worker_diagnostics WHERE id IN (SELECT id FROM worker_diagnostics WHERE id > ? AND id < ? ORDER BY id DESC LIMIT ` + db.BoundLimit + `)`
+	sqlSomeWorkers = `SELECT ` + workerColumns +
+		` FROM workers AS w WHERE w.runtime = ? ORDER BY w.worker_id LIMIT ` + db.BoundLimit
+	sqlDropEntries = `DELETE FROM worker_entries
+		WHERE id IN (SELECT id FROM worker_entries WHERE id > ? AND id < ? ORDER BY id DESC
+		LIMIT ` + db.BoundLimit + `)`
+	sqlDropDiagnoses = `DELETE FROM worker_diagnostics
+		WHERE id IN (SELECT id FROM worker_diagnostics WHERE id > ? AND id < ? ORDER BY id DESC
+		LIMIT ` + db.BoundLimit + `)`
 )
 
-// Shrink takes things out of a runtime that is about to be removed, about most rows at once: its workers, then its events. more
-// is true while there is something left to take.
+// Shrink takes things out of a runtime that is about to be removed, about most rows at once: its
+// workers, then its events. more is true while there is something left to take.
 func (w *RuntimeRow) Shrink(tx *db.Tx, most int64) (more bool, err error) {
 	left := most
 	for left > 0 {

@@ -10,7 +10,8 @@ import (
 // A DecodeError says why a text is not what the original reads, in the words of its library.
 type DecodeError = serdejson.DecodeError
 
-// A structure is a struct of the original as its derived reader sees it: an object, or an array of its fields in order.
+// A structure is a struct of the original as its derived reader sees it: an object, or an array of
+// its fields in order.
 type structure struct {
 	name     string   // as error texts call it
 	fields   []string // in order of declaration
@@ -24,8 +25,9 @@ type shape struct {
 	list bool
 }
 
-// check reports why the original would not read text, as far as that lies in the text alone. What stands in members that a
-// structure doesn't know is only skipped there: to any depth, and whatever its numbers and surrogates mean.
+// check reports why the original would not read text, as far as that lies in the text alone. What
+// stands in members that a structure doesn't know is only skipped there: to any depth, and whatever
+// its numbers and surrogates mean.
 func (st *structure) check(text []byte) error {
 	if !utf8.Valid(text) {
 		return &DecodeError{Reason: serdejson.NotUTF8}
@@ -94,8 +96,8 @@ func (st *structure) shapeAt(i int) shape {
 // fields are those of a structure.
 type fields struct{ serdejson.Fields }
 
-// A member is a member of an object, or with a nil key an element of an array, as it stands in a text that check has
-// accepted.
+// A member is a member of an object, or with a nil key an element of an array, as it stands in a
+// text that check has accepted.
 type member struct{ key, value []byte }
 
 func membersOf(text []byte) (list []member, array bool) {
@@ -129,7 +131,8 @@ func valueAt(s *serdejson.Scanner, text []byte) []byte {
 // read takes the structure out of a value.
 func (st *structure) read(text []byte) fields {
 	if c := text[0]; c != '{' && c != '[' {
-		return fields{serdejson.Fields{Names: st.fields, Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
+		return fields{serdejson.Fields{Names: st.fields,
+			Err: serdejson.Errorf("invalid type: %s, expected %s", serdejson.Unexpected(text), st.name)}}
 	}
 	return st.take(membersOf(text))
 }
@@ -203,11 +206,12 @@ func variant(text []byte, words []string) (string, error) {
 	return word, serdejson.Errorf("unknown variant `%s`, expected %s", word, serdejson.OneOf(words))
 }
 
-// tagged reads an enum whose variant stands in a member "kind", or first in an array. With an error about an unknown
-// variant it gives the word all the same.
+// tagged reads an enum whose variant stands in a member "kind", or first in an array. With an error
+// about an unknown variant it gives the word all the same.
 func tagged(text []byte, enum string, words []string) (word string, rest []member, array bool, err error) {
 	if text[0] != '{' && text[0] != '[' {
-		return "", nil, false, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s", serdejson.Unexpected(text), enum)
+		return "", nil, false, serdejson.Errorf("invalid type: %s, expected internally tagged enum %s",
+			serdejson.Unexpected(text), enum)
 	}
 	members, array := membersOf(text)
 	at := -1

@@ -26,23 +26,29 @@ const (
     w.created_at, w.last_input_at, w.ended_at`
 	sqlFindWorker = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.runtime = ? AND w.worker_id = ?`
 	sqlByKey      = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.key = ?`
-	sqlRunning    = `SELECT ` + workerColumns + ` FROM workers AS w WHERE w.runtime = ? AND w.status = 'running' ORDER BY w.worker_id`
-	sqlAddWorker  = `
-INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id, created_at, last_input_at,
+	sqlRunning    = `SELECT ` + workerColumns +
+		` FROM workers AS w WHERE w.runtime = ? AND w.status = 'running' ORDER BY w.worker_id`
+	sqlAddWorker = `
+INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id,
+	created_at, last_input_at,
     ended_at, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`
 	sqlAddWorkerAs = `
-INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id, created_at, last_input_at,
+INSERT INTO workers (runtime, worker_id, status, transcript_len, next_transcript_sequence, last_event_id,
+	created_at, last_input_at,
     ended_at, checksum, key)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	setWorker     = `UPDATE workers SET transcript_len = ?, next_transcript_sequence = ?, last_event_id = ?, created_at = ?, last_input_at = ?, ended_at = ?, checksum = ?`
+	setWorker = `UPDATE workers SET transcript_len = ?, next_transcript_sequence = ?, last_event_id = ?,
+		created_at = ?, last_input_at = ?, ended_at = ?, checksum = ?`
 	sqlSaveWorker = setWorker + ` WHERE key = ?`
 	sqlEndWorker  = setWorker + `, status = ? WHERE key = ?` // alone touches the index of those that run
 	sqlDropWorker = `DELETE FROM workers WHERE key = ?`
 
-	// One look for all that an input depends on. The columns of the worker are NULL where there is none of that id.
+	// One look for all that an input depends on. The columns of the worker are NULL where there is
+	// none of that id.
 	sqlRuntimeAndWorker = `
-SELECT r.status, r.next_event_id, r.next_event_position, w.key AS w_key, w.status AS w_status, w.transcript_len AS w_len, w.next_transcript_sequence AS w_next,
+SELECT r.status, r.next_event_id, r.next_event_position, w.key AS w_key, w.status AS w_status,
+	w.transcript_len AS w_len, w.next_transcript_sequence AS w_next,
     w.last_event_id AS w_last, w.created_at AS w_created, w.last_input_at AS w_input, w.ended_at AS w_ended
 FROM worker_runtimes AS r LEFT JOIN workers AS w ON w.runtime = r.key AND w.worker_id = ?
 WHERE r.key = ?`
@@ -62,9 +68,10 @@ func WorkerByKey(rx *db.Rx, key int64) (w *WorkerRow, found bool, err error) {
 	return w, found, err
 }
 
-// RuntimeAndWorker reads both, of the runtime no more than its status and what an event moves; w is nil where there is no such
-// worker, and found false where there is no such runtime.
-func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *WorkerRow, found bool, err error) {
+// RuntimeAndWorker reads both, of the runtime no more than its status and what an event moves; w is
+// nil where there is no such worker, and found false where there is no such runtime.
+func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *WorkerRow, found bool,
+	err error) {
 	var row struct {
 		RuntimeStatus string `db:"status"`
 		NextEventID   int64  `db:"next_event_id"`
@@ -84,11 +91,13 @@ func RuntimeAndWorker(rx *db.Rx, runtime int64, id string) (r *RuntimeRow, w *Wo
 	}
 	if row.Key != nil {
 		w = &WorkerRow{
-			Key: *row.Key, Runtime: runtime, WorkerID: id, Status: *row.Status, TranscriptLen: *row.Len, NextSequence: *row.Next,
-			LastEventID: *row.Last, CreatedAt: row.CreatedAt, LastInputAt: row.LastInputAt, EndedAt: row.EndedAt,
+			Key: *row.Key, Runtime: runtime, WorkerID: id, Status: *row.Status, TranscriptLen: *row.Len,
+			NextSequence: *row.Next,
+			LastEventID:  *row.Last, CreatedAt: row.CreatedAt, LastInputAt: row.LastInputAt, EndedAt: row.EndedAt,
 		}
 	}
-	r = &RuntimeRow{Key: runtime, Status: row.RuntimeStatus, NextEventID: row.NextEventID, NextPosition: row.NextPosition}
+	r = &RuntimeRow{Key: runtime, Status: row.RuntimeStatus, NextEventID: row.NextEventID,
+		NextPosition: row.NextPosition}
 	return r, w, true, nil
 }
 
@@ -167,10 +176,12 @@ func (w *RuntimeRow) RemoveWorker(tx *db.Tx, worker *WorkerRow) error {
 
 const (
 	sqlAddRequest = `
-INSERT INTO worker_requests (worker, intent, objective, role, purpose, profile, profile_value, config_bundle, capabilities,
+INSERT INTO worker_requests (worker, intent, objective, role, purpose, profile, profile_value, config_bundle,
+	capabilities,
     requested_capabilities, workspace_refs, mount_refs, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlRequestLists = `SELECT requested_capabilities, workspace_refs, mount_refs FROM worker_requests WHERE worker = ?`
+	sqlRequestLists = `SELECT requested_capabilities, workspace_refs, mount_refs FROM worker_requests
+		WHERE worker = ?`
 
 	// SelectSummaries reads workers without the lists of their requests, which no list of workers shows.
 	SelectSummaries = `
@@ -195,8 +206,10 @@ func (q *Request) add(tx *db.Tx, worker int64) error {
 		value = q.Profile.Value
 	}
 	columns := []any{
-		worker, q.Intent.Kind, objective, role, purpose, q.Profile.Kind, value, q.ConfigBundle, int64(len(q.Capabilities)),
-		listColumn(q.Capabilities, appendCapability), listColumn(q.Workspaces, appendNamed), listColumn(q.Mounts, appendNamed),
+		worker, q.Intent.Kind, objective, role, purpose, q.Profile.Kind, value, q.ConfigBundle,
+		int64(len(q.Capabilities)),
+		listColumn(q.Capabilities, appendCapability), listColumn(q.Workspaces, appendNamed),
+		listColumn(q.Mounts, appendNamed),
 	}
 	return tx.Queue(sqlAddRequest, append(columns, db.Checksum(columns...))...)
 }
@@ -224,7 +237,8 @@ type SummaryRow struct {
 // Request is what the worker was created with, but for its lists.
 func (w *SummaryRow) Request() Request {
 	q := Request{
-		Intent: Intent{Kind: w.Intent, Purpose: w.Purpose}, Profile: Profile{Kind: w.Profile}, ConfigBundle: w.ConfigBundle,
+		Intent: Intent{Kind: w.Intent, Purpose: w.Purpose}, Profile: Profile{Kind: w.Profile},
+		ConfigBundle: w.ConfigBundle,
 	}
 	for _, given := range []struct {
 		from *string
@@ -270,25 +284,33 @@ func readList[T any](column []byte, decode func([]byte) (T, error)) ([]T, error)
 }
 
 const (
-	sqlAddEntry  = `INSERT INTO worker_entries (id, sequence, role, content, event_id, recorded_at, raw, batch, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	sqlEntries   = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + db.BoundLimit
-	sqlFindBatch = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries WHERE id > ? AND id <= ? AND batch = ? ORDER BY id LIMIT 1`
+	sqlAddEntry = `INSERT INTO worker_entries (id, sequence, role, content, event_id, recorded_at, raw, batch,
+		checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlEntries = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries
+		WHERE id > ? AND id <= ? ORDER BY id LIMIT ` + db.BoundLimit
+	sqlFindBatch = `SELECT id, sequence, role, content, event_id, recorded_at, raw FROM worker_entries
+		WHERE id > ? AND id <= ? AND batch = ? ORDER BY id LIMIT 1`
 )
 
-// AddEntry writes an entry in the next place of the transcript, with the number of its call; Save then keeps the counters.
-func (w *WorkerRow) AddEntry(tx *db.Tx, role, content string, event uint64, batch int64) (sequence uint64, err error) {
+// AddEntry writes an entry in the next place of the transcript, with the number of its call; Save
+// then keeps the counters.
+func (w *WorkerRow) AddEntry(tx *db.Tx, role, content string, event uint64, batch int64) (sequence uint64,
+	err error) {
 	place := w.TranscriptLen + 1
 	if place > MaxEntries {
-		return 0, fmt.Errorf("%w: the transcript of worker %s has %d entries, which is all that it can have", db.ErrInvalid, w.WorkerID, MaxEntries)
+		return 0, fmt.Errorf("%w: the transcript of worker %s has %d entries, which is all that it can have",
+			db.ErrInvalid, w.WorkerID, MaxEntries)
 	}
 	sequence = uint64(w.NextSequence)
 	now := db.Nanos(tx.Now())
 	w.TranscriptLen, w.NextSequence, w.LastEventID, w.LastInputAt = place, w.NextSequence+1, int64(event), &now
-	return sequence, w.putEntry(tx, place, Entry{Sequence: sequence, Role: role, Content: content, EventID: event}, now, nil, batch)
+	return sequence, w.putEntry(tx, place,
+		Entry{Sequence: sequence, Role: role, Content: content, EventID: event}, now, nil, batch)
 }
 
 func (w *WorkerRow) putEntry(tx *db.Tx, place int64, e Entry, at, raw, batch any) error {
-	columns := []any{w.Key<<EntryBits | place, unless(uint64(place), e.Sequence), e.Role, []byte(e.Content), int64(e.EventID), at, raw, batch}
+	columns := []any{w.Key<<EntryBits | place, unless(uint64(place), e.Sequence), e.Role, []byte(e.Content),
+		int64(e.EventID), at, raw, batch}
 	return tx.Queue(sqlAddEntry, append(columns, db.Checksum(columns...))...)
 }
 
@@ -313,11 +335,12 @@ func (w *WorkerRow) Entries(rx *db.Rx, behind, limit int64) (rows []EntryRow, er
 // EachEntry is Entries as they are read.
 func (w *WorkerRow) EachEntry(rx *db.Rx, behind, limit int64) iter.Seq2[*EntryRow, error] {
 	base := w.Key << EntryBits
-	return db.Each(rx, func(row *EntryRow) (*EntryRow, error) { return row, nil }, sqlEntries, base|behind, base|MaxEntries, limit)
+	return db.Each(rx, func(row *EntryRow) (*EntryRow, error) { return row, nil }, sqlEntries, base|behind,
+		base|MaxEntries, limit)
 }
 
-// FindBatch gives the entry that the call with this number wrote; found is false where none is. It looks at the whole
-// transcript.
+// FindBatch gives the entry that the call with this number wrote; found is false where none is. It
+// looks at the whole transcript.
 func (w *WorkerRow) FindBatch(rx *db.Rx, batch int64) (e EntryRow, found bool, err error) {
 	base := w.Key << EntryBits
 	found, err = rx.Find(&e, sqlFindBatch, base, base|MaxEntries, batch)
@@ -336,7 +359,8 @@ func (e *EntryRow) Entry(worker Ref) Entry {
 	if e.Sequence != nil {
 		sequence = uint64(*e.Sequence)
 	}
-	return Entry{Sequence: sequence, Worker: worker, Role: e.Role, Content: string(e.Content), EventID: uint64(e.EventID)}
+	return Entry{Sequence: sequence, Worker: worker, Role: e.Role, Content: string(e.Content),
+		EventID: uint64(e.EventID)}
 }
 
 // Shorten takes the last entries out of a worker that is about to be removed.
@@ -350,10 +374,11 @@ func (w *WorkerRow) Shorten(tx *db.Tx, entries int64) error {
 }
 
 const (
-	// SQLEndedWorkers gives the workers of a scope that ended before a time, or then and with a lower key, the newest end first. One
-	// whose end is not known ended at 0.
+	// SQLEndedWorkers gives the workers of a scope that ended before a time, or then and with a lower
+	// key, the newest end first. One whose end is not known ended at 0.
 	SQLEndedWorkers = `
-SELECT w.key, w.worker_id AS id, r.runtime_id AS owner, r.runtime_id AS of, coalesce(w.ended_at, 0) AS ended_at
+SELECT w.key, w.worker_id AS id, r.runtime_id AS owner, r.runtime_id AS of,
+	coalesce(w.ended_at, 0) AS ended_at
 FROM workers AS w JOIN worker_runtimes AS r ON r.key = w.runtime
 WHERE r.scope = ? AND w.status <> 'running' AND (coalesce(w.ended_at, 0), w.key) < (?, ?)
 ORDER BY coalesce(w.ended_at, 0) DESC, w.key DESC LIMIT ?`

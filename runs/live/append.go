@@ -13,17 +13,19 @@ import (
 // A Batch is what one Append records: all of its events, or none.
 type Batch struct {
 	Events []Event
-	// Key makes the append repeatable: the same key for the same run again, with the same events, does nothing, and with
-	// others it is db.ErrConflict. "" is no key. Keys go when the run does.
+	// Key makes the append repeatable: the same key for the same run again, with the same events, does
+	// nothing, and with others it is db.ErrConflict. "" is no key. Keys go when the run does.
 	Key string
-	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that [db.BatchOf] gives for that
-	// one's error. It does nothing where the first try was kept after all. 0 is no repeat.
+	// Repeat makes the append the repeat of one whose outcome was unknown: it is the number that
+	// [db.BatchOf] gives for that one's error. It does nothing where the first try was kept after all.
+	// 0 is no repeat.
 	Repeat int64
 }
 
 // Appended is what became of a batch.
 type Appended struct {
-	// First is the sequence of the batch's first event; the others follow it. With no events it is the next one's.
+	// First is the sequence of the batch's first event; the others follow it. With no events it is the
+	// next one's.
 	First uint64
 	// Status is where the run stands after it.
 	Status RunStatus
@@ -33,11 +35,11 @@ type Appended struct {
 
 const opAppend = "record live events"
 
-// Append records events on a run and moves the run on. Its cost depends on the events alone: what the run says in words is
-// not read.
+// Append records events on a run and moves the run on. Its cost depends on the events alone: what
+// the run says in words is not read.
 //
-// db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was not made by NewEvent, or
-// the run has no sequence left.
+// db.ErrNotFound: there is no such run, or a cap on runs has taken it. db.ErrInvalid: an event was
+// not made by NewEvent, or the run has no sequence left.
 func (s *Store) Append(ctx context.Context, runID string, b Batch) (a Appended, err error) {
 	err = s.write(ctx, writing(b.Events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		_, a, err = s.append(tx, scope, runID, b)
@@ -141,7 +143,8 @@ func (b *Batch) digest() []byte {
 
 const (
 	sqlFindKey = `SELECT sequence, digest FROM live_append_keys WHERE run = ? AND append_key = ?`
-	sqlAddKey  = `INSERT INTO live_append_keys (run, append_key, sequence, digest, checksum) VALUES (?, ?, ?, ?, ?)`
+	sqlAddKey  = `INSERT INTO live_append_keys (run, append_key, sequence, digest, checksum)
+		VALUES (?, ?, ?, ?, ?)`
 )
 
 // repeated tells whether a batch of that key is there already, and where it begins.

@@ -61,7 +61,8 @@ func TestAKeyedAppendIsDoneOnce(t *testing.T) {
 func TestAnAppendIsAllOrNothing(t *testing.T) {
 	store := newStore(t, live.Options{})
 	run := create(t, store, "p")
-	_, err := store.Append(t.Context(), run.ID, live.Batch{Key: "k", Events: []live.Event{live.AgentEnd("a"), {}}})
+	_, err := store.Append(t.Context(), run.ID,
+		live.Batch{Key: "k", Events: []live.Event{live.AgentEnd("a"), {}}})
 	if !errors.Is(err, db.ErrInvalid) {
 		t.Errorf("no event gave %v", err)
 	}
@@ -133,18 +134,21 @@ func TestADeepEventOfAnEarlierVersionIsRead(t *testing.T) {
 	record(t, store, run.ID, live.TextDelta("x"), live.TextDelta("y"))
 	event := `{"type":"later","deep":` + nested(126) + `}`
 	err := d.Write(t.Context(), "as before", func(tx *db.Tx) error {
-		_, err := tx.Exec(`UPDATE live_events SET event = ?, type = 'later', raw = CASE WHEN id & 1 = 1 THEN ? END, checksum = NULL`,
+		_, err := tx.Exec(`UPDATE live_events SET event = ?, type = 'later', raw = CASE WHEN id & 1 = 1
+			THEN ? END, checksum = NULL`,
 			[]byte(event), []byte(`{"sequence":1,"timestamp_ms":1,"event":`+event+`,"more":1}`))
 		if err == nil {
 			_, err = tx.Exec(`UPDATE live_runs SET checksum = NULL, kept_bytes = (
-    SELECT sum(CASE WHEN raw IS NOT NULL THEN length(raw) ELSE 38 + 1 + length(recorded_at / 1000000) + length(event) END) FROM live_events)`)
+    SELECT sum(CASE WHEN raw IS NOT NULL THEN length(raw)
+    ELSE 38 + 1 + length(recorded_at / 1000000) + length(event) END) FROM live_events)`)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if events := eventsOf(t, store, run.ID); len(events) != 2 || string(events[0].Event.JSON()) != event || string(events[1].Event.JSON()) != event {
+	if events := eventsOf(t, store, run.ID); len(events) != 2 || string(events[0].Event.JSON()) != event ||
+		string(events[1].Event.JSON()) != event {
 		t.Errorf("%d events came back", len(events))
 	}
 }
@@ -212,7 +216,8 @@ func TestACapOnRunsTakesALargeRunAtOnce(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(1)})
 	large := create(t, store, "p")
-	if _, err := store.Append(t.Context(), large.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, 9_000)}); err != nil {
+	if _, err := store.Append(t.Context(), large.ID,
+		live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, 9_000)}); err != nil {
 		t.Fatal(err)
 	}
 	next := create(t, store, "next")

@@ -8,8 +8,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// What a call does not need it does not read, however much of it there is: where it has been changed by hand, the call goes by what
-// it should have been.
+// What a call does not need it does not read, however much of it there is: where it has been
+// changed by hand, the call goes by what it should have been.
 func TestACapOnRunsDoesNotCountThem(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{MaxRuns: live.AtMost(3)})
@@ -27,11 +27,13 @@ func TestAppend_ReadsNoTexts(t *testing.T) {
 	store := live.NewStore(d, live.Options{})
 	run := create(t, store, "a prompt of megabytes")
 	changeBy(t, d, `CREATE TABLE words AS SELECT * FROM live_texts`, `DELETE FROM live_texts`)
-	if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: []live.Event{live.TextDelta("hello")}}); err != nil {
+	if _, err := store.Append(t.Context(), run.ID,
+		live.Batch{Events: []live.Event{live.TextDelta("hello")}}); err != nil {
 		t.Error(err)
 	}
 	changeBy(t, d, `INSERT INTO live_texts SELECT * FROM words`, `DROP TABLE words`)
-	if got, err := store.Get(t.Context(), run.ID); err != nil || got.EventCount != 1 || got.Prompt != "a prompt of megabytes" {
+	if got, err := store.Get(t.Context(), run.ID); err != nil || got.EventCount != 1 ||
+		got.Prompt != "a prompt of megabytes" {
 		t.Errorf("the run is %+v: %v", got, err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have. docs/live.md shows them.
+// An example for each call of the grammar (docs/grammar.md) that example_test.go does not have.
+// docs/live.md shows them.
 
 // completedRuns gives a store over a file with runs of session-1 that have ended: run-1, run-2 and so on.
 func completedRuns(n int) (store *live.Store, done func()) {
@@ -22,14 +23,16 @@ func completedRuns(n int) (store *live.Store, done func()) {
 		if _, err := store.CreateRunWithID(context.Background(), id, "session-1", "fix tests"); err != nil {
 			log.Fatal(err)
 		}
-		if _, _, err := store.RecordEvents(context.Background(), id, []live.Event{live.AgentStart("fix tests"), live.AgentEnd("done")}); err != nil {
+		if _, _, err := store.RecordEvents(context.Background(), id,
+			[]live.Event{live.AgentStart("fix tests"), live.AgentEnd("done")}); err != nil {
 			log.Fatal(err)
 		}
 	}
 	return store, done
 }
 
-// emptyStore gives a store over a file in memory. One on disk is opened the same way: db.Open(ctx, "agents.db", db.Options{}).
+// emptyStore gives a store over a file in memory. One on disk is opened the same way: db.Open(ctx,
+// "agents.db", db.Options{}).
 func emptyStore() (store *live.Store, done func()) {
 	d, err := db.Open(context.Background(), ":memory:", db.Options{})
 	if err != nil {
@@ -92,7 +95,8 @@ func ExampleStore_All() {
 	defer done()
 
 	session := "session-1"
-	for run, err := range store.All(ctx, live.Filter{Session: &session, Statuses: []live.RunStatus{live.Completed}}) {
+	for run, err := range store.All(ctx,
+		live.Filter{Session: &session, Statuses: []live.RunStatus{live.Completed}}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -249,11 +253,13 @@ func ExampleStore_Recover() {
 	// Output: 1 run-1 <nil>
 }
 
-// leave holds a run, and closes the file before the run has ended: to others that is as if the process were gone.
+// leave holds a run, and closes the file before the run has ended: to others that is as if the
+// process were gone.
 func leave(path string) {
 	d, err := db.Open(context.Background(), path, db.Options{})
 	if err == nil {
-		_, err = live.NewStore(d, live.Options{}).Begin(context.Background(), live.Start{ID: "run-1", SessionID: "session-1"})
+		_, err = live.NewStore(d, live.Options{}).Begin(context.Background(),
+			live.Start{ID: "run-1", SessionID: "session-1"})
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		log.Fatal(err)

@@ -22,7 +22,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"), live.AgentEnd("done")} {
+	for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"),
+		live.AgentEnd("done")} {
 		if run, _, err = store.RecordEvent(ctx, run.ID, event); err != nil {
 			log.Fatal(err)
 		}
@@ -98,7 +99,8 @@ func ExampleStore_Follow() {
 		log.Fatal(err)
 	}
 	go func() {
-		for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"), live.AgentEnd("done")} {
+		for _, event := range []live.Event{live.AgentStart("fix tests"), live.TextDelta("on it"),
+			live.AgentEnd("done")} {
 			if _, _, err := store.RecordEvent(ctx, run.ID, event); err != nil {
 				log.Print(err)
 			}

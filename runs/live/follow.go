@@ -10,24 +10,27 @@ import (
 	"selvedge/internal/live"
 )
 
-// A Followed is what a follower of live runs is told, Of the id of its run: an event, a new status, or a gap. A new status
-// comes behind the event that brought it, or alone where a mark did.
+// A Followed is what a follower of live runs is told, Of the id of its run: an event, a new status,
+// or a gap. A new status comes behind the event that brought it, or alone where a mark did.
 type Followed = db.Followed[string, RunEventRecord]
 
 const opFollow = "follow live runs"
 
 // stream is how live runs are followed. The position of an event is its place and 1: 0 is before all.
-var stream = db.Stream[string, RunEventRecord]{Op: opFollow, Name: "live run", Born: string(Created), Table: "live_runs", Key: "key", End: runEnd, Read: readStretch}
+var stream = db.Stream[string, RunEventRecord]{Op: opFollow, Name: "live run", Born: string(Created),
+	Table: "live_runs", Key: "key", End: runEnd, Read: readStretch}
 
-// Follow delivers the events of a run that stand behind a cursor, first those that are there and then each as it comes, by
-// whichever process, in order, none twice and none left out without a gap, and each new status. The cursor is one of Follow,
-// FollowAll, [Store.EventsPage] or [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop
-// runs, and nothing is read while nothing comes to the run.
+// Follow delivers the events of a run that stand behind a cursor, first those that are there and
+// then each as it comes, by whichever process, in order, none twice and none left out without a
+// gap, and each new status. The cursor is one of Follow, FollowAll, [Store.EventsPage] or
+// [Store.CursorBefore]; "" is the beginning. No transaction is open while the caller's loop runs,
+// and nothing is read while nothing comes to the run.
 //
-// A run that completed, failed or was cancelled tells its status like any other, and more may come of it: the caller leaves
-// the loop when [RunStatus.Ended] says enough. Else it goes on until it gives an error and ends: the cause once ctx ends,
-// db.ErrClosed, db.ErrNotFound for a run that is not there, or db.ErrCursorExpired when the run was removed or replaced,
-// before the call with a cursor or during it. Events that a cap took before they were read are a gap.
+// A run that completed, failed or was cancelled tells its status like any other, and more may come
+// of it: the caller leaves the loop when [RunStatus.Ended] says enough. Else it goes on until it
+// gives an error and ends: the cause once ctx ends, db.ErrClosed, db.ErrNotFound for a run that is
+// not there, or db.ErrCursorExpired when the run was removed or replaced, before the call with a
+// cursor or during it. Events that a cap took before they were read are a gap.
 func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Followed, error] {
 	return db.Follow(ctx, s.db, stream, func(rx *db.Rx) (db.Place, error) {
 		row, at, err := s.placeIn(rx, runID, cursor)
@@ -39,40 +42,45 @@ func (s *Store) Follow(ctx context.Context, runID, cursor string) iter.Seq2[Foll
 	})
 }
 
-// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they pass on, also where they
-// then don't any more: their events, each new status, and gaps where events or a run were removed. New runs come from their
-// beginning. Inside a run the order is its own, none twice and none left out without a gap; between runs it is that in which
-// they were met. Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as that of
-// Follow does.
+// FollowAll delivers what comes from this call on to the runs that pass the filter, from when they
+// pass on, also where they then don't any more: their events, each new status, and gaps where
+// events or a run were removed. New runs come from their beginning. Inside a run the order is its
+// own, none twice and none left out without a gap; between runs it is that in which they were met.
+// Each item has the cursor of its own run, for [Store.Follow]. The loop may be run once; it ends as
+// that of Follow does.
 //
-// After a commit it looks at the runs of the scope, once for all who follow with this filter, and no more than a fifth of the
-// time. Where that takes longer than 5 ms, as with some thousands of runs, it is those that have not ended and the new ones; all of
-// them, and so removals, are looked at a twentieth of the time. What came and went between two looks is not seen.
+// After a commit it looks at the runs of the scope, once for all who follow with this filter, and
+// no more than a fifth of the time. Where that takes longer than 5 ms, as with some thousands of
+// runs, it is those that have not ended and the new ones; all of them, and so removals, are looked
+// at a twentieth of the time. What came and went between two looks is not seen.
 func (s *Store) FollowAll(ctx context.Context, filter Filter) iter.Seq2[Followed, error] {
 	where, err := filter.passes()
 	if err != nil {
 		return func(yield func(Followed, error) bool) { yield(Followed{}, &db.Error{Op: opFollow, Err: err}) }
 	}
 	query := fmt.Sprintf(sqlRunHeads, where.text)
-	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)} // %q takes large integers for one rune
-	return db.FollowAll(ctx, s.db, stream, key, db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
-		scope, ok, err := s.scopeIn(rx)
-		if err != nil || !ok {
-			return nil, err
-		}
-		err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
-		return heads, err
-	}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
-		scope, ok, err := s.scopeIn(rx)
-		if err == nil && ok {
-			err = rx.Select(&keys, sqlOpenRuns, scope, most)
-		}
-		return keys, err
-	}})
+	// %q takes large integers for one rune
+	key := [2]string{s.scope, fmt.Sprintf("%s %#v", where.text, where.args)}
+	return db.FollowAll(ctx, s.db, stream, key,
+		db.Heads[string]{Between: func(rx *db.Rx, behind, last int64) (heads []db.Head[string], err error) {
+			scope, ok, err := s.scopeIn(rx)
+			if err != nil || !ok {
+				return nil, err
+			}
+			err = rx.Select(&heads, query, append(slices.Clip(where.args), behind, last, scope)...)
+			return heads, err
+		}, Open: func(rx *db.Rx, most int) (keys []int64, err error) {
+			scope, ok, err := s.scopeIn(rx)
+			if err == nil && ok {
+				err = rx.Select(&keys, sqlOpenRuns, scope, most)
+			}
+			return keys, err
+		}})
 }
 
-// CursorBefore gives the cursor with which the last events of a run come first, at most that many of those that are kept; 0
-// events is the end, for what is yet to come. db.ErrNotFound: there is no such run. db.ErrInvalid: events is negative.
+// CursorBefore gives the cursor with which the last events of a run come first, at most that many
+// of those that are kept; 0 events is the end, for what is yet to come. db.ErrNotFound: there is no
+// such run. db.ErrInvalid: events is negative.
 func (s *Store) CursorBefore(ctx context.Context, runID string, events int64) (cursor string, err error) {
 	err = s.db.Read(ctx, opFollow, func(rx *db.Rx) error {
 		cursor, err = s.CursorBeforeTx(rx, runID, events)
@@ -101,7 +109,8 @@ func (s *Store) CursorBeforeTx(rx *db.Rx, runID string, events int64) (string, e
 	return stream.Cursor(rx, at), nil
 }
 
-// placeIn is a run, and the place in it that a cursor points at, which must be of that run; "" is the beginning.
+// placeIn is a run, and the place in it that a cursor points at, which must be of that run; "" is
+// the beginning.
 func (s *Store) placeIn(rx *db.Rx, runID, cursor string) (row *live.Row, at db.Place, err error) {
 	if cursor != "" {
 		if at, err = stream.ReadCursor(rx, cursor); err != nil {
@@ -142,10 +151,12 @@ func runEnd(rx *db.Rx, key int64) (db.Place, bool, error) {
 	return db.Place{Key: key, Seen: row.NextPlace(), Status: row.Status}, true, nil
 }
 
-const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
+const sqlRunHeads = `SELECT r.key, r.run_id AS of, r.status, coalesce(r.places, r.event_count) AS seen, CASE
+	WHEN 1 = 1%s THEN 0 ELSE 1 END AS out
 FROM live_runs AS r WHERE r.key > ? AND r.key <= ? AND +r.scope = ? ORDER BY r.key`
 
-const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ? AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
+const sqlOpenRuns = `SELECT key FROM live_runs WHERE scope = ?
+	AND status IN ('created', 'planning', 'executing', 'verifying') LIMIT ` + db.BoundLimit
 
 // readStretch reads what stands behind a place.
 func readStretch(rx *db.Rx, at db.Place, room db.Room) (got db.Stretch[string, RunEventRecord], err error) {

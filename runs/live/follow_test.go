@@ -49,7 +49,8 @@ func told(f live.Followed) string {
 }
 
 // toldUntil follows a run up to an item.
-func toldUntil(t *testing.T, items iter.Seq2[live.Followed, error], last string) (list []string, cursor string) {
+func toldUntil(t *testing.T, items iter.Seq2[live.Followed, error], last string) (list []string,
+	cursor string) {
 	t.Helper()
 	return dbtest.ToldUntil(t, items, told, last)
 }
@@ -144,7 +145,8 @@ func TestACapLeavesAGap(t *testing.T) {
 	record(t, store, run.ID, live.TextDelta("0"))
 	_, cursor := toldUntil(t, store.Follow(t.Context(), run.ID, ""), "0")
 	record(t, store, run.ID, live.TextDelta("1"), live.TextDelta("2"))
-	if got, _ := toldUntil(t, store.Follow(t.Context(), run.ID, cursor), "2"); !slices.Equal(got, []string{"1", "2"}) {
+	if got, _ := toldUntil(t, store.Follow(t.Context(), run.ID, cursor), "2"); !slices.Equal(got,
+		[]string{"1", "2"}) {
 		t.Errorf("nothing unread went, and a follower heard %v", got)
 	}
 	record(t, store, run.ID, live.TextDelta("3"))
@@ -156,7 +158,8 @@ func TestACapLeavesAGap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := toldUntil(t, store.Follow(t.Context(), run.ID, item.Cursor), "3"); !slices.Equal(got, []string{"2", "3"}) {
+		if got, _ := toldUntil(t, store.Follow(t.Context(), run.ID, item.Cursor), "3"); !slices.Equal(got,
+			[]string{"2", "3"}) {
 			t.Errorf("behind the gap a follower heard %v", got)
 		}
 		break
@@ -215,7 +218,10 @@ func TestFollowEndsWithTheCauseOfItsContext(t *testing.T) {
 	why := errors.New("enough")
 	for name, follow := range map[string]func(context.Context) iter.Seq2[live.Followed, error]{
 		"one": func(ctx context.Context) iter.Seq2[live.Followed, error] { return store.Follow(ctx, run.ID, "") },
-		"all": func(ctx context.Context) iter.Seq2[live.Followed, error] { return store.FollowAll(ctx, live.Filter{}) },
+		"all": func(ctx context.Context) iter.Seq2[live.Followed,
+			error] {
+			return store.FollowAll(ctx, live.Filter{})
+		},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		items := follow(ctx)
@@ -262,23 +268,27 @@ func TestACapBehindTheCursorLeavesNoGap(t *testing.T) {
 	store := newStore(t, live.Options{MaxEventsPerRun: live.AtMost(2)})
 	restored := live.RunRecord{Snapshot: live.RunSnapshot{ID: "r", Status: live.Executing}}
 	for _, n := range []uint64{0, 5} {
-		restored.Events = append(restored.Events, live.RunEventRecord{Sequence: n, TimestampMs: 1, Event: live.TextDelta(fmt.Sprint(n))})
+		restored.Events = append(restored.Events,
+			live.RunEventRecord{Sequence: n, TimestampMs: 1, Event: live.TextDelta(fmt.Sprint(n))})
 	}
 	if err := store.ReplaceRecords(t.Context(), []live.RunRecord{restored}); err != nil {
 		t.Fatal(err)
 	}
 	_, cursor := toldUntil(t, store.Follow(t.Context(), "r", ""), "0")
 	record(t, store, "r", live.TextDelta("6")) // takes event 0 out, which was delivered
-	if got, _ := toldUntil(t, store.Follow(t.Context(), "r", cursor), "6"); !slices.Equal(got, []string{"5", "6", "executing"}[:2]) {
+	if got, _ := toldUntil(t, store.Follow(t.Context(), "r", cursor), "6"); !slices.Equal(got,
+		[]string{"5", "6", "executing"}[:2]) {
 		t.Errorf("a follower heard %v", got)
 	}
 	record(t, store, "r", live.TextDelta("7")) // takes event 5 out, which was not
-	if got, _ := toldUntil(t, store.Follow(t.Context(), "r", cursor), "7"); !slices.Equal(got, []string{"gap", "6", "7"}) {
+	if got, _ := toldUntil(t, store.Follow(t.Context(), "r", cursor), "7"); !slices.Equal(got,
+		[]string{"gap", "6", "7"}) {
 		t.Errorf("a follower heard %v", got)
 	}
 }
 
-// A run whose counter is ahead of its events: who has read them all waits, reads nothing meanwhile, and hears of the next.
+// A run whose counter is ahead of its events: who has read them all waits, reads nothing meanwhile,
+// and hears of the next.
 func TestFollowWaitsBehindRestoredEvents(t *testing.T) {
 	var reads atomic.Int64
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Observe: func(o db.Observation) {
@@ -287,7 +297,9 @@ func TestFollowWaitsBehindRestoredEvents(t *testing.T) {
 		}
 	}})
 	store, other := live.NewStore(d, live.Options{}), live.NewStore(d, live.Options{Scope: "other"})
-	if err := store.ReplaceRecords(t.Context(), restored(t, fmt.Sprintf(restoredRun, 1, 1, 99, `{"sequence":4,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`))); err != nil {
+	if err := store.ReplaceRecords(t.Context(),
+		restored(t, fmt.Sprintf(restoredRun, 1, 1, 99,
+			`{"sequence":4,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`))); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -343,7 +355,8 @@ func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
 			return len(page.Items), err
 		},
 		"Page of two statuses": func() (int, error) {
-			page, err := store.Page(t.Context(), live.Filter{Statuses: []live.RunStatus{live.Created, live.Executing}}, db.At{})
+			page, err := store.Page(t.Context(),
+				live.Filter{Statuses: []live.RunStatus{live.Created, live.Executing}}, db.At{})
 			return len(page.Items), err
 		},
 		"EventsPage": func() (int, error) {
@@ -362,7 +375,8 @@ func TestAPageReadsLittleMoreThanItHolds(t *testing.T) {
 		items, err := read()
 		runtime.ReadMemStats(&after)
 		if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; err != nil || items != 1 || mib > heavy/2 {
-			t.Errorf("%s of %d things of 1 MiB gave %d of them (%v) and allocated %d MiB", name, heavy, items, err, mib)
+			t.Errorf("%s of %d things of 1 MiB gave %d of them (%v) and allocated %d MiB", name, heavy, items, err,
+				mib)
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// Two handles and a loop: runs that were there and new ones, finished ones too, of two sessions and another scope.
+// Two handles and a loop: runs that were there and new ones, finished ones too, of two sessions and
+// another scope.
 func TestFollowAllDeliversEveryRunInItsOrder(t *testing.T) {
 	path := dbtest.Path(t)
 	reader := live.NewStore(dbtest.OpenAt(t, path, db.Options{}), live.Options{})
@@ -138,7 +139,8 @@ func TestFollowAll_ReportsEveryRemoval(t *testing.T) {
 					}
 					record(t, store, "a", live.TextDelta("1"))
 				}
-				// Between runs there is no order: the one that goes may be told of first, and what is restored under its id after it.
+				// Between runs there is no order: the one that goes may be told of first, and what is restored
+				// under its id after it.
 				if slices.Contains(got, "a 1") && slices.Contains(got, "b gone") || len(got) == 4 {
 					break
 				}
@@ -215,7 +217,8 @@ func TestFollowAllKnowsWhereIrregularRunsEnd(t *testing.T) {
 	for _, n := range []int{7, 7, 90} {
 		events = append(events, fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, n))
 	}
-	if err := store.ReplaceRecords(t.Context(), restored(t, fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
+	if err := store.ReplaceRecords(t.Context(),
+		restored(t, fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
 		t.Fatal(err)
 	}
 	all := store.FollowAll(t.Context(), live.Filter{})

@@ -26,7 +26,8 @@ func (t *CancellationToken) IsCancelled() bool { return t.ctx.Err() != nil }
 // Done is closed when the token fires.
 func (t *CancellationToken) Done() <-chan struct{} { return t.ctx.Done() }
 
-// Context gives a context that ends with parent, and when the token fires. The caller calls stop when it is done with it.
+// Context gives a context that ends with parent, and when the token fires. The caller calls stop
+// when it is done with it.
 func (t *CancellationToken) Context(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	release := context.AfterFunc(t.ctx, cancel)
@@ -36,8 +37,8 @@ func (t *CancellationToken) Context(parent context.Context) (ctx context.Context
 	}
 }
 
-// A Session is what the handles of one session share in this process: which run is current, and its token. The zero value
-// has neither. Its methods are safe for concurrent use.
+// A Session is what the handles of one session share in this process: which run is current, and its
+// token. The zero value has neither. Its methods are safe for concurrent use.
 type Session struct {
 	mu      sync.Mutex
 	current *string
@@ -92,7 +93,8 @@ type RunHandle struct {
 	hook      CancelHook
 }
 
-// NewRunHandle gives a handle on a run, whether it is there or not; sessionID is what the hook is told. hook may be nil.
+// NewRunHandle gives a handle on a run, whether it is there or not; sessionID is what the hook is
+// told. hook may be nil.
 func NewRunHandle(id, sessionID string, store *Store, session *Session, hook CancelHook) *RunHandle {
 	return &RunHandle{id: id, sessionID: sessionID, store: store, session: session, hook: hook}
 }
@@ -119,10 +121,10 @@ func (h *RunHandle) Status(ctx context.Context) (status RunStatus, found bool, e
 	return run.Status, found, err
 }
 
-// Cancel stops the run if it is its session's current one and there is a token: the token fires, the run is marked
-// cancelled, whatever its status, and the hook is told. It reports whether it did so; a second call does it again. A run
-// that the store doesn't have is stopped all the same. With an error the token has fired and the hook knows, but the mark
-// is not known to be stored.
+// Cancel stops the run if it is its session's current one and there is a token: the token fires,
+// the run is marked cancelled, whatever its status, and the hook is told. It reports whether it did
+// so; a second call does it again. A run that the store doesn't have is stopped all the same. With
+// an error the token has fired and the hook knows, but the mark is not known to be stored.
 func (h *RunHandle) Cancel(ctx context.Context) (cancelled bool, err error) {
 	token := h.session.cancellation(h.id)
 	if token == nil {

@@ -10,8 +10,9 @@ import (
 	"selvedge/internal/live"
 )
 
-// A Run is a live run that this process holds by a lease: nobody else can hold it, and what a stale holder writes is refused.
-// Marks of others, as MarkCancelled, are not. Its methods are safe for concurrent use.
+// A Run is a live run that this process holds by a lease: nobody else can hold it, and what a stale
+// holder writes is refused. Marks of others, as MarkCancelled, are not. Its methods are safe for
+// concurrent use.
 type Run struct {
 	store *Store
 	id    string
@@ -38,8 +39,8 @@ const (
 	opRelease  = "release live run"
 )
 
-// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run already; Resume takes one up
-// that nobody holds.
+// Begin adds a run and holds it, on the terms of Options.Lease. db.ErrConflict: there is such a run
+// already; Resume takes one up that nobody holds.
 func (s *Store) Begin(ctx context.Context, start Start) (r *Run, err error) {
 	err = s.db.Write(ctx, opBegin, func(tx *db.Tx) error {
 		r, err = s.BeginTx(tx, start)
@@ -69,8 +70,8 @@ func (s *Store) BeginTx(tx *db.Tx, start Start) (r *Run, err error) {
 	return s.hold(tx, opBegin, start.ID, func(*live.Row) error { return nil })
 }
 
-// Resume holds a run that nobody holds, whatever its status: an agent may go on after an end. db.ErrNotFound: there is no such
-// run. db.ErrConflict: it was cancelled, or somebody else has it.
+// Resume holds a run that nobody holds, whatever its status: an agent may go on after an end.
+// db.ErrNotFound: there is no such run. db.ErrConflict: it was cancelled, or somebody else has it.
 func (s *Store) Resume(ctx context.Context, runID string) (r *Run, err error) {
 	err = s.db.WriteLocked(ctx, opResume, func(tx *db.Tx) error {
 		r, err = s.ResumeTx(tx, runID)
@@ -109,7 +110,8 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r 
 		if err != nil {
 			return err
 		}
-		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key), db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
+		lease, err := s.db.ReserveTx(tx, leaseKind, leaseName(row.Key),
+			db.ReserveOptions{LeaseTerms: s.lease, Scope: s.scope, Note: runID})
 		if err != nil {
 			return err
 		}
@@ -128,8 +130,9 @@ func (s *Store) hold(tx *db.Tx, op, runID string, may func(*live.Row) error) (r 
 
 func leaseName(key int64) string { return strconv.FormatInt(key, 10) }
 
-// Reattach gives the handle of a run that is held already: by this process, when it could not be told whether Begin did it, or
-// detached, by whichever. db.ErrLeaseLost: it is not held under that epoch.
+// Reattach gives the handle of a run that is held already: by this process, when it could not be
+// told whether Begin did it, or detached, by whichever. db.ErrLeaseLost: it is not held under that
+// epoch.
 func (s *Store) Reattach(ctx context.Context, runID string, epoch int64) (*Run, error) {
 	var key int64
 	err := s.db.Read(ctx, opReattach, func(rx *db.Rx) error {
@@ -155,18 +158,20 @@ func (r *Run) ID() string { return r.id }
 // Epoch is the number of the lease: it grows with every holder of the run.
 func (r *Run) Epoch() int64 { return r.lease.Epoch() }
 
-// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See [db.Lease.Keep].
+// Keep renews the lease by itself; the context that it gives ends when the lease is lost. See
+// [db.Lease.Keep].
 func (r *Run) Keep(ctx context.Context) (kept context.Context, stop context.CancelFunc) {
 	return r.lease.Keep(ctx)
 }
 
-// Append records events on the run. db.ErrLeaseLost: this handle no longer holds it, and nothing was changed. Where the outcome is
-// unknown, db.BatchOf gives the number for RepeatAppend.
+// Append records events on the run. db.ErrLeaseLost: this handle no longer holds it, and nothing
+// was changed. Where the outcome is unknown, db.BatchOf gives the number for RepeatAppend.
 func (r *Run) Append(ctx context.Context, events ...Event) (Appended, error) {
 	return r.RepeatAppend(ctx, 0, events...)
 }
 
-// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept after all.
+// RepeatAppend repeats an Append whose outcome was unknown. It does nothing where that one was kept
+// after all.
 func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a Appended, err error) {
 	err = writing(events)(r.store.db, ctx, opHeld, func(tx *db.Tx) error {
 		a, err = r.append(tx, batch, events)
@@ -178,8 +183,8 @@ func (r *Run) RepeatAppend(ctx context.Context, batch int64, events ...Event) (a
 // AppendTx is Append inside a transaction of the caller's.
 func (r *Run) AppendTx(tx *db.Tx, events ...Event) (Appended, error) { return r.append(tx, 0, events) }
 
-// append reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's, removed or replaced. Who locks the
-// rows of both locks the run's first.
+// append reports, as db.ErrLeaseLost, that the run is not this handle's any more: somebody else's,
+// removed or replaced. Who locks the rows of both locks the run's first.
 func (r *Run) append(tx *db.Tx, repeat int64, events []Event) (a Appended, err error) {
 	b := Batch{Events: events, Repeat: repeat}
 	err = r.store.inside(tx, opHeld, r.id, func(scope int64) error {

@@ -119,7 +119,8 @@ func TestRecover_FreesWhatTheDeadHeldEndsNothing(t *testing.T) {
 	paused := checkpoints.NewStore(d, checkpoints.Options{})
 	err := paused.Save(ctx, &checkpoints.PausedWorkflow{
 		RunID: "paused", PausedStageID: "s", CreatedAt: time.Unix(1, 0),
-		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1}, WFState: map[string]json.RawMessage{},
+		Workflow: checkpoints.Workflow{ID: "w", Name: "w", Start: "s", MaxIterations: 1},
+		WFState:  map[string]json.RawMessage{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,8 @@ func TestPruneKeepsWhatThePolicyKeeps(t *testing.T) {
 		"only counted":  {db.Policy{Bytes: 1, DryRun: true}, "a1 a2 a3 b1 open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}), live.Options{})
+			store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}),
+				live.Options{})
 			for _, id := range []string{"a1", "open", "a2", "b1", "a3"} {
 				if _, err := store.CreateRunWithID(ctx, id, id[:1], "p"); err != nil {
 					t.Fatal(err)
@@ -219,7 +221,8 @@ func TestPruneTakesALargeRunInSteps(t *testing.T) {
 	}})
 	store := live.NewStore(d, live.Options{})
 	run := create(t, store, "p")
-	if _, err := store.Append(t.Context(), run.ID, live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, 9_999)}); err != nil {
+	if _, err := store.Append(t.Context(), run.ID,
+		live.Batch{Events: slices.Repeat([]live.Event{live.TextDelta("x")}, 9_999)}); err != nil {
 		t.Fatal(err)
 	}
 	record(t, store, run.ID, live.AgentEnd("t"))
@@ -243,7 +246,8 @@ func TestATransactionOfAnotherFileIsRefused(t *testing.T) {
 		_, page := store.PageTx(&tx.Rx, live.Filter{}, db.At{})
 		_, found := store.FindTx(&tx.Rx, "", 1)
 		_, events := store.EventsPageTx(&tx.Rx, run.ID, db.At{})
-		for i, err := range []error{appended, created, failed, begun, got, page, found, events, store.DeleteTx(tx, run.ID)} {
+		for i, err := range []error{appended, created, failed, begun, got, page, found, events,
+			store.DeleteTx(tx, run.ID)} {
 			if !errors.Is(err, db.ErrInvalid) {
 				return fmt.Errorf("call %d gave %w", i, err)
 			}
@@ -321,7 +325,8 @@ func TestRecoverJudgesAnewWhatChangedSinceItLooked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"recovered", "removed", "resumed"} {
-		if _, err := live.NewStore(gone, live.Options{}).Begin(ctx, live.Start{ID: id, SessionID: "s"}); err != nil {
+		if _, err := live.NewStore(gone, live.Options{}).Begin(ctx,
+			live.Start{ID: id, SessionID: "s"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -51,9 +51,9 @@ func (s *Store) GetTx(rx *db.Rx, runID string) (run RunSnapshot, err error) {
 	return run, err
 }
 
-// Page gives a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs of the same millisecond
-// are in the order in which they were added. Its cost depends on the page: the filter's session, or its statuses, are found in
-// an index, and so are its times.
+// Page gives a page of the runs that pass the filter, oldest first, as docs/CLI.md promises; runs
+// of the same millisecond are in the order in which they were added. Its cost depends on the page:
+// the filter's session, or its statuses, are found in an index, and so are its times.
 func (s *Store) Page(ctx context.Context, filter Filter, at db.At) (page db.Page[RunSnapshot], err error) {
 	err = s.db.Read(ctx, opList, func(rx *db.Rx) error {
 		page, err = s.PageTx(rx, filter, at)
@@ -106,8 +106,8 @@ func (s *Store) page(rx *db.Rx, filter Filter, at db.At) (page db.Page[RunSnapsh
 	return page, nil
 }
 
-// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A run keeps its place in that
-// order.
+// All gives the runs that pass the filter one by one, in the order of Page: see [db.AllPages]. A
+// run keeps its place in that order.
 func (s *Store) All(ctx context.Context, filter Filter) iter.Seq2[RunSnapshot, error] {
 	return db.AllPages(func(at db.At) (db.Page[RunSnapshot], error) { return s.Page(ctx, filter, at) })
 }
@@ -121,7 +121,8 @@ func (s *Store) Find(ctx context.Context, prefix string, limit int) (found []str
 	return found, err
 }
 
-const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ? ORDER BY run_id LIMIT ` + db.BoundLimit
+const sqlFindIDs = `SELECT run_id FROM live_runs WHERE scope = ? AND run_id >= ? AND run_id < ?
+	ORDER BY run_id LIMIT ` + db.BoundLimit
 
 // FindTx is Find inside a transaction.
 func (s *Store) FindTx(rx *db.Rx, prefix string, limit int) (found []string, err error) {
@@ -140,9 +141,10 @@ type listPlace struct{ createdAt, key int64 }
 
 var beginning = listPlace{-1, -1}
 
-// list gives the runs behind a place: all of them, or those that have room and one more, where there is one. A scope where
-// nothing was written has the number 0, and none.
-func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []live.WholeRow, err error) {
+// list gives the runs behind a place: all of them, or those that have room and one more, where
+// there is one. A scope where nothing was written has the number 0, and none.
+func list(rx *db.Rx, scope int64, filter Filter, after listPlace, room *db.Room) (rows []live.WholeRow,
+	err error) {
 	wanted, err := filter.statements()
 	if err != nil {
 		return nil, err
@@ -188,8 +190,8 @@ type conditions struct {
 	args []any
 }
 
-// statements gives the conditions that answer a filter: one for each status, so that each finds its rows by an index, in the
-// list's order.
+// statements gives the conditions that answer a filter: one for each status, so that each finds its
+// rows by an index, in the list's order.
 func (f Filter) statements() ([]conditions, error) {
 	where := f.bounds()
 	if len(f.Statuses) == 0 {
@@ -210,7 +212,8 @@ func (f Filter) statements() ([]conditions, error) {
 }
 
 func unknownStatus(status RunStatus) error {
-	return db.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled", "the status %q is unknown", status)
+	return db.Invalid("use one of created, planning, executing, verifying, completed, failed, cancelled",
+		"the status %q is unknown", status)
 }
 
 func (f Filter) bounds() (where conditions) {

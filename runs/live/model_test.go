@@ -15,8 +15,8 @@ import (
 	"selvedge/runs/live"
 )
 
-// TestTheStoreEqualsTheModel makes random calls on a store and on the model of the original with all differences switched
-// on. Every round has a scope of its own in one file.
+// TestTheStoreEqualsTheModel makes random calls on a store and on the model of the original with
+// all differences switched on. Every round has a scope of its own in one file.
 func TestTheStoreEqualsTheModel(t *testing.T) {
 	clock := dbtest.NewClock(clockBase)
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now})
@@ -25,7 +25,8 @@ func TestTheStoreEqualsTheModel(t *testing.T) {
 		round++
 		s := &twins{
 			clock: clock, store: live.NewStore(d, live.Options{Scope: fmt.Sprint("round ", round)}),
-			model: replay.NewLiveModel(replay.CancelledIsFinal, replay.StoredSequenceCounter, replay.EventCountKeepsLarger, replay.UnknownEventsKept),
+			model: replay.NewLiveModel(replay.CancelledIsFinal, replay.StoredSequenceCounter,
+				replay.EventCountKeepsLarger, replay.UnknownEventsKept),
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"create":  s.create,
@@ -69,7 +70,8 @@ func (s *twins) same(t *rapid.T, what string, want, got any) {
 	}
 }
 
-func (s *twins) answer(t *rapid.T, what string, want *replay.LiveRun, got live.RunSnapshot, found bool, err error) {
+func (s *twins) answer(t *rapid.T, what string, want *replay.LiveRun, got live.RunSnapshot, found bool,
+	err error) {
 	t.Helper()
 	if err != nil || found != (want != nil) {
 		t.Fatalf("%s: found %v, %v; the model has %v", what, found, err, want)
@@ -90,9 +92,12 @@ func (s *twins) create(t *rapid.T) {
 }
 
 var someEvents = []string{
-	`{"type":"agent_start","prompt":"q"}`, `{"type":"planning_start","prompt":"q"}`, `{"type":"turn_start","turn":1}`, `{"type":"tool_start","id":"t","name":"n"}`,
-	`{"type":"step_start","step_id":"s","description":"d","step_number":1,"total_steps":2}`, string(live.AgentEnd("done").JSON()), `{"type":"error","message":"e"}`,
-	`{"type":"text_delta","text":"t","more":{}}`, `{"type":"from_the_future"}`, `{"type":"text_delta"}`, `{"type":"confirmation_received","tool_id":"t","approved":true}`,
+	`{"type":"agent_start","prompt":"q"}`, `{"type":"planning_start","prompt":"q"}`,
+	`{"type":"turn_start","turn":1}`, `{"type":"tool_start","id":"t","name":"n"}`,
+	`{"type":"step_start","step_id":"s","description":"d","step_number":1,"total_steps":2}`,
+	string(live.AgentEnd("done").JSON()), `{"type":"error","message":"e"}`,
+	`{"type":"text_delta","text":"t","more":{}}`, `{"type":"from_the_future"}`, `{"type":"text_delta"}`,
+	`{"type":"confirmation_received","tool_id":"t","approved":true}`,
 }
 
 func (s *twins) record(t *rapid.T) {
@@ -173,8 +178,10 @@ func (s *twins) compare(t *rapid.T) {
 // There is nothing behind the last number: a count stops there, on both sides.
 func TestTheModelCountsUpToTheLastSequence(t *testing.T) {
 	store := newStore(t, live.Options{})
-	for _, counters := range [][2]uint64{{1, 1<<63 - 1}, {1, 1 << 63}, {1, 1<<64 - 2}, {1, 1<<64 - 1}, {1<<64 - 1, 0}} {
-		text := fmt.Sprintf(restoredRun, 1, 1, counters[0], fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, counters[1]))
+	for _, counters := range [][2]uint64{{1, 1<<63 - 1}, {1, 1 << 63}, {1, 1<<64 - 2}, {1, 1<<64 - 1},
+		{1<<64 - 1, 0}} {
+		text := fmt.Sprintf(restoredRun, 1, 1, counters[0],
+			fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`, counters[1]))
 		value, err := replay.Decode([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +196,8 @@ func TestTheModelCountsUpToTheLastSequence(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want, got := model.Find("r").Count, snapshotOf(t, store, "r").EventCount; want != got {
-			t.Errorf("event_count %d with sequence %d: the store counts %d, the model %d", counters[0], counters[1], got, want)
+			t.Errorf("event_count %d with sequence %d: the store counts %d, the model %d", counters[0], counters[1],
+				got, want)
 		}
 	}
 }

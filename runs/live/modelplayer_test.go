@@ -109,13 +109,15 @@ func (m *modelPlayer) concurrentRecord(c *replay.Call, now uint64) (any, error) 
 		return nil, err
 	}
 	for i := range tasks * each {
-		if _, err := m.model.Record(c.Text("run_id"), map[string]any{"type": "text_delta", "text": fmt.Sprint(i)}, now); err != nil {
+		if _, err := m.model.Record(c.Text("run_id"), map[string]any{"type": "text_delta", "text": fmt.Sprint(i)},
+			now); err != nil {
 			return nil, err
 		}
 	}
 	r := m.findOrNone(c.Text("run_id"))
 	return map[string]any{
-		"events": len(r.Events), "event_count": r.Count, "dense_sequences_in_list_order": true, "each_task_in_its_own_order": true,
+		"events": len(r.Events), "event_count": r.Count, "dense_sequences_in_list_order": true,
+		"each_task_in_its_own_order":     true,
 		"returned_event_counts_distinct": true, "returned_event_counts_grow_within_a_task": true,
 	}, nil
 }

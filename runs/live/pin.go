@@ -6,8 +6,9 @@ import (
 	"selvedge/db"
 )
 
-// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same, and so does a cap on runs.
-// db.ErrNotFound: there is no such run. A pin is of the run's id: a run that comes under it later is pinned too.
+// Pin keeps a run whatever retention says, until Unpin; Delete removes it all the same, and so does
+// a cap on runs. db.ErrNotFound: there is no such run. A pin is of the run's id: a run that comes
+// under it later is pinned too.
 func (s *Store) Pin(ctx context.Context, runID string) error {
 	return s.db.Write(ctx, "pin live run", func(tx *db.Tx) error { return s.PinTx(tx, runID) })
 }

@@ -22,13 +22,13 @@ import (
 
 var comparison = replay.Comparison{}
 
-// clockBase is where the players' clock begins. No transcript names a time near it: a number of milliseconds in its year
-// came from the clock, and is shown to the comparison as a time.
+// clockBase is where the players' clock begins. No transcript names a time near it: a number of
+// milliseconds in its year came from the clock, and is shown to the comparison as a time.
 var clockBase = time.Date(2051, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// A player makes the calls on a store and, where there is one, on the model of the original, twice: without and with the
-// differences that the transcript's head names. save and load are what a session layer does with exports, in a folder of
-// the old layout.
+// A player makes the calls on a store and, where there is one, on the model of the original, twice:
+// without and with the differences that the transcript's head names. save and load are what a
+// session layer does with exports, in a folder of the old layout.
 type player struct {
 	t      *testing.T
 	script replay.Transcript
@@ -129,7 +129,8 @@ func (p *player) rule(op string) int {
 }
 
 // known are the members that the original has; it drops others.
-var known = strings.Fields("id session_id status prompt created_at_ms updated_at_ms result_text error event_count sequence timestamp_ms event " +
+var known = strings.Fields("id session_id status prompt created_at_ms updated_at_ms result_text error " +
+	"event_count sequence timestamp_ms event " +
 	"snapshot events")
 
 // answered shows what the clock made as times, and records and events as the original holds them.
@@ -177,7 +178,8 @@ func shown(name string, value any) any {
 		return out
 	case json.Number:
 		ms, err := v.Int64()
-		if strings.HasSuffix(name, "_ms") && err == nil && ms >= clockBase.UnixMilli() && ms < clockBase.AddDate(1, 0, 0).UnixMilli() {
+		if strings.HasSuffix(name, "_ms") && err == nil && ms >= clockBase.UnixMilli() &&
+			ms < clockBase.AddDate(1, 0, 0).UnixMilli() {
 			return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
 		}
 	}
@@ -248,7 +250,8 @@ func (p *player) call(c *replay.Call) replay.Answer {
 		snapshot, _, err := p.store.Snapshot(ctx, run)
 		return result(snapshot.UpdatedAtMs > p.marked[run], err)
 	}
-	if strings.HasPrefix(c.Op, "handle_") || strings.HasPrefix(c.Op, "set_") || c.Op == "token_cancelled" || c.Op == "hook_calls" {
+	if strings.HasPrefix(c.Op, "handle_") || strings.HasPrefix(c.Op, "set_") || c.Op == "token_cancelled" ||
+		c.Op == "hook_calls" {
 		return p.handle(c)
 	}
 	if p.off == nil {
@@ -302,7 +305,8 @@ func (p *player) concurrentRecord(c *replay.Call) replay.Answer {
 	for task := range tasks {
 		wg.Go(func() {
 			for i := range each {
-				snapshot, _, err := p.store.RecordEvent(context.Background(), run, live.TextDelta(fmt.Sprintf("%d:%d", task, i)))
+				snapshot, _, err := p.store.RecordEvent(context.Background(), run,
+					live.TextDelta(fmt.Sprintf("%d:%d", task, i)))
 				if err != nil {
 					p.t.Error(err)
 					return
@@ -339,8 +343,10 @@ func (p *player) concurrentRecord(c *replay.Call) replay.Answer {
 		}
 	}
 	return result(map[string]any{
-		"events": len(events), "event_count": snapshot.EventCount, "dense_sequences_in_list_order": dense, "each_task_in_its_own_order": ownOrder,
-		"returned_event_counts_distinct": len(distinct) == tasks*each, "returned_event_counts_grow_within_a_task": grow,
+		"events": len(events), "event_count": snapshot.EventCount, "dense_sequences_in_list_order": dense,
+		"each_task_in_its_own_order":               ownOrder,
+		"returned_event_counts_distinct":           len(distinct) == tasks*each,
+		"returned_event_counts_grow_within_a_task": grow,
 	}, err)
 }
 
@@ -348,7 +354,8 @@ func (p *player) handle(c *replay.Call) replay.Answer {
 	ctx, h := context.Background(), p.handles[c.Text("handle")]
 	switch c.Op {
 	case "handle_new":
-		p.handles[c.Text("as")] = live.NewRunHandle(c.Text("run_id"), c.Text("session_id"), p.store, p.session, p.hook)
+		p.handles[c.Text("as")] = live.NewRunHandle(c.Text("run_id"), c.Text("session_id"), p.store, p.session,
+			p.hook)
 		answer := ok(nil)
 		answer.Bound = c.Text("as")
 		return answer
@@ -424,7 +431,8 @@ func (p *player) files(c *replay.Call) replay.Answer {
 		if err != nil || !there {
 			return result(map[string]any{"restored": nil}, err)
 		}
-		return result(map[string]any{"restored": len(records)}, p.store.ReplaceRecords(context.Background(), records))
+		return result(map[string]any{"restored": len(records)},
+			p.store.ReplaceRecords(context.Background(), records))
 	case "reopen":
 		if err := p.db.Close(); err != nil {
 			return result[any](nil, err)
@@ -453,10 +461,12 @@ func (p *player) files(c *replay.Call) replay.Answer {
 		return list(names, err)
 	case "put_file":
 		target := filepath.Join(p.folder, c.Text("path"))
-		return result[any](nil, first(os.MkdirAll(filepath.Dir(target), 0o700), os.WriteFile(target, []byte(c.Text("text")), 0o600)))
+		return result[any](nil, first(os.MkdirAll(filepath.Dir(target), 0o700),
+			os.WriteFile(target, []byte(c.Text("text")), 0o600)))
 	case "cut_file":
 		var keep int64
-		return result[any](nil, first(c.Unmarshal("keep_bytes", &keep), os.Truncate(filepath.Join(p.folder, c.Text("path")), keep)))
+		return result[any](nil, first(c.Unmarshal("keep_bytes", &keep),
+			os.Truncate(filepath.Join(p.folder, c.Text("path")), keep)))
 	case "files":
 		var paths []string
 		err := filepath.Walk(p.folder, func(path string, _ os.FileInfo, err error) error {
@@ -487,7 +497,8 @@ func removed(path string) error {
 	return nil
 }
 
-// load reads what can be read of a file: its other records don't stop it. There is nothing to see when nothing can.
+// load reads what can be read of a file: its other records don't stop it. There is nothing to see
+// when nothing can.
 func (p *player) load(file string) (records []live.RunRecord, there bool, err error) {
 	text, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
@@ -515,7 +526,8 @@ func (p *player) later(c *replay.Call) replay.Answer {
 	}
 	switch c.Op {
 	case "new_store":
-		caps := map[string]*live.Cap{"max_runs": &p.caps.MaxRuns, "max_events_per_run": &p.caps.MaxEventsPerRun, "max_event_bytes_per_run": &p.caps.MaxEventBytesPerRun}
+		caps := map[string]*live.Cap{"max_runs": &p.caps.MaxRuns, "max_events_per_run": &p.caps.MaxEventsPerRun,
+			"max_event_bytes_per_run": &p.caps.MaxEventBytesPerRun}
 		for _, name := range slices.Sorted(maps.Keys(caps)) {
 			if c.Has(name) {
 				var n uint64
@@ -531,7 +543,8 @@ func (p *player) later(c *replay.Call) replay.Answer {
 		return result(p.store.CreateRunWithID(ctx, c.Text("id"), c.Text("session_id"), c.Text("prompt")))
 	case "reserve_run_with_id":
 		r, err := reserve(c.Text("prompt"))
-		return result(map[string]any{"reservation": map[bool]string{true: "existing", false: "created"}[r.Existing], "replayed": r.Replayed(), "snapshot": r.Snapshot}, err)
+		return result(map[string]any{"reservation": map[bool]string{true: "existing",
+			false: "created"}[r.Existing], "replayed": r.Replayed(), "snapshot": r.Snapshot}, err)
 	case "concurrent_reserve":
 		var tasks int
 		if err := c.Unmarshal("tasks", &tasks); err != nil {
@@ -555,7 +568,8 @@ func (p *player) later(c *replay.Call) replay.Answer {
 				created++
 			}
 		}
-		return ok(map[string]any{"created": created, "existing": tasks - created, "distinct_prompts_answered": len(prompts)})
+		return ok(map[string]any{"created": created, "existing": tasks - created,
+			"distinct_prompts_answered": len(prompts)})
 	case "event_page":
 		var after *uint64
 		var limit int
@@ -568,8 +582,10 @@ func (p *player) later(c *replay.Call) replay.Answer {
 			events = []live.RunEventRecord{}
 		}
 		return found(map[string]any{
-			"events": events, "first_available_sequence": page.FirstAvailableSequence, "latest_sequence_exclusive": page.LatestSequenceExclusive,
-			"next_after_sequence": page.NextAfterSequence, "retention_gap": page.RetentionGap, "has_more": page.HasMore,
+			"events": events, "first_available_sequence": page.FirstAvailableSequence,
+			"latest_sequence_exclusive": page.LatestSequenceExclusive,
+			"next_after_sequence":       page.NextAfterSequence, "retention_gap": page.RetentionGap,
+			"has_more": page.HasMore,
 		}, there, err)
 	}
 	return replay.Answer{Wrong: "the player doesn't know this call"}

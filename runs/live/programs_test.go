@@ -14,7 +14,8 @@ import (
 	"selvedge/runs/live"
 )
 
-var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram, "replace": replaceProgram}
+var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram,
+	"replace": replaceProgram}
 
 // holdProgram begins and holds the runs whose ids it reads.
 func holdProgram(args []string) error {
@@ -37,7 +38,8 @@ func holdProgram(args []string) error {
 	return d.Close()
 }
 
-// appendProgram records events on a run, args[2] of them or without end, and says the count after each once it is stored.
+// appendProgram records events on a run, args[2] of them or without end, and says the count after
+// each once it is stored.
 func appendProgram(args []string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, args[0], db.Options{})

@@ -7,12 +7,14 @@ import (
 	"selvedge/internal/live"
 )
 
-// Prune removes the runs that have ended and that the policy does not keep: by the time of their last event or mark, by session,
-// and by the bytes of their events in the scope. Runs that somebody holds stay, and those that are pinned. It works in short
-// transactions, and what it removed before an error stays removed; run again, it goes on.
+// Prune removes the runs that have ended and that the policy does not keep: by the time of their
+// last event or mark, by session, and by the bytes of their events in the scope. Runs that somebody
+// holds stay, and those that are pinned. It works in short transactions, and what it removed before
+// an error stays removed; run again, it goes on.
 func (s *Store) Prune(ctx context.Context, policy db.Policy) (db.Pruned, error) {
 	done, err := db.Prune(ctx, s.db, db.Pruning{
-		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded, Share: live.FullShare().Events,
+		Op: "prune live runs", Store: db.StoreLive, Scope: s.scope, Ended: endedRuns, Remove: removeEnded,
+		Share: live.FullShare().Events,
 	}, policy)
 	if err == nil && !policy.DryRun {
 		err = s.dropLeft(ctx)

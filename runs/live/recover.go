@@ -9,12 +9,13 @@ import (
 
 const opRecover = "recover live runs"
 
-// Recover gives back the runs whose holder is dead, and gives their number. It ends none: [Store.Resume] takes them up. It may be
-// called at any time, by any process and handle: what somebody holds, this process too, is spared, and so is what nobody ever held:
-// only Begin and Resume make a run somebody's.
+// Recover gives back the runs whose holder is dead, and gives their number. It ends none:
+// [Store.Resume] takes them up. It may be called at any time, by any process and handle: what
+// somebody holds, this process too, is spared, and so is what nobody ever held: only Begin and
+// Resume make a run somebody's.
 //
-// It works in short transactions; what it gave back before an error stays so. What a dead process left half removed, or half
-// written, which nobody sees, goes too.
+// It works in short transactions; what it gave back before an error stays so. What a dead process
+// left half removed, or half written, which nobody sees, goes too.
 func (s *Store) Recover(ctx context.Context) (recovered int, err error) {
 	for behind, more := int64(0), true; more; {
 		var keys []int64

@@ -10,9 +10,10 @@ import (
 
 const opDelete = "delete live run"
 
-// Delete takes a run away, with all that belongs to it. db.ErrNotFound: there is no such run. db.ErrConflict: somebody holds it.
-// Nil says that the run is gone: events that could not be dropped any more, because ctx ended or the disk failed, nobody sees, and
-// the next removal drops them.
+// Delete takes a run away, with all that belongs to it. db.ErrNotFound: there is no such run.
+// db.ErrConflict: somebody holds it. Nil says that the run is gone: events that could not be
+// dropped any more, because ctx ended or the disk failed, nobody sees, and the next removal drops
+// them.
 func (s *Store) Delete(ctx context.Context, runID string) error {
 	err := s.db.Reclaim(ctx, opDelete, func(tx *db.Tx) error { return s.DeleteTx(tx, runID) })
 	if err == nil {
@@ -21,8 +22,8 @@ func (s *Store) Delete(ctx context.Context, runID string) error {
 	return err
 }
 
-// DeleteTx is Delete inside a transaction of the caller's. Of a run with many events, nobody sees them once it is committed, and
-// the next removal drops them.
+// DeleteTx is Delete inside a transaction of the caller's. Of a run with many events, nobody sees
+// them once it is committed, and the next removal drops them.
 func (s *Store) DeleteTx(tx *db.Tx, runID string) error {
 	return s.inside(tx, opDelete, runID, func(scope int64) error {
 		row, found, err := live.FindLocked(tx, scope, runID)
@@ -67,7 +68,8 @@ func (s *Store) dropOldest(tx *db.Tx, scope int64) error {
 	return nil
 }
 
-// dropLeft removes the events that are left of runs that are gone, in short transactions, those that somebody else left too.
+// dropLeft removes the events that are left of runs that are gone, in short transactions, those
+// that somebody else left too.
 func (s *Store) dropLeft(ctx context.Context) error {
 	for last := int64(0); ; {
 		var run int64

@@ -45,12 +45,14 @@ func TestChecksumsCoverWhatTheSchemaSays(t *testing.T) {
 	d := dbtest.Open(t, db.Options{Synchronous: db.SyncNormal})
 	store := live.NewStore(d, live.Options{Scope: "s", MaxEventsPerRun: live.AtMost(3)})
 	run := create(t, store, "")
-	record(t, store, run.ID, live.AgentStart("p"), live.TextDelta("1"), live.TextDelta("2"), live.AgentEnd("t"), live.ErrorEvent("e"))
+	record(t, store, run.ID, live.AgentStart("p"), live.TextDelta("1"), live.TextDelta("2"), live.AgentEnd("t"),
+		live.ErrorEvent("e"))
 	if _, _, err := store.MarkCancelled(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
 	other := live.NewStore(d, live.Options{})
-	odd := fmt.Sprintf(restoredRun, 1, uint64(18446744073709551615), uint64(18446744073709551614), `{"sequence":9223372036854775808,"timestamp_ms":5,"event":{"type":"x"},"note":1}`)
+	odd := fmt.Sprintf(restoredRun, 1, uint64(18446744073709551615), uint64(18446744073709551614),
+		`{"sequence":9223372036854775808,"timestamp_ms":5,"event":{"type":"x"},"note":1}`)
 	if err := other.ReplaceRecords(t.Context(), restored(t, odd)); err != nil {
 		t.Fatal(err)
 	}

@@ -30,15 +30,17 @@ func (s *Store) replace(ctx context.Context, list []*RunRecord) error {
 	return err
 }
 
-// A replacement is what is about to be done to the runs of a scope: what stays, what goes besides all that is behind that, and
-// what comes.
+// A replacement is what is about to be done to the runs of a scope: what stays, what goes besides
+// all that is behind that, and what comes.
 type replacement struct {
 	store *Store
 	same  []live.WholeRow
 	going []live.WholeRow // between those that stay, and behind them
 	come  []comer
 	owner int64 // of the numbers that are reserved for what comes; 0: none are
-	taken int   // so many of those that come have theirs: a transaction that fails gives its numbers back, to whoever comes next
+	// so many of those that come have theirs: a transaction that fails gives its numbers back, to
+	// whoever comes next
+	taken int
 }
 
 // A comer is a run that comes, with its events from the first that the caps keep on.
@@ -53,8 +55,8 @@ var errMoved = errors.New("a run changed meanwhile")
 
 func (r *replacement) empty() bool { return len(r.going) == 0 && len(r.come) == 0 }
 
-// compare leaves the runs alone that are here as the first records have them, in their order. A restore of what is here is
-// then no change, to followers, too.
+// compare leaves the runs alone that are here as the first records have them, in their order. A
+// restore of what is here is then no change, to followers, too.
 func (s *Store) compare(ctx context.Context, list []*RunRecord) (r *replacement, err error) {
 	err = s.readScope(ctx, opReplace, func(rx *db.Rx, scope int64) error {
 		r = &replacement{store: s}
@@ -112,8 +114,9 @@ func (s *Store) comers(list []*RunRecord) []comer {
 	return come
 }
 
-// do makes what comes seen, and what goes unseen, in one transaction. Many events are written before it, and removed after it, and
-// many runs have their numbers before it: asking for one takes as long as writing the row.
+// do makes what comes seen, and what goes unseen, in one transaction. Many events are written
+// before it, and removed after it, and many runs have their numbers before it: asking for one takes
+// as long as writing the row.
 func (r *replacement) do(ctx context.Context) error {
 	share, early := live.FullShare(), false
 	for i := range r.come {
@@ -153,7 +156,8 @@ func (r *replacement) write(ctx context.Context) error {
 	return nil
 }
 
-// writeSome goes on behind so many events of a run, with as many as a transaction may write. It returns how far it came.
+// writeSome goes on behind so many events of a run, with as many as a transaction may write. It
+// returns how far it came.
 func (r *replacement) writeSome(tx *db.Tx, run, put int) (int, int, error) {
 	scope, err := tx.Scope(r.store.scope)
 	if err == nil {
@@ -252,7 +256,8 @@ func (r *replacement) add(tx *db.Tx, scope int64, c *comer) error {
 	return nil
 }
 
-// giveUp lets go of what was written, also where ctx has ended. Where that fails, it goes once this process has ended.
+// giveUp lets go of what was written, also where ctx has ended. Where that fails, it goes once this
+// process has ended.
 func (r *replacement) giveUp(ctx context.Context) {
 	if r.taken == 0 {
 		return
@@ -283,6 +288,9 @@ func lastOfEach(records []RunRecord) []*RunRecord {
 			list = append(list, &records[i])
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *RunRecord) int { return cmp.Compare(a.Snapshot.CreatedAtMs, b.Snapshot.CreatedAtMs) })
+	slices.SortStableFunc(list, func(a, b *RunRecord) int {
+		return cmp.Compare(a.Snapshot.CreatedAtMs,
+			b.Snapshot.CreatedAtMs)
+	})
 	return list
 }

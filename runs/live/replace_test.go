@@ -18,9 +18,11 @@ import (
 func many(name string, runs, events int) []live.RunRecord {
 	records := make([]live.RunRecord, runs)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("run-", i), SessionID: name, Status: live.Executing, CreatedAtMs: uint64(i / 2)}
+		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprint("run-", i), SessionID: name, Status: live.Executing,
+			CreatedAtMs: uint64(i / 2)}
 		for n := range events {
-			records[i].Events = append(records[i].Events, live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta(name)})
+			records[i].Events = append(records[i].Events,
+				live.RunEventRecord{Sequence: uint64(n), Event: live.TextDelta(name)})
 		}
 	}
 	return records
@@ -43,7 +45,8 @@ func seen(t testing.TB, store *live.Store) string {
 
 func rows(t testing.TB, d *db.DB, table string) (n int) {
 	t.Helper()
-	err := d.Read(context.Background(), "count", func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM "+table) })
+	err := d.Read(context.Background(), "count",
+		func(rx *db.Rx) error { return rx.Get(&n, "SELECT count(*) FROM "+table) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +222,8 @@ func TestAReplacementGivesUpNothingOfAnother(t *testing.T) {
 	path := dbtest.Path(t)
 	plain := dbtest.OpenAt(t, path, db.Options{Synchronous: db.SyncNormal})
 	err := plain.Write(t.Context(), "refuse an event", func(tx *db.Tx) error {
-		_, err := tx.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON live_events WHEN instr(CAST(NEW.event AS TEXT), 'bad') BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+		_, err := tx.Exec(`CREATE TRIGGER refuse BEFORE INSERT ON live_events
+			WHEN instr(CAST(NEW.event AS TEXT), 'bad') BEGIN SELECT RAISE(ABORT, 'refused'); END`)
 		return err
 	})
 	if err != nil {
@@ -240,7 +244,8 @@ func TestAReplacementGivesUpNothingOfAnother(t *testing.T) {
 		}
 		failed = true
 		go func() {
-			done <- live.NewStore(other, live.Options{Scope: "other"}).ReplaceRecords(context.Background(), many("other", 1, 9_000))
+			done <- live.NewStore(other, live.Options{Scope: "other"}).ReplaceRecords(context.Background(),
+				many("other", 1, 9_000))
 		}()
 		<-wrote
 	})
@@ -251,10 +256,12 @@ func TestAReplacementGivesUpNothingOfAnother(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("the other one: %v", err)
 	}
-	if left, events := rows(t, plain, "live_leavings"), rows(t, plain, "live_events"); left != 0 || events != 9_000 {
+	if left, events := rows(t, plain, "live_leavings"),
+		rows(t, plain, "live_events"); left != 0 || events != 9_000 {
 		t.Errorf("%d runs are left, and %d events are there", left, events)
 	}
-	if err := plain.Write(t.Context(), "as before", func(tx *db.Tx) error { _, err := tx.Exec(`DROP TRIGGER refuse`); return err }); err != nil {
+	if err := plain.Write(t.Context(), "as before",
+		func(tx *db.Tx) error { _, err := tx.Exec(`DROP TRIGGER refuse`); return err }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,7 +282,8 @@ func replaceProgram(args []string) error {
 	return nil
 }
 
-// Numbers that a living process has reserved are passed by in one look, however many they are, and not by transactions that write.
+// Numbers that a living process has reserved are passed by in one look, however many they are, and
+// not by transactions that write.
 func TestARemovalPassesByWhatALivingReplacementReserved(t *testing.T) {
 	written := 0
 	d := dbtest.Open(t, db.Options{Observe: func(o db.Observation) {
@@ -291,7 +299,8 @@ func TestARemovalPassesByWhatALivingReplacementReserved(t *testing.T) {
 		owner, err := tx.Owner()
 		if err == nil {
 			_, err = tx.Exec(`WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-INSERT INTO live_leavings (run, owner_id) SELECT 1000000 + i, CASE WHEN i % 1000 > 0 THEN ? END FROM n`, owner)
+INSERT INTO live_leavings (run, owner_id) SELECT 1000000 + i, CASE WHEN i % 1000 > 0 THEN ? END
+	FROM n`, owner)
 		}
 		return err
 	})
@@ -367,8 +376,16 @@ func TestCap_RemovedRunLeavesNothing(t *testing.T) {
 			_, err := store.Begin(t.Context(), live.Start{ID: id, SessionID: "s"})
 			return err
 		},
-		"ReserveRunWithID": func(id string) error { _, err := store.ReserveRunWithID(t.Context(), id, "s", "p"); return err },
-		"CreateRunWithID":  func(id string) error { _, err := store.CreateRunWithID(t.Context(), id, "s", "p"); return err },
+		"ReserveRunWithID": func(id string) error {
+			_,
+				err := store.ReserveRunWithID(t.Context(), id, "s", "p")
+			return err
+		},
+		"CreateRunWithID": func(id string) error {
+			_,
+				err := store.CreateRunWithID(t.Context(), id, "s", "p")
+			return err
+		},
 	} {
 		if err := store.ReplaceRecords(t.Context(), many("old", 1, 4_500)); err != nil {
 			t.Fatal(err)

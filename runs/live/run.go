@@ -22,8 +22,8 @@ const (
 // Known reports whether s is one of the seven.
 func (s RunStatus) Known() bool { return live.KnownStatus(string(s)) }
 
-// Ended reports whether the run has come to an end. Of the three ends only Cancelled is final: an event can still take a
-// completed or failed run up again.
+// Ended reports whether the run has come to an end. Of the three ends only Cancelled is final: an
+// event can still take a completed or failed run up again.
 func (s RunStatus) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
 
 // A RunSnapshot is what a run sums up to. Times are Unix milliseconds.
@@ -36,9 +36,11 @@ type RunSnapshot struct {
 	UpdatedAtMs uint64  // of the last event or mark
 	ResultText  *string // nil: no agent_end counted
 	Error       *string // nil: no error, or an agent_end cleared it
-	// EventCount is the number of events ever recorded and the next event's sequence. Caps remove events and leave it alone.
+	// EventCount is the number of events ever recorded and the next event's sequence. Caps remove
+	// events and leave it alone.
 	EventCount uint64
-	// Further is a JSON object with the members of a restored snapshot that this version doesn't know; nil: none.
+	// Further is a JSON object with the members of a restored snapshot that this version doesn't know;
+	// nil: none.
 	Further []byte
 }
 
@@ -59,24 +61,28 @@ type RunRecord struct {
 
 func snapshotOf(s live.Snapshot) RunSnapshot {
 	return RunSnapshot{
-		ID: s.ID, SessionID: s.SessionID, Status: RunStatus(s.Status), Prompt: s.Prompt, CreatedAtMs: s.CreatedAtMs, UpdatedAtMs: s.UpdatedAtMs,
+		ID: s.ID, SessionID: s.SessionID, Status: RunStatus(s.Status), Prompt: s.Prompt,
+		CreatedAtMs: s.CreatedAtMs, UpdatedAtMs: s.UpdatedAtMs,
 		ResultText: s.ResultText, Error: s.Error, EventCount: s.EventCount, Further: s.Further,
 	}
 }
 
 func (s *RunSnapshot) stored() live.Snapshot {
 	return live.Snapshot{
-		ID: s.ID, SessionID: s.SessionID, Status: string(s.Status), Prompt: s.Prompt, CreatedAtMs: s.CreatedAtMs, UpdatedAtMs: s.UpdatedAtMs,
-		ResultText: s.ResultText, Error: s.Error, EventCount: s.EventCount, Further: s.Further,
+		ID: s.ID, SessionID: s.SessionID, Status: string(s.Status), Prompt: s.Prompt, CreatedAtMs: s.CreatedAtMs,
+		UpdatedAtMs: s.UpdatedAtMs,
+		ResultText:  s.ResultText, Error: s.Error, EventCount: s.EventCount, Further: s.Further,
 	}
 }
 
 func eventRecordOf(e live.EventRecord) RunEventRecord {
-	return RunEventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: Event{e.Event}, Further: e.Further}
+	return RunEventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: Event{e.Event},
+		Further: e.Further}
 }
 
 func (e *RunEventRecord) stored() live.EventRecord {
-	return live.EventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event.stored, Further: e.Further}
+	return live.EventRecord{Sequence: e.Sequence, TimestampMs: e.TimestampMs, Event: e.Event.stored,
+		Further: e.Further}
 }
 
 func eventRecordsOf(list []live.EventRecord) []RunEventRecord {

@@ -8,23 +8,25 @@ import (
 	"selvedge/internal/live"
 )
 
-// The calls of the session store that this package took over, by their names and with their meaning. A run that is not here
-// is found false, and no error; new programs are better served by the calls that each names.
+// The calls of the session store that this package took over, by their names and with their
+// meaning. A run that is not here is found false, and no error; new programs are better served by
+// the calls that each names.
 
 // CreateRun adds a run under a new id, "run-" and a UUID.
 func (s *Store) CreateRun(ctx context.Context, sessionID, prompt string) (RunSnapshot, error) {
 	return s.create(ctx, newID(), sessionID, prompt)
 }
 
-// CreateRunWithID adds a run under an id of the caller's. A run of that id that is there goes, with its events.
-// [Store.ReserveRunWithID] leaves it.
+// CreateRunWithID adds a run under an id of the caller's. A run of that id that is there goes, with
+// its events. [Store.ReserveRunWithID] leaves it.
 func (s *Store) CreateRunWithID(ctx context.Context, id, sessionID, prompt string) (RunSnapshot, error) {
 	return s.create(ctx, id, sessionID, prompt)
 }
 
-// ReserveRunWithID adds a run under an id of the caller's unless there is one, so that a start can be repeated safely. Of
-// callers at the same time, in any process, one adds it and all get it.
-func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation, err error) {
+// ReserveRunWithID adds a run under an id of the caller's unless there is one, so that a start can
+// be repeated safely. Of callers at the same time, in any process, one adds it and all get it.
+func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt string) (r Reservation,
+	err error) {
 	err = s.db.Write(ctx, opReserve, func(tx *db.Tx) error {
 		r, err = s.ReserveRunWithIDTx(tx, id, sessionID, prompt)
 		return err
@@ -35,17 +37,19 @@ func (s *Store) ReserveRunWithID(ctx context.Context, id, sessionID, prompt stri
 	return r, err
 }
 
-// RecordEvent adds an event to a run and moves the run on. The snapshot is the run's after it; found is false, and nothing
-// is stored, for a run that is not here. [Store.Append] tells that as an error, can be repeated, and does not read the run's
-// texts for an answer.
+// RecordEvent adds an event to a run and moves the run on. The snapshot is the run's after it;
+// found is false, and nothing is stored, for a run that is not here. [Store.Append] tells that as
+// an error, can be repeated, and does not read the run's texts for an answer.
 //
 // db.ErrInvalid: the event was not made by NewEvent, or the run has no sequence left.
-func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run RunSnapshot, found bool, err error) {
+func (s *Store) RecordEvent(ctx context.Context, runID string, event Event) (run RunSnapshot, found bool,
+	err error) {
 	return s.RecordEvents(ctx, runID, []Event{event})
 }
 
 // RecordEvents is RecordEvent for several events of a run: all are stored or none.
-func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool, err error) {
+func (s *Store) RecordEvents(ctx context.Context, runID string, events []Event) (run RunSnapshot, found bool,
+	err error) {
 	err = s.write(ctx, writing(events), opAppend, runID, func(tx *db.Tx, scope int64) error {
 		row, _, err := s.append(tx, scope, runID, Batch{Events: events})
 		if found = err == nil; err != nil {
@@ -69,9 +73,10 @@ func foundOrNot(run RunSnapshot, found bool, err error) (RunSnapshot, bool, erro
 	return run, true, nil
 }
 
-// MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found is false for a run that
-// is not here. Followers are told of the new status.
-func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool, err error) {
+// MarkFailed fails a run from outside, with what went wrong. A cancelled run stays as it is. found
+// is false for a run that is not here. Followers are told of the new status.
+func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunSnapshot, found bool,
+	err error) {
 	err = s.db.WriteEnd(ctx, opFail, func(tx *db.Tx) error {
 		run, found, err = s.MarkFailedTx(tx, runID, message)
 		return err
@@ -79,8 +84,8 @@ func (s *Store) MarkFailed(ctx context.Context, runID, message string) (run RunS
 	return foundOrNot(run, found, err)
 }
 
-// MarkCancelled cancels a run, whatever its status. found is false for a run that is not here. Followers are told of the new
-// status.
+// MarkCancelled cancels a run, whatever its status. found is false for a run that is not here.
+// Followers are told of the new status.
 func (s *Store) MarkCancelled(ctx context.Context, runID string) (run RunSnapshot, found bool, err error) {
 	err = s.db.WriteEnd(ctx, opCancel, func(tx *db.Tx) error {
 		run, found, err = s.MarkCancelledTx(tx, runID)
@@ -98,8 +103,8 @@ func (s *Store) Snapshot(ctx context.Context, runID string) (run RunSnapshot, fo
 	return foundOrNot(run, found, err)
 }
 
-// Events gives all events of a run that are kept, in order, from one snapshot. A run that is not here has none.
-// [Store.EachEvent] reads them in pages.
+// Events gives all events of a run that are kept, in order, from one snapshot. A run that is not
+// here has none. [Store.EachEvent] reads them in pages.
 func (s *Store) Events(ctx context.Context, runID string) (events []RunEventRecord, err error) {
 	err = s.read(ctx, "read live events", runID, func(rx *db.Rx, scope int64) error {
 		row, found, err := live.FindRow(rx, scope, runID)
@@ -113,8 +118,9 @@ func (s *Store) Events(ctx context.Context, runID string) (events []RunEventReco
 	return events, err
 }
 
-// List gives all runs of the scope in the order of their creation, from one snapshot. Runs of the same millisecond are in
-// the order in which they were added. Lists that may be long are read in parts with [Store.Page] and [Store.All].
+// List gives all runs of the scope in the order of their creation, from one snapshot. Runs of the
+// same millisecond are in the order in which they were added. Lists that may be long are read in
+// parts with [Store.Page] and [Store.All].
 func (s *Store) List(ctx context.Context) ([]RunSnapshot, error) {
 	var rows []live.WholeRow
 	err := s.readScope(ctx, opList, func(rx *db.Rx, scope int64) (err error) {
@@ -154,15 +160,18 @@ type RunEventPage struct {
 	FirstAvailableSequence  *uint64 // of the oldest event that is kept; nil: none is
 	LatestSequenceExclusive uint64  // the run's event count
 	NextAfterSequence       *uint64 // of the last event in the page, else the cursor that was given
-	RetentionGap            bool    // events behind the cursor were removed: the page does not begin where it was asked to
-	HasMore                 bool
+	// events behind the cursor were removed: the page does not begin where it was asked to
+	RetentionGap bool
+	HasMore      bool
 }
 
-// EventPage gives at most limit events behind the sequence after, nil for the beginning; found is false for a run that is
-// not here. A limit of 0 gives none and says how the run stands. Its cost depends on the page alone.
+// EventPage gives at most limit events behind the sequence after, nil for the beginning; found is
+// false for a run that is not here. A limit of 0 gives none and says how the run stands. Its cost
+// depends on the page alone.
 //
 // db.ErrInvalid: the limit is negative.
-func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limit int) (page RunEventPage, found bool, err error) {
+func (s *Store) EventPage(ctx context.Context, runID string, after *uint64, limit int) (page RunEventPage,
+	found bool, err error) {
 	const why = "page live events"
 	if limit < 0 {
 		return page, false, &db.Error{Op: why, Err: errLimit(limit)}
@@ -208,17 +217,18 @@ func pageOf(rx *db.Rx, w *live.Row, after *uint64, limit int64) (page RunEventPa
 	return page, nil
 }
 
-// ReplaceRecords replaces all runs of the scope, those that are running too; no records clear it. Of records with one id the last
-// wins, with its events. A run's count becomes what the next event's sequence has to be: the largest of the count it names, its
-// last sequence and 1, and the number of its events. Caps hold: runs that were created first go first.
+// ReplaceRecords replaces all runs of the scope, those that are running too; no records clear it.
+// Of records with one id the last wins, with its events. A run's count becomes what the next
+// event's sequence has to be: the largest of the count it names, its last sequence and 1, and the
+// number of its events. Caps hold: runs that were created first go first.
 //
-// Who reads sees all of the old runs or all of the new ones: it is one transaction, but for events where they are many. Those are
-// written before, and those of the old runs removed after, in short transactions, and nobody sees them meanwhile. So it holds
-// the writer for some 40 µs a run, however many events these have (docs/decisions/0016). An error means that all is as it
-// was.
+// Who reads sees all of the old runs or all of the new ones: it is one transaction, but for events
+// where they are many. Those are written before, and those of the old runs removed after, in short
+// transactions, and nobody sees them meanwhile. So it holds the writer for some 40 µs a run,
+// however many events these have (docs/decisions/0016). An error means that all is as it was.
 //
-// db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not UTF-8, an event was not
-// made by NewEvent.
+// db.ErrInvalid, with nothing changed: an id is not possible, a status is unknown, a text is not
+// UTF-8, an event was not made by NewEvent.
 func (s *Store) ReplaceRecords(ctx context.Context, records []RunRecord) error {
 	for i := range records {
 		stored := records[i].stored()

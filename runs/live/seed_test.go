@@ -61,7 +61,8 @@ func TestRunStoreTracksStatusAndEvents(t *testing.T) {
 	run := create(t, store, "fix tests")
 	record(t, store, run.ID, live.AgentStart("fix tests"), live.AgentEnd("done"))
 	snapshot := snapshotOf(t, store, run.ID)
-	if snapshot.Status != live.Completed || snapshot.ResultText == nil || *snapshot.ResultText != "done" || snapshot.EventCount != 2 {
+	if snapshot.Status != live.Completed || snapshot.ResultText == nil || *snapshot.ResultText != "done" ||
+		snapshot.EventCount != 2 {
 		t.Errorf("the run is %s", snapshot.AppendJSON(nil))
 	}
 	if n := len(eventsOf(t, store, run.ID)); n != 2 {

@@ -16,17 +16,18 @@ type Store struct {
 
 // Options are the choices of NewStore. The zero value is the default: no caps.
 type Options struct {
-	// Scope is the name of the scope: what ids are unique in, and what the whole-store calls are about. "" is the default scope.
+	// Scope is the name of the scope: what ids are unique in, and what the whole-store calls are
+	// about. "" is the default scope.
 	Scope string
-	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their status; at most 200 of
-	// them for one that is added.
+	// MaxRuns bounds the runs of the scope. When a run is added, those added first go, whatever their
+	// status; at most 200 of them for one that is added.
 	MaxRuns Cap
-	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their records as compact JSON.
-	// When an event is added, the oldest go until both hold. An event larger than the bytes goes at once: status, count
-	// and sequence move on all the same.
+	// MaxEventsPerRun bounds the events kept of a run, and MaxEventBytesPerRun the bytes of their
+	// records as compact JSON. When an event is added, the oldest go until both hold. An event larger
+	// than the bytes goes at once: status, count and sequence move on all the same.
 	//
-	// One call takes at most 4,000 events out, so that none holds the writer for long: where a cap is far below what is kept,
-	// several calls bring it there.
+	// One call takes at most 4,000 events out, so that none holds the writer for long: where a cap is
+	// far below what is kept, several calls bring it there.
 	MaxEventsPerRun     Cap
 	MaxEventBytesPerRun Cap
 	// Lease are the terms on which Begin and Resume hold a run. The zero value: as long as this process lives.
@@ -68,15 +69,18 @@ func (c *caps) kept(list []*RunRecord) []*RunRecord {
 	return list
 }
 
-// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with its first run.
+// NewStore gives the store of a scope. Nothing is read or written; a scope comes into being with
+// its first run.
 func NewStore(d *db.DB, o Options) *Store {
-	return &Store{db: d, scope: o.Scope, caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease}
+	return &Store{db: d, scope: o.Scope,
+		caps: caps{runs: o.MaxRuns, events: o.MaxEventsPerRun, bytes: o.MaxEventBytesPerRun}, lease: o.Lease}
 }
 
 // Scope is the name of the store's scope.
 func (s *Store) Scope() string { return s.scope }
 
-// look runs fn in a transaction of the caller's that reads. A scope that was never written to has no runs: fn is not called.
+// look runs fn in a transaction of the caller's that reads. A scope that was never written to has
+// no runs: fn is not called.
 func (s *Store) look(rx *db.Rx, why, runID string, fn func(scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
@@ -88,8 +92,8 @@ func (s *Store) look(rx *db.Rx, why, runID string, fn func(scope int64) error) e
 	return named(why, runID, err)
 }
 
-// scopeIn gives the number of the store's scope in a transaction, which must be one of the store's file; ok is false where
-// nothing was ever written to it.
+// scopeIn gives the number of the store's scope in a transaction, which must be one of the store's
+// file; ok is false where nothing was ever written to it.
 func (s *Store) scopeIn(rx *db.Rx) (scope int64, ok bool, err error) {
 	if err := rx.Of(s.db); err != nil {
 		return 0, false, err
@@ -115,7 +119,8 @@ func (s *Store) inside(tx *db.Tx, why, runID string, fn func(scope int64) error)
 // A writer is one of the calls of [db.DB] that write.
 type writer func(d *db.DB, ctx context.Context, why string, fn func(*db.Tx) error) error
 
-// writing is how events are written: an end alone also on a full disk, so that the run's holder can let it go.
+// writing is how events are written: an end alone also on a full disk, so that the run's holder can
+// let it go.
 func writing(events []Event) writer {
 	for i := range events {
 		if kind := events[i].stored.Kind; kind != "agent_end" && kind != "error" {
@@ -126,7 +131,8 @@ func writing(events []Event) writer {
 }
 
 // write runs fn in a transaction that locks the run's row first, and keeps to the run.
-func (s *Store) write(ctx context.Context, write writer, why, runID string, fn func(tx *db.Tx, scope int64) error) error {
+func (s *Store) write(ctx context.Context, write writer, why, runID string,
+	fn func(tx *db.Tx, scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}
 	}
@@ -139,8 +145,8 @@ func (s *Store) write(ctx context.Context, write writer, why, runID string, fn f
 	}))
 }
 
-// read runs fn in a read transaction of the store's scope, for one run. A scope that was never written to has no runs: fn
-// is not called.
+// read runs fn in a read transaction of the store's scope, for one run. A scope that was never
+// written to has no runs: fn is not called.
 func (s *Store) read(ctx context.Context, why, runID string, fn func(rx *db.Rx, scope int64) error) error {
 	if err := db.CheckID("run", runID); err != nil {
 		return &db.Error{Op: why, Entity: "live run", Err: err}

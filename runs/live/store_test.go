@@ -43,7 +43,8 @@ func TestEveryEventComesBackByteForByte(t *testing.T) {
 	for in := bufio.NewScanner(bytes.NewReader(file)); in.Scan(); {
 		lines = append(lines, in.Text())
 	}
-	lines = append(lines, `{"type":"from_the_future","x":[1, 2.50,"\u00e9<>&"],"x":{}}`, `{ "note":"\/", "turn" : 18446744073709551615, "type":"turn_start" }`,
+	lines = append(lines, `{"type":"from_the_future","x":[1, 2.50,"\u00e9<>&"],"x":{}}`,
+		`{ "note":"\/", "turn" : 18446744073709551615, "type":"turn_start" }`,
 		`{"type":"text_delta","text":"\u2028","more":-0.0}`)
 	store := newStore(t, live.Options{})
 	run := create(t, store, "p")
@@ -59,10 +60,14 @@ func TestEveryEventComesBackByteForByte(t *testing.T) {
 
 func TestEventsThatCannotBeReadAreInvalid(t *testing.T) {
 	for _, text := range []string{
-		``, `null`, `"agent_start"`, `["text_delta","x"]`, `{}`, `{"text":"x"}`, `{"type":1}`, `{"type":"text_delta"}`, `{"type":"text_delta","text":5}`,
-		`{"type":"text_delta","text":"a","text":"b"}`, `{"type":"turn_start","turn":-1}`, `{"type":"turn_start","turn":1.0}`, `{"type":"turn_start","turn":18446744073709551616}`,
-		`{"type":"tool_end","id":"i","name":"n","output":"o","exit_code":2147483648}`, `{"type":"agent_end","text":"x"}`,
-		`{"type":"step_end","step_id":"s","status":"done","step_number":1,"total_steps":1}`, `{"type":"text_delta","text":"x"} x`, `{"type":"text_delta","text":"` + "\xff" + `"}`,
+		``, `null`, `"agent_start"`, `["text_delta","x"]`, `{}`, `{"text":"x"}`, `{"type":1}`,
+		`{"type":"text_delta"}`, `{"type":"text_delta","text":5}`,
+		`{"type":"text_delta","text":"a","text":"b"}`, `{"type":"turn_start","turn":-1}`,
+		`{"type":"turn_start","turn":1.0}`, `{"type":"turn_start","turn":18446744073709551616}`,
+		`{"type":"tool_end","id":"i","name":"n","output":"o","exit_code":2147483648}`,
+		`{"type":"agent_end","text":"x"}`,
+		`{"type":"step_end","step_id":"s","status":"done","step_number":1,"total_steps":1}`,
+		`{"type":"text_delta","text":"x"} x`, `{"type":"text_delta","text":"` + "\xff" + `"}`,
 		`{"type":"text_delta","text":"\ud800"}`, `{"type":"unknown",}`,
 	} {
 		if _, err := live.NewEvent([]byte(text)); !errors.Is(err, db.ErrInvalid) {
@@ -71,7 +76,8 @@ func TestEventsThatCannotBeReadAreInvalid(t *testing.T) {
 	}
 	store := newStore(t, live.Options{})
 	run := create(t, store, "p")
-	if _, _, err := store.RecordEvent(context.Background(), run.ID, live.Event{}); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := store.RecordEvent(context.Background(), run.ID, live.Event{}); !errors.Is(err,
+		db.ErrInvalid) {
 		t.Errorf("no event gave %v", err)
 	}
 	if n := snapshotOf(t, store, run.ID).EventCount; n != 0 {
@@ -88,8 +94,10 @@ func TestCancelledIsFinal(t *testing.T) {
 	if _, _, err := store.MarkCancelled(context.Background(), run.ID); err != nil {
 		t.Fatal(err)
 	}
-	got := record(t, store, run.ID, live.AgentStart("late"), live.PlanningStart("late"), live.AgentEnd("late"), live.ErrorEvent("late"))
-	if got.Status != live.Cancelled || got.Prompt != "" || got.ResultText != nil || got.Error != nil || got.EventCount != 4 {
+	got := record(t, store, run.ID, live.AgentStart("late"), live.PlanningStart("late"), live.AgentEnd("late"),
+		live.ErrorEvent("late"))
+	if got.Status != live.Cancelled || got.Prompt != "" || got.ResultText != nil || got.Error != nil ||
+		got.EventCount != 4 {
 		t.Errorf("late events made the run %s", got.AppendJSON(nil))
 	}
 }
@@ -194,7 +202,8 @@ func TestRestoredCountersGoOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := strings.Replace(text, fmt.Sprintf(`"event_count":%d,`, test.count), fmt.Sprintf(`"event_count":%d,`, test.next), 1)
+			want := strings.Replace(text, fmt.Sprintf(`"event_count":%d,`, test.count),
+				fmt.Sprintf(`"event_count":%d,`, test.next), 1)
 			if got := "[" + string(before[0].AppendJSON(nil)) + "]"; got != want {
 				t.Errorf("came back as %s, not %s", got, want)
 			}
@@ -210,12 +219,15 @@ func TestRestoredCountersGoOn(t *testing.T) {
 func TestACountNearTheLastPlaceGoesOn(t *testing.T) {
 	for _, count := range []uint64{1<<32 - 2, 1<<32 - 1, 1 << 32} {
 		store := newStore(t, live.Options{})
-		event := fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"},"note":1}`, count-1)
-		if err := store.ReplaceRecords(context.Background(), restored(t, fmt.Sprintf(restoredRun, 1, 1, count, event))); err != nil {
+		event := fmt.Sprintf(`{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"},"note":1}`,
+			count-1)
+		if err := store.ReplaceRecords(context.Background(),
+			restored(t, fmt.Sprintf(restoredRun, 1, 1, count, event))); err != nil {
 			t.Fatal(err)
 		}
 		record(t, store, "r", live.TextDelta("a"), live.TextDelta("b"), live.TextDelta("c"))
-		if got, want := sequences(eventsOf(t, store, "r")), []uint64{count - 1, count, count + 1, count + 2}; !slices.Equal(got, want) {
+		if got, want := sequences(eventsOf(t, store, "r")),
+			[]uint64{count - 1, count, count + 1, count + 2}; !slices.Equal(got, want) {
 			t.Errorf("the sequences are %d, not %d", got, want)
 		}
 	}
@@ -227,7 +239,8 @@ func TestARunWithoutSequencesLeftRefusesEvents(t *testing.T) {
 	if err := store.ReplaceRecords(context.Background(), restored(t, text)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := store.RecordEvent(context.Background(), "r", live.TextDelta("t")); !errors.Is(err, db.ErrInvalid) {
+	if _, _, err := store.RecordEvent(context.Background(), "r", live.TextDelta("t")); !errors.Is(err,
+		db.ErrInvalid) {
 		t.Errorf("one more event gave %v", err)
 	}
 }
@@ -252,15 +265,18 @@ func TestARefusedReplacementChangesNothing(t *testing.T) {
 func TestPagesFindTheirPlaceAmongIrregularSequences(t *testing.T) {
 	ctx, store := context.Background(), newStore(t, live.Options{})
 	const delta = `{"sequence":%d,"timestamp_ms":5,"event":{"type":"text_delta","text":"t"}}`
-	for _, list := range [][]uint64{{0, 1, 5, 6, 90}, {7, 7, 2, 9}, {1, 9223372036854775900, 9223372036854775901}} {
+	for _, list := range [][]uint64{{0, 1, 5, 6, 90}, {7, 7, 2, 9},
+		{1, 9223372036854775900, 9223372036854775901}} {
 		var events []string
 		for _, n := range list {
 			events = append(events, fmt.Sprintf(delta, n))
 		}
-		if err := store.ReplaceRecords(ctx, restored(t, fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
+		if err := store.ReplaceRecords(ctx, restored(t,
+			fmt.Sprintf(restoredRun, 1, 1, 0, strings.Join(events, ",")))); err != nil {
 			t.Fatal(err)
 		}
-		for _, after := range []uint64{0, 1, 2, 5, 6, 7, 8, 89, 90, 1 << 40, 9223372036854775899, 9223372036854775900, 18446744073709551615} {
+		for _, after := range []uint64{0, 1, 2, 5, 6, 7, 8, 89, 90, 1 << 40, 9223372036854775899,
+			9223372036854775900, 18446744073709551615} {
 			page, _, err := store.EventPage(ctx, "r", &after, 100)
 			if err != nil {
 				t.Fatal(err)
@@ -281,7 +297,8 @@ func TestPagesFindTheirPlaceAmongIrregularSequences(t *testing.T) {
 func TestListPagesMeetEveryRunOnce(t *testing.T) {
 	ctx := context.Background()
 	clock := dbtest.NewClock(clockBase)
-	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}), live.Options{})
+	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}),
+		live.Options{})
 	var want []string
 	for i := range 23 {
 		run, err := store.CreateRun(ctx, fmt.Sprint("session ", i%2), "p")
@@ -313,7 +330,8 @@ func TestListPagesMeetEveryRunOnce(t *testing.T) {
 	if _, _, err := store.MarkCancelled(ctx, want[1]); err != nil {
 		t.Fatal(err)
 	}
-	for run, err := range store.All(ctx, live.Filter{Session: &session, Statuses: []live.RunStatus{live.Cancelled}, Since: clockBase}) {
+	for run, err := range store.All(ctx,
+		live.Filter{Session: &session, Statuses: []live.RunStatus{live.Cancelled}, Since: clockBase}) {
 		if err != nil || run.ID != want[1] {
 			t.Fatalf("%q, %v", run.ID, err)
 		}
@@ -329,11 +347,13 @@ func TestListPagesMeetEveryRunOnce(t *testing.T) {
 	}
 }
 
-// A filter, its bounds to the millisecond, and several statuses at once: always what a look at all runs would give, in order.
+// A filter, its bounds to the millisecond, and several statuses at once: always what a look at all
+// runs would give, in order.
 func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 	ctx := t.Context()
 	clock := dbtest.NewClock(clockBase)
-	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}), live.Options{})
+	store := live.NewStore(dbtest.Open(t, db.Options{Synchronous: db.SyncNormal, Now: clock.Now}),
+		live.Options{})
 	var all []live.RunSnapshot
 	for i := range 24 {
 		run, err := store.CreateRun(ctx, fmt.Sprint("session ", i%2), "p")
@@ -362,12 +382,14 @@ func TestPagesShowWhatPassesTheFilter(t *testing.T) {
 		{Since: third},
 		{Since: third.Add(time.Nanosecond)},
 		{Until: third},
-		{Since: third, Until: third.Add(2 * time.Millisecond), Statuses: []live.RunStatus{live.Created, live.Completed}},
+		{Since: third, Until: third.Add(2 * time.Millisecond),
+			Statuses: []live.RunStatus{live.Created, live.Completed}},
 	} {
 		var want, got []string
 		for _, run := range all {
 			created := time.UnixMilli(int64(run.CreatedAtMs))
-			if (f.Session == nil || run.SessionID == *f.Session) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Status)) &&
+			if (f.Session == nil || run.SessionID == *f.Session) &&
+				(len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Status)) &&
 				!created.Before(f.Since) && (f.Until.IsZero() || created.Before(f.Until)) {
 				want = append(want, run.ID)
 			}
@@ -410,7 +432,8 @@ func TestAllGivesEveryRun(t *testing.T) {
 	store := newStore(t, live.Options{})
 	records := make([]live.RunRecord, 450)
 	for i := range records {
-		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprintf("r%03d", i), Status: live.Created, CreatedAtMs: uint64(i / 7)}
+		records[i].Snapshot = live.RunSnapshot{ID: fmt.Sprintf("r%03d", i), Status: live.Created,
+			CreatedAtMs: uint64(i / 7)}
 	}
 	if err := store.ReplaceRecords(t.Context(), records); err != nil {
 		t.Fatal(err)
@@ -434,7 +457,8 @@ func TestFindGivesWhatBeginsWithAPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for prefix, want := range map[string][]string{"": {"a", "ab", "aé", "a\U0010FFFFb", "b"}, "a": {"a", "ab", "aé", "a\U0010FFFFb"}, "a\U0010FFFF": {"a\U0010FFFFb"}, "c": nil} {
+	for prefix, want := range map[string][]string{"": {"a", "ab", "aé", "a\U0010FFFFb", "b"},
+		"a": {"a", "ab", "aé", "a\U0010FFFFb"}, "a\U0010FFFF": {"a\U0010FFFFb"}, "c": nil} {
 		if got, err := store.Find(t.Context(), prefix, 0); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q finds %q, not %q: %v", prefix, got, want, err)
 		}
@@ -452,7 +476,8 @@ func TestAMissingRunIsNotFound(t *testing.T) {
 		store := live.NewStore(dbtest.Open(t, db.Options{}), live.Options{Scope: scope})
 		_, get := store.Get(t.Context(), "no such run")
 		_, page := store.EventsPage(t.Context(), "no such run", db.At{})
-		for what, err := range map[string]error{"get": get, "page": page, "delete": store.Delete(t.Context(), "no such run")} {
+		for what, err := range map[string]error{"get": get, "page": page,
+			"delete": store.Delete(t.Context(), "no such run")} {
 			if !errors.Is(err, db.ErrNotFound) || db.Hint(err) == "" {
 				t.Errorf("%s gave %v", what, err)
 			}
@@ -467,7 +492,8 @@ func TestARunThatIsHeldKeepsAllItsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	const events = 4_001 // more than go in one transaction
-	if _, err := held.Append(t.Context(), slices.Repeat([]live.Event{live.TextDelta("x")}, events)...); err != nil {
+	if _, err := held.Append(t.Context(),
+		slices.Repeat([]live.Event{live.TextDelta("x")}, events)...); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Delete(t.Context(), "r"); !errors.Is(err, db.ErrConflict) {
@@ -485,14 +511,16 @@ func TestDeleteTakesEverythingThatBelongsToARun(t *testing.T) {
 	run, stays := create(t, store, "p"), create(t, store, "q")
 	record(t, store, stays.ID, live.TextDelta("x"))
 	const events = 9_000 // more than go in one transaction
-	if _, err := store.Append(t.Context(), run.ID, live.Batch{Key: "k", Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
+	if _, err := store.Append(t.Context(), run.ID,
+		live.Batch{Key: "k", Events: slices.Repeat([]live.Event{live.TextDelta("x")}, events)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Delete(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
 	err := d.Read(t.Context(), "count", func(rx *db.Rx) error {
-		for table, want := range map[string]int{"live_runs": 1, "live_texts": 1, "live_events": 1, "live_append_keys": 0} {
+		for table, want := range map[string]int{"live_runs": 1, "live_texts": 1, "live_events": 1,
+			"live_append_keys": 0} {
 			var n int
 			if err := rx.Get(&n, `SELECT count(*) FROM `+table); err != nil {
 				return err

@@ -11,12 +11,14 @@ import (
 
 // laterPlayed are the transcripts of the later API that do not contradict the original (rule 5).
 var laterPlayed = []string{
-	"later-create-with-id", "later-reserve", "later-reserve-concurrent", "later-event-page", "later-insertion-order", "later-concurrent-record",
-	"later-max-runs", "later-max-runs-zero", "later-max-events", "later-max-events-zero", "later-max-bytes", "later-replace-trims",
+	"later-create-with-id", "later-reserve", "later-reserve-concurrent", "later-event-page",
+	"later-insertion-order", "later-concurrent-record",
+	"later-max-runs", "later-max-runs-zero", "later-max-events", "later-max-events-zero", "later-max-bytes",
+	"later-replace-trims",
 }
 
-// played reports whether rule 5 has a transcript played: one of the later API that it names, or one that is new to us and
-// whose name says that it is about the same.
+// played reports whether rule 5 has a transcript played: one of the later API that it names, or one
+// that is new to us and whose name says that it is about the same.
 func played(t replay.Transcript) bool {
 	if !strings.Contains(t.Head.Original, "9.") {
 		return true
@@ -24,7 +26,8 @@ func played(t replay.Transcript) bool {
 	return slices.Contains(laterPlayed, t.Base())
 }
 
-func eachTranscript(t *testing.T, maxCalls int, play func(t *testing.T, script replay.Transcript) replay.Tally) {
+func eachTranscript(t *testing.T, maxCalls int,
+	play func(t *testing.T, script replay.Transcript) replay.Tally) {
 	t.Helper()
 	scripts, err := replay.Transcripts("live")
 	if err != nil {
@@ -42,7 +45,8 @@ func eachTranscript(t *testing.T, maxCalls int, play func(t *testing.T, script r
 		}
 		t.Run(script.Name, func(t *testing.T) { total.Add(play(t, script)) })
 	}
-	t.Logf("%d transcripts: %s; %d of the later API contradict the original (rule 5)", len(scripts)-left, total, left)
+	t.Logf("%d transcripts: %s; %d of the later API contradict the original (rule 5)", len(scripts)-left, total,
+		left)
 }
 
 func TestTranscripts(t *testing.T) {

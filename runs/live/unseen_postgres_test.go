@@ -18,11 +18,13 @@ import (
 	"selvedge/runs/live"
 )
 
-// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with filters at random.
+// Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with
+// filters at random.
 func TestPostgresAnswersUnseenTranscriptsAsTheFileDoes(t *testing.T) {
 	dbtest.SameAsOnAFile(t, dbtest.Unseen(t, 4), func(t *testing.T, random *rand.Rand) []string {
 		script, err := replay.Unseen("live", random, 150, func(op string) bool {
-			return strings.HasPrefix(op, "concurrent_") || strings.Contains(op, "file") || strings.Contains(op, "session") || op == "save" || op == "load" || op == "restore"
+			return strings.HasPrefix(op, "concurrent_") || strings.Contains(op, "file") ||
+				strings.Contains(op, "session") || op == "save" || op == "load" || op == "restore"
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -57,8 +59,11 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		say("all", run, err)
 	}
 	sessions = append(sessions, replay.OddTexts...)
-	times := []time.Time{{}, {}, {}, time.UnixMilli(1700000000000), time.Unix(-1, 5), clockBase, clockBase.Add(5 * time.Millisecond), clockBase.Add(50 * time.Millisecond), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
-	statuses := []live.RunStatus{"created", "planning", "executing", "verifying", "completed", "failed", "cancelled", "odd"}
+	times := []time.Time{{}, {}, {}, time.UnixMilli(1700000000000), time.Unix(-1, 5), clockBase,
+		clockBase.Add(5 * time.Millisecond), clockBase.Add(50 * time.Millisecond),
+		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	statuses := []live.RunStatus{"created", "planning", "executing", "verifying", "completed", "failed",
+		"cancelled", "odd"}
 	for range 6 {
 		f := live.Filter{Since: times[random.IntN(len(times))], Until: times[random.IntN(len(times))]}
 		session := "any"
@@ -72,20 +77,23 @@ func (p *player) lists(random *rand.Rand) (lines []string) {
 		at := db.At{Limit: 1 + random.IntN(5)}
 		for range 10 {
 			page, err := p.store.Page(ctx, f, at)
-			say(fmt.Sprintf("page %q %v %v %v of %d", session, f.Statuses, f.Since, f.Until, at.Limit), page.Items, err)
+			say(fmt.Sprintf("page %q %v %v %v of %d", session, f.Statuses, f.Since, f.Until, at.Limit), page.Items,
+				err)
 			if at.After = page.Next; at.After == "" {
 				break
 			}
 		}
 		found, err := p.store.Find(ctx, sessions[random.IntN(len(sessions))], 0)
-		say("find", slices.DeleteFunc(found, func(id string) bool { return len(id) == len("run-")+36 }), err) // whose order is random
+		// whose order is random
+		say("find", slices.DeleteFunc(found, func(id string) bool { return len(id) == len("run-")+36 }), err)
 	}
 	for i, id := range ids {
 		at := db.At{Limit: 1 + i%4}
 		for range 5 {
 			page, err := p.store.EventsPage(ctx, id, at)
 			for _, item := range page.Items {
-				say("event", fmt.Sprintf("%s %s %s %v", item.Item.AppendJSON(nil), item.Status, item.Reason, item.What), nil)
+				say("event", fmt.Sprintf("%s %s %s %v", item.Item.AppendJSON(nil), item.Status, item.Reason, item.What),
+					nil)
 			}
 			say("events", nil, err)
 			if at.After = page.Next; at.After == "" {

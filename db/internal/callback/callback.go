@@ -1,4 +1,5 @@
-// Package callback runs the functions that callers give to Read and Write, and knows whether a goroutine is inside one.
+// Package callback runs the functions that callers give to Read and Write, and knows whether a
+// goroutine is inside one.
 package callback
 
 import (
@@ -21,7 +22,8 @@ type Outcome struct {
 	Group  int           // callers who shared the commit; 0 where there was none
 	Commit time.Duration // that it took
 
-	Committed bool // the transaction was committed, and it is a function that followed the commit which did not return
+	// the transaction was committed, and it is a function that followed the commit which did not return
+	Committed bool
 }
 
 // Failed reports whether the work of the callback is to be undone.
@@ -30,17 +32,19 @@ func (o *Outcome) Failed() bool { return o.Err != nil || o.Panicked || o.Goexit 
 // Gone reports whether the callback did not return, so that it must not be run again.
 func (o *Outcome) Gone() bool { return o.Panicked || o.Goexit }
 
-// Callbacks are those of one open file. A call from inside one of them would wait for itself, and no context tells it, since
-// a caller may pass another. The stack does: a callback runs from its file's markers.
+// Callbacks are those of one open file. A call from inside one of them would wait for itself, and
+// no context tells it, since a caller may pass another. The stack does: a callback runs from its
+// file's markers.
 type Callbacks struct {
 	markers []marker     // the outermost first, the last a final one
 	running atomic.Int64 // at 0 a call need not look at its stack
 }
 
-// A marker is a function that does nothing but call another: its address on a goroutine's stack says what runs there. Each open
-// file has a number, and a callback runs from the markers of its digits, base 16: from one of the final markers for the last
-// digit, and from the others for those before it. So any number of files are told apart, and with up to 16 of them a callback
-// runs from a single marker. Each marker is a function of its own because the sizes differ.
+// A marker is a function that does nothing but call another: its address on a goroutine's stack
+// says what runs there. Each open file has a number, and a callback runs from the markers of its
+// digits, base 16: from one of the final markers for the last digit, and from the others for those
+// before it. So any number of files are told apart, and with up to 16 of them a callback runs from
+// a single marker. Each marker is a function of its own because the sizes differ.
 type marker struct {
 	run     func(fn func() error) error
 	returns uintptr // the address that what it calls returns to
@@ -56,8 +60,10 @@ var final, leading = measured(
 	through[[6]byte], through[[7]byte], through[[8]byte], through[[9]byte], through[[10]byte], through[[11]byte],
 	through[[12]byte], through[[13]byte], through[[14]byte], through[[15]byte],
 ), measured(
-	through[[16]byte], through[[17]byte], through[[18]byte], through[[19]byte], through[[20]byte], through[[21]byte],
-	through[[22]byte], through[[23]byte], through[[24]byte], through[[25]byte], through[[26]byte], through[[27]byte],
+	through[[16]byte], through[[17]byte], through[[18]byte], through[[19]byte], through[[20]byte],
+	through[[21]byte],
+	through[[22]byte], through[[23]byte], through[[24]byte], through[[25]byte], through[[26]byte],
+	through[[27]byte],
 	through[[28]byte], through[[29]byte], through[[30]byte], through[[31]byte],
 )
 
@@ -89,8 +95,8 @@ var numbers struct {
 	taken map[int]bool
 }
 
-// TakeNumber takes the lowest number that no open file has, before the first caller comes. The function that it returns gives
-// it back when the file is closed.
+// TakeNumber takes the lowest number that no open file has, before the first caller comes. The
+// function that it returns gives it back when the file is closed.
 func (c *Callbacks) TakeNumber() (give func()) {
 	numbers.Lock()
 	defer numbers.Unlock()
@@ -138,7 +144,8 @@ func run(markers []marker, fn func() error) error {
 	return markers[0].run(func() error { return run(markers[1:], fn) })
 }
 
-// Inside reports whether the calling goroutine is in a callback. Where others' are running, it costs half a microsecond.
+// Inside reports whether the calling goroutine is in a callback. Where others' are running, it
+// costs half a microsecond.
 func (c *Callbacks) Inside() bool {
 	if c.running.Load() == 0 {
 		return false
@@ -156,8 +163,8 @@ func (c *Callbacks) Inside() bool {
 	}
 }
 
-// onStack looks at the whole stack for the file's markers, and for no more than those: the last digit of another file may be
-// the same.
+// onStack looks at the whole stack for the file's markers, and for no more than those: the last
+// digit of another file may be the same.
 func (c *Callbacks) onStack() bool {
 	var all []uintptr
 	for size := 256; ; size *= 2 {

@@ -29,7 +29,8 @@ func Integrity(ctx context.Context, c Conn) ([]engine.Problem, error) {
 // ForeignKeys are the rows that refer to others which are gone.
 func ForeignKeys(ctx context.Context, c Conn) ([]engine.Problem, error) {
 	return problems(ctx, c, "foreign keys", fmt.Sprintf(`
-SELECT 'row ' || coalesce(rowid, 0) || ' of ' || "table" || ' refers to a row of ' || parent || ' that is gone'
+SELECT 'row ' || coalesce(rowid,
+	0) || ' of ' || "table" || ' refers to a row of ' || parent || ' that is gone'
 FROM pragma_foreign_key_check LIMIT %d`, MaxProblems))
 }
 
@@ -38,7 +39,8 @@ func Invariant(ctx context.Context, c Conn, check migrations.Check) ([]engine.Pr
 	return problems(ctx, c, check.Name, fmt.Sprintf("%s\nLIMIT %d", check.Query, MaxProblems))
 }
 
-// problems are the rows of a query whose only column says what is wrong. An error comes with what was found before it.
+// problems are the rows of a query whose only column says what is wrong. An error comes with what
+// was found before it.
 func problems(ctx context.Context, c Conn, name, query string) (found []engine.Problem, err error) {
 	rows, err := c.QueryContext(ctx, query)
 	if err != nil {

@@ -11,12 +11,14 @@ import (
 	"selvedge/migrations"
 )
 
-// checksumBatch is how many rows are read in one snapshot: a reader that stays keeps the WAL from being started again.
+// checksumBatch is how many rows are read in one snapshot: a reader that stays keeps the WAL from
+// being started again.
 const checksumBatch = 1000
 
-// Checksums recomputes the checksum of every row of a table. It reports the rows that have another one, and counts all rows
-// and those without one.
-func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem, count engine.Checksums, err error) {
+// Checksums recomputes the checksum of every row of a table. It reports the rows that have another
+// one, and counts all rows and those without one.
+func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []engine.Problem,
+	count engine.Checksums, err error) {
 	columns, err := Columns(ctx, c, sum.Table)
 	if err != nil {
 		return nil, engine.Checksums{Table: sum.Table}, err
@@ -25,7 +27,8 @@ func Checksums(ctx context.Context, c Conn, sum migrations.Checksum) (found []en
 }
 
 // ChecksumsOf is Checksums for a table with these columns, of any engine.
-func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum, columns []Column) (found []engine.Problem, count engine.Checksums, err error) {
+func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum,
+	columns []Column) (found []engine.Problem, count engine.Checksums, err error) {
 	count.Table = sum.Table
 	t := summedTable(sum, columns)
 	if t == nil {
@@ -54,8 +57,10 @@ func ChecksumsOf(ctx context.Context, c Conn, sum migrations.Checksum, columns [
 	}
 }
 
-// Rows gives every row of a table with its key, its checksum and the columns that it covers, and names the columns of the key.
-func Rows(ctx context.Context, c Conn, sum migrations.Checksum, row func(key []any, kept any, covered []any)) ([]string, error) {
+// Rows gives every row of a table with its key, its checksum and the columns that it covers, and
+// names the columns of the key.
+func Rows(ctx context.Context, c Conn, sum migrations.Checksum,
+	row func(key []any, kept any, covered []any)) ([]string, error) {
 	columns, err := Columns(ctx, c, sum.Table)
 	if err != nil {
 		return nil, err
@@ -111,7 +116,8 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 		}
 		t.order = append(t.order, column)
 	}
-	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type that damage made of one.
+	// An empty BLOB comes out of the driver as NULL does, and so does an empty value of another type
+	// that damage made of one.
 	list := append(append([]string{}, t.key...), sum.Column)
 	for _, name := range sum.Covered {
 		if types[name] == "" {
@@ -125,7 +131,8 @@ func summedTable(sum migrations.Checksum, columns []Column) *summed {
 }
 
 // batch gives the rows behind a key, at most checksumBatch of them.
-func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []any, kept any, covered []any)) error {
+func (t *summed) batch(ctx context.Context, c Conn, after []any,
+	row func(key []any, kept any, covered []any)) error {
 	if after == nil {
 		_, err := t.part(ctx, c, t.query+" ORDER BY "+InOrder(t.order, ""), nil, checksumBatch, row)
 		return err
@@ -143,7 +150,8 @@ func (t *summed) batch(ctx context.Context, c Conn, after []any, row func(key []
 }
 
 // part gives the rows of a query, and how many they are.
-func (t *summed) part(ctx context.Context, c Conn, query string, args []any, limit int, row func(key []any, kept any, covered []any)) (n int, err error) {
+func (t *summed) part(ctx context.Context, c Conn, query string, args []any, limit int,
+	row func(key []any, kept any, covered []any)) (n int, err error) {
 	rows, err := c.QueryContext(ctx, fmt.Sprintf("%s LIMIT %d", query, limit), args...)
 	if err != nil {
 		return 0, err
@@ -199,8 +207,8 @@ func RowName(key []any) string {
 	return "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Column is one of a table. Key is its place in the primary key, from 1, or 0. Beginning says that the key's index has but the beginning
-// of it, see db.Start.
+// A Column is one of a table. Key is its place in the primary key, from 1, or 0. Beginning says
+// that the key's index has but the beginning of it, see db.Start.
 type Column struct {
 	Name, Type string
 	NotNull    bool
@@ -211,7 +219,8 @@ type Column struct {
 
 // Columns are those of a table; none where there is no such table.
 func Columns(ctx context.Context, c Conn, table string) (list []Column, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT name, type, "notnull", pk, coalesce(dflt_value, '') FROM pragma_table_info(?) ORDER BY cid`, table)
+	rows, err := c.QueryContext(ctx, `SELECT name, type, "notnull", pk, coalesce(dflt_value, '')
+		FROM pragma_table_info(?) ORDER BY cid`, table)
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,12 @@ type KeyColumn struct {
 	Beginning bool   // the key's index has but the beginning of it: see db.Start
 }
 
-// Behind gives the condition and the order of a part of the rows that come behind a key: those that have its first columns, as many as
-// same says, and more in the next one. The parameters are so many of the key's values and one. All parts, from the one with the most columns
-// in common down to the one with none, are all rows behind it in their order, and each is a range of the key's index. A comparison of
-// whole rows would not be: beginnings stand between the columns, and a planner judges by the first column alone.
+// Behind gives the condition and the order of a part of the rows that come behind a key: those that
+// have its first columns, as many as same says, and more in the next one. The parameters are so
+// many of the key's values and one. All parts, from the one with the most columns in common down to
+// the one with none, are all rows behind it in their order, and each is a range of the key's index.
+// A comparison of whole rows would not be: beginnings stand between the columns, and a planner
+// judges by the first column alone.
 func Behind(key []KeyColumn, same int) (condition, order string) {
 	var all []string
 	for i, c := range key[:same+1] {

@@ -21,7 +21,8 @@ type entry struct {
 	Object
 }
 
-// OpenUnread makes a connection usable whose schema can't be parsed: what can be parsed of it is there afterwards.
+// OpenUnread makes a connection usable whose schema can't be parsed: what can be parsed of it is
+// there afterwards.
 func OpenUnread(ctx context.Context, w Writer) error {
 	// writable_schema has SQLite go on behind what it can't parse. The first statement still fails.
 	if _, err := w.ExecContext(ctx, "PRAGMA writable_schema = ON"); err != nil {
@@ -34,9 +35,10 @@ func OpenUnread(ctx context.Context, w Writer) error {
 	return err
 }
 
-// MendTexts gives entries of the schema their own text again, where a few bits of it are not what they were, and makes views
-// of what its user made and nobody can parse any more, so that its text stays. Everything is one transaction; it names what
-// it did. The connection comes from OpenUnread and is closed afterwards: it still has the schema as it was.
+// MendTexts gives entries of the schema their own text again, where a few bits of it are not what
+// they were, and makes views of what its user made and nobody can parse any more, so that its text
+// stays. Everything is one transaction; it names what it did. The connection comes from OpenUnread
+// and is closed afterwards: it still has the schema as it was.
 func MendTexts(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	if _, err := w.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return nil, err
@@ -84,7 +86,8 @@ func mendTexts(ctx context.Context, w Writer, expected []Object) (done []string,
 			if want.SQL == "" {
 				text = nil // SQLite's own index
 			}
-			if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET type = ?, name = ?, tbl_name = ?, sql = ? WHERE rowid = ?`,
+			if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET type = ?, name = ?, tbl_name = ?, sql = ?
+				WHERE rowid = ?`,
 				want.Type, want.Name, want.Table, text, e.rowid); err != nil {
 				return nil, err
 			}
@@ -100,7 +103,8 @@ func mendTexts(ctx context.Context, w Writer, expected []Object) (done []string,
 	if err != nil || len(version) != 1 {
 		return nil, errors.Join(err, errors.New("the file has no schema version"))
 	}
-	_, err = w.ExecContext(ctx, fmt.Sprintf("PRAGMA schema_version = %d", version[0]+1)) // other connections read the schema again
+	// other connections read the schema again
+	_, err = w.ExecContext(ctx, fmt.Sprintf("PRAGMA schema_version = %d", version[0]+1))
 	return done, err
 }
 
@@ -139,16 +143,19 @@ func others(a, b string) (n int) {
 }
 
 // mendGuests looks after views that are the user's: in memory it is tried whether they can be parsed.
-func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]entry) (done []string, err error) {
+func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]entry) (done []string,
+	err error) {
 	for _, e := range there {
 		if _, ok := free[e.rowid]; !ok || e.Type != "view" || parses(ctx, e.SQL) {
 			continue
 		}
-		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", quoted(e.Name), strings.ReplaceAll(strings.ToValidUTF8(e.SQL, "?"), "'", "''"))
+		stub := fmt.Sprintf("CREATE VIEW %s AS SELECT '%s' AS damaged", quoted(e.Name),
+			strings.ReplaceAll(strings.ToValidUTF8(e.SQL, "?"), "'", "''"))
 		if !parses(ctx, stub) {
 			continue
 		}
-		if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET sql = ? WHERE rowid = ?`, stub, e.rowid); err != nil {
+		if _, err := w.ExecContext(ctx, `UPDATE sqlite_schema SET sql = ? WHERE rowid = ?`, stub,
+			e.rowid); err != nil {
 			return nil, err
 		}
 		done = append(done, fmt.Sprintf("view %s, of its damaged text", e.Name))
@@ -156,7 +163,8 @@ func mendGuests(ctx context.Context, w Writer, there []entry, free map[int64]ent
 	return done, nil
 }
 
-// parses reports whether SQLite can parse the statement that makes a view. What it refers to need not be there.
+// parses reports whether SQLite can parse the statement that makes a view. What it refers to need
+// not be there.
 func parses(ctx context.Context, text string) bool {
 	c, err := sql.Open("sqlite", "file::memory:")
 	if err != nil {
@@ -167,8 +175,8 @@ func parses(ctx context.Context, text string) bool {
 	return err == nil
 }
 
-// Remake makes the views, triggers and indexes that are missing, and those anew that are another's, in the caller's
-// transaction.
+// Remake makes the views, triggers and indexes that are missing, and those anew that are another's,
+// in the caller's transaction.
 func Remake(ctx context.Context, w Writer, expected []Object) (done []string, err error) {
 	there, err := Objects(ctx, w)
 	if err != nil {
@@ -200,8 +208,10 @@ func Remake(ctx context.Context, w Writer, expected []Object) (done []string, er
 }
 
 func entries(ctx context.Context, c Conn) (list []entry, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT rowid, coalesce(CAST(rootpage AS INTEGER), 0), coalesce(CAST(type AS TEXT), ''),
-coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''), coalesce(CAST(sql AS TEXT), '') FROM sqlite_schema ORDER BY rowid`)
+	rows, err := c.QueryContext(ctx, `SELECT rowid, coalesce(CAST(rootpage AS INTEGER), 0),
+	coalesce(CAST(type AS TEXT), ''),
+coalesce(CAST(name AS TEXT), ''), coalesce(CAST(tbl_name AS TEXT), ''), coalesce(CAST(sql AS TEXT), '')
+	FROM sqlite_schema ORDER BY rowid`)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,8 @@ type Object struct {
 }
 
 // SchemaQuery reads a schema as Schema wants what is expected: SQLite's own entries too.
-const SchemaQuery = `SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(sql, '') FROM sqlite_schema ORDER BY rowid`
+const SchemaQuery = `SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(sql, '')
+	FROM sqlite_schema ORDER BY rowid`
 
 // Objects reads the schema.
 func Objects(ctx context.Context, c Conn) (list []Object, err error) {
@@ -34,7 +35,8 @@ func Objects(ctx context.Context, c Conn) (list []Object, err error) {
 	return list, rows.Err()
 }
 
-// Schema compares the schema with what a file of its version should have. What is there besides is its user's.
+// Schema compares the schema with what a file of its version should have. What is there besides is
+// its user's.
 func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Problem, err error) {
 	there, err := Objects(ctx, c)
 	for _, want := range expected {
@@ -44,23 +46,27 @@ func Schema(ctx context.Context, c Conn, expected []Object) (found []engine.Prob
 		i := slices.IndexFunc(there, func(o Object) bool { return o.Type == want.Type && o.Name == want.Name })
 		switch {
 		case i < 0:
-			found = append(found, engine.Problem{Check: "schema", Detail: fmt.Sprintf("%s %s is missing", want.Type, want.Name)})
+			found = append(found, engine.Problem{Check: "schema",
+				Detail: fmt.Sprintf("%s %s is missing", want.Type, want.Name)})
 		case there[i].Table != want.Table:
-			found = append(found, engine.Problem{Check: "schema", Detail: fmt.Sprintf("%s %s is of %q, and not of %s", want.Type, want.Name, there[i].Table, want.Table)})
+			found = append(found, engine.Problem{Check: "schema",
+				Detail: fmt.Sprintf("%s %s is of %q, and not of %s", want.Type, want.Name, there[i].Table, want.Table)})
 		case !same(there[i], want):
-			found = append(found, engine.Problem{Check: "schema", Detail: fmt.Sprintf("%s %s is not as the program makes it", want.Type, want.Name)})
+			found = append(found, engine.Problem{Check: "schema",
+				Detail: fmt.Sprintf("%s %s is not as the program makes it", want.Type, want.Name)})
 		}
 	}
 	return found, err
 }
 
-// same reports whether both were made by the same statement. That of goose's table is goose's, and may change with it.
+// same reports whether both were made by the same statement. That of goose's table is goose's, and
+// may change with it.
 func same(a, b Object) bool {
 	return a.SQL == b.SQL || b.Name == "goose_db_version" || normal(a.SQL) == normal(b.SQL)
 }
 
-// normal is a statement without its comments and with one space where there is any, outside of quotes. As SQLite reads it, it
-// ends at a NUL.
+// normal is a statement without its comments and with one space where there is any, outside of
+// quotes. As SQLite reads it, it ends at a NUL.
 func normal(sql string) string {
 	sql, _, _ = strings.Cut(sql, "\x00")
 	var out strings.Builder

@@ -13,8 +13,8 @@ type Current interface {
 	Scan(dest ...any) error
 }
 
-// Wrong says which column of a row that could not be taken holds what its table's column can't: a value of another type, or
-// NULL. It is nil where the row is right, and so whoever wanted it wrong.
+// Wrong says which column of a row that could not be taken holds what its table's column can't: a
+// value of another type, or NULL. It is nil where the row is right, and so whoever wanted it wrong.
 func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 	columns, err := row.ColumnTypes()
 	if err != nil {
@@ -36,8 +36,10 @@ func Wrong(ctx context.Context, c Conn, query string, row Current) error {
 		if table == "" || values[i] == nil && (!notNull || strings.Contains(strings.ToUpper(query), " JOIN ")) {
 			continue
 		}
-		is := map[string]string{"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT", "[]uint8": "a BLOB"}[fmt.Sprintf("%T", values[i])]
-		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column.Name(), is, declared, columns[0].Name(), shown(values[0]))
+		is := map[string]string{"<nil>": "NULL", "int64": "an INTEGER", "float64": "a REAL", "string": "a TEXT",
+			"[]uint8": "a BLOB"}[fmt.Sprintf("%T", values[i])]
+		return fmt.Errorf("%s.%s is %s and must be %s, in the row in which %s is %v", table, column.Name(), is,
+			declared, columns[0].Name(), shown(values[0]))
 	}
 	return nil
 }
@@ -63,10 +65,13 @@ func shown(v any) any {
 	return v
 }
 
-// origin is the STRICT table among those of a query that has the column: in others a value of any type is right.
+// origin is the STRICT table among those of a query that has the column: in others a value of any
+// type is right.
 func origin(ctx context.Context, c Conn, query, column string) (table string, notNull bool) {
-	rows, err := c.QueryContext(ctx, `SELECT t.name, c."notnull" OR c.pk FROM pragma_table_list AS t, pragma_table_info(t.name) AS c
-WHERE t.schema = 'main' AND t.type = 'table' AND t.strict AND c.name = ? AND instr(?, t.name) > 0 ORDER BY length(t.name) DESC LIMIT 1`, column, query)
+	rows, err := c.QueryContext(ctx, `SELECT t.name, c."notnull" OR c.pk
+	FROM pragma_table_list AS t, pragma_table_info(t.name) AS c
+WHERE t.schema = 'main' AND t.type = 'table' AND t.strict AND c.name = ? AND instr(?, t.name) > 0
+	ORDER BY length(t.name) DESC LIMIT 1`, column, query)
 	if err != nil {
 		return "", false
 	}

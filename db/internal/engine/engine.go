@@ -1,5 +1,5 @@
-// Package engine is the seam between package db and a database: what db asks of one, and the types that both sides use.
-// Everything that only one database does stays behind it.
+// Package engine is the seam between package db and a database: what db asks of one, and the types
+// that both sides use. Everything that only one database does stays behind it.
 package engine
 
 import (
@@ -12,11 +12,12 @@ import (
 
 // An Engine is an open database. Its methods are safe for concurrent use.
 type Engine interface {
-	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than once. A caller whose
-	// context ends before fn began is told so at once; later the context counts no more. why is for people.
+	// Write runs fn in a write transaction, commits it, and says how both ended. fn may run more than
+	// once. A caller whose context ends before fn began is told so at once; later the context counts
+	// no more. why is for people.
 	Write(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
-	// WriteLocked is Write for a function that locks, by Tx.Lock, what it looks at and changes, before it does. Where several write
-	// at once nothing else keeps them apart.
+	// WriteLocked is Write for a function that locks, by Tx.Lock, what it looks at and changes, before
+	// it does. Where several write at once nothing else keeps them apart.
 	WriteLocked(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Read runs fn in a read transaction: one snapshot.
 	Read(ctx context.Context, why string, fn func(Rx) error) callback.Outcome
@@ -25,21 +26,22 @@ type Engine interface {
 	// Changes gives a channel that gets a value after every commit, by whomever; several may share one.
 	Changes(ctx context.Context) (<-chan struct{}, error)
 
-	// WriteEnd is WriteLocked for what ends something, so that it can be removed: on a full disk it may use a part of what is kept
-	// back for Reclaim.
+	// WriteEnd is WriteLocked for what ends something, so that it can be removed: on a full disk it
+	// may use a part of what is kept back for Reclaim.
 	WriteEnd(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 	// Reclaim is Write for what removes data: on a full disk it may use what is kept back for it.
 	Reclaim(ctx context.Context, why string, fn func(Tx) error) callback.Outcome
 
-	// Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
+	// Catalog is the query that shows a person what views there are, or with the name of a table or a
+	// view its columns.
 	Catalog(relation string) string
 
 	// GiveBack returns what deletions freed to the disk, in short turns of the writer.
 	GiveBack(ctx context.Context) error
 
 	Versions(ctx context.Context) (Versions, error)
-	// Generation tells the databases apart that a place has had: it is drawn when one is made and when one is restored from a
-	// backup. It stays while the database is open; 0 is one without.
+	// Generation tells the databases apart that a place has had: it is drawn when one is made and when
+	// one is restored from a backup. It stays while the database is open; 0 is one without.
 	Generation() uint64
 	// Clock reads the clock that leases run on, which all programs that use the database share.
 	Clock() machine.BootTime
@@ -57,7 +59,8 @@ type Engine interface {
 
 	// Close waits for the calls under way, refuses new ones, and closes the database.
 	Close() error
-	// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+	// Interrupt ends the statements of the reads under way, and of those that come, and names the
+	// calls that are not over.
 	Interrupt() []string
 }
 
@@ -72,13 +75,14 @@ type Rx interface {
 	// QueryContext is Query for a statement that is not kept prepared, and is interrupted when ctx ends.
 	QueryContext(ctx context.Context, query string, args []any) (Rows, error)
 
-	// Foresee says that a question is about to be asked. It may be asked with the next statement, and its answer be kept for who
-	// asks the same first, until Exec changes something.
+	// Foresee says that a question is about to be asked. It may be asked with the next statement, and
+	// its answer be kept for who asks the same first, until Exec changes something.
 	Foresee(query string, args []any) error
 	// Foresees is false where Exec dropped what was foreseen.
 	Foresees() bool
 
-	// InOrder is what a query orders by that is to give rows in the order of a column which may hold more than MaxID bytes.
+	// InOrder is what a query orders by that is to give rows in the order of a column which may hold
+	// more than MaxID bytes.
 	InOrder(column string) string
 
 	// Relations are the tables and views, views first, by name.
@@ -94,58 +98,68 @@ type Tx interface {
 	Rx
 	// Exec changes rows and gives their number.
 	Exec(query string, args []any) (int64, error)
-	// Lock locks the rows that a query names until the transaction ends. What is read behind it is what was committed last, in a
-	// function given to WriteLocked; in one given to Write, it is the snapshot.
+	// Lock locks the rows that a query names until the transaction ends. What is read behind it is
+	// what was committed last, in a function given to WriteLocked; in one given to Write, it is the
+	// snapshot.
 	Lock(query string, args []any) error
-	// Hold keeps the rows that a query names from being removed until the transaction ends. Others may change what is no key.
+	// Hold keeps the rows that a query names from being removed until the transaction ends. Others may
+	// change what is no key.
 	Hold(query string, args []any) error
-	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where there is one writer.
+	// Locking is what a query ends with that locks the rows that it gives, as Lock does: "" where
+	// there is one writer.
 	Locking() string
-	// LockName keeps others who lock the same name of a table waiting until the transaction ends, before the next statement.
+	// LockName keeps others who lock the same name of a table waiting until the transaction ends,
+	// before the next statement.
 	LockName(table, name string) error
-	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement, whose error then is its own,
-	// or with the commit.
+	// Queue is Exec for a change whose number nobody asks for. It may be sent with the next statement,
+	// whose error then is its own, or with the commit.
 	Queue(query string, args []any) error
-	// Number gives the number of a new row of a table, which its key counts. Expect says how many are about to be asked for.
+	// Number gives the number of a new row of a table, which its key counts. Expect says how many are
+	// about to be asked for.
 	Number(table string) (int64, error)
 	Expect(table string, rows int)
-	// Drawn says that n was drawn as the number of a row of a table, or higher than any is: it is drawn for good, also where the
-	// transaction is undone. Drawing gives an expression in SQL for a number of a table that is not less than its rows' and than any
-	// that was Drawn in a transaction that was undone; where several draw at once each gets another one. key is the table's.
+	// Drawn says that n was drawn as the number of a row of a table, or higher than any is: it is
+	// drawn for good, also where the transaction is undone. Drawing gives an expression in SQL for a
+	// number of a table that is not less than its rows' and than any that was Drawn in a transaction
+	// that was undone; where several draw at once each gets another one. key is the table's.
 	Drawn(table string, n int64)
 	Drawing(table, key string) string
-	// Analyze has the engine look at what the tables hold that have grown much since it did, where its plans depend on that.
+	// Analyze has the engine look at what the tables hold that have grown much since it did, where its
+	// plans depend on that.
 	Analyze() error
-	// Finish is Exec for the only change of a transaction, which may be committed with it: where it changed something the function
-	// is to return nil at once.
+	// Finish is Exec for the only change of a transaction, which may be committed with it: where it
+	// changed something the function is to return nil at once.
 	Finish(query string, args []any) (int64, error)
 	// Savepoint begins a part that can be undone alone, inside the parts that are open.
 	Savepoint() (Savepoint, error)
-	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction, or the savepoint
-	// it is in, is undone.
+	// OnCommit has fn run after the commit, before Write returns, and OnRollback when the transaction,
+	// or the savepoint it is in, is undone.
 	OnCommit(fn func())
 	OnRollback(fn func())
 
-	// Alone reports whether no other transaction writes while this one does: what a statement reads while it writes is the last
-	// there is then. Otherwise who takes the next of something reads first, and a transaction that met another is run again.
+	// Alone reports whether no other transaction writes while this one does: what a statement reads
+	// while it writes is the last there is then. Otherwise who takes the next of something reads
+	// first, and a transaction that met another is run again.
 	Alone() bool
 
-	// Lives gives a condition in SQL that is true where the owner whose number a column holds is known to live. Where the database can't
-	// tell by itself, it is true of none.
+	// Lives gives a condition in SQL that is true where the owner whose number a column holds is known
+	// to live. Where the database can't tell by itself, it is true of none.
 	Lives(column string) string
 
 	// Owner is the number of this process, which is made at the first call.
 	Owner() (int64, error)
-	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at some behind the number
-	// after and, where that was the end, at those from the first up to after. last is the last one, where the next call goes on.
-	// more is false where the end was reached. 0 is anywhere.
+	// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to: it looks at
+	// some behind the number after and, where that was the end, at those from the first up to after.
+	// last is the last one, where the next call goes on. more is false where the end was reached. 0 is
+	// anywhere.
 	ForgetDeadOwners(after int64) (last int64, more bool, err error)
 }
 
 // BeforeOwners is less than the number of any owner.
 const BeforeOwners int64 = -1
 
-// A Savepoint is ended once, by one of these. Where it isn't the innermost the transaction takes no more, and fails.
+// A Savepoint is ended once, by one of these. Where it isn't the innermost the transaction takes no
+// more, and fails.
 type Savepoint interface {
 	Release() error
 	RollBack() error

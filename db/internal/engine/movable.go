@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Shut stands in the place of the lowest schema version that may write a database, where nobody may but the program that moves its
-// rows, and in a half-filled one of the lowest that may read it: programs that know nothing of moves stay out, too.
+// Shut stands in the place of the lowest schema version that may write a database, where nobody may
+// but the program that moves its rows, and in a half-filled one of the lowest that may read it:
+// programs that know nothing of moves stay out, too.
 const Shut int64 = math.MaxInt64
 
 // Shut reports whether only a program that moves the database's rows may write it.
@@ -52,7 +53,8 @@ func (m MoveRow) Checksum() int64 {
 }
 
 // SQLLastMove reads the last one into a MoveRow.
-const SQLLastMove = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves ORDER BY id DESC LIMIT 1`
+const SQLLastMove = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves
+	ORDER BY id DESC LIMIT 1`
 
 // Moved is the error of who opens a database that a move has shut. last is the last one that it knows of.
 func Moved(last MoveRow) error {
@@ -63,12 +65,15 @@ func Moved(last MoveRow) error {
 	switch {
 	case last.UnderWay() && last.Direction == MovedOut:
 		what = "is being moved to " + last.Place
-		hint = "wait until that is over and open " + last.Place + "; where it was stopped, go on with: migrate move --to " + last.Place +
+		hint = "wait until that is over and open " + last.Place +
+			"; where it was stopped, go on with: migrate move --to " + last.Place +
 			", or undo it with: migrate move --abandon"
 	case last.UnderWay():
 		what = "is being filled with what is moved from " + last.Place
-		hint = "wait until that is over; where it was stopped, run the same migrate move --db " + last.Place + " again; where " + last.Place +
-			" is lost for good, its rows are not all here: remove this file, or on a server its tables with DROP SCHEMA … CASCADE, and move a backup"
+		hint = "wait until that is over; where it was stopped, run the same migrate move --db " + last.Place +
+			" again; where " + last.Place +
+			" is lost for good, its rows are not all here: remove this file, or on a server its tables with DROP " +
+			"SCHEMA … CASCADE, and move a backup"
 	}
 	return &Failure{Kind: ErrMoved, Hint: hint, Err: errors.New("it " + what)}
 }
@@ -86,33 +91,37 @@ func MovedTo(get func(dest any, query string, args ...any) error) error {
 	return Moved(last)
 }
 
-// A Movable is a database whose rows can go to another one, or come from one. It is open for that: it may be shut.
+// A Movable is a database whose rows can go to another one, or come from one. It is open for that:
+// it may be shut.
 type Movable interface {
 	Engine
 	// Path says where it is, without secrets.
 	Path() string
 
-	// Keep keeps others away who would move rows into the database, until it is closed: ErrBusy where one is at it. Of a file it keeps
-	// everybody away.
+	// Keep keeps others away who would move rows into the database, until it is closed: ErrBusy where
+	// one is at it. Of a file it keeps everybody away.
 	Keep(ctx context.Context) error
-	// Shut runs fn in a transaction behind whose commit nobody writes but who moves rows, with a handle that was open before neither: those are
-	// told so. Who lives in the database is named by ErrBusy, and nothing is changed.
+	// Shut runs fn in a transaction behind whose commit nobody writes but who moves rows, with a
+	// handle that was open before neither: those are told so. Who lives in the database is named by
+	// ErrBusy, and nothing is changed.
 	Shut(ctx context.Context, why, told string, fn func(Tx) error) error
 	// Reopen runs fn in a transaction behind whose commit others may write again, and read.
 	Reopen(ctx context.Context, why string, fn func(Tx) error) error
 
 	// Describe gives the tables of the schema, by name: the user's too, and those that only this engine has.
 	Describe(Rx) ([]Table, error)
-	// Counters gives the last number that each table has given that counts its rows, by the table's name. A table that has given none may
-	// be left out.
+	// Counters gives the last number that each table has given that counts its rows, by the table's
+	// name. A table that has given none may be left out.
 	Counters(Rx) (map[string]int64, error)
 	// Count has a table go on behind this number.
 	Count(t Tx, table string, last int64) error
 	// Empty takes all rows out of the tables, of which those that refer to others come first.
 	Empty(t Tx, tables []Table) error
-	// KeyLimits gives the sets of columns of text and bytes that are indexed together, where an index takes no key of any length.
+	// KeyLimits gives the sets of columns of text and bytes that are indexed together, where an index
+	// takes no key of any length.
 	KeyLimits(Rx) ([]KeyLimit, error)
-	// Fits reports whether an index of the table takes the row's values, which are as Table.Columns has them. Nothing is changed.
+	// Fits reports whether an index of the table takes the row's values, which are as Table.Columns
+	// has them. Nothing is changed.
 	Fits(ctx context.Context, table Table, rows [][]any) ([]error, error)
 }
 
@@ -140,9 +149,10 @@ type Reference struct {
 	Table  string `db:"table"`
 }
 
-// Describe reads the tables that the first query names. The others, given what called makes of a name, read its columns and what these
-// refer to.
-func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns, sqlReferences string) (tables []Table, err error) {
+// Describe reads the tables that the first query names. The others, given what called makes of a
+// name, read its columns and what these refer to.
+func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns,
+	sqlReferences string) (tables []Table, err error) {
 	var names []string
 	if err := x.Select(&names, sqlNames, nil); err != nil {
 		return nil, err
@@ -160,7 +170,8 @@ func Describe(x Rx, sqlNames string, called func(name string) string, sqlColumns
 	return tables, nil
 }
 
-// Start is the beginning of a text of any length, which PostgreSQL's indexes have in place of it: package db says more.
+// Start is the beginning of a text of any length, which PostgreSQL's indexes have in place of it:
+// package db says more.
 func Start(column string) string { return "coalesce(substr(" + column + ", 1, 200), " + column + ")" }
 
 // A KeyLimit is an index that takes no key of any length.

@@ -7,11 +7,14 @@ import (
 
 const (
 	sqlSomeOwners   = `SELECT id FROM owners WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
-	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first, coalesce((SELECT max(id) FROM owners), 0) AS last`
+	sqlEndsOfOwners = `SELECT coalesce((SELECT min(id) FROM owners), 0) AS first,
+		coalesce((SELECT max(id) FROM owners), 0) AS last`
 )
 
-// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the rows of those who are dead and own nothing.
-func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool, err error) {
+// ForgetDead goes over atOnce owners, as Tx.ForgetDeadOwners says, and has forget delete the rows
+// of those who are dead and own nothing.
+func ForgetDead(t Tx, after int64, atOnce int, forget func(ids []int64) error) (last int64, more bool,
+	err error) {
 	if after == 0 {
 		var ends struct {
 			First int64 `db:"first"`

@@ -1,6 +1,7 @@
 package engine
 
-// A RelationColumn is a column with what it belongs to, as an engine reads it. A relation without columns has one without a name.
+// A RelationColumn is a column with what it belongs to, as an engine reads it. A relation without
+// columns has one without a name.
 type RelationColumn struct {
 	Relation string  `db:"relation"`
 	View     bool    `db:"view"`

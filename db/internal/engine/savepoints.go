@@ -2,8 +2,8 @@ package engine
 
 import "fmt"
 
-// Savepoints are those of a write transaction that are open, and what is to run when it is committed or undone: undoing a
-// savepoint undoes what was asked for within it.
+// Savepoints are those of a write transaction that are open, and what is to run when it is
+// committed or undone: undoing a savepoint undoes what was asked for within it.
 type Savepoints struct {
 	Depth     int
 	Committed []func() // to run after the commit

@@ -7,27 +7,31 @@ import (
 
 // A Server is how a server is doing, as far as its user may see.
 type Server struct {
-	SeesAll         bool       // the user may see what others' sessions do
-	Waits           []LockWait // the longest first
-	Oldest          Session    // whose transaction is open for longest, and For how long; PID is 0 where there is none
+	SeesAll bool       // the user may see what others' sessions do
+	Waits   []LockWait // the longest first
+	// whose transaction is open for longest, and For how long; PID is 0 where there is none
+	Oldest          Session
 	Connections     int64
-	MostConnections int64     // that users may have who administer nothing
-	Awaited         string    // the standbys that a commit waits for, as the server's settings have it; "" for none
-	AwaitedThere    bool      // one of those streams
-	CommitsWaiting  int64     // commits that wait for one
-	Standbys        []Standby // those that are connected
-	IDsSpent        int64     // transactions since the oldest row that is not frozen
-	Slots           []Slot    // that keep WAL for somebody who is not connected
-	ArchiveFails    string    // the file of the WAL that the archive did not take last; "" where it takes them
+	MostConnections int64 // that users may have who administer nothing
+	// the standbys that a commit waits for, as the server's settings have it; "" for none
+	Awaited        string
+	AwaitedThere   bool      // one of those streams
+	CommitsWaiting int64     // commits that wait for one
+	Standbys       []Standby // those that are connected
+	IDsSpent       int64     // transactions since the oldest row that is not frozen
+	Slots          []Slot    // that keep WAL for somebody who is not connected
+	ArchiveFails   string    // the file of the WAL that the archive did not take last; "" where it takes them
 }
 
 // A Session of a server is one connection, or a transaction that was prepared.
 type Session struct {
-	PID     int64  `db:"pid"`     // of the server's process; 0 where the transaction was prepared, and nobody has it
+	// of the server's process; 0 where the transaction was prepared, and nobody has it
+	PID     int64  `db:"pid"`
 	Program string `db:"program"` // as it calls itself, or the name of the prepared transaction
 	User    string `db:"role"`
-	State   string `db:"state"` // as the server has it: active, idle in transaction …; "" where the user may not see it
-	Nanos   int64  `db:"nanos"` // for how long its transaction is open; 0 where the user may not see it
+	// as the server has it: active, idle in transaction …; "" where the user may not see it
+	State string `db:"state"`
+	Nanos int64  `db:"nanos"` // for how long its transaction is open; 0 where the user may not see it
 }
 
 // For is for how long its transaction is open.

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Watchers are those who wait for changes of one handle, and what tells of commits elsewhere while there are any.
+// Watchers are those who wait for changes of one handle, and what tells of commits elsewhere while
+// there are any.
 type Watchers struct {
 	elsewhere Elsewhere
 	waiting   atomic.Int32  // at 0 a commit costs nothing more
@@ -16,17 +17,20 @@ type Watchers struct {
 	mu       sync.Mutex
 	over     error                         // why nobody may come any more
 	channels map[chan struct{}]func() bool // each with what keeps it from following its context
-	end      func() error                  // ends what tells of commits elsewhere, or its start; nil where there is none
-	ending   sync.WaitGroup                // what starts, and what ends since the last one left
+	// ends what tells of commits elsewhere, or its start; nil where there is none
+	end    func() error
+	ending sync.WaitGroup // what starts, and what ends since the last one left
 }
 
-// Elsewhere begins to call Watchers.Tell after commits of others, and gives what ends that. It is called when the first one
-// comes, again when one comes after the last has left, and its context ends when nobody wants it any more.
+// Elsewhere begins to call Watchers.Tell after commits of others, and gives what ends that. It is
+// called when the first one comes, again when one comes after the last has left, and its context
+// ends when nobody wants it any more.
 type Elsewhere func(ctx context.Context) (end func() error, err error)
 
 // NewWatchers makes those of a handle; elsewhere is nil where nobody else can commit.
 func NewWatchers(elsewhere Elsewhere) *Watchers {
-	return &Watchers{elsewhere: elsewhere, turn: make(chan struct{}, 1), channels: map[chan struct{}]func() bool{}}
+	return &Watchers{elsewhere: elsewhere, turn: make(chan struct{}, 1),
+		channels: map[chan struct{}]func() bool{}}
 }
 
 // Join gives a channel that gets a value after every commit from now on, and is closed when ctx ends.
@@ -127,7 +131,8 @@ func (w *Watchers) Tell() {
 	}
 }
 
-// Over closes every channel and refuses whoever comes later, for that reason. What tells of commits elsewhere may call it.
+// Over closes every channel and refuses whoever comes later, for that reason. What tells of commits
+// elsewhere may call it.
 func (w *Watchers) Over(why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -59,7 +59,8 @@ func TestOneTellsOfCommitsElsewhereWhileAnybodyWaits(t *testing.T) {
 	})
 }
 
-// A start that waits for a server lasts until the one who caused it has enough of it, or the handle is closed.
+// A start that waits for a server lasts until the one who caused it has enough of it, or the handle
+// is closed.
 func TestAStartEndsWithThoseWhoWantIt(t *testing.T) {
 	wait := func(ctx context.Context) (func() error, error) {
 		<-ctx.Done()

@@ -22,8 +22,8 @@ type (
 	closeCall func(tls *libc.TLS, file uintptr) int32
 )
 
-// A table is what can be done with one WAL (sqlite.org/c3ref/io_methods.html), with our ways in front of SQLite's. It lies in
-// SQLite's memory: what SQLite points to must not be Go's.
+// A table is what can be done with one WAL (sqlite.org/c3ref/io_methods.html), with our ways in
+// front of SQLite's. It lies in SQLite's memory: what SQLite points to must not be Go's.
 type table struct {
 	sqlite3.Tsqlite3_io_methods
 	sqlites uintptr // SQLite's own table
@@ -38,8 +38,8 @@ type table struct {
 	begins   bool    // it began anew, and has no frame yet
 }
 
-// Join has the frames of a connection's WAL written whole. Both files are given by their sqlite3_file. Nobody uses the connection
-// meanwhile.
+// Join has the frames of a connection's WAL written whole. Both files are given by their
+// sqlite3_file. Nobody uses the connection meanwhile.
 func Join(tls *libc.TLS, wal, database uintptr) error {
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&wal))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
@@ -64,9 +64,9 @@ func Join(tls *libc.TLS, wal, database uintptr) error {
 	return nil
 }
 
-// Number has the WAL, where it begins anew with a commit of this connection, belong to the database by a number: the database gets it as
-// its user_version, on the disk, before the WAL has a frame. The commit itself is to set it, too. Join was called, and nobody uses the
-// connection meanwhile.
+// Number has the WAL, where it begins anew with a commit of this connection, belong to the database
+// by a number: the database gets it as its user_version, on the disk, before the WAL has a frame.
+// The commit itself is to set it, too. Join was called, and nobody uses the connection meanwhile.
 func Number(wal uintptr, number uint32) {
 	t, _ := of(wal)
 	binary.BigEndian.PutUint32(t.number[:], number)
@@ -86,14 +86,15 @@ func of(file uintptr) (*table, *sqlite3.Tsqlite3_io_methods) {
 	return t, *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&t.sqlites))
 }
 
-// write keeps the header of a frame for its page. Where SQLite computes the checksums of a transaction's frames anew, it reads
-// each and writes its header alone.
+// write keeps the header of a frame for its page. Where SQLite computes the checksums of a
+// transaction's frames anew, it reads each and writes its header alone.
 func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64) int32 {
 	t, sqlites := of(file)
 	if t.waits != 0 && n == page && at == t.waits+frameHeader {
 		t.page = **(**[page]byte)(unsafe.Pointer(&data))
 		at, t.waits = t.waits, 0
-		return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader+page, at)
+		return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.header)), frameHeader+page,
+			at)
 	}
 	if code := t.alone(tls, file); code != sqlite3.SQLITE_OK {
 		return code
@@ -112,17 +113,20 @@ func write(tls *libc.TLS, file, data uintptr, n int32, at sqlite3.Tsqlite3_int64
 	return function[ioCall](sqlites.FxWrite)(tls, file, data, n, at)
 }
 
-// begin writes the header of a WAL that begins anew, and zeros over that of the first frame: what was committed in the WAL before lies in
-// the database, and what failed there is not to be read again, though the salts may be the same. SQLite waits for the disk then.
+// begin writes the header of a WAL that begins anew, and zeros over that of the first frame: what
+// was committed in the WAL before lies in the database, and what failed there is not to be read
+// again, though the salts may be the same. SQLite waits for the disk then.
 func (t *table) begin(tls *libc.TLS, file, header uintptr) int32 {
 	_, sqlites := of(file)
 	clear(t.page[:logHeader+frameHeader])
 	*(*[logHeader]byte)(t.page[:]) = **(**[logHeader]byte)(unsafe.Pointer(&header))
 	t.begins = true
-	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.page)), logHeader+frameHeader, 0)
+	return function[ioCall](sqlites.FxWrite)(tls, file, uintptr(unsafe.Pointer(&t.page)), logHeader+frameHeader,
+		0)
 }
 
-// stamp puts the number into the database, where the WAL has begun anew. Nothing that can be read is in the WAL meanwhile.
+// stamp puts the number into the database, where the WAL has begun anew. Nothing that can be read
+// is in the WAL meanwhile.
 func (t *table) stamp(tls *libc.TLS) int32 {
 	if !t.begins || !t.numbered {
 		t.begins = false
@@ -131,11 +135,13 @@ func (t *table) stamp(tls *libc.TLS) int32 {
 	t.begins = false
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&t.database))
 	methods := *(**sqlite3.Tsqlite3_io_methods)(unsafe.Pointer(&f.FpMethods))
-	code := function[ioCall](methods.FxWrite)(tls, t.database, uintptr(unsafe.Pointer(&t.number)), int32(len(t.number)), numberAt)
+	code := function[ioCall](methods.FxWrite)(tls, t.database, uintptr(unsafe.Pointer(&t.number)),
+		int32(len(t.number)), numberAt)
 	if code != sqlite3.SQLITE_OK {
 		return code
 	}
-	return function[syncCall](methods.FxSync)(tls, t.database, sqlite3.SQLITE_SYNC_FULL|sqlite3.SQLITE_SYNC_DATAONLY)
+	return function[syncCall](methods.FxSync)(tls, t.database,
+		sqlite3.SQLITE_SYNC_FULL|sqlite3.SQLITE_SYNC_DATAONLY)
 }
 
 // alone writes a header that waits without its page.

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Gate asks the readers of all processes to leave a gap, in which the WAL can start again from its beginning: who wants
-// the gap keeps a byte locked, and who begins a read looks at it.
+// A Gate asks the readers of all processes to leave a gap, in which the WAL can start again from
+// its beginning: who wants the gap keeps a byte locked, and who begins a read looks at it.
 type Gate struct{ file *os.File }
 
 // gateByte lies beyond the bytes that are locked for anything else.

@@ -14,7 +14,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// A Hold is a handle's hold on FILE-lock: shared while the handle is open, exclusive for what no other handle may see.
+// A Hold is a handle's hold on FILE-lock: shared while the handle is open, exclusive for what no
+// other handle may see.
 type Hold struct {
 	file *os.File // nil when a read-only handle can't have one
 	on   int64    // the byte of the file that it is for; 0: none yet
@@ -24,7 +25,8 @@ type Hold struct {
 func Share(ctx context.Context, path string, readOnly bool, timeout time.Duration) (*Hold, error) {
 	file, err := OpenFile(path)
 	if readOnly && err != nil {
-		// Another user's file: a lock needs no right to write, and a folder without the lock file has had no writer.
+		// Another user's file: a lock needs no right to write, and a folder without the lock file has had
+		// no writer.
 		file, err = os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return &Hold{}, nil
@@ -79,19 +81,20 @@ func (l *Hold) busy(what string, cause error) error {
 	if who == "" {
 		who = "another process"
 	}
-	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids, Err: fmt.Errorf("%s has %s open: %w", who, what, cause)}
+	return &engine.Failure{Kind: engine.ErrBusy, HeldBy: pids,
+		Err: fmt.Errorf("%s has %s open: %w", who, what, cause)}
 }
 
-// Where FILE-lock has a byte for each file that may lie beside it: as long as one is open, nobody opens another that came into its
-// place, whose WAL and index would be those of the first.
+// Where FILE-lock has a byte for each file that may lie beside it: as long as one is open, nobody
+// opens another that came into its place, whose WAL and index would be those of the first.
 const (
 	filesAt    = 1 << 41
 	filesSpace = 1 << 40
 )
 
-// On says that the hold is for the file with this inode, and waits, up to timeout, for those who have another one open that lay
-// here before. still ends the wait with its error: where the file was replaced meanwhile, who has the new one open is not waited
-// for, and may be waiting for this.
+// On says that the hold is for the file with this inode, and waits, up to timeout, for those who
+// have another one open that lay here before. still ends the wait with its error: where the file
+// was replaced meanwhile, who has the new one open is not waited for, and may be waiting for this.
 func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, still func() error) error {
 	if l.file == nil {
 		return still()
@@ -100,7 +103,8 @@ func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, stil
 	if err := Byte(l.file, unix.F_RDLCK, l.on); err != nil {
 		return fmt.Errorf("lock the byte of the file: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it was removed or replaced, and %v passed", timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout,
+		fmt.Errorf("it was removed or replaced, and %v passed", timeout))
 	defer cancel()
 	return l.poll(ctx, "the file that lay here before", func() (bool, error) {
 		if err := still(); err != nil {
@@ -114,7 +118,8 @@ func (l *Hold) On(ctx context.Context, inode uint64, timeout time.Duration, stil
 // Removed reports whether somebody deleted the lock file, so that others hold another one.
 func (l *Hold) Removed() bool { return l.file != nil && removed(l.file) }
 
-// Retake takes the shared hold on the file that lies at path now, without waiting, where the one it was on was deleted.
+// Retake takes the shared hold on the file that lies at path now, without waiting, where the one it
+// was on was deleted.
 func (l *Hold) Retake(path string) error {
 	file, err := OpenFile(path)
 	if err != nil {
@@ -143,26 +148,33 @@ const aloneByte = gateByte + 1
 // lookAgain is how often who waits to be alone looks whether that is needed at all.
 const lookAgain = 50 * time.Millisecond
 
-// Alone exchanges the shared hold for the exclusive one. While others have the file, enough is asked now and then, under the
-// shared hold, whether it is needed still: they may have done what it was wanted for. Where it fails, or is not needed, the
-// shared hold is held again; in between neither was.
+// Alone exchanges the shared hold for the exclusive one. While others have the file, enough is
+// asked now and then, under the shared hold, whether it is needed still: they may have done what it
+// was wanted for. Where it fails, or is not needed, the shared hold is held again; in between
+// neither was.
 //
-// One at a time tries and looks; all others wait for that turn and hold nothing. Were they to look together, each would keep
-// the file from the others, and which of them ever had it alone would hang on chance.
-func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool, err error) {
+// One at a time tries and looks; all others wait for that turn and hold nothing. Were they to look
+// together, each would keep the file from the others, and which of them ever had it alone would
+// hang on chance.
+func (l *Hold) Alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool,
+	err error) {
 	if alone, err = l.alone(ctx, timeout, enough); err != nil {
 		return false, errors.Join(err, l.Again(ctx, timeout))
 	}
 	return alone, nil
 }
 
-func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool, err error) {
+func (l *Hold) alone(ctx context.Context, timeout time.Duration, enough func() (bool, error)) (alone bool,
+	err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%v passed", timeout))
 	defer cancel()
 	if err := flock(l.file, unix.LOCK_UN); err != nil {
 		return false, err
 	}
-	if err := l.poll(ctx, theFile, func() (bool, error) { return taken(Byte(l.file, unix.F_WRLCK, aloneByte)) }); err != nil {
+	if err := l.poll(ctx, theFile, func() (bool,
+		error) {
+		return taken(Byte(l.file, unix.F_WRLCK, aloneByte))
+	}); err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, Byte(l.file, unix.F_UNLCK, aloneByte)) }()
@@ -191,7 +203,8 @@ func (l *Hold) Again(ctx context.Context, timeout time.Duration) error {
 	return l.wait(ctx, unix.LOCK_SH, timeout)
 }
 
-// TryAlone is Alone without a wait: it reports whether nobody else has a hold. Where somebody has, the shared hold is gone.
+// TryAlone is Alone without a wait: it reports whether nobody else has a hold. Where somebody has,
+// the shared hold is gone.
 func (l *Hold) TryAlone() (bool, error) {
 	err := flock(l.file, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Holders are the pids of the other processes that have the file at path locked with flock. Empty when that can't be told:
-// processes of other pid namespaces are not listed.
+// Holders are the pids of the other processes that have the file at path locked with flock. Empty
+// when that can't be told: processes of other pid namespaces are not listed.
 func Holders(path string) []int {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -20,12 +20,13 @@ func Holders(path string) []int {
 	return slices.DeleteFunc(locks(info, "FLOCK", "", -1), func(pid int) bool { return pid == os.Getpid() })
 }
 
-// walWriteLock is the byte of the -shm file that SQLite has locked while it writes to the WAL: sqlite.org/walformat.html,
-// section 2.3.
+// walWriteLock is the byte of the -shm file that SQLite has locked while it writes to the WAL:
+// sqlite.org/walformat.html, section 2.3.
 const walWriteLock = 120
 
-// WALWriters are the pids of the processes, this one among them, that have the write lock of the database whose -shm file
-// lies at path. The file is not opened: closing it would drop SQLite's locks.
+// WALWriters are the pids of the processes, this one among them, that have the write lock of the
+// database whose -shm file lies at path. The file is not opened: closing it would drop SQLite's
+// locks.
 func WALWriters(path string) []int {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -34,8 +35,8 @@ func WALWriters(path string) []int {
 	return locks(info, "POSIX", "WRITE", walWriteLock)
 }
 
-// locks reads /proc/locks, which proc(5) describes: number, kind, ADVISORY, READ or WRITE, pid, device and inode, first and
-// last byte. A line that begins with "->" is of one who waits.
+// locks reads /proc/locks, which proc(5) describes: number, kind, ADVISORY, READ or WRITE, pid,
+// device and inode, first and last byte. A line that begins with "->" is of one who waits.
 func locks(info os.FileInfo, kind, how string, at int64) (pids []int) {
 	list, err := os.Open("/proc/locks")
 	if err != nil {
@@ -45,7 +46,8 @@ func locks(info os.FileInfo, kind, how string, at int64) (pids []int) {
 	suffix := fmt.Sprintf(":%d", info.Sys().(*syscall.Stat_t).Ino)
 	for lines := bufio.NewScanner(list); lines.Scan(); {
 		words := strings.Fields(lines.Text())
-		if len(words) < 8 || words[1] != kind || how != "" && words[3] != how || !strings.HasSuffix(words[5], suffix) {
+		if len(words) < 8 || words[1] != kind || how != "" && words[3] != how ||
+			!strings.HasSuffix(words[5], suffix) {
 			continue
 		}
 		if at >= 0 && !covers(words[6], words[7], at) {

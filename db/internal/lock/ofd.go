@@ -10,8 +10,8 @@ func ofdRange(kind int16, at int64) unix.Flock_t {
 	return unix.Flock_t{Type: kind, Whence: 0, Start: at, Len: 1}
 }
 
-// Byte locks or unlocks one byte of file, without waiting. Unlike a POSIX lock it belongs to the open file, so that
-// closing another descriptor of it does no harm.
+// Byte locks or unlocks one byte of file, without waiting. Unlike a POSIX lock it belongs to the
+// open file, so that closing another descriptor of it does no harm.
 func Byte(file *os.File, kind int16, at int64) error {
 	lock := ofdRange(kind, at)
 	return unix.FcntlFlock(file.Fd(), ofdSet, &lock)
@@ -26,7 +26,8 @@ func ByteHeld(file *os.File, at int64) (bool, error) {
 	return lock.Type != unix.F_UNLCK, nil
 }
 
-// HeldBeside reports whether another open file has a byte locked, in any way, of the size bytes from base on but for the one at.
+// HeldBeside reports whether another open file has a byte locked, in any way, of the size bytes
+// from base on but for the one at.
 func HeldBeside(file *os.File, base, size, at int64) (bool, error) {
 	for _, part := range [2][2]int64{{base, at - base}, {at + 1, base + size - at - 1}} {
 		if part[1] == 0 {

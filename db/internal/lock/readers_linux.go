@@ -10,11 +10,12 @@ import (
 	"syscall"
 )
 
-// The bytes of a -shm file that readers keep locked while they use the WAL: sqlite.org/walformat.html, "WAL Locks".
+// The bytes of a -shm file that readers keep locked while they use the WAL:
+// sqlite.org/walformat.html, "WAL Locks".
 const firstReadMark, lastReadMark = 123, 127
 
-// Readers are the other processes that have a read transaction on the WAL whose -shm file lies at path; empty when that
-// can't be told. The lines of /proc/locks are described in proc(5).
+// Readers are the other processes that have a read transaction on the WAL whose -shm file lies at
+// path; empty when that can't be told. The lines of /proc/locks are described in proc(5).
 func Readers(path string) []int {
 	info, err := os.Stat(path)
 	if err != nil {

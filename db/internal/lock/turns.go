@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Turns gives the processes that write to one file their turns: an exclusive flock, which the kernel hands out
-// in the order of asking. SQLite's own busy handler polls, and lets one process have nearly every turn (7 against 7,910
-// commits in two seconds were measured). One goroutine at a time uses it.
+// Turns gives the processes that write to one file their turns: an exclusive flock, which the
+// kernel hands out in the order of asking. SQLite's own busy handler polls, and lets one process
+// have nearly every turn (7 against 7,910 commits in two seconds were measured). One goroutine at a
+// time uses it.
 type Turns struct {
 	path string
 	file *os.File
 	wait *wait // in the kernel's queue, for this file; nil: none
 }
 
-// OpenTurns opens the file at path, which is only ever locked, and makes it where it is missing. What an earlier Turns of this
-// process left in the kernel's queue is taken up again.
+// OpenTurns opens the file at path, which is only ever locked, and makes it where it is missing.
+// What an earlier Turns of this process left in the kernel's queue is taken up again.
 func OpenTurns(path string) (*Turns, error) {
 	if q := unpark(path); q != nil {
 		return q, nil
@@ -94,8 +95,8 @@ func (q *Turns) Unlock() {
 	_ = flock(q.file, unix.LOCK_UN)
 }
 
-// Close closes the file, and gives a turn back with it. A wait in the kernel's queue can't be ended: it is kept for the next
-// Turns of this file, and closes by itself when the turn comes.
+// Close closes the file, and gives a turn back with it. A wait in the kernel's queue can't be
+// ended: it is kept for the next Turns of this file, and closes by itself when the turn comes.
 func (q *Turns) Close() error {
 	if q.wait.outstanding() {
 		park(q)
@@ -104,8 +105,9 @@ func (q *Turns) Close() error {
 	return q.file.Close()
 }
 
-// A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process has one for each queue: it is
-// taken up again by who waits next, and gives the turn back at once when it comes and nobody wants it.
+// A wait is a goroutine, and so a thread, in the kernel's queue, which can't be left. A process has
+// one for each queue: it is taken up again by who waits next, and gives the turn back at once when
+// it comes and nobody wants it.
 type wait struct {
 	got chan error // gets the outcome, where it is wanted
 

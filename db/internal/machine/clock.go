@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while the machine sleeps,
-// and nobody can set it. Moments of different starts can't be compared, and neither can those of different time namespaces,
-// which containers may have: their clocks are ahead or behind by a fixed time (time_namespaces(7)).
+// A BootTime is a moment on the clock that leases run on: it starts with the machine, goes on while
+// the machine sleeps, and nobody can set it. Moments of different starts can't be compared, and
+// neither can those of different time namespaces, which containers may have: their clocks are ahead
+// or behind by a fixed time (time_namespaces(7)).
 type BootTime struct {
 	Boot      string        // identifies the machine's start; "" where the system doesn't say
 	Namespace int64         // identifies the time namespace; 0 where the system has none
@@ -53,8 +54,8 @@ func (b BootTime) Comparable(other BootTime) bool {
 	return b.Boot != "" && b.Boot == other.Boot && b.Namespace == other.Namespace
 }
 
-// Reached reports whether, at now, the moment has come: it is in the past, or of another start of the machine, which
-// nothing that ran then has survived.
+// Reached reports whether, at now, the moment has come: it is in the past, or of another start of
+// the machine, which nothing that ran then has survived.
 func (b BootTime) Reached(now BootTime) bool { return b.Boot != now.Boot || now.Since >= b.Since }
 
 // BootID identifies the machine's current start, or is nil where the system doesn't say. On Linux it is

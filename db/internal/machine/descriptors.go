@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// few is how many descriptors SQLite may have wanted at once, and closed again when it could not have the last of them.
+// few is how many descriptors SQLite may have wanted at once, and closed again when it could not
+// have the last of them.
 const few = 4
 
 // NoDescriptors gives the system's error for a process that may open few more files, or none, and else 0.

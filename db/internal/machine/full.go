@@ -2,7 +2,8 @@ package machine
 
 import "golang.org/x/sys/unix"
 
-// IsFull reports whether the file system of the folder has no room left for the index of a WAL, or for one more file.
+// IsFull reports whether the file system of the folder has no room left for the index of a WAL, or
+// for one more file.
 func IsFull(folder string) bool {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {

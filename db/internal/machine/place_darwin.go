@@ -2,7 +2,8 @@ package machine
 
 import "errors"
 
-// A Place has no counterpart on macOS: kqueue wants a descriptor of the file, whose closing would drop SQLite's locks.
+// A Place has no counterpart on macOS: kqueue wants a descriptor of the file, whose closing would
+// drop SQLite's locks.
 type Place struct{}
 
 func watchPlace(string) (*Place, error) { return nil, errors.ErrUnsupported }

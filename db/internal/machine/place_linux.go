@@ -8,10 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Place is where a file lies. It hears of every change that could have the path lead elsewhere, or give the file another name,
-// and of all names that go from its folder or are replaced there: inotify(7) for the file, its folder and the folders above, and
-// the table of mounts (proc_pid_mountinfo(5)). The kernel tells before the call returns that made the change. So one look that
-// finds nothing says that no change had been made when it began, and costs a tenth of asking for each of the files.
+// A Place is where a file lies. It hears of every change that could have the path lead elsewhere,
+// or give the file another name, and of all names that go from its folder or are replaced there:
+// inotify(7) for the file, its folder and the folders above, and the table of mounts
+// (proc_pid_mountinfo(5)). The kernel tells before the call returns that made the change. So one
+// look that finds nothing says that no change had been made when it began, and costs a tenth of
+// asking for each of the files.
 type Place struct {
 	ready int   // an epoll(7)
 	heard []int // what it waits for
@@ -20,7 +22,8 @@ type Place struct {
 
 // changesAreTold are the file systems, from linux/magic.h, of which nobody but this kernel changes anything.
 var changesAreTold = []int64{
-	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC, unix.TMPFS_MAGIC,
+	unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC,
+	unix.BCACHEFS_SUPER_MAGIC, unix.TMPFS_MAGIC,
 	unix.OVERLAYFS_SUPER_MAGIC,
 	0x2FC12FC1, // ZFS, which is not in linux/magic.h
 }
@@ -63,7 +66,8 @@ func (p *Place) hear(fd int, events uint32, err error) error {
 	return unix.EpollCtl(p.ready, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events})
 }
 
-// watchWay goes from the root to the file. So what was watched can't change, unseen, while what lies in it is still to be watched.
+// watchWay goes from the root to the file. So what was watched can't change, unseen, while what
+// lies in it is still to be watched.
 func watchWay(fd int, path string) error {
 	way := []string{filepath.Dir(path)}
 	for at := way[0]; at != filepath.Dir(at); at = filepath.Dir(at) {
@@ -79,11 +83,13 @@ func watchWay(fd int, path string) error {
 		}
 	}
 	// IN_ATTRIB comes for another link, wherever that is made.
-	_, err := unix.InotifyAddWatch(fd, path, unix.IN_DONT_FOLLOW|unix.IN_ATTRIB|unix.IN_MOVE_SELF|unix.IN_DELETE_SELF)
+	_, err := unix.InotifyAddWatch(fd, path,
+		unix.IN_DONT_FOLLOW|unix.IN_ATTRIB|unix.IN_MOVE_SELF|unix.IN_DELETE_SELF)
 	return err
 }
 
-// Changed reports whether anything may have changed since the watch began. It is told once, and the watch is over then.
+// Changed reports whether anything may have changed since the watch began. It is told once, and the
+// watch is over then.
 func (p *Place) Changed() bool {
 	n, err := unix.EpollWait(p.ready, p.got[:], 0)
 	return n != 0 || err != nil

@@ -53,7 +53,8 @@ func TestPlace_NoticesEveryChange(t *testing.T) {
 	}
 }
 
-// inNamespace runs a test in a process of its own, where mounts are nobody else's, and gives that one a folder; "" in the first.
+// inNamespace runs a test in a process of its own, where mounts are nobody else's, and gives that
+// one a folder; "" in the first.
 func inNamespace(t *testing.T) (top string) {
 	t.Helper()
 	const inside = "SELVEDGE_IN_NAMESPACE"

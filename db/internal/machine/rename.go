@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkNew is RenameNew with a hard link, which never replaces, unlike a plain rename. Where there are none, an empty file
-// takes the name first.
+// linkNew is RenameNew with a hard link, which never replaces, unlike a plain rename. Where there
+// are none, an empty file takes the name first.
 func linkNew(from, to string) error {
 	err := os.Link(from, to)
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RenameNew renames a file to a name that nothing has: fs.ErrExist where something does. Some file systems know no such
-// rename, and some no hard links: one of the two will do.
+// RenameNew renames a file to a name that nothing has: fs.ErrExist where something does. Some file
+// systems know no such rename, and some no hard links: one of the two will do.
 func RenameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Writes tells of writes to a file by any process of this machine: inotify(7). It has no descriptor of the file itself,
-// whose closing would drop SQLite's locks.
+// Writes tells of writes to a file by any process of this machine: inotify(7). It has no descriptor
+// of the file itself, whose closing would drop SQLite's locks.
 type Writes struct {
 	events  *os.File
 	Seen    chan struct{} // gets a value after a write; writes that come while one waits share it

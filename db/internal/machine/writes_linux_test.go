@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Without this, a watcher still hears of commits: from the clock, twenty times a second. So nothing else would notice.
+// Without this, a watcher still hears of commits: from the clock, twenty times a second. So nothing
+// else would notice.
 func TestTheSystemTellsOfWritesOfAnyProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file-wal")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -35,8 +35,8 @@ func Place(ctx context.Context, from engine.Movable) (string, error) {
 	return "", err
 }
 
-// Abandon opens a database again whose rows were under way to another, unless that one is open. to is nil where there is none that could
-// be asked.
+// Abandon opens a database again whose rows were under way to another, unless that one is open. to
+// is nil where there is none that could be asked.
 func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (a Abandoned, err error) {
 	a.Path = from.Path()
 	if to != nil && how == SweepThere {
@@ -87,12 +87,14 @@ func Abandon(ctx context.Context, from, to engine.Movable, how How, o Options) (
 	return a, err
 }
 
-var errNoMove = &engine.Failure{Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone", Err: errors.New("no move of it is under way")}
+var errNoMove = &engine.Failure{Kind: engine.ErrNotFound, Hint: "it is open: nothing is to be undone",
+	Err: errors.New("no move of it is under way")}
 
 // elsewhere is for a place that knows nothing of the move, and so can't tell whether it is over.
 func elsewhere(going engine.MoveRow, path string) error {
 	return &engine.Failure{
-		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none", Err: fmt.Errorf("the move goes to %s, and %s knows nothing of it", going.Place, path),
+		Kind: engine.ErrInvalid, Hint: "name that place with --to, or none",
+		Err: fmt.Errorf("the move goes to %s, and %s knows nothing of it", going.Place, path),
 	}
 }
 
@@ -107,11 +109,13 @@ func reopen(ctx context.Context, from engine.Movable, going engine.MoveRow, o Op
 	})
 }
 
-const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ? AND outcome = ?`
+const sqlTakeBack = `UPDATE moves SET outcome = ?, moved = NULL, proof = NULL, checksum = ? WHERE id = ?
+	AND outcome = ?`
 
-// undo gives a source back that is moved for ever, where its target was never open. The target's row decides: once the move is abandoned
-// there, nobody opens what came.
-func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How, o Options) (swept bool, err error) {
+// undo gives a source back that is moved for ever, where its target was never open. The target's
+// row decides: once the move is abandoned there, nobody opens what came.
+func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, there end, how How,
+	o Options) (swept bool, err error) {
 	row, known := there.of(done.Token)
 	switch {
 	case !known || row.Direction != engine.MovedIn || there.has(done.Token):
@@ -119,7 +123,8 @@ func undo(ctx context.Context, from, to engine.Movable, done engine.MoveRow, the
 	case how != SweepThere:
 		return false, &engine.Failure{
 			Kind: engine.ErrMoved, Err: errors.New("it is moved to " + done.Place + ", which is not open yet"),
-			Hint: "open that one with: migrate move --to " + done.Place + ", or undo the move with: migrate move --abandon --to " + done.Place,
+			Hint: "open that one with: migrate move --to " + done.Place +
+				", or undo the move with: migrate move --abandon --to " + done.Place,
 		}
 	case row.UnderWay():
 		if err := sweepAll(ctx, to, row, o); err != nil {
@@ -160,7 +165,8 @@ func sweep(ctx context.Context, d engine.Movable, p plan, row engine.MoveRow, at
 		if err := d.Empty(t, tables); err != nil {
 			return err
 		}
-		if _, err := t.Exec(`INSERT INTO scopes (id, name, checksum) VALUES (1, '', ?)`, []any{engine.Checksum("")}); err != nil {
+		if _, err := t.Exec(`INSERT INTO scopes (id, name, checksum) VALUES (1, '', ?)`,
+			[]any{engine.Checksum("")}); err != nil {
 			return err
 		}
 		if err := d.Count(t, "scopes", 1); err != nil {

@@ -39,7 +39,8 @@ func (m *move) compare(ctx context.Context) error {
 	}
 	if len(m.report.Differs) > 0 || m.report.SHA256 != m.report.ToSHA256 {
 		return &engine.Failure{
-			Kind: engine.ErrConflict, Hint: "nobody writes to either; undo the move with: migrate move --abandon --to " + m.to.Path() + ", and begin again",
+			Kind: engine.ErrConflict, Hint: "nobody writes to either; undo the move with: migrate move " +
+				"--abandon --to " + m.to.Path() + ", and begin again",
 			Err: fmt.Errorf("what was moved is not what is there: %d rows differ", m.differing()),
 		}
 	}
@@ -54,7 +55,8 @@ func (m *move) differing() (n int64) {
 }
 
 // compareTable goes over both in the order of their keys.
-func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest, p *engine.Progress) error {
+func (m *move) compareTable(ctx context.Context, t engine.Table, here, there *digest,
+	p *engine.Progress) error {
 	here.table(t)
 	there.table(t)
 	a, b := begin(ctx, m.from, t, here), begin(ctx, m.to, *find(m.plan.there, t.Name), there)
@@ -184,8 +186,10 @@ func (s *side) next() error {
 		}
 		if order >= 0 {
 			return &engine.Failure{
-				Kind: engine.ErrCorrupt, Hint: "no key that the stores make does; give the source back with: migrate move --abandon --to TARGET, and rename or remove these rows with SQL",
-				Err: fmt.Errorf("row %s comes behind %s, and engines sort such keys in different ways", damage.RowName(s.key), damage.RowName(before)),
+				Kind: engine.ErrCorrupt, Hint: "no key that the stores make does; give the source back with: migrate " +
+					"move --abandon --to TARGET, and rename or remove these rows with SQL",
+				Err: fmt.Errorf("row %s comes behind %s, and engines sort such keys in different ways",
+					damage.RowName(s.key), damage.RowName(before)),
 			}
 		}
 	}

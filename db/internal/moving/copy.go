@@ -11,14 +11,15 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// rowsAtOnce is how many rows one statement brings, and argumentsAtOnce how many values it takes at most: SQLite takes 32,766.
+// rowsAtOnce is how many rows one statement brings, and argumentsAtOnce how many values it takes at
+// most: SQLite takes 32,766.
 const (
 	rowsAtOnce      = 200
 	argumentsAtOnce = 30000
 )
 
-// copy brings over what is not there yet. Each table is filled in the order of its keys, some megabytes in a transaction, so what an
-// earlier call brought ends at the last key.
+// copy brings over what is not there yet. Each table is filled in the order of its keys, some
+// megabytes in a transaction, so what an earlier call brought ends at the last key.
 func (m *move) copy(ctx context.Context) error {
 	if err := m.step(ctx, Copy); err != nil {
 		return err
@@ -77,7 +78,8 @@ func (m *move) count(ctx context.Context, p *engine.Progress) error {
 func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress) error {
 	var after []any
 	if isKept(t) { // triggers have written what rows were brought, and not always what rows were there
-		err := m.write(ctx, "begin with "+t.Name, func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) })
+		err := m.write(ctx, "begin with "+t.Name,
+			func(tx engine.Tx) error { return m.to.Empty(tx, []engine.Table{t}) })
 		if err != nil {
 			return err
 		}
@@ -112,7 +114,8 @@ func (m *move) copyTable(ctx context.Context, t engine.Table, p *engine.Progress
 func (m *move) lastKey(ctx context.Context, t engine.Table) (after []any, err error) {
 	t = *find(m.plan.there, t.Name)
 	places := key(t)
-	query := "SELECT " + quotedNames(t, places) + " FROM " + quoted(t.Name) + " ORDER BY " + damage.InOrder(keyColumns(t), " DESC") + " LIMIT 1"
+	query := "SELECT " + quotedNames(t, places) + " FROM " + quoted(t.Name) + " ORDER BY " +
+		damage.InOrder(keyColumns(t), " DESC") + " LIMIT 1"
 	err = m.to.Read(ctx, "look how far the move is", func(x engine.Rx) (err error) {
 		rows, err := x.Query(query, nil)
 		if err != nil {
@@ -178,14 +181,16 @@ func (m *move) referToItself(ctx context.Context, t engine.Table) error {
 		return nil
 	}
 	id, to := quoted(t.Columns[key(t)[0]].Name), quoted(t.Columns[column].Name)
-	later := "SELECT " + id + " AS id, " + to + " AS to_row FROM " + quoted(t.Name) + " WHERE " + id + " > ? AND " + to + " > " + id + " ORDER BY " + id + " LIMIT 1000"
+	later := "SELECT " + id + " AS id, " + to + " AS to_row FROM " + quoted(t.Name) + " WHERE " + id +
+		" > ? AND " + to + " > " + id + " ORDER BY " + id + " LIMIT 1000"
 	set := "UPDATE " + quoted(t.Name) + " SET " + to + " = ? WHERE " + id + " = ?"
 	for after := int64(math.MinInt64); ; {
 		var list []struct {
 			ID int64 `db:"id"`
 			To int64 `db:"to_row"`
 		}
-		err := m.from.Read(ctx, "move references of "+t.Name, func(x engine.Rx) error { return x.Select(&list, later, []any{after}) }).Err
+		err := m.from.Read(ctx, "move references of "+t.Name,
+			func(x engine.Rx) error { return x.Select(&list, later, []any{after}) }).Err
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// keyInDoubt is how many bytes the texts of a key have that no index minds: PostgreSQL takes 2,704 of a row of a B-tree, and
-// what a text is written with may be five times as long as the text.
+// keyInDoubt is how many bytes the texts of a key have that no index minds: PostgreSQL takes 2,704
+// of a row of a B-tree, and what a text is written with may be five times as long as the text.
 const keyInDoubt = 500
 
 // fits names the rows of which the target can't take the keys. The source is open again then.
@@ -45,7 +45,8 @@ func (m *move) fits(ctx context.Context) error {
 		return unshut(t)
 	})
 	return errors.Join(&engine.Failure{
-		Kind: engine.ErrUnsupported, Hint: "nothing was moved, and the source is open as it was; remove these rows, or shorten what they are called",
+		Kind: engine.ErrUnsupported, Hint: "nothing was moved, and the source is open as it was; remove these " +
+			"rows, or shorten what they are called",
 		Err: fmt.Errorf("no index of the target takes keys as long as those of %s", strings.Join(named, "; ")),
 	}, err)
 }
@@ -56,7 +57,8 @@ func (m *move) tooLong(ctx context.Context, t engine.Table, columns []string, na
 	for _, c := range columns {
 		lengths = append(lengths, "coalesce(octet_length("+quoted(c)+"), 0)")
 	}
-	for page, err := range pagesWhere(ctx, m.from, t, strings.Join(lengths, " + ")+fmt.Sprintf(" > %d", keyInDoubt), nil) {
+	for page, err := range pagesWhere(ctx, m.from, t,
+		strings.Join(lengths, " + ")+fmt.Sprintf(" > %d", keyInDoubt), nil) {
 		if err != nil {
 			return err
 		}

@@ -62,14 +62,15 @@ type move struct {
 	Options
 	from, to engine.Movable
 	token    []byte
-	mark     int64 // began_at of the target's row, by which this call knows that no other has gone on with the move
-	plan     plan
-	report   Report
-	counts   map[string]*TableReport
+	// began_at of the target's row, by which this call knows that no other has gone on with the move
+	mark   int64
+	plan   plan
+	report Report
+	counts map[string]*TableReport
 }
 
-// Move brings all rows from one database to the other, compares them, and shuts the first for ever. It goes on where an earlier call
-// was stopped.
+// Move brings all rows from one database to the other, compares them, and shuts the first for ever.
+// It goes on where an earlier call was stopped.
 func Move(ctx context.Context, from, to engine.Movable, o Options) (Report, error) {
 	m := &move{Options: o, from: from, to: to, report: Report{From: from.Path(), To: to.Path()}}
 	err := m.run(ctx)
@@ -109,8 +110,10 @@ func (m *move) run(ctx context.Context) error {
 func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	if here.Schema != there.Schema || here.Schema != lastStep().Version {
 		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate move --abandon --to " + m.to.Path(),
-			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d", here.Schema, there.Schema, lastStep().Version),
+			Kind: engine.ErrUnsupported, Hint: "go on with the program that began it, or undo it with: migrate " +
+				"move --abandon --to " + m.to.Path(),
+			Err: fmt.Errorf("the source has schema %d and the target %d, and this program moves rows of %d",
+				here.Schema, there.Schema, lastStep().Version),
 		}
 	}
 	if m.plan, err = makePlan(ctx, m.from, m.to); err != nil {
@@ -131,7 +134,8 @@ func (m *move) fill(ctx context.Context, here, there end) (err error) {
 	return m.compare(ctx)
 }
 
-// take marks the target as this call's. An earlier one that lost its hold of it unknowingly, with a connection say, writes there no more.
+// take marks the target as this call's. An earlier one that lost its hold of it unknowingly, with a
+// connection say, writes there no more.
 func (m *move) take(ctx context.Context) error {
 	return m.to.Write(ctx, "go on with the move", func(t engine.Tx) error {
 		row, err := m.current(t)
@@ -159,7 +163,8 @@ func (m *move) write(ctx context.Context, why string, fn func(engine.Tx) error) 
 func (m *move) mine(t engine.Tx) error {
 	n, err := t.Exec(sqlMine, []any{m.token, m.mark})
 	if err == nil && n != 1 {
-		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "leave it to that one", Err: errors.New("another program has gone on with the move")}
+		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "leave it to that one",
+			Err: errors.New("another program has gone on with the move")}
 	}
 	return err
 }
@@ -215,20 +220,23 @@ func (e end) has(token []byte) bool {
 }
 
 const (
-	sqlMoves    = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves ORDER BY id DESC`
+	sqlMoves = `SELECT id, token, direction, place, began_at, ended_at, outcome, moved, proof FROM moves
+		ORDER BY id DESC`
 	sqlAddMove  = `INSERT INTO moves (token, direction, place, began_at, checksum) VALUES (?, ?, ?, ?, ?)`
 	sqlTakeMove = `UPDATE moves SET began_at = ?, checksum = ? WHERE id = ?`
 	sqlMine     = `UPDATE moves SET began_at = began_at WHERE token = ? AND began_at = ? AND ended_at IS NULL`
-	sqlEndMove  = `UPDATE moves SET ended_at = ?, outcome = ?, moved = ?, proof = ?, checksum = ? WHERE id = ? AND ended_at IS NULL`
-	sqlShut     = `UPDATE selvedge_file SET min_writer = ?`
-	sqlShutAll  = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?`
+	sqlEndMove  = `UPDATE moves SET ended_at = ?, outcome = ?, moved = ?, proof = ?, checksum = ? WHERE id = ?
+		AND ended_at IS NULL`
+	sqlShut    = `UPDATE selvedge_file SET min_writer = ?`
+	sqlShutAll = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?`
 )
 
 func endOf(ctx context.Context, d engine.Movable) (e end, err error) {
 	if e.Versions, err = d.Versions(ctx); err != nil {
 		return e, err
 	}
-	err = d.Read(ctx, "look which moves there were", func(x engine.Rx) error { return x.Select(&e.rows, sqlMoves, nil) }).Err
+	err = d.Read(ctx, "look which moves there were",
+		func(x engine.Rx) error { return x.Select(&e.rows, sqlMoves, nil) }).Err
 	return e, err
 }
 
@@ -287,21 +295,23 @@ func (m *move) shut(ctx context.Context) error {
 		return err
 	}
 	m.token = token[:]
-	return m.from.Shut(ctx, "shut it, to move its rows", "it is moved to "+m.to.Path()+", or is under way there", func(t engine.Tx) error {
-		var last engine.MoveRow
-		err := t.Get(&last, engine.SQLLastMove, nil)
-		if err == nil && (last.UnderWay() || *last.Outcome == engine.MoveComplete && last.Direction == engine.MovedOut) {
-			return engine.Moved(last) // another was faster
-		}
-		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+	return m.from.Shut(ctx, "shut it, to move its rows",
+		"it is moved to "+m.to.Path()+", or is under way there", func(t engine.Tx) error {
+			var last engine.MoveRow
+			err := t.Get(&last, engine.SQLLastMove, nil)
+			if err == nil && (last.UnderWay() || *last.Outcome == engine.MoveComplete &&
+				last.Direction == engine.MovedOut) {
+				return engine.Moved(last) // another was faster
+			}
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
+				return err
+			}
+			if err := m.add(t, engine.MovedOut, m.to.Path()); err != nil {
+				return err
+			}
+			_, err = t.Exec(sqlShut, []any{engine.Shut})
 			return err
-		}
-		if err := m.add(t, engine.MovedOut, m.to.Path()); err != nil {
-			return err
-		}
-		_, err = t.Exec(sqlShut, []any{engine.Shut})
-		return err
-	})
+		})
 }
 
 func (m *move) add(t engine.Tx, direction, place string) error {
@@ -315,19 +325,20 @@ func (m *move) prepare(ctx context.Context) error {
 	if err := m.step(ctx, Prepare); err != nil {
 		return err
 	}
-	return m.to.Shut(ctx, "have rows moved into it", "it is being filled with what is moved from "+m.from.Path(), func(t engine.Tx) error {
-		if err := holds(t, m.plan); err != nil {
+	return m.to.Shut(ctx, "have rows moved into it",
+		"it is being filled with what is moved from "+m.from.Path(), func(t engine.Tx) error {
+			if err := holds(t, m.plan); err != nil {
+				return err
+			}
+			if _, err := t.Exec(`DELETE FROM scopes`, nil); err != nil {
+				return err
+			}
+			if err := m.add(t, engine.MovedIn, m.from.Path()); err != nil {
+				return err
+			}
+			_, err := t.Exec(sqlShutAll, []any{engine.Shut, engine.Shut})
 			return err
-		}
-		if _, err := t.Exec(`DELETE FROM scopes`, nil); err != nil {
-			return err
-		}
-		if err := m.add(t, engine.MovedIn, m.from.Path()); err != nil {
-			return err
-		}
-		_, err := t.Exec(sqlShutAll, []any{engine.Shut, engine.Shut})
-		return err
-	})
+		})
 }
 
 // empty refuses a target that holds anything.
@@ -342,12 +353,14 @@ func holds(x engine.Rx, p plan) error {
 			where = " WHERE name <> ''" // the default scope is made with the schema
 		}
 		var n int
-		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+quoted(t.Name)+where+" LIMIT 1) AS some_row", nil); err != nil {
+		if err := x.Get(&n, "SELECT count(*) FROM (SELECT 1 AS one FROM "+quoted(t.Name)+where+
+			" LIMIT 1) AS some_row", nil); err != nil {
 			return err
 		}
 		if n > 0 {
 			return &engine.Failure{
-				Kind: engine.ErrConflict, Hint: "name a place that is empty: another file, another database, or another schema with ?search_path=NAME",
+				Kind: engine.ErrConflict, Hint: "name a place that is empty: another file, another database, or " +
+					"another schema with ?search_path=NAME",
 				Err: fmt.Errorf("the target holds rows already, in its table %s", t.Name),
 			}
 		}
@@ -355,7 +368,8 @@ func holds(x engine.Rx, p plan) error {
 	return nil
 }
 
-// complete ends the move: the source is shut for ever, and then, but not before, the target is open to everybody.
+// complete ends the move: the source is shut for ever, and then, but not before, the target is open
+// to everybody.
 func (m *move) complete(ctx context.Context) error {
 	if err := m.step(ctx, Complete); err != nil {
 		return err
@@ -385,7 +399,8 @@ func (m *move) end(t engine.Tx, outcome string) error {
 func (m *move) current(t engine.Tx) (row engine.MoveRow, err error) {
 	err = t.Get(&row, engine.SQLLastMove, nil)
 	if err == nil && (!bytes.Equal(row.Token, m.token) || !row.UnderWay()) {
-		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "begin it again", Err: errors.New("the move was ended meanwhile by another program")}
+		err = &engine.Failure{Kind: engine.ErrConflict, Hint: "begin it again",
+			Err: errors.New("the move was ended meanwhile by another program")}
 	}
 	return row, err
 }
@@ -414,7 +429,8 @@ func (m *move) open(ctx context.Context) error {
 		Generation int64 `db:"generation"`
 		CreatedAt  int64 `db:"created_at"`
 	}
-	err := m.from.Read(ctx, "read what it says of itself", func(x engine.Rx) error { return x.Get(&identity, sqlIdentity, nil) }).Err
+	err := m.from.Read(ctx, "read what it says of itself",
+		func(x engine.Rx) error { return x.Get(&identity, sqlIdentity, nil) }).Err
 	if err != nil {
 		return err
 	}
@@ -471,8 +487,8 @@ func (e end) done() bool {
 	return last.Direction == engine.MovedOut && last.Outcome != nil && *last.Outcome == engine.MoveComplete
 }
 
-// finished is for a source that was moved before. The target may not be open yet, and may have lost what came last, as a server may
-// that failed over: it gets it then.
+// finished is for a source that was moved before. The target may not be open yet, and may have lost
+// what came last, as a server may that failed over: it gets it then.
 func (m *move) finished(ctx context.Context, here, there end) error {
 	done := here.last()
 	m.token = done.Token
@@ -483,7 +499,8 @@ func (m *move) finished(ctx context.Context, here, there end) error {
 	if row, came := there.of(done.Token); came && !row.UnderWay() {
 		return &engine.Failure{
 			Kind: engine.ErrMoved, Hint: "give it back with: migrate move --abandon --to " + m.to.Path(),
-			Err: errors.New("it is moved to " + done.Place + ", where the move was abandoned before that one was open"),
+			Err: errors.New("it is moved to " + done.Place +
+				", where the move was abandoned before that one was open"),
 		}
 	}
 	if coming, isComing := there.underWay(); !isComing || !bytes.Equal(coming.Token, done.Token) {
@@ -498,13 +515,14 @@ func (m *move) finished(ctx context.Context, here, there end) error {
 	return m.open(ctx)
 }
 
-// forgotten is for a source that lost the end of its move, as a server may that failed over, or a file in whose place a copy was laid:
-// the target takes its work.
+// forgotten is for a source that lost the end of its move, as a server may that failed over, or a
+// file in whose place a copy was laid: the target takes its work.
 func (m *move) forgotten(ctx context.Context, going engine.MoveRow, there end) error {
 	row, _ := there.of(going.Token)
 	m.token = going.Token
 	m.already(row)
-	return m.from.Write(ctx, "end the move", func(t engine.Tx) error { return m.end(t, engine.MoveComplete) }).Err
+	return m.from.Write(ctx, "end the move",
+		func(t engine.Tx) error { return m.end(t, engine.MoveComplete) }).Err
 }
 
 // already reports what was proved when the move was completed.

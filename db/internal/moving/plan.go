@@ -30,7 +30,8 @@ func ours() []string {
 
 // A plan is what moves, and in which order.
 type plan struct {
-	tables []engine.Table // of the source; those that others refer to come before these, with their columns by name
+	// of the source; those that others refer to come before these, with their columns by name
+	tables []engine.Table
 	there  []engine.Table // of the target, whose keys may be in other indexes
 	left   []string       // tables of the source that are not ours
 }

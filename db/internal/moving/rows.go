@@ -36,7 +36,8 @@ func pages(ctx context.Context, d engine.Movable, t engine.Table, after []any) i
 }
 
 // pagesWhere is pages of the rows of which a condition holds.
-func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any) iter.Seq2[page, error] {
+func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where string,
+	after []any) iter.Seq2[page, error] {
 	return func(yield func(page, error) bool) {
 		whole := ctx
 		ctx, cancel := context.WithCancel(whole)
@@ -81,7 +82,8 @@ func pagesWhere(ctx context.Context, d engine.Movable, t engine.Table, where str
 }
 
 // readPage reads up to limit rows behind a key. more says that there may be others.
-func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any, limit int) (p page, more bool, err error) {
+func readPage(ctx context.Context, d engine.Movable, t engine.Table, where string, after []any,
+	limit int) (p page, more bool, err error) {
 	key := keyColumns(t)
 	err = d.Read(ctx, "move rows of "+t.Name, func(x engine.Rx) (err error) {
 		p, more = page{}, false
@@ -250,10 +252,11 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// A digest is the SHA-256 of rows in a form that no engine has a part in: of a table 'T', its name and the names of its columns; of a
-// row 'r' and the values of its columns, ordered by name. A value is a letter and eight bytes, the lowest first: 'i' and a whole
-// number, 'f' and the bits of an IEEE 754 double, 't' or 'b' and the length of what follows, text or bytes, 'n' and 0 for NULL. Names
-// are text. Tables come by name and rows by key.
+// A digest is the SHA-256 of rows in a form that no engine has a part in: of a table 'T', its name
+// and the names of its columns; of a row 'r' and the values of its columns, ordered by name. A
+// value is a letter and eight bytes, the lowest first: 'i' and a whole number, 'f' and the bits of
+// an IEEE 754 double, 't' or 'b' and the length of what follows, text or bytes, 'n' and 0 for NULL.
+// Names are text. Tables come by name and rows by key.
 type digest struct {
 	hash hash.Hash
 	buf  []byte

@@ -68,10 +68,12 @@ func Open(path string) (_ *File, err error) {
 		copy(header, first)
 	}
 	f.usable = f.PageSize
-	if r := int(header[reservedAt]); r <= f.PageSize/4 && pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) > 0 {
+	if r := int(header[reservedAt]); r <= f.PageSize/4 &&
+		pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) > 0 {
 		f.usable -= r
 	}
-	f.vacuums = binary.BigEndian.Uint32(header[largestRootAt:]) != 0 || pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) == 0
+	f.vacuums = binary.BigEndian.Uint32(header[largestRootAt:]) != 0 ||
+		pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) == 0
 	return f, nil
 }
 

@@ -45,7 +45,8 @@ func openLog(file io.ReaderAt) *log {
 	}
 	l.sum = walSum(l.sum, l.header[:walHeaderSummedLen], l.order)
 	l.pageSize = int(binary.BigEndian.Uint32(l.header[8:]))
-	if magic&^1 != walMagic || !sums(l.header[walHeaderSummedLen:], l.sum) || l.pageSize < 512 || l.pageSize > 1<<16 {
+	if magic&^1 != walMagic || !sums(l.header[walHeaderSummedLen:], l.sum) || l.pageSize < 512 ||
+		l.pageSize > 1<<16 {
 		return nil
 	}
 	l.frame = make([]byte, frameHeaderSize+l.pageSize)
@@ -80,13 +81,15 @@ func sums(stored []byte, sum [2]uint32) bool {
 	return binary.BigEndian.Uint32(stored) == sum[0] && binary.BigEndian.Uint32(stored[4:]) == sum[1]
 }
 
-// Foreign reports whether a WAL holds commits of another database than the one that it lies beside, which is nil where none is
-// there. Others may be working with both.
+// Foreign reports whether a WAL holds commits of another database than the one that it lies beside,
+// which is nil where none is there. Others may be working with both.
 //
-// The first commit in a WAL has page 1, with a number in its header, user_version, that was drawn for that WAL. The database
-// gets the same number before the WAL can be read, so it has a number of the WAL's page 1, however much of the WAL was moved into it. A copy from
-// before has another one. A program that does not draw numbers leaves the number as it is, or counts it up to settle a
-// commit that failed. A WAL whose first commit lacks page 1 is such a program's, and nothing tells whose else it may be. Decision 0022.
+// The first commit in a WAL has page 1, with a number in its header, user_version, that was drawn
+// for that WAL. The database gets the same number before the WAL can be read, so it has a number of
+// the WAL's page 1, however much of the WAL was moved into it. A copy from before has another one.
+// A program that does not draw numbers leaves the number as it is, or counts it up to settle a
+// commit that failed. A WAL whose first commit lacks page 1 is such a program's, and nothing tells
+// whose else it may be. Decision 0022.
 func Foreign(database io.ReaderAt, wal io.ReaderAt) (bool, error) {
 	for {
 		header, err := headerOf(database)
@@ -125,7 +128,8 @@ func numberOf(header []byte) int64 {
 func (l *log) foreignTo(header []byte) bool {
 	number := numberOf(header)
 	// A database leaves WAL mode without a WAL, and keeps the size of its pages in it.
-	never := header == nil || header[modeAt] != walMode || pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) != l.pageSize
+	never := header == nil || header[modeAt] != walMode ||
+		pageSize(binary.BigEndian.Uint16(header[pageSizeAt:])) != l.pageSize
 	commits, numbered := 0, false
 	for l.next() {
 		if l.page == 1 && !never {

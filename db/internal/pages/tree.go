@@ -30,7 +30,8 @@ type Page struct {
 	Rows     []Row
 	Overflow []int // pages on which the content of rows goes on
 	Lost     int   // cells that could not be read
-	// Sound: cells, free blocks and fragments fill the page as SQLite leaves it, so that it holds no cell that was not read.
+	// Sound: cells, free blocks and fragments fill the page as SQLite leaves it, so that it holds no
+	// cell that was not read.
 	Sound bool
 }
 
@@ -82,7 +83,8 @@ func (f *File) Read(n int) (Page, bool) {
 // An extent is a part of a page.
 type extent struct{ from, to int }
 
-// filled does the sum of SQLite's integrity check: what is neither of a cell nor of a free block are the fragments.
+// filled does the sum of SQLite's integrity check: what is neither of a cell nor of a free block
+// are the fragments.
 func (f *File) filled(content []byte, header, pointersEnd int, used []extent) bool {
 	const freeBlockSize = 4
 	start := int(binary.BigEndian.Uint16(content[header+5:]))
@@ -151,7 +153,8 @@ func (f *File) row(cell []byte, table bool) (r Row, length int, overflow []int, 
 	return r, length + local, overflow, ok
 }
 
-// payload puts together what of a cell's content lies in it, which is length bytes long, and what on overflow pages.
+// payload puts together what of a cell's content lies in it, which is length bytes long, and what
+// on overflow pages.
 func (f *File) payload(cell []byte, size, most int) (content []byte, length int, overflow []int, ok bool) {
 	if size <= most {
 		if size > len(cell) {

@@ -26,8 +26,8 @@ const (
 	laterAnswers    = 2 * time.Second // that hosts get to answer after one of them did
 )
 
-// commitPatience is until a COMMIT without an answer is asked about, and given up and settled where its server does not work on it. Tests
-// lengthen it.
+// commitPatience is until a COMMIT without an answer is asked about, and given up and settled where
+// its server does not work on it. Tests lengthen it.
 var commitPatience = 12 * time.Second
 
 // closePatience is for how long a goodbye waits for an answer. Tests lengthen it.
@@ -45,11 +45,12 @@ type Address struct {
 	hosts      []host
 }
 
-// ttlSetting is the setting of an address that says for how long a process may be silent before it counts as dead. The others of
-// the database must say the same.
+// ttlSetting is the setting of an address that says for how long a process may be silent before it
+// counts as dead. The others of the database must say the same.
 const ttlSetting = "selvedge.owner_ttl"
 
-// hostsSetting says "one" where all programs that use the database run on one machine, whose pids then say who is dead.
+// hostsSetting says "one" where all programs that use the database run on one machine, whose pids
+// then say who is dead.
 const hostsSetting = "selvedge.hosts"
 
 // A host is one server of an address, with the ways to it: with TLS and without, say.
@@ -58,8 +59,8 @@ type host struct {
 	ways []pgconn.FallbackConfig
 }
 
-// ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's other settings and
-// environment variables.
+// ParseAddress reads postgres://user@host:port,host:port/database?search_path=schema, with libpq's
+// other settings and environment variables.
 func ParseAddress(text string) (*Address, error) {
 	if scheme, rest, found := strings.Cut(text, "://"); found {
 		text = strings.ToLower(scheme) + "://" + rest // elsewhere a scheme is of any case, and a name of a file for pgconn
@@ -73,13 +74,16 @@ func ParseAddress(text string) (*Address, error) {
 		name, _, _ := strings.Cut(path, ",")
 		a.schema = strings.Trim(strings.TrimSpace(name), `"`)
 	}
-	if a.schema == "" || len(a.schema) > 63 || strings.ContainsAny(a.schema, "\x00\"") || strings.HasPrefix(a.schema, "pg_") {
-		return nil, fmt.Errorf("%w: search_path names the schema %q: a name of up to 63 bytes, without quotes, that does not begin with pg_", engine.ErrInvalid, a.schema)
+	if a.schema == "" || len(a.schema) > 63 || strings.ContainsAny(a.schema, "\x00\"") ||
+		strings.HasPrefix(a.schema, "pg_") {
+		return nil, fmt.Errorf("%w: search_path names the schema %q: a name of up to 63 bytes, without quotes, "+
+			"that does not begin with pg_", engine.ErrInvalid, a.schema)
 	}
 	if text, ok := config.RuntimeParams[ttlSetting]; ok {
 		delete(config.RuntimeParams, ttlSetting)
 		if a.ttl, err = time.ParseDuration(text); err != nil || a.ttl < shortestTTL || a.ttl > time.Hour {
-			return nil, fmt.Errorf("%w: %s is %q: a time from %v to %v", engine.ErrInvalid, ttlSetting, text, shortestTTL, time.Hour)
+			return nil, fmt.Errorf("%w: %s is %q: a time from %v to %v", engine.ErrInvalid, ttlSetting, text,
+				shortestTTL, time.Hour)
 		}
 	}
 	if text, ok := config.RuntimeParams[hostsSetting]; ok {
@@ -90,12 +94,16 @@ func ParseAddress(text string) (*Address, error) {
 	}
 	// What a role or a database has other defaults for would have statements mean something else.
 	for key, value := range map[string]string{
-		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8", "standard_conforming_strings": "on", "jit": "off",
-		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed", "DateStyle": "ISO",
-		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1", "transform_null_equals": "off", "bytea_output": "hex",
-		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for longer, and does not go on with
-		// it when others may have taken what it held.
-		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10), "tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
+		"search_path": a.quotedSchema(), "TimeZone": "UTC", "client_encoding": "UTF8",
+		"standard_conforming_strings": "on", "jit": "off",
+		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
+		"DateStyle":                      "ISO",
+		"default_transaction_deferrable": "off", "IntervalStyle": "postgres", "extra_float_digits": "1",
+		"transform_null_equals": "off", "bytea_output": "hex",
+		// A process that was cut off or stopped in the middle of a transaction keeps nobody waiting for
+		// longer, and does not go on with it when others may have taken what it held.
+		"idle_in_transaction_session_timeout": strconv.FormatInt(min(30*time.Second, a.ttl/2).Milliseconds(), 10),
+		"tcp_keepalives_idle":                 "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		for given := range config.RuntimeParams {
 			if strings.EqualFold(given, key) {
@@ -112,7 +120,8 @@ func ParseAddress(text string) (*Address, error) {
 		config.ConnectTimeout = connectPatience
 	}
 	config.ValidateConnect = nil // which host is the primary is asked below
-	for _, way := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...) {
+	for _, way := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port,
+		TLSConfig: config.TLSConfig}}, config.Fallbacks...) {
 		name := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
 		at := slices.IndexFunc(a.hosts, func(h host) bool { return h.name == name })
 		if at < 0 {
@@ -124,13 +133,16 @@ func ParseAddress(text string) (*Address, error) {
 	return a, nil
 }
 
-// startup are the settings that a connection is asked for with. All others are set by a statement behind that: a pooler keeps those of
-// its clients that it knows, these, and refuses the others there.
-var startup = []string{"application_name", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "options"}
+// startup are the settings that a connection is asked for with. All others are set by a statement
+// behind that: a pooler keeps those of its clients that it knows, these, and refuses the others
+// there.
+var startup = []string{"application_name", "client_encoding", "datestyle", "timezone",
+	"standard_conforming_strings", "options"}
 
 // settingsOf takes the others out, and gives the statements that set them.
 func settingsOf(params map[string]string) string {
-	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" } // standard_conforming_strings is on
+	// standard_conforming_strings is on
+	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 	var sets []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.Contains(startup, strings.ToLower(name)) {
@@ -138,11 +150,13 @@ func settingsOf(params map[string]string) string {
 			delete(params, name)
 		}
 	}
-	// In a transaction of the role's own making it may wait for all serialisable ones (default_transaction_deferrable), or be refused.
+	// In a transaction of the role's own making it may wait for all serialisable ones
+	// (default_transaction_deferrable), or be refused.
 	return "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT " + strings.Join(sets, ", ") + "; COMMIT; "
 }
 
-// withoutAddress is what pgconn says of an address, without the address: it leaves a password out, but not one with an @ in it.
+// withoutAddress is what pgconn says of an address, without the address: it leaves a password out,
+// but not one with an @ in it.
 func withoutAddress(err error) string {
 	text := err.Error()
 	if at := strings.LastIndex(text, "`: "); at >= 0 {
@@ -159,10 +173,12 @@ func (a *Address) String() string {
 	sockets := false // folders with sockets
 	for _, h := range a.hosts {
 		way := h.ways[0]
-		names, hosts, ports = append(names, h.name), append(hosts, way.Host), append(ports, strconv.Itoa(int(way.Port)))
+		names, hosts, ports = append(names, h.name), append(hosts, way.Host),
+			append(ports, strconv.Itoa(int(way.Port)))
 		sockets = sockets || strings.HasPrefix(way.Host, "/")
 	}
-	u := url.URL{Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","), Path: "/" + a.config.Database}
+	u := url.URL{Scheme: "postgres", User: url.User(a.config.User), Host: strings.Join(names, ","),
+		Path: "/" + a.config.Database}
 	if sockets {
 		u.Host = ""
 		u.RawQuery = "host=" + url.QueryEscape(strings.Join(hosts, ",")) + "&port=" + strings.Join(ports, ",") + "&"
@@ -181,9 +197,11 @@ func (a *Address) String() string {
 var errStray = fmt.Errorf("%w: it gave an answer to something else", errConnection)
 
 // sqlTimeline gives the timeline of a primary; a standby has none that it writes.
-const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
+const sqlTimeline = `SELECT CASE WHEN pg_is_in_recovery() THEN ''
+	ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END`
 
-// errStandby: the host answers, and is not the primary. Nothing is asked of it, as of a connection that is closed.
+// errStandby: the host answers, and is not the primary. Nothing is asked of it, as of a connection
+// that is closed.
 var errStandby = standby{}
 
 type standby struct{}
@@ -193,11 +211,13 @@ func (standby) Error() string { return "the server is a standby" }
 func (standby) Unwrap() error { return errConnection }
 
 // errReplaced: the host says that it is the primary, and another one has been it since.
-var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: then open the database again", errConnection)
+var errReplaced = fmt.Errorf("%w: the server was replaced as the primary, or its cluster was set up anew: "+
+	"then open the database again", errConnection)
 
-// connect gives a connection to the primary. Of several hosts all are asked, and of those that say that they are it the one
-// with the highest timeline is: a primary that was replaced and does not know yet has a lower one. Where one has the highest that is
-// known already nobody waits for the others.
+// connect gives a connection to the primary. Of several hosts all are asked, and of those that say
+// that they are it the one with the highest timeline is: a primary that was replaced and does not
+// know yet has a lower one. Where one has the highest that is known already nobody waits for the
+// others.
 func (s *scout) connect(ctx context.Context) (*wire, error) {
 	ctx, cancel := patient(ctx, connectPatience)
 	defer cancel()
@@ -261,7 +281,8 @@ func (s *scout) connect(ctx context.Context) (*wire, error) {
 	return best, nil
 }
 
-// connect gives a connection to this host where it is the primary. One that begins with somebody's answer is left for another.
+// connect gives a connection to this host where it is the primary. One that begins with somebody's
+// answer is left for another.
 func (h host) connect(ctx context.Context, a *Address) (w *wire, err error) {
 	for range 5 {
 		if w, err = h.connectOnce(ctx, a); !errors.Is(err, errStray) {
@@ -295,20 +316,23 @@ func oldEnough(version string) error {
 		end = len(version)
 	}
 	if major, err := strconv.Atoi(version[:end]); err == nil && major < oldestServer {
-		return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d", engine.ErrUnsupported, version, oldestServer)
+		return fmt.Errorf("%w: the server is of version %s, and the oldest that is supported is %d",
+			engine.ErrUnsupported, version, oldestServer)
 	}
 	return nil // or it does not tell
 }
 
-// primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is run in the same message.
-// The look has a transaction that waits for nobody, whatever the role's defaults are: also a scout's, which sets no settings first.
+// primaryOf is the timeline of which the server is the primary; "" where it is a standby. first is
+// run in the same message. The look has a transaction that waits for nobody, whatever the role's
+// defaults are: also a scout's, which sets no settings first.
 func (w *wire) primaryOf(ctx context.Context, first string) (timeline string, err error) {
 	got, err := w.conn.Exec(ctx, first+"SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+sqlTimeline).ReadAll()
 	if err != nil {
 		return "", w.lost(ctx, err)
 	}
 	last := got[len(got)-1]
-	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 { // PgBouncer 1.18 lets through what its own SET was answered, now and then
+	// PgBouncer 1.18 lets through what its own SET was answered, now and then
+	if first != "" && got[0].CommandTag.String() != "BEGIN" || len(last.Rows) != 1 {
 		return "", errStray
 	}
 	return string(last.Rows[0][0]), nil
@@ -323,13 +347,14 @@ func (h host) dial(ctx context.Context, shared *pgconn.Config) (*wire, error) {
 	for _, way := range h.ways[1:] {
 		config.Fallbacks = append(config.Fallbacks, &way)
 	}
-	// When a connection breaks pgconn asks the server, over another one, to cancel what runs there. Of a COMMIT that
-	// waits for its standbys a server says "done" then, so nothing is ever dialled again for a connection that stands,
-	// unless its read is to be ended.
+	// When a connection breaks pgconn asks the server, over another one, to cancel what runs there. Of
+	// a COMMIT that waits for its standbys a server says "done" then, so nothing is ever dialled again
+	// for a connection that stands, unless its read is to be ended.
 	var sealed atomic.Bool
 	var last atomic.Pointer[line] // of the ways that were tried: the one that stands
 	w.mayDial = func(may bool) { sealed.Store(!may) }
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 4}, Control: giveUpEarly}
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second,
+		Interval: 2 * time.Second, Count: 4}, Control: giveUpEarly}
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if sealed.Load() {
 			return nil, errConnection

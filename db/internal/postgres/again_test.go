@@ -84,7 +84,8 @@ func TestPostgres_CancelledQueryIsNotRetried(t *testing.T) {
 	if out := e.Read(t.Context(), "test", slow(&reads)); !errors.Is(out.Err, why) || reads != 1 {
 		t.Errorf("a read after %d runs: %v", reads, out.Err)
 	}
-	if out := e.Write(t.Context(), "test", func(x engine.Tx) error { return slow(&writes)(x) }); !errors.Is(out.Err, why) || writes != 1 {
+	if out := e.Write(t.Context(), "test",
+		func(x engine.Tx) error { return slow(&writes)(x) }); !errors.Is(out.Err, why) || writes != 1 {
 		t.Errorf("a write after %d runs: %v", writes, out.Err)
 	}
 }
@@ -137,7 +138,8 @@ func TestPostgres_QueueWaitEndsWithContext(t *testing.T) {
 	}
 	held, leave, done := make(chan struct{}, 2), make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- holder.Write(t.Context(), "hold", loses("a", func() error { held <- struct{}{}; <-leave; return nil })).Err
+		done <- holder.Write(t.Context(), "hold",
+			loses("a", func() error { held <- struct{}{}; <-leave; return nil })).Err
 	}()
 	dbtest.Receive(t, "one who has the queue", held)
 	why := errors.New("enough")
@@ -157,7 +159,8 @@ func TestPostgres_QueueWaitEndsWithContext(t *testing.T) {
 	}
 }
 
-// The server looks for the row that a foreign key names in the transaction's own snapshot: one that was committed since is not there.
+// The server looks for the row that a foreign key names in the transaction's own snapshot: one that
+// was committed since is not there.
 func TestPostgres_NewRowOfOthersIsReferenced(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
@@ -189,7 +192,8 @@ func TestPostgres_NewRowOfOthersIsReferenced(t *testing.T) {
 func TestPostgres_DeadOwnersStayInOneRun(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE claims (owner BIGINT REFERENCES owners (id))")
-	exec(t, e, "INSERT INTO owners (token, pid, program, registered_at) SELECT decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 10) n")
+	exec(t, e, "INSERT INTO owners (token, pid, program, registered_at) SELECT decode(lpad(to_hex(n), 32, "+
+		"'0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 10) n")
 	exec(t, e, "INSERT INTO claims SELECT id FROM owners WHERE id % 2 = 0")
 	runs := 0
 	write(t, e, func(x engine.Tx) error {
@@ -283,8 +287,10 @@ func TestPostgres_ContendedKeyIsGivenInTheEnd(t *testing.T) {
 func TestPostgresAFunctionOfTheServersMayChangeSomething(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
-	exec(t, e, "CREATE FUNCTION keep(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO selvedge.kept VALUES (n) RETURNING n'")
-	for n, query := range []string{"SELECT keep(?)", `SELECT "keep" /* it */ (?)`, "VALUES (keep(?))", "SELECT ? AS n INTO other"} {
+	exec(t, e, "CREATE FUNCTION keep(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO selvedge.kept "+
+		"VALUES (n) RETURNING n'")
+	for n, query := range []string{"SELECT keep(?)", `SELECT "keep" /* it */ (?)`, "VALUES (keep(?))",
+		"SELECT ? AS n INTO other"} {
 		if out := e.WriteLocked(t.Context(), "test", func(x engine.Tx) error {
 			rows, err := x.Query(query, []any{n})
 			if err == nil {

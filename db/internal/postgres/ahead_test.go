@@ -23,7 +23,8 @@ func TestPostgres_QueuedIsVisibleToNextStatement(t *testing.T) {
 	queue := func(x engine.Tx, n int64) error { return x.Queue("INSERT INTO kept VALUES (?)", []any{n}) }
 	write(t, e, func(x engine.Tx) error {
 		var n int64
-		if err := errors.Join(queue(x, 1), queue(x, 2), x.Get(&n, "SELECT sum(n) FROM kept", nil)); err != nil || n != 3 {
+		if err := errors.Join(queue(x, 1), queue(x, 2), x.Get(&n, "SELECT sum(n) FROM kept", nil)); err != nil ||
+			n != 3 {
 			t.Errorf("the sum is %d: %v", n, err)
 		}
 		s, err := x.Savepoint()
@@ -54,7 +55,8 @@ func TestPostgresAQueuedChangeThatFailsUndoesAll(t *testing.T) {
 	for _, n := range []int64{-1, 1} {
 		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 			x.OnRollback(func() { undone++ })
-			return errors.Join(x.Queue("INSERT INTO kept VALUES (2)", nil), x.Queue("INSERT INTO kept VALUES (?)", []any{n}))
+			return errors.Join(x.Queue("INSERT INTO kept VALUES (2)", nil),
+				x.Queue("INSERT INTO kept VALUES (?)", []any{n}))
 		})
 		var f *engine.Failure
 		if !errors.As(out.Err, &f) || f.Constraint == engine.NoConstraint {
@@ -140,7 +142,8 @@ func TestPostgresWhoLocksSeesWhatWasDoneBefore(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n, last := get[int64](t, handles[0], "SELECT count(*) FROM places"), get[int64](t, handles[0], "SELECT max(n) FROM places"); n != callers*each || last != n {
+	if n, last := get[int64](t, handles[0], "SELECT count(*) FROM places"),
+		get[int64](t, handles[0], "SELECT max(n) FROM places"); n != callers*each || last != n {
 		t.Errorf("%d places up to %d", n, last)
 	}
 }
@@ -217,7 +220,8 @@ func TestPostgres_ManyQueuedChangesSentInParts(t *testing.T) {
 	long := strings.Repeat("long ", 20_000)
 	write(t, e, func(x engine.Tx) error {
 		for i := range int64(2500) {
-			if err := errors.Join(x.Foresee("SELECT n FROM kept WHERE n = ?", []any{-i}), x.Queue("INSERT INTO kept VALUES (?, ?)", []any{i, "short"})); err != nil {
+			if err := errors.Join(x.Foresee("SELECT n FROM kept WHERE n = ?", []any{-i}),
+				x.Queue("INSERT INTO kept VALUES (?, ?)", []any{i, "short"})); err != nil {
 				return err
 			}
 		}
@@ -302,7 +306,8 @@ func TestPostgresALockOfAnEarlierSavepointStays(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if free := dbtest.PostgresExec(t, address, "SELECT n FROM selvedge.kept FOR UPDATE SKIP LOCKED"); len(free) > 0 {
+		if free := dbtest.PostgresExec(t, address,
+			"SELECT n FROM selvedge.kept FOR UPDATE SKIP LOCKED"); len(free) > 0 {
 			t.Errorf("the row is not locked: %v", free)
 		}
 		return nil
@@ -372,7 +377,8 @@ func TestPostgres_InsertReturningIsAChange(t *testing.T) {
 	const ask = "SELECT count(*) FROM kept"
 	write(t, e, func(x engine.Tx) error {
 		var n int64
-		err := errors.Join(x.Foresee(ask, nil), x.Get(&n, "SELECT 1", nil), x.Get(&n, "INSERT INTO kept VALUES (1) RETURNING n", nil), x.Get(&n, ask, nil))
+		err := errors.Join(x.Foresee(ask, nil), x.Get(&n, "SELECT 1", nil),
+			x.Get(&n, "INSERT INTO kept VALUES (1) RETURNING n", nil), x.Get(&n, ask, nil))
 		if n != 1 || x.Foresees() {
 			t.Errorf("behind the insertion there are %d rows", n)
 		}
@@ -413,7 +419,8 @@ func TestPostgres_ManyNamesNeedFewLocks(t *testing.T) {
 			}
 		}
 		var locks int64
-		err := x.Get(&locks, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()", nil)
+		err := x.Get(&locks, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = "+
+			"pg_backend_pid()", nil)
 		if err == nil && (locks < 512 || locks > 1024) {
 			t.Errorf("3000 names take %d locks", locks)
 		}
@@ -421,7 +428,8 @@ func TestPostgres_ManyNamesNeedFewLocks(t *testing.T) {
 	})
 }
 
-// A move gives the server the generation of what it brings, and who had the server open before has another one.
+// A move gives the server the generation of what it brings, and who had the server open before has
+// another one.
 func TestPostgres_LockNamesAgreeAcrossGenerations(t *testing.T) {
 	address := dbtest.Postgres(t)
 	before := open(t, address)
@@ -439,7 +447,8 @@ func TestPostgres_LockNamesAgreeAcrossGenerations(t *testing.T) {
 			return err
 		}
 		go func() { done <- behind.WriteLocked(context.Background(), "test", lock).Err }()
-		dbtest.AwaitPostgres(t, address, "the other waits", "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
+		dbtest.AwaitPostgres(t, address, "the other waits",
+			"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
 		return nil
 	})
 	if err := <-done; err != nil {

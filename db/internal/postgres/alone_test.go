@@ -25,8 +25,9 @@ func counter(t *testing.T, e *postgres.Engine) {
 
 const sqlCountUp = "UPDATE counters SET n = n + 1"
 
-// loses gives a function that looks at the row and then counts it up, and meets in each of its first runs somebody who does so between
-// the two; runs is how often it ran. Then it does what last says between them.
+// loses gives a function that looks at the row and then counts it up, and meets in each of its
+// first runs somebody who does so between the two; runs is how often it ran. Then it does what last
+// says between them.
 func loses(other func() error, last func() error, runs *int) func(engine.Tx) error {
 	return func(x engine.Tx) error {
 		if err := x.Get(new(int64), "SELECT n FROM counters", nil); err != nil {
@@ -46,7 +47,11 @@ func loses(other func() error, last func() error, runs *int) func(engine.Tx) err
 
 func countUp(ctx context.Context, e *postgres.Engine) func() error {
 	return func() error {
-		return e.Write(ctx, "count up", func(x engine.Tx) error { _, err := x.Exec(sqlCountUp, nil); return err }).Err
+		return e.Write(ctx, "count up", func(x engine.Tx) error {
+			_,
+				err := x.Exec(sqlCountUp, nil)
+			return err
+		}).Err
 	}
 }
 
@@ -63,7 +68,8 @@ func TestPostgresWhoHasLostOftenGoesAlone(t *testing.T) {
 			return errors.Join(x.Lock("SELECT key FROM live_runs", nil), x.Queue(sqlCountUp, nil))
 		}).Err
 	}
-	for who, does := range map[string]func() error{"a serialisable one": countUp(t.Context(), other), "one that locks rows first": locked} {
+	for who, does := range map[string]func() error{"a serialisable one": countUp(t.Context(), other),
+		"one that locks rows first": locked} {
 		runs, done := 0, make(chan error, 1)
 		write(t, e, loses(does, func() error {
 			go func() { done <- does() }()
@@ -116,7 +122,8 @@ func TestPostgres_SingleWriterWaitEndsWithContext(t *testing.T) {
 		}
 		runs, done := 0, make(chan error, 1)
 		go func() {
-			done <- e.Write(ctx, "wait", loses(countUp(t.Context(), other), func() error { return errors.New("it was let in") }, &runs)).Err
+			done <- e.Write(ctx, "wait", loses(countUp(t.Context(), other),
+				func() error { return errors.New("it was let in") }, &runs)).Err
 		}()
 		dbtest.AwaitPostgresWaits(t, address, 1)
 		cancel(why)
@@ -128,8 +135,8 @@ func TestPostgres_SingleWriterWaitEndsWithContext(t *testing.T) {
 	exec(t, e, sqlCountUp)
 }
 
-// One that locks rows of two tables in the other order than that in which they are taken: one of the two is told so by the server, and
-// both come through.
+// One that locks rows of two tables in the other order than that in which they are taken: one of
+// the two is told so by the server, and both come through.
 func TestPostgres_SingleWriterMeetsReverseLock(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other, holder := open(t, address), open(t, address), open(t, address)
@@ -138,12 +145,16 @@ func TestPostgres_SingleWriterMeetsReverseLock(t *testing.T) {
 	runs, done := 0, make(chan error, 1)
 	began := false
 	out := holder.WriteLocked(t.Context(), "lock both", func(x engine.Tx) error {
-		if err := errors.Join(x.Lock("SELECT key FROM live_runs", nil), x.Get(new(int64), "SELECT 1", nil)); err != nil {
+		if err := errors.Join(x.Lock("SELECT key FROM live_runs", nil),
+			x.Get(new(int64), "SELECT 1", nil)); err != nil {
 			return err
 		}
 		if !began {
 			began = true
-			go func() { done <- e.Write(t.Context(), "lose", loses(countUp(t.Context(), other), nothing, &runs)).Err }()
+			go func() {
+				done <- e.Write(t.Context(), "lose",
+					loses(countUp(t.Context(), other), nothing, &runs)).Err
+			}()
 			dbtest.AwaitPostgresWaits(t, address, 1)
 		}
 		return errors.Join(x.Lock("SELECT key FROM runs", nil), x.Queue(sqlCountUp, nil))

@@ -23,15 +23,18 @@ func (x *rx) Relations() ([]engine.Relation, error) {
 	return engine.RelationsOf(columns), err
 }
 
-// Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
+// Catalog is the query that shows a person what views there are, or with the name of a table or a
+// view its columns.
 func (e *Engine) Catalog(relation string) string {
 	if relation == "" {
 		return `SELECT viewname FROM pg_views WHERE schemaname = current_schema() ORDER BY 1`
 	}
-	return `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = '` + relation + `'`
+	return `SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = current_schema()
+		AND table_name = '` + relation + `'`
 }
 
-// absent finds the last part of the name in a message about one that isn't there: it is in quotes or behind a dot, in every language.
+// absent finds the last part of the name in a message about one that isn't there: it is in quotes
+// or behind a dot, in every language.
 var absent = regexp.MustCompile(`["«»„“](?:\w+\.)?(\w+)["«»”“]|\w+\.(\w+)`)
 
 // blame says what the server finds wrong with a statement.
@@ -53,7 +56,8 @@ func blame(err error) (s engine.Statement) {
 		s.Wrong, s.Table = true, name()
 	case e.Code == "42703":
 		s.Wrong, s.Column = true, name()
-	case strings.HasPrefix(e.Code, "42") && e.Code != "42501", strings.HasPrefix(e.Code, "22"), strings.HasPrefix(e.Code, "0A"), e.Code == "P0001":
+	case strings.HasPrefix(e.Code, "42") && e.Code != "42501", strings.HasPrefix(e.Code, "22"),
+		strings.HasPrefix(e.Code, "0A"), e.Code == "P0001":
 		s.Wrong = true
 	}
 	return s

@@ -11,15 +11,20 @@ import (
 	"selvedge/migrations"
 )
 
-// placeInKey is a column's place in the key of its table, which is the primary key, or the index that stands for one where a long text
-// is in it, with the text's beginning: see db.Same.
+// placeInKey is a column's place in the key of its table, which is the primary key, or the index
+// that stands for one where a long text is in it, with the text's beginning: see db.Same.
 const placeInKey = `coalesce((SELECT min(n) FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
-    WHERE i.indrelid = a.attrelid AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class WHERE oid = a.attrelid) || '_pkey'))
-    AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname), format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
+    WHERE i.indrelid = a.attrelid
+    AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
+    WHERE oid = a.attrelid) || '_pkey'))
+    AND pg_get_indexdef(i.indexrelid, n, true) IN (quote_ident(a.attname),
+    format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))), 0)`
 
 // beginningInKey says whether it is the latter.
 const beginningInKey = `EXISTS (SELECT 1 FROM pg_index AS i, generate_series(1, i.indnkeyatts) AS n
-    WHERE i.indrelid = a.attrelid AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class WHERE oid = a.attrelid) || '_pkey'))
+    WHERE i.indrelid = a.attrelid
+    AND i.indexrelid = to_regclass(quote_ident((SELECT relname FROM pg_class
+    WHERE oid = a.attrelid) || '_pkey'))
     AND pg_get_indexdef(i.indexrelid, n, true) = format('COALESCE(substr(%1$s, 1, 200), %1$s)', a.attname))`
 
 // sqlColumns are the columns of a table, with their places in its primary key.
@@ -30,10 +35,11 @@ FROM pg_attribute AS a WHERE a.attrelid = to_regclass(?) AND a.attnum > 0 AND NO
 ORDER BY a.attnum`
 
 // sqlSchemaTables are the tables of the schema.
-const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename COLLATE "C"`
+const sqlSchemaTables = `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()
+	ORDER BY tablename COLLATE "C"`
 
-// Check looks at the invariants of the schema and compares rows with their checksums. Constraints and foreign keys are the
-// server's, which lets nothing by; its pages are looked at by pg_amcheck.
+// Check looks at the invariants of the schema and compares rows with their checksums. Constraints
+// and foreign keys are the server's, which lets nothing by; its pages are looked at by pg_amcheck.
 func (e *Engine) Check(ctx context.Context) (c engine.Checked, err error) {
 	one, within, err := e.calls.begin(ctx, "check", false)
 	if err != nil {
@@ -69,8 +75,11 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	case have.Schema > last.Version:
 		return nil // what it has more, or otherwise, a newer program knows
 	}
-	if at := step(have.Schema); at.Version != have.Schema || (have.MinReader != at.MinReader && !have.ShutToReaders()) || (have.MinWriter != at.MinWriter && !have.Shut()) {
-		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema", have.Schema, have.MinReader, have.MinWriter)
+	if at := step(have.Schema); at.Version != have.Schema ||
+		(have.MinReader != at.MinReader && !have.ShutToReaders()) ||
+		(have.MinWriter != at.MinWriter && !have.Shut()) {
+		said("the database has schema %d, for readers from %d and writers from %d on; there is no such schema",
+			have.Schema, have.MinReader, have.MinWriter)
 	}
 	if have.Schema != last.Version {
 		return nil // an older one may have other tables
@@ -81,7 +90,8 @@ func (e *Engine) check(s *session, c *engine.Checked) error {
 	}
 	for _, sum := range migrations.Checksums {
 		if !slices.Contains(tables, sum.Table) {
-			c.Problems = append(c.Problems, engine.Problem{Check: "schema", Table: sum.Table, Detail: "the table " + sum.Table + " is missing"})
+			c.Problems = append(c.Problems, engine.Problem{Check: "schema", Table: sum.Table,
+				Detail: "the table " + sum.Table + " is missing"})
 		}
 	}
 	if len(c.Problems) > 0 {
@@ -166,7 +176,8 @@ func viewsOf(s *session) (map[string]string, error) {
 		Name string `db:"viewname"`
 		Text string `db:"definition"`
 	}
-	err := s.conn.SelectContext(background, &list, `SELECT viewname, definition FROM pg_views WHERE schemaname = current_schema()`)
+	err := s.conn.SelectContext(background, &list,
+		`SELECT viewname, definition FROM pg_views WHERE schemaname = current_schema()`)
 	views := map[string]string{}
 	for _, v := range list {
 		views[v.Name] = v.Text

@@ -9,15 +9,17 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// serverClock names the clock of a server in the leases that run on it. A primary that takes over goes on with its own, which is set by
-// the same time servers: what ends a lease a little early or late, its epoch answers for.
+// serverClock names the clock of a server in the leases that run on it. A primary that takes over
+// goes on with its own, which is set by the same time servers: what ends a lease a little early or
+// late, its epoch answers for.
 const serverClock = "server"
 
 // sqlClock goes before what else a new session asks for, and is answered with it.
 const sqlClock = `SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint; `
 
-// A clock is the server's, as this process knows it: by how much it was ahead of the machine's own when the server was asked last. It is
-// behind by the time that the answer took, at most, and by what the two have drifted apart since.
+// A clock is the server's, as this process knows it: by how much it was ahead of the machine's own
+// when the server was asked last. It is behind by the time that the answer took, at most, and by
+// what the two have drifted apart since.
 type clock struct{ ahead atomic.Int64 }
 
 // was says what the server's clock was when it was asked, a moment ago.

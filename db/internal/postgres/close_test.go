@@ -31,7 +31,8 @@ func TestPostgresASecondCloseSaysWhatTheFirstDid(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if out := e.Write(t.Context(), "test", func(engine.Tx) error { return nil }); !errors.Is(out.Err, engine.ErrClosed) {
+	if out := e.Write(t.Context(), "test", func(engine.Tx) error { return nil }); !errors.Is(out.Err,
+		engine.ErrClosed) {
 		t.Errorf("a write behind it: %v", out.Err)
 	}
 }
@@ -98,7 +99,8 @@ func TestPostgresCloseWaitsForASilentServerOnce(t *testing.T) {
 	}
 }
 
-// The last handle of a database gives its process's number up, and waits for a row. Others are opened and closed meanwhile.
+// The last handle of a database gives its process's number up, and waits for a row. Others are
+// opened and closed meanwhile.
 func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 	postgres.WithClosePatience(t, never)
 	address, other := dbtest.Postgres(t), dbtest.Postgres(t)
@@ -111,13 +113,15 @@ func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keeper.Exec(t.Context(), "BEGIN; SELECT id FROM selvedge.owners FOR UPDATE").ReadAll(); err != nil {
+	if _, err := keeper.Exec(t.Context(),
+		"BEGIN; SELECT id FROM selvedge.owners FOR UPDATE").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
 	dbtest.AwaitPostgres(t, address, "it waits to give up its number",
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM owners%' AND datname = current_database()")
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM "+
+			"owners%' AND datname = current_database()")
 	second, err := postgres.Open(t.Context(), other, config(t))
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +142,8 @@ func TestPostgresWhoLeavesKeepsNobodyFromOpening(t *testing.T) {
 	}
 }
 
-// The handle whose connection is beaten over is closed. A scout that is gone with it would end no connection to a primary that was
-// replaced: so the next beat goes over another handle's.
+// The handle whose connection is beaten over is closed. A scout that is gone with it would end no
+// connection to a primary that was replaced: so the next beat goes over another handle's.
 func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 	postgres.WithBeats(t, 10*time.Millisecond)
 	address := dbtest.Postgres(t)
@@ -151,12 +155,14 @@ func TestPostgresBeatsGoOverAHandleThatIsOpen(t *testing.T) {
 	var id int64
 	write(t, first, func(x engine.Tx) (err error) { id, err = x.Owner(); return err })
 	until := func() string {
-		return string(dbtest.PostgresExec(t, address, fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
+		return string(dbtest.PostgresExec(t, address,
+			fmt.Sprintf("SELECT until FROM selvedge.owner_beats WHERE owner = %d", id))[0][0])
 	}
 	sessions := func(what, program string, n int) {
 		t.Helper()
 		dbtest.AwaitPostgres(t, address, what, fmt.Sprintf(
-			"SELECT count(*) = %d FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH beaten%%' AND datname = current_database()", n, program))
+			"SELECT count(*) = %d FROM pg_stat_activity WHERE application_name = '%s' AND query LIKE 'WITH "+
+				"beaten%%' AND datname = current_database()", n, program))
 	}
 	sessions("it beats", "first", 1)
 	if err := first.Close(); err != nil {
@@ -189,7 +195,8 @@ func TestPostgres_SlowStatementOfOnlyServerIsKept(t *testing.T) {
 			return err
 		}).Err
 	}()
-	dbtest.AwaitPostgres(t, address, "the statement is slow", "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
+	dbtest.AwaitPostgres(t, address, "the statement is slow",
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND datname = current_database()")
 	takes := func(connections string) {
 		dbtest.PostgresExec(t, other, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %s", name, connections))
 	}

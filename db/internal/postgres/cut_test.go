@@ -19,7 +19,8 @@ import (
 	"selvedge/internal/dbtest"
 )
 
-// A cutter passes the messages of the protocol on, in both directions, and cuts a connection at the one that it is told.
+// A cutter passes the messages of the protocol on, in both directions, and cuts a connection at the
+// one that it is told.
 type cutter struct {
 	mu   sync.Mutex
 	left int // messages until the cut; 0: none comes
@@ -93,7 +94,8 @@ func (c *cutter) disarm() bool {
 }
 
 func TestPostgresEveryCutIsYesOrNo(t *testing.T) {
-	everyCut(t, 10, func(e *postgres.Engine, n int64) callback.Outcome { // two statements, COMMIT and their answers
+	// two statements, COMMIT and their answers
+	everyCut(t, 10, func(e *postgres.Engine, n int64) callback.Outcome {
 		return e.Write(t.Context(), "test", func(x engine.Tx) error {
 			var last int64
 			if err := x.Get(&last, "SELECT coalesce(max(n), 0) FROM kept WHERE n < ?", []any{n}); err != nil {
@@ -112,7 +114,8 @@ func TestPostgres_CutOnlyChangeIsYesOrNo(t *testing.T) {
 			if err := x.Lock("SELECT n FROM kept WHERE n = ?", []any{n}); err != nil {
 				return err
 			}
-			changed, err := x.Finish("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)", []any{n})
+			changed, err := x.Finish("INSERT INTO kept SELECT ? WHERE NOT EXISTS (SELECT 1 FROM kept WHERE n < 0)",
+				[]any{n})
 			if err == nil && changed != 1 {
 				t.Errorf("%d rows were changed", changed)
 			}
@@ -143,7 +146,8 @@ func everyCut(t *testing.T, atLeast int, insertOne func(e *postgres.Engine, n in
 			out := insert()
 			was := c.disarm()
 			there := get[int64](t, look, "SELECT count(*) FROM kept WHERE n = ?", n)
-			if out.Err == nil && there != 1 || out.Err != nil && !errors.Is(out.Err, engine.ErrOutcomeUnknown) && there != 0 {
+			if out.Err == nil && there != 1 || out.Err != nil && !errors.Is(out.Err, engine.ErrOutcomeUnknown) &&
+				there != 0 {
 				t.Fatalf("cut at message %d (%d): it said %v, and %d rows are there", at, how, out.Err, there)
 			}
 			if out.Err != nil {
@@ -162,8 +166,8 @@ func everyCut(t *testing.T, atLeast int, insertOne func(e *postgres.Engine, n in
 	}
 }
 
-// What was settled is settled: a message of the old connection that arrives behind that commits nothing, though it begins its
-// transaction only then.
+// What was settled is settled: a message of the old connection that arrives behind that commits
+// nothing, though it begins its transaction only then.
 func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
@@ -182,13 +186,15 @@ func TestPostgresASettledSessionCommitsNothingMore(t *testing.T) {
 			_, err := x.Finish("INSERT INTO kept VALUES (?)", []any{i})
 			return err
 		})
-		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 || times < 2 {
+		if n := get[int64](t, e, "SELECT count(*) FROM kept WHERE n = ?", i); out.Err != nil || n != 1 ||
+			times < 2 {
 			t.Errorf("%d rows are there after %d times: %v", n, times, out.Err)
 		}
 	}
 }
 
-// No primary answers after the cut: where it came in the commit nobody can say whether that happened, and before it nothing did.
+// No primary answers after the cut: where it came in the commit nobody can say whether that
+// happened, and before it nothing did.
 func TestPostgresAServerThatIsGoneLeavesNoDoubt(t *testing.T) {
 	direct := dbtest.Postgres(t)
 	address, c := through(t, direct)
@@ -239,7 +245,8 @@ func TestPostgresACancelledWaitForStandbysIsNoAcknowledgement(t *testing.T) {
 		dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
 	}
 	waiting := func() [][][]byte {
-		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT ILIKE '%notify%'")
+		return dbtest.PostgresExec(t, address,
+			"SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query NOT ILIKE '%notify%'")
 	}
 	standbys("nobody")
 	t.Cleanup(func() { standbys("") })
@@ -402,18 +409,19 @@ func TestPostgres_StalledCommitIsGivenUp(t *testing.T) {
 // A pooler lets through what is not ours. All later answers would be taken for those of other questions.
 func TestPostgres_SessionWithStrayAnswerIsDropped(t *testing.T) {
 	var strays, connections atomic.Int64 // how many connections from now on begin so, and how many there were
-	address := dbtest.PostgresProxy(t, dbtest.Postgres(t), func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
-		stray := strays.Add(-1) >= 0
-		connections.Add(1)
-		_ = dbtest.PostgresMessages(from, false, func(kind byte, message []byte) error {
-			if kind == 'Z' && stray { // behind the start
-				stray = false
-				message = slices.Concat(message, []byte("C\x00\x00\x00\x08SET\x00"), message)
-			}
-			_, err := to.Write(message)
-			return err
+	address := dbtest.PostgresProxy(t, dbtest.Postgres(t),
+		func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
+			stray := strays.Add(-1) >= 0
+			connections.Add(1)
+			_ = dbtest.PostgresMessages(from, false, func(kind byte, message []byte) error {
+				if kind == 'Z' && stray { // behind the start
+					stray = false
+					message = slices.Concat(message, []byte("C\x00\x00\x00\x08SET\x00"), message)
+				}
+				_, err := to.Write(message)
+				return err
+			})
 		})
-	})
 	strays.Store(2)
 	e := open(t, address)
 	strays.Store(1)
@@ -427,7 +435,8 @@ func TestPostgres_SessionWithStrayAnswerIsDropped(t *testing.T) {
 		t.Errorf("a watcher is told %v", err)
 	}
 	strays.Store(math.MaxInt64)
-	if e, err := postgres.Open(t.Context(), address, config(t)); !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "something else") {
+	if e, err := postgres.Open(t.Context(), address, config(t)); !errors.Is(err, engine.ErrIO) ||
+		!strings.Contains(err.Error(), "something else") {
 		t.Errorf("where every connection begins so it is %v, %v", e, err)
 	}
 }

@@ -63,7 +63,8 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience, alonePatience: alonePatience, losers: make(chan struct{}, 1)}
+	e := &Engine{address: a, scout: newScout(a), config: config, patience: primaryPatience,
+		alonePatience: alonePatience, losers: make(chan struct{}, 1)}
 	var t trouble
 	for err := e.prepare(ctx); err != nil; err = e.prepare(ctx) {
 		if !e.replacing(err) || !t.again(ctx, e.patience, err) {
@@ -80,7 +81,8 @@ func Open(ctx context.Context, address string, config Config) (*Engine, error) {
 	return e, nil
 }
 
-// replacing reports whether a primary is being chosen: a standby answers, and others may. Where nothing answers nobody waits.
+// replacing reports whether a primary is being chosen: a standby answers, and others may. Where
+// nothing answers nobody waits.
 func (e *Engine) replacing(err error) bool {
 	return len(e.address.hosts) > 1 && errors.Is(err, errStandby)
 }
@@ -91,8 +93,9 @@ func (e *Engine) Path() string { return e.address.String() }
 // Generation tells the databases apart that the address has had.
 func (e *Engine) Generation() uint64 { return e.generation }
 
-// Close waits for the calls under way, refuses new ones, and closes the connections: all at once, so that a server that is silent keeps
-// it for no longer than one of them. A second Close waits for the first, and returns what that did.
+// Close waits for the calls under way, refuses new ones, and closes the connections: all at once,
+// so that a server that is silent keeps it for no longer than one of them. A second Close waits for
+// the first, and returns what that did.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
 		e.calls.close()
@@ -120,7 +123,8 @@ func together(parts []func() error) error {
 	return errors.Join(failed...)
 }
 
-// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+// Interrupt ends the statements of the reads under way, and of those that come, and names the calls
+// that are not over.
 func (e *Engine) Interrupt() []string { return e.calls.interrupt() }
 
 // A call is one under way.

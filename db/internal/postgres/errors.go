@@ -23,8 +23,8 @@ func state(err error) string {
 	return ""
 }
 
-// isLost reports whether the connection is gone, or the server refuses to go on with it. What was not committed then never
-// will be.
+// isLost reports whether the connection is gone, or the server refuses to go on with it. What was
+// not committed then never will be.
 func isLost(err error) bool {
 	if errors.Is(err, errConnection) {
 		return true
@@ -33,7 +33,8 @@ func isLost(err error) bool {
 		return false
 	}
 	switch s := state(err); {
-	case s == "57P01", s == "57P02", s == "57P03", s == "57P05", s == "25P03", strings.HasPrefix(s, "08"): // shut down, crashed, starting, idle for too long
+	// shut down, crashed, starting, idle for too long
+	case s == "57P01", s == "57P02", s == "57P03", s == "57P05", s == "25P03", strings.HasPrefix(s, "08"):
 		return true
 	case s == "0A000" && strings.Contains(err.Error(), "standby"): // it became a standby
 		return true
@@ -44,7 +45,8 @@ func isLost(err error) bool {
 		return true
 	}
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
-	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return refused || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed)
 }
 
 // errConnection stands for an error of pgconn that has no type: the connection was closed before.
@@ -58,8 +60,8 @@ func patient(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return context.WithTimeoutCause(ctx, d, errSilent)
 }
 
-// An interruption is the error of a statement that its context ended. The end of a context's time is a net.Error too, and no
-// network's.
+// An interruption is the error of a statement that its context ended. The end of a context's time
+// is a net.Error too, and no network's.
 type interruption struct{ cause error }
 
 // Error gives the cause.
@@ -86,10 +88,12 @@ func contested(err error) string {
 // isStale reports whether a prepared statement no longer fits its tables, which were changed meanwhile.
 func isStale(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery" // its message is in the server's language
+	// its message is in the server's language
+	return ok && e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
 }
 
-// failure says what an error of the server or the way to it means. Other errors, and what is said already, pass as they are.
+// failure says what an error of the server or the way to it means. Other errors, and what is said
+// already, pass as they are.
 func failure(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours
 		return err
@@ -103,17 +107,21 @@ func failure(err error) error {
 	u, _ := errors.AsType[*unreached](err)
 	switch {
 	case u != nil && u.withoutTLS():
-		kind, hint = engine.ErrIO, "see sslmode, sslrootcert and sslcert of the address, and the server's certificate; nothing was changed"
+		kind, hint = engine.ErrIO, "see sslmode, sslrootcert and sslcert of the address, and the server's "+
+			"certificate; nothing was changed"
 	case errors.Is(err, errStandby):
-		kind, hint = engine.ErrIO, "standbys are not asked: name the primary, or all hosts of its cluster; nothing was changed"
+		kind, hint = engine.ErrIO, "standbys are not asked: name the primary, or all hosts of its cluster; "+
+			"nothing was changed"
 	case lost:
-		kind, hint = engine.ErrIO, "the server does not answer, or is not the primary: see that it runs; nothing was changed"
+		kind, hint = engine.ErrIO, "the server does not answer, or is not the primary: see that it runs; "+
+			"nothing was changed"
 	}
 	if s == "" && !lost {
 		return err
 	}
 	code, _ := strconv.ParseInt(s, 36, 32)
-	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Statement: blame(err), Hint: hint, Err: err}
+	return &engine.Failure{Kind: kind, Constraint: constraint(s), Code: int(code), Statement: blame(err),
+		Hint: hint, Err: err}
 }
 
 // kindOf is the sentinel that a SQLSTATE belongs to, or nil.
@@ -122,9 +130,12 @@ func kindOf(s string) (hint string, kind error) {
 	case s == "40001", s == "40P01", s == "55P03":
 		return "other transactions change the same rows: try again", engine.ErrBusy
 	case s == "57014":
-		return "the server ended the statement: somebody cancelled it, or it took longer than the statement_timeout of the role or the database, which the address may set otherwise (?statement_timeout=0)", engine.ErrBusy
+		return "the server ended the statement: somebody cancelled it, or it took longer than the " +
+			"statement_timeout of the role or the database, which the address may set otherwise " +
+			"(?statement_timeout=0)", engine.ErrBusy
 	case s == "53300":
-		return "the server has no connection left: raise max_connections, or have fewer handles open", engine.ErrBusy
+		return "the server has no connection left: raise max_connections, or have fewer handles open",
+			engine.ErrBusy
 	case s == "53100":
 		return "nothing was changed; free space on the server's disk, and repeat the call", engine.ErrFull
 	case strings.HasPrefix(s, "XX"):
@@ -139,10 +150,13 @@ func kindOf(s string) (hint string, kind error) {
 		return "open it again: the error says where it is then", engine.ErrMoved
 	case s == "3D000":
 		return "make the database first: createdb NAME", engine.ErrNotFound
-	case s == "42P05", s == "26000": // a prepared statement that is somebody else's, or that another connection has
-		return "each transaction goes over another connection: have the pooler in between give one for as long as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
+	// a prepared statement that is somebody else's, or that another connection has
+	case s == "42P05", s == "26000":
+		return "each transaction goes over another connection: have the pooler in between give one for as long " +
+			"as a client is connected (PgBouncer: pool_mode = session)", engine.ErrUnsupported
 	case s == "42501":
-		return "the user lacks a right: have the owner GRANT it, or do this as the owner; docs/tenants.md has the rights that programs need", nil
+		return "the user lacks a right: have the owner GRANT it, or do this as the owner; docs/tenants.md has " +
+			"the rights that programs need", nil
 	case strings.HasPrefix(s, "28"):
 		return "the server refuses this user or password: see its pg_hba.conf, and $PGPASSFILE", nil
 	}
@@ -181,12 +195,14 @@ func endedBefore(ctx context.Context) error {
 func unknown(err error) error {
 	return &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown,
-		Hint: "no primary answered since the commit was cut: when one does, look for the change, or repeat the call with the batch of this error",
-		Err:  fmt.Errorf("commit: %w", err),
+		Hint: "no primary answered since the commit was cut: when one does, look for the change, or repeat the " +
+			"call with the batch of this error",
+		Err: fmt.Errorf("commit: %w", err),
 	}
 }
 
 // Unsupported is the error of what only a file has.
 func Unsupported(what, hint string) error {
-	return &engine.Failure{Kind: engine.ErrUnsupported, Hint: hint, Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what)}
+	return &engine.Failure{Kind: engine.ErrUnsupported, Hint: hint,
+		Err: fmt.Errorf("a PostgreSQL server has no %s of ours", what)}
 }

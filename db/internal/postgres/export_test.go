@@ -27,7 +27,8 @@ func WithScouts(t testing.TB, every time.Duration) {
 	t.Cleanup(func() { scoutEvery = before })
 }
 
-// ForgetPrimary has the handle ask the hosts before its next read, as one does that nobody has used for a while.
+// ForgetPrimary has the handle ask the hosts before its next read, as one does that nobody has used
+// for a while.
 func (e *Engine) ForgetPrimary() {
 	e.scout.mu.Lock()
 	defer e.scout.mu.Unlock()
@@ -78,8 +79,8 @@ func WithWaitsTold(t testing.TB) {
 	t.Cleanup(func() { tellAfter, tellEvery = after, every })
 }
 
-// HoldCommits has commits that are without an answer not looked at until the test ends, but by what it gives: the look of each commit, as
-// far as it is taken.
+// HoldCommits has commits that are without an answer not looked at until the test ends, but by what
+// it gives: the look of each commit, as far as it is taken.
 func HoldCommits(t testing.TB) <-chan func() {
 	looks := make(chan func(), 1)
 	before := afterwards

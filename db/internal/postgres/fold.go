@@ -8,21 +8,24 @@ import (
 	"strings"
 )
 
-// Rows that are queued one by one go to the server as one statement, with an array for each column: it then starts, plans and ends one
-// insert where there were many.
+// Rows that are queued one by one go to the server as one statement, with an array for each column:
+// it then starts, plans and ends one insert where there were many.
 
-// fewestFolded is how many inserts of one text have to follow one another: the statement for many has to be prepared once for each
-// connection.
+// fewestFolded is how many inserts of one text have to follow one another: the statement for many
+// has to be prepared once for each connection.
 const fewestFolded = 8
 
-// A plainInsert puts one row of given values, as rebind writes it. What is computed may read what the row before it has written.
-var plainInsert = regexp.MustCompile(`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
+// A plainInsert puts one row of given values, as rebind writes it. What is computed may read what
+// the row before it has written.
+var plainInsert = regexp.MustCompile(
+	`^\s*(INSERT INTO \S+ \([^()]*\))\s+VALUES \((\$\d+(?:,\s*(?:\$\d+|\d+))*)\)\s*$`)
 
 var parameter = regexp.MustCompile(`\$(\d+)`)
 
 // arrays are the types of which an array's elements are what encode gives of one value.
 var arrays = map[uint32]string{
-	oidBytea: "bytea[]", oidInt8: "bigint[]", oidInt4: "integer[]", oidInt2: "smallint[]", oidFloat8: "double precision[]", oidText: "text[]",
+	oidBytea: "bytea[]", oidInt8: "bigint[]", oidInt4: "integer[]", oidInt2: "smallint[]",
+	oidFloat8: "double precision[]", oidText: "text[]",
 }
 
 // folded gives the statement that puts many rows for one that puts a row; "" where there is none.
@@ -43,7 +46,8 @@ func folded(text string, params []uint32) string {
 		" FROM unnest(" + strings.Join(all, ", ") + ") AS u (" + strings.Join(names, ", ") + ")"
 }
 
-// fold has a statement go together with those of the same text right before it; ok is false where it has to go alone.
+// fold has a statement go together with those of the same text right before it; ok is false where
+// it has to go alone.
 func (w *wire) fold(ctx context.Context, b *bound) (ok bool, err error) {
 	if !b.foldable() {
 		return false, nil
@@ -90,8 +94,9 @@ func (b *bound) foldable() bool {
 	return true
 }
 
-// The head of an array on the wire, which src/backend/utils/adt/arrayfuncs.c reads: the number of dimensions, whether there may be
-// NULLs, the elements' type, how many there are, and the number of the first.
+// The head of an array on the wire, which src/backend/utils/adt/arrayfuncs.c reads: the number of
+// dimensions, whether there may be NULLs, the elements' type, how many there are, and the number of
+// the first.
 const arrayHead, arrayCount = 20, 12
 
 // addRow puts a row behind those that there are.

@@ -19,7 +19,8 @@ func counting(t *testing.T) (e *postgres.Engine, statements func() int64) {
 	t.Helper()
 	e = open(t, dbtest.Postgres(t))
 	for _, s := range []string{
-		`CREATE TABLE kept (n BIGINT PRIMARY KEY CHECK (n >= 0), said TEXT, raw BYTEA, f DOUBLE PRECISION, few INTEGER, fixed BIGINT)`,
+		`CREATE TABLE kept (n BIGINT PRIMARY KEY CHECK (n >= 0), said TEXT, raw BYTEA, f DOUBLE PRECISION,
+			few INTEGER, fixed BIGINT)`,
 		`CREATE TABLE plain (LIKE kept INCLUDING ALL)`, `CREATE TABLE met (n BIGINT)`,
 		`CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO met VALUES (1); RETURN NULL; END'`,
 		`CREATE TRIGGER meeting AFTER INSERT ON kept FOR EACH STATEMENT EXECUTE FUNCTION meet()`,
@@ -64,7 +65,8 @@ func TestPostgres_QueuedRowsGoTogetherUnchanged(t *testing.T) {
 		}
 		return err
 	})
-	if n := get[int64](t, e, `SELECT count(*) FROM ((TABLE kept EXCEPT TABLE plain) UNION ALL (TABLE plain EXCEPT TABLE kept)) AS differ`); n != 0 {
+	if n := get[int64](t, e, `SELECT count(*) FROM ((TABLE kept EXCEPT TABLE plain)
+		UNION ALL (TABLE plain EXCEPT TABLE kept)) AS differ`); n != 0 {
 		t.Errorf("%d rows are others than those that came one by one", n)
 	}
 	if n := get[int64](t, e, `SELECT count(*) FROM kept`); n != int64(len(rows)) {
@@ -83,7 +85,8 @@ func TestPostgres_QueuedAndPrefetchedAreAsGiven(t *testing.T) {
 		clear(raw)
 		return err
 	})
-	if n := get[int64](t, e, `SELECT count(*) FROM kept WHERE raw = convert_to(CAST(n AS TEXT), 'UTF8')`); n != 30 {
+	if n := get[int64](t, e, `SELECT count(*) FROM kept
+		WHERE raw = convert_to(CAST(n AS TEXT), 'UTF8')`); n != 30 {
 		t.Errorf("%d rows of 30 are as they were given", n)
 	}
 	write(t, e, func(x engine.Tx) error {
@@ -140,7 +143,8 @@ func TestPostgres_BatchedRowsEndWithSavepoint(t *testing.T) {
 			return errors.Join(queue(x, 60, 80), queue(x, bad, bad+1), queue(x, 80, 100))
 		})
 		var f *engine.Failure
-		if n := get[int64](t, e, `SELECT count(*) FROM kept`); !errors.As(out.Err, &f) || f.Constraint == engine.NoConstraint || n != 60 {
+		if n := get[int64](t, e, `SELECT count(*) FROM kept`); !errors.As(out.Err, &f) ||
+			f.Constraint == engine.NoConstraint || n != 60 {
 			t.Errorf("%s: %d rows are there: %v", name, n, out.Err)
 		}
 	}
@@ -150,7 +154,8 @@ func TestPostgres_InsertSelectSeesPreviousRow(t *testing.T) {
 	e, statements := counting(t)
 	write(t, e, func(x engine.Tx) (err error) {
 		for range 20 {
-			err = errors.Join(err, x.Queue(`INSERT INTO kept (n, few) VALUES ((SELECT count(*) FROM kept), ?)`, []any{1}))
+			err = errors.Join(err, x.Queue(`INSERT INTO kept (n, few) VALUES ((SELECT count(*) FROM kept), ?)`,
+				[]any{1}))
 		}
 		return err
 	})

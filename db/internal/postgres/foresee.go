@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// mostForeseen bounds how many bytes of answers a transaction keeps for who asks later. What is beyond is asked again.
+// mostForeseen bounds how many bytes of answers a transaction keeps for who asks later. What is
+// beyond is asked again.
 const mostForeseen = 16 << 20
 
 // The answers are those to questions that were asked ahead, by the question: a statement with its arguments.
@@ -30,7 +31,8 @@ func question(query string, b *bound) string {
 	return string(text)
 }
 
-// foresee has a question go ahead of the next statement, in its message. Its answer is kept for the first who asks the same.
+// foresee has a question go ahead of the next statement, in its message. Its answer is kept for the
+// first who asks the same.
 func (w *wire) foresee(ctx context.Context, query string, args []any) error {
 	named, err := namedValues(args)
 	if err != nil {

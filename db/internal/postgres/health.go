@@ -9,16 +9,20 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// What a session does others may see whose role is in pg_read_all_stats. That it is there, its program and user, and the locks that it
-// waits for, all may see.
+// What a session does others may see whose role is in pg_read_all_stats. That it is there, its
+// program and user, and the locks that it waits for, all may see.
 const (
-	// sqlLockWaits are sessions of this database that wait for locks, each as often as there is somebody in its way.
+	// sqlLockWaits are sessions of this database that wait for locks, each as often as there is
+	// somebody in its way.
 	sqlLockWaits = `
 SELECT w.pid, w.application_name AS program, coalesce(w.usename, '') AS role, coalesce(w.state, '') AS state,
-       coalesce(CAST(extract(epoch FROM clock_timestamp() - w.xact_start) * 1000000000 AS BIGINT), 0) AS nanos,
+       coalesce(CAST(extract(epoch FROM clock_timestamp() - w.xact_start) * 1000000000 AS BIGINT),
+       0) AS nanos,
        coalesce(CAST(extract(epoch FROM clock_timestamp() - l.since) * 1000000000 AS BIGINT), 0) AS waited,
-       h.pid AS holder_pid, coalesce(b.application_name, '') AS holder_program, coalesce(b.usename, '') AS holder_role, coalesce(b.state, '') AS holder_state,
-       coalesce(CAST(extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000000 AS BIGINT), 0) AS holder_nanos
+       h.pid AS holder_pid, coalesce(b.application_name, '') AS holder_program,
+       coalesce(b.usename, '') AS holder_role, coalesce(b.state, '') AS holder_state,
+       coalesce(CAST(extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000000 AS BIGINT),
+       0) AS holder_nanos
 FROM (SELECT pid, min(waitstart) AS since FROM pg_locks WHERE NOT granted GROUP BY pid) AS l
 JOIN pg_stat_activity AS w ON w.pid = l.pid AND w.datname = current_database()
 CROSS JOIN LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(l.pid)) AS pid) AS h
@@ -26,20 +30,26 @@ LEFT JOIN pg_stat_activity AS b ON b.pid = h.pid
 WHERE l.pid = ? OR ? = 0
 ORDER BY l.since, l.pid, h.pid LIMIT 100`
 	sqlOldestTransaction = `
-SELECT pid, program, role, state, CAST(extract(epoch FROM clock_timestamp() - since) * 1000000000 AS BIGINT) AS nanos
-FROM (SELECT pid, application_name AS program, coalesce(usename, '') AS role, coalesce(state, '') AS state, xact_start AS since
-      FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-      UNION ALL SELECT 0, gid, owner, 'prepared', prepared FROM pg_prepared_xacts WHERE database = current_database()) AS t
+SELECT pid, program, role, state,
+	CAST(extract(epoch FROM clock_timestamp() - since) * 1000000000 AS BIGINT) AS nanos
+FROM (SELECT pid, application_name AS program, coalesce(usename, '') AS role, coalesce(state, '') AS state,
+	xact_start AS since
+      FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+      AND pid <> pg_backend_pid()
+      UNION ALL SELECT 0, gid, owner, 'prepared', prepared FROM pg_prepared_xacts
+      WHERE database = current_database()) AS t
 WHERE since IS NOT NULL ORDER BY since LIMIT 1`
 	sqlServerHealth = `
 SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
        (SELECT coalesce(sum(numbackends), 0) FROM pg_stat_database) AS connections,
        CAST(current_setting('max_connections') AS BIGINT) - CAST(current_setting('superuser_reserved_connections') AS BIGINT) AS most,
        current_setting('synchronous_standby_names') AS awaited,
-       (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')) AS there,
+       (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'
+       AND sync_state IN ('sync', 'quorum')) AS there,
        (SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep') AS waiting,
        (SELECT max(CAST(age(datfrozenxid) AS BIGINT)) FROM pg_database) AS spent,
-       coalesce((SELECT last_failed_wal FROM pg_stat_archiver WHERE last_failed_time > coalesce(last_archived_time, '-infinity')), '') AS archive_fails,
+       coalesce((SELECT last_failed_wal FROM pg_stat_archiver
+       WHERE last_failed_time > coalesce(last_archived_time, '-infinity')), '') AS archive_fails,
        has_function_privilege('pg_ls_waldir()', 'EXECUTE') AS sees_wal`
 	sqlStandbys = `
 SELECT application_name AS name, coalesce(state, '') AS state, coalesce(sync_state, '') AS sync,
@@ -87,10 +97,14 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 		return 0, err
 	}
 	*s = engine.Server{
-		SeesAll: row.SeesAll, Connections: row.Connections, MostConnections: row.Most, Awaited: row.Awaited, AwaitedThere: row.There > 0,
+		SeesAll: row.SeesAll, Connections: row.Connections, MostConnections: row.Most, Awaited: row.Awaited,
+		AwaitedThere:   row.There > 0,
 		CommitsWaiting: row.Waiting, IDsSpent: row.Spent, ArchiveFails: row.ArchiveFails,
 	}
-	if s.Waits, err = lockWaits(func(dest any, query string, args ...any) error { return x.Select(dest, query, args) }, 0); err != nil {
+	if s.Waits, err = lockWaits(func(dest any, query string,
+		args ...any) error {
+		return x.Select(dest, query, args)
+	}, 0); err != nil {
 		return 0, err
 	}
 	if err := x.Get(&s.Oldest, sqlOldestTransaction, nil); err != nil && err != engine.ErrNotFound { //nolint:errorlint // ours
@@ -107,7 +121,8 @@ func lookAtServer(x engine.Rx, s *engine.Server) (wal int64, err error) {
 }
 
 // lockWaits are those of a server's process, or with 0 of all; the longest first.
-func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait, err error) {
+func lockWaits(query func(dest any, query string, args ...any) error, pid int64) (waits []engine.LockWait,
+	err error) {
 	var rows []struct {
 		engine.Session
 		Waited        int64  `db:"waited"`
@@ -125,18 +140,21 @@ func lockWaits(query func(dest any, query string, args ...any) error, pid int64)
 			waits = append(waits, engine.LockWait{Session: r.Session, Waited: time.Duration(r.Waited)})
 		}
 		w := &waits[len(waits)-1]
-		w.HeldBy = append(w.HeldBy, engine.Session{PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser, State: r.HolderState, Nanos: r.HolderNanos})
+		w.HeldBy = append(w.HeldBy, engine.Session{PID: r.HolderPID, Program: r.HolderProgram, User: r.HolderUser,
+			State: r.HolderState, Nanos: r.HolderNanos})
 	}
 	return waits, nil
 }
 
-// A wait for locks is told that has lasted for tellAfter, which is looked for every tellEvery. Tests shorten them.
+// A wait for locks is told that has lasted for tellAfter, which is looked for every tellEvery.
+// Tests shorten them.
 var (
 	tellAfter = 2 * time.Second
 	tellEvery = time.Second
 )
 
-// tellWaits tells for whom the session waits, where somebody asked for that, until over is called: once for the same ones.
+// tellWaits tells for whom the session waits, where somebody asked for that, until over is called:
+// once for the same ones.
 func (e *Engine) tellWaits(ctx context.Context, waiting *session) (over func()) {
 	tell := engine.TellingWaits(ctx)
 	if tell == nil {

@@ -56,7 +56,8 @@ func TestPostgresAWriteThatWaitsTellsForWhom(t *testing.T) {
 		}).Err
 	}()
 	by := dbtest.Receive(t, "whom it waits for", told)
-	if len(by) != 1 || by[0].PID != int64(holder.PID()) || by[0].Program != "ann's psql" || by[0].State != "idle in transaction" || by[0].For() <= 0 {
+	if len(by) != 1 || by[0].PID != int64(holder.PID()) || by[0].Program != "ann's psql" ||
+		by[0].State != "idle in transaction" || by[0].For() <= 0 {
 		t.Errorf("it waits for %+v, and process %d has the row", by, holder.PID())
 	}
 	if _, err := holder.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
@@ -103,7 +104,8 @@ func TestPostgresHealthSaysWhoWaitsForWhom(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	role := fmt.Sprintf("plain_%s", get[string](t, e, "SELECT current_database()"))
-	dbtest.PostgresExec(t, address, fmt.Sprintf("CREATE ROLE %s LOGIN; GRANT USAGE ON SCHEMA selvedge TO %[1]s; GRANT SELECT ON ALL TABLES IN SCHEMA selvedge TO %[1]s", role))
+	dbtest.PostgresExec(t, address, fmt.Sprintf("CREATE ROLE %s LOGIN; GRANT USAGE ON SCHEMA selvedge TO "+
+		"%[1]s; GRANT SELECT ON ALL TABLES IN SCHEMA selvedge TO %[1]s", role))
 	defer dbtest.PostgresExec(t, address, fmt.Sprintf("DROP OWNED BY %s; DROP ROLE %[1]s", role))
 	set := config(t)
 	set.ReadOnly = true
@@ -129,11 +131,14 @@ func TestPostgresHealthSaysWhoWaitsForWhom(t *testing.T) {
 				return len(h.Server.Waits) > 0
 			})
 			w := h.Server.Waits[0]
-			if w.PID != int64(waiter.PID()) || len(w.HeldBy) != 1 || w.HeldBy[0].PID != int64(holder.PID()) || w.HeldBy[0].Program != "ann's psql" {
+			if w.PID != int64(waiter.PID()) || len(w.HeldBy) != 1 || w.HeldBy[0].PID != int64(holder.PID()) ||
+				w.HeldBy[0].Program != "ann's psql" {
 				t.Errorf("%d waits for %d; it says %+v", waiter.PID(), holder.PID(), w)
 			}
-			if seesAll := look == e; h.Server.SeesAll != seesAll || seesAll != (h.Server.Oldest.PID == int64(holder.PID())) || seesAll != (h.WALBytes > 0) {
-				t.Errorf("it sees all: %v, its WAL has %d bytes, the oldest is %+v", h.Server.SeesAll, h.WALBytes, h.Server.Oldest)
+			if seesAll := look == e; h.Server.SeesAll != seesAll ||
+				seesAll != (h.Server.Oldest.PID == int64(holder.PID())) || seesAll != (h.WALBytes > 0) {
+				t.Errorf("it sees all: %v, its WAL has %d bytes, the oldest is %+v", h.Server.SeesAll, h.WALBytes,
+					h.Server.Oldest)
 			}
 			if h.Server.Connections < 3 || h.Server.MostConnections <= h.Server.Connections || h.Server.IDsSpent <= 0 {
 				t.Errorf("it says %+v", h.Server)

@@ -13,9 +13,10 @@ import (
 // mostLimits is how many numbers of rows a statement is prepared for.
 const mostLimits = 4
 
-// A limit is where a statement has its number of rows as a parameter. The server's plan for any number takes it to be a tenth of the
-// table, and so is never good enough to be kept: such a statement is planned anew each time, which takes longer than reading a page.
-// So it is prepared again, with the number written out, for those that are asked for twice in a row.
+// A limit is where a statement has its number of rows as a parameter. The server's plan for any
+// number takes it to be a tenth of the table, and so is never good enough to be kept: such a
+// statement is planned anew each time, which takes longer than reading a page. So it is prepared
+// again, with the number written out, for those that are asked for twice in a row.
 type limit struct {
 	text   string
 	at     [2]int // what is written over
@@ -39,7 +40,8 @@ func (l *limit) all(p *prepared) []*prepared {
 	return append(slices.Collect(maps.Values(l.by)), p)
 }
 
-// limited gives the statement that has the number of rows written out, where there is one. It takes all of the arguments.
+// limited gives the statement that has the number of rows written out, where there is one. It takes
+// all of the arguments.
 func (w *wire) limited(ctx context.Context, p *prepared, args []driver.NamedValue) (*prepared, error) {
 	l := &p.limit
 	if l.number == 0 {

@@ -24,23 +24,28 @@ type Move = engine.Move
 const oldestServer = 15
 
 const (
-	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL`
-	// sqlStrangers names tables of a schema without ours; those of an extension are in nobody's way. It is one statement, since another
-	// program's migration may end between two.
-	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
+	sqlHasTables = `SELECT to_regclass('selvedge_file') IS NOT NULL
+		AND to_regclass('goose_db_version') IS NOT NULL`
+	// sqlStrangers names tables of a schema without ours; those of an extension are in nobody's way.
+	// It is one statement, since another program's migration may end between two.
+	sqlStrangers = `SELECT CASE WHEN to_regclass('selvedge_file') IS NOT NULL
+	AND to_regclass('goose_db_version') IS NOT NULL THEN '' ELSE array_to_string(ARRAY(
   SELECT relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
   WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'f')
-  AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid AND deptype = 'e')
+  AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid
+  AND deptype = 'e')
   ORDER BY relname COLLATE "C" LIMIT 3), ', ') END`
 	// Of a schema that the user has no right to use it fails, where sqlHasTables finds nothing.
 	sqlMayLook       = `SELECT to_regclass(format('%I.selvedge_file', ?::text)) IS NOT NULL`
 	sqlSchemaMissing = `SELECT NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = ?)`
-	sqlVersions      = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+	sqlVersions      = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version
+	WHERE is_applied) AS schema,
        min_reader, min_writer, generation, views_digest FROM selvedge_file`
 	sqlSetVersions = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
 	sqlTouch       = `UPDATE selvedge_file SET views = views`
 	sqlViewsMade   = `SELECT views FROM selvedge_file`
-	sqlViews       = `SELECT coalesce(string_agg(viewname, ' ' ORDER BY viewname COLLATE "C"), '') FROM pg_views WHERE schemaname = current_schema()`
+	sqlViews       = `SELECT coalesce(string_agg(viewname, ' ' ORDER BY viewname COLLATE "C"), '') FROM pg_views
+		WHERE schemaname = current_schema()`
 
 	sqlLockSchema   = `SELECT pg_advisory_lock(hashtextextended('selvedge schema ' || ?, 0))`
 	sqlUnlockSchema = `SELECT pg_advisory_unlock(hashtextextended('selvedge schema ' || ?, 0))`
@@ -103,7 +108,8 @@ func mayRead(have engine.Versions, anySchema bool) error {
 	own := lastStep().Version
 	switch {
 	case have.MinReader > own:
-		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may read; this program has %d",
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may read; this "+
+			"program has %d",
 			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
 	case have.Schema < own && !anySchema:
 		return tooOld(have)
@@ -113,7 +119,8 @@ func mayRead(have engine.Versions, anySchema bool) error {
 
 func mayWrite(have engine.Versions) error {
 	if own := lastStep().Version; have.MinWriter > own {
-		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may write; this program has %d",
+		return fmt.Errorf("%w: the database has schema %d, which programs from schema %d on may write; this "+
+			"program has %d",
 			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
 	}
 	return nil
@@ -122,7 +129,8 @@ func mayWrite(have engine.Versions) error {
 func tooOld(have engine.Versions) error {
 	return &engine.Failure{
 		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-		Err: fmt.Errorf("the database has schema %d and this program reads and writes %d", have.Schema, lastStep().Version),
+		Err: fmt.Errorf("the database has schema %d and this program reads and writes %d", have.Schema,
+			lastStep().Version),
 	}
 }
 
@@ -137,7 +145,8 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	s.wire.ctx = ctx
 	if encoding := s.wire.conn.ParameterStatus("server_encoding"); encoding != "UTF8" {
 		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C --template template0 NAME",
+			Kind: engine.ErrUnsupported, Hint: "make the database anew: createdb --encoding UTF8 --locale C " +
+				"--template template0 NAME",
 			Err: fmt.Errorf("the database has the encoding %s, which does not hold every text", encoding),
 		}
 	}
@@ -157,7 +166,8 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 		if err := s.get(new(bool), sqlMayLook, e.address.schema); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound, e.address.schema)
+		return fmt.Errorf("%w: the schema %s of the database has no tables of ours", engine.ErrNotFound,
+			e.address.schema)
 	case e.config.ReadOnly && have.ShutToReaders():
 		return engine.MovedTo(s.get)
 	case e.config.ReadOnly:
@@ -183,7 +193,8 @@ func (e *Engine) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// refuseStrangers keeps ours from standing among the tables of another program, which may have goose count its own steps there, too.
+// refuseStrangers keeps ours from standing among the tables of another program, which may have
+// goose count its own steps there, too.
 func (e *Engine) refuseStrangers(s *session) error {
 	var tables string
 	if err := s.get(&tables, sqlStrangers); err != nil || tables == "" {
@@ -193,19 +204,23 @@ func (e *Engine) refuseStrangers(s *session) error {
 }
 
 func (e *Engine) notOurs(tables string, cause error) error {
-	err := fmt.Errorf("the schema %s of the database has tables of another program: %s", e.address.schema, tables)
+	err := fmt.Errorf("the schema %s of the database has tables of another program: %s", e.address.schema,
+		tables)
 	if cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	return &engine.Failure{
-		Kind: engine.ErrNotADatabase, Hint: "nothing was changed; name a schema that is empty or missing, behind the address: ?search_path=NAME", Err: err,
+		Kind: engine.ErrNotADatabase, Hint: "nothing was changed; name a schema that is empty or missing, " +
+			"behind the address: ?search_path=NAME", Err: err,
 	}
 }
 
 // migrate takes all steps in one transaction, while no other program does.
 func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions, err error) {
-	// Between two statements a starved process may take longer than one that holds something may: nothing is held here but the schema.
-	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'", lockTimeout(e.config.LockTimeout))
+	// Between two statements a starved process may take longer than one that holds something may:
+	// nothing is held here but the schema.
+	settings := fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = '30s'",
+		lockTimeout(e.config.LockTimeout))
 	if _, err := s.wire.simple(ctx, settings); err != nil {
 		return have, err
 	}
@@ -251,7 +266,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	case err != nil || tags[0] != "COMMIT":
 		return have, errors.Join(errors.New("the migration was not committed"), err)
 	}
-	// A warning says that the wait for the standbys was given up. They have what was committed before when they have a later commit.
+	// A warning says that the wait for the standbys was given up. They have what was committed before
+	// when they have a later commit.
 	for s.wire.warned != nil {
 		s.wire.warned = nil
 		if _, err := s.wire.simple(ctx, sqlTouch); err != nil {
@@ -264,7 +280,8 @@ func (e *Engine) migrate(ctx context.Context, s *session) (have engine.Versions,
 	return have, err
 }
 
-// lockTimeout is the server's setting, in milliseconds: 0, which is for ever, for what is more than it can hold.
+// lockTimeout is the server's setting, in milliseconds: 0, which is for ever, for what is more than
+// it can hold.
 func lockTimeout(d time.Duration) int64 {
 	if ms := d.Milliseconds(); ms <= math.MaxInt32 {
 		return max(1, ms)
@@ -290,7 +307,8 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 	}
 	var made bool
 	if err := s.get(&made, sqlHasTables); err != nil || !made {
-		return errors.Join(err, fmt.Errorf("%w: a server has no schema %d: the first that it can have is in migrations/postgres", engine.ErrUnsupported, target))
+		return errors.Join(err, fmt.Errorf("%w: a server has no schema %d: the first that it can have is in "+
+			"migrations/postgres", engine.ErrUnsupported, target))
 	}
 	views := ""
 	if target == lastStep().Version {
@@ -306,8 +324,8 @@ func (e *Engine) climb(ctx context.Context, s *session, have engine.Versions) er
 	return err
 }
 
-// dropViews drops the views that a program of ours has made. A view of a user's that stands on one of them is in the way, and
-// is named by the server.
+// dropViews drops the views that a program of ours has made. A view of a user's that stands on one
+// of them is in the way, and is named by the server.
 func dropViews(ctx context.Context, s *session) error {
 	var made string
 	if err := s.get(&made, sqlViewsMade); err != nil || made == "" {
@@ -321,8 +339,8 @@ func dropViews(ctx context.Context, s *session) error {
 	return err
 }
 
-// nested is a connection in the middle of a transaction as goose wants it: each of its transactions is a savepoint, so that all
-// steps take effect together or not at all.
+// nested is a connection in the middle of a transaction as goose wants it: each of its transactions
+// is a savepoint, so that all steps take effect together or not at all.
 type nested struct{ *wire }
 
 var (
@@ -362,7 +380,8 @@ func MoveTo(ctx context.Context, address string, config Config) (Move, error) {
 	m := e.moved
 	have, err := e.Versions(ctx)
 	if err == nil && have.Schema > config.SchemaVersion {
-		err = Unsupported("way down to an older schema", "restore a backup from before (pg_restore, or your server's own backup)")
+		err = Unsupported("way down to an older schema",
+			"restore a backup from before (pg_restore, or your server's own backup)")
 	}
 	if m.To == 0 {
 		m.From, m.To = have.Schema, have.Schema

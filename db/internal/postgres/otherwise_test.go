@@ -18,11 +18,13 @@ func TestPostgresADatabaseOfAnotherEncodingIsRefused(t *testing.T) {
 	server := os.Getenv(dbtest.PostgresVariable)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
 		name := strings.ToLower(fmt.Sprintf("selvedge_%s_%d", encoding, os.Getpid()))
-		dbtest.PostgresExec(t, server, "CREATE DATABASE "+name+" ENCODING '"+encoding+"' LOCALE 'C' TEMPLATE template0")
+		dbtest.PostgresExec(t, server, "CREATE DATABASE "+name+" ENCODING '"+encoding+
+			"' LOCALE 'C' TEMPLATE template0")
 		t.Cleanup(func() { dbtest.PostgresExec(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
 		e, err := postgres.Open(t.Context(), strings.Replace(server, "/postgres?", "/"+name+"?", 1), config(t))
 		var f *engine.Failure
-		if !errors.Is(err, engine.ErrUnsupported) || !errors.As(err, &f) || !strings.Contains(f.Hint, "--encoding UTF8") {
+		if !errors.Is(err, engine.ErrUnsupported) || !errors.As(err, &f) ||
+			!strings.Contains(f.Hint, "--encoding UTF8") {
 			t.Errorf("%s: %v, %+v", encoding, e, err)
 		}
 	}
@@ -34,14 +36,16 @@ func TestPostgresAStatementThatTheServerEndsIsBusy(t *testing.T) {
 		t.Errorf("the address says 61s, and the server %s", limit)
 	}
 	out := e.Read(t.Context(), "sleep", func(x engine.Rx) error {
-		err := x.Get(new(string), "SELECT set_config('statement_timeout', '50', true)", nil) // which no other statement has to keep
+		// which no other statement has to keep
+		err := x.Get(new(string), "SELECT set_config('statement_timeout', '50', true)", nil)
 		if err == nil {
 			err = x.Get(new(int64), "SELECT 1 FROM pg_sleep(600)", nil)
 		}
 		return err
 	})
 	var f *engine.Failure
-	if !errors.Is(out.Err, engine.ErrBusy) || !errors.As(out.Err, &f) || !strings.Contains(f.Hint, "statement_timeout") {
+	if !errors.Is(out.Err, engine.ErrBusy) || !errors.As(out.Err, &f) ||
+		!strings.Contains(f.Hint, "statement_timeout") {
 		t.Errorf("%v", out.Err)
 	}
 }

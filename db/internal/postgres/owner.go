@@ -16,9 +16,10 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// A process is alive until the moment that its row in owner_beats names, by the server's clock, and moves that moment on while
-// it runs. Who comes too late, because it was stopped or cut off, moves nothing any more: it is dead for ever, and gets another
-// number at its next claim. What it still believes to hold is refused by the epochs of its claims.
+// A process is alive until the moment that its row in owner_beats names, by the server's clock, and
+// moves that moment on while it runs. Who comes too late, because it was stopped or cut off, moves
+// nothing any more: it is dead for ever, and gets another number at its next claim. What it still
+// believes to hold is refused by the epochs of its claims.
 
 // DefaultTTL is for how long a process may be silent before it counts as dead. It beats six times as often.
 const (
@@ -32,28 +33,34 @@ func (a *Address) beatEvery() time.Duration { return a.ttl / 6 }
 // beatPause is the pause between two beats. Tests shorten it.
 var beatPause = (*Address).beatEvery
 
-// certain is for how long a process that has just beaten takes itself for alive without asking: its own clock may be slower than
-// the server's.
+// certain is for how long a process that has just beaten takes itself for alive without asking: its
+// own clock may be slower than the server's.
 func (a *Address) certain() time.Duration { return a.ttl - a.ttl/10 }
 
 const (
-	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
+	sqlAddOwner = `WITH made AS (INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns,
+	checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id)
 INSERT INTO owner_beats (owner, until) SELECT id, server_nanos() + ? FROM made RETURNING owner`
-	// sqlBeat asks for the token too: a backup of the server's that was brought back may have given the number to another process since.
-	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ? WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)
+	// sqlBeat asks for the token too: a backup of the server's that was brought back may have given
+	// the number to another process since.
+	sqlBeat = `WITH beaten AS (UPDATE owner_beats SET until = server_nanos() + ?
+	WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)
 	AND until > server_nanos() RETURNING 1)
 SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
-	sqlLives = `SELECT until, server_nanos() AS now, CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
+	sqlLives = `SELECT until, server_nanos() AS now,
+		CAST(extract(epoch FROM now()) * 1000000000 AS BIGINT) AS began FROM owner_beats WHERE owner = ?`
 
 	// sqlStays is sqlLives, and keeps the row as it is: several may at once.
 	sqlStays = sqlLives + ` FOR SHARE`
 
 	sqlDropOwner = `DELETE FROM owners WHERE id = ? AND token = ?`
-	sqlDie       = `UPDATE owner_beats SET until = 0 WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
+	sqlDie       = `UPDATE owner_beats SET until = 0
+		WHERE owner = (SELECT id FROM owners WHERE id = ? AND token = ?)`
 
-	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom others are looking at: a wait for them
-	// would be in the middle of a transaction of ours, and they may wait for that. For the same reason it looks itself for what owners own:
-	// the foreign keys, which know it too, wait for those who change it. Who has no moment came from a file.
+	// sqlForgettable finds who is dead and owns nothing, and keeps them so. It passes over those whom
+	// others are looking at: a wait for them would be in the middle of a transaction of ours, and they
+	// may wait for that. For the same reason it looks itself for what owners own: the foreign keys,
+	// which know it too, wait for those who change it. Who has no moment came from a file.
 	sqlForgettable = `WITH idle AS MATERIALIZED (SELECT id FROM owners AS o WHERE id = ANY (CAST(? AS BIGINT[]))
 	AND NOT EXISTS (SELECT 1 FROM runs WHERE owner_id = o.id)
 	AND NOT EXISTS (SELECT 1 FROM live_runs WHERE owner_id = o.id)
@@ -64,7 +71,8 @@ SELECT (SELECT count(*) FROM beaten) AS beaten, server_nanos() AS now`
 dead AS (SELECT o.id FROM owners AS o JOIN owner_beats AS b ON b.owner = o.id
 	WHERE o.id IN (SELECT id FROM idle) AND b.until <= server_nanos() FOR UPDATE SKIP LOCKED),
 silent AS (SELECT id FROM owners AS o
-	WHERE id IN (SELECT id FROM idle) AND NOT EXISTS (SELECT 1 FROM owner_beats WHERE owner = o.id) FOR UPDATE SKIP LOCKED)
+	WHERE id IN (SELECT id FROM idle)
+	AND NOT EXISTS (SELECT 1 FROM owner_beats WHERE owner = o.id) FOR UPDATE SKIP LOCKED)
 SELECT id FROM dead UNION ALL SELECT id FROM silent`
 	sqlDropOwners = `DELETE FROM owners WHERE id = ANY (CAST(? AS BIGINT[]))`
 )
@@ -206,7 +214,8 @@ func (h *home) beat(ctx context.Context, every time.Duration, stopped chan<- str
 		}
 		next = every
 		if id, token, e := h.beating(); id != 0 {
-			if s != nil && of != e { // it was closed, and with it the scout that ends connections to a primary that was replaced
+			// it was closed, and with it the scout that ends connections to a primary that was replaced
+			if s != nil && of != e {
 				_ = s.close()
 				s = nil
 			}
@@ -271,8 +280,8 @@ func (h *home) beatOnce(ctx context.Context, e *Engine, s *session, id int64, to
 	return s
 }
 
-// leave ends the home with its last handle: what the process owned then can be taken at once. Who opens or closes others meanwhile does
-// not wait for this one's server.
+// leave ends the home with its last handle: what the process owned then can be taken at once. Who
+// opens or closes others meanwhile does not wait for this one's server.
 func (h *home) leave(e *Engine) error {
 	id, token, stop, last := h.without(e)
 	if !last {
@@ -292,7 +301,8 @@ func (h *home) leave(e *Engine) error {
 		return nil //nolint:nilerr // its moment passes by itself
 	}
 	s.wire.ctx = ctx
-	if _, err := s.exec(sqlDropOwner, id, token[:]); err != nil && constraint(state(err)) != engine.NoConstraint {
+	if _, err := s.exec(sqlDropOwner, id, token[:]); err != nil &&
+		constraint(state(err)) != engine.NoConstraint {
 		_, _ = s.exec(sqlDie, id, token[:]) // it still owns something
 	}
 	return s.close()
@@ -317,8 +327,9 @@ func (h *home) without(e *Engine) (id int64, token uuid.UUID, stop context.Cance
 // errNewNumber has a transaction run again whose snapshot is older than the number of its process.
 var errNewNumber = errors.New("this process has another number than when the transaction began")
 
-// Owner gives the number under which this process owns claims. Its rows are made at the first call, and anew after it has died: over
-// another connection, as functions that run side by side have one number together. The transaction then runs again, and sees them.
+// Owner gives the number under which this process owns claims. Its rows are made at the first call,
+// and anew after it has died: over another connection, as functions that run side by side have one
+// number together. The transaction then runs again, and sees them.
 func (t *tx) Owner() (int64, error) {
 	if err := t.usable(); err != nil {
 		return 0, err
@@ -373,9 +384,11 @@ func (h *home) ensure(e *Engine) (id int64, err error) {
 		return 0, err
 	}
 	columns := []any{
-		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), e.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+		token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), e.config.Now().UnixNano(),
+		nullable(machine.PIDNamespace()),
 	}
-	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...), int64(e.address.ttl))...); err != nil {
+	if err := s.get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...),
+		int64(e.address.ttl))...); err != nil {
 		return 0, err
 	}
 	h.lives(id, token, from)
@@ -400,7 +413,8 @@ func (x *rx) Owns(id int64) (bool, error) {
 	return life == engine.LifeAlive, err
 }
 
-// Life says whether the process with this number still runs, or has been silent for so long that it counts as dead.
+// Life says whether the process with this number still runs, or has been silent for so long that it
+// counts as dead.
 func (x *rx) Life(id int64) (engine.Life, error) {
 	if own, err := x.Owns(id); own || err != nil {
 		return engine.LifeAlive, err
@@ -408,10 +422,11 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
-// life judges by the row as the transaction sees it, which in a serialisable one is as old as its first statement. So a read is told what
-// was true when it began. A write keeps the row of a dead one as it is, which fails, and has it run again, where that one has beaten since.
-// Nobody says of others that they are dead: a beat that comes after its moment changes nothing. And so those who judge at once don't wait
-// for each other, with all that they have locked.
+// life judges by the row as the transaction sees it, which in a serialisable one is as old as its
+// first statement. So a read is told what was true when it began. A write keeps the row of a dead
+// one as it is, which fails, and has it run again, where that one has beaten since. Nobody says of
+// others that they are dead: a beat that comes after its moment changes nothing. And so those who
+// judge at once don't wait for each other, with all that they have locked.
 func (x *rx) life(id int64) (engine.Life, error) {
 	writes := x.ctx == nil
 	for range 2 {
@@ -447,8 +462,8 @@ func (x *rx) life(id int64) (engine.Life, error) {
 // ownersAtOnce is how many owners one transaction looks at. The next goes on behind them.
 const ownersAtOnce = 256
 
-// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more. Others who look at one at the moment
-// keep it until the next call.
+// ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
+// Others who look at one at the moment keep it until the next call.
 func (t *tx) ForgetDeadOwners(after int64) (last int64, more bool, err error) {
 	return engine.ForgetDead(t, after, ownersAtOnce, func(ids []int64) error {
 		var dead []int64

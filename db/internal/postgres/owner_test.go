@@ -77,7 +77,8 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 	e := open(t, address)
 	var id int64
 	write(t, e, func(x engine.Tx) error {
-		if err := x.Get(&id, "INSERT INTO owners (token, pid, program, registered_at) VALUES (?, 1, 'other', 1) RETURNING id", []any{make([]byte, 16)}); err != nil {
+		if err := x.Get(&id, "INSERT INTO owners (token, pid, program, registered_at) VALUES (?, 1, 'other', 1) "+
+			"RETURNING id", []any{make([]byte, 16)}); err != nil {
 			return err
 		}
 		_, err := x.Exec("INSERT INTO owner_beats VALUES (?, server_nanos() + 60000000000)", []any{id})
@@ -89,7 +90,9 @@ func TestPostgresALongTransactionTakesNobodyAliveForDead(t *testing.T) {
 		if err := x.Get(&until, "SELECT until FROM owner_beats WHERE owner = ?", []any{id}); err != nil {
 			return err
 		}
-		dbtest.PostgresExec(t, address, fmt.Sprintf("UPDATE selvedge.owner_beats SET until = selvedge.server_nanos() + 3600000000000 WHERE owner = %d", id)) // it beats
+		// it beats
+		dbtest.PostgresExec(t, address, fmt.Sprintf("UPDATE selvedge.owner_beats SET until = "+
+			"selvedge.server_nanos() + 3600000000000 WHERE owner = %d", id))
 		for passed := first; first && passed; {
 			if err := x.Get(&passed, "SELECT server_nanos() <= ?", []any{until}); err != nil {
 				return err
@@ -117,7 +120,8 @@ func TestPostgres_DeadOwnerIsDeadToAll(t *testing.T) {
 	e, other := open(t, address), open(t, address)
 	var id int64
 	write(t, e, func(x engine.Tx) error {
-		if err := x.Get(&id, "INSERT INTO owners (token, pid, program, registered_at) VALUES (?, 1, 'other', 1) RETURNING id", []any{make([]byte, 16)}); err != nil {
+		if err := x.Get(&id, "INSERT INTO owners (token, pid, program, registered_at) VALUES (?, 1, 'other', 1) "+
+			"RETURNING id", []any{make([]byte, 16)}); err != nil {
 			return err
 		}
 		_, err := x.Exec("INSERT INTO owner_beats VALUES (?, 1)", []any{id})
@@ -136,7 +140,8 @@ func TestPostgres_DeadOwnerIsDeadToAll(t *testing.T) {
 	defer cancel()
 	if out := e.WriteLocked(ctx, "judge", func(x engine.Tx) error {
 		err := judge(x)
-		for _, write := range []func(context.Context, string, func(engine.Tx) error) callback.Outcome{other.WriteLocked, other.Write} {
+		for _, write := range []func(context.Context, string,
+			func(engine.Tx) error) callback.Outcome{other.WriteLocked, other.Write} {
 			err = errors.Join(err, write(ctx, "judge", judge).Err)
 		}
 		return err
@@ -149,9 +154,11 @@ func TestPostgres_DeadOwnerIsDeadToAll(t *testing.T) {
 func TestPostgres_LastComerForgetsTheDead(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
-	exec(t, e, "INSERT INTO owners (id, token, pid, program, registered_at) SELECT n, decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 4) n")
+	exec(t, e, "INSERT INTO owners (id, token, pid, program, registered_at) SELECT n, decode(lpad(to_hex(n), "+
+		"32, '0'), 'hex'), 1, 'dead', 1 FROM generate_series(1, 4) n")
 	exec(t, e, "INSERT INTO owner_beats SELECT n, 1 FROM generate_series(1, 3) n")
-	exec(t, e, "INSERT INTO leases (scope, kind, name, reserved_at, renewed_at, owner_id) SELECT min(id), 'port', 'a', 1, 1, 3 FROM scopes")
+	exec(t, e, "INSERT INTO leases (scope, kind, name, reserved_at, renewed_at, owner_id) SELECT min(id), "+
+		"'port', 'a', 1, 1, 3 FROM scopes")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	runs := 0
@@ -165,7 +172,8 @@ func TestPostgres_LastComerForgetsTheDead(t *testing.T) {
 		if out.Err != nil {
 			t.Error(out.Err)
 		}
-		if got := string(dbtest.PostgresExec(t, address, "SELECT string_agg(id::text, ' ' ORDER BY id) FROM selvedge.owners")[0][0]); got != want {
+		if got := string(dbtest.PostgresExec(t, address,
+			"SELECT string_agg(id::text, ' ' ORDER BY id) FROM selvedge.owners")[0][0]); got != want {
 			t.Errorf("left are %q, not %q", got, want)
 		}
 	}
@@ -194,8 +202,10 @@ func TestPostgres_OwnersKnownBeforeForgotten(t *testing.T) {
 	address := dbtest.Postgres(t)
 	open(t, address)
 	for _, table := range dbtest.PostgresExec(t, address, `SELECT k.conrelid::regclass || ' WHERE ' || a.attname || ' =' FROM pg_constraint AS k
-JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] WHERE k.confrelid = 'selvedge.owners'::regclass AND k.confdeltype = 'a'`) {
-		if _, text, _ := strings.Cut(string(table[0]), "."); !strings.Contains(postgres.SQLForgettable, "FROM "+text) {
+JOIN pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+	WHERE k.confrelid = 'selvedge.owners'::regclass AND k.confdeltype = 'a'`) {
+		if _, text, _ := strings.Cut(string(table[0]), "."); !strings.Contains(postgres.SQLForgettable,
+			"FROM "+text) {
 			t.Errorf("it does not look at %s", table)
 		}
 	}
@@ -213,7 +223,8 @@ func owned(t *testing.T, e *postgres.Engine, name string) (id int64) {
 	return id
 }
 
-// So it is behind a backup of the server's that was brought back, or a failover that lost what was acknowledged.
+// So it is behind a backup of the server's that was brought back, or a failover that lost what was
+// acknowledged.
 func TestPostgres_LostRowClaimsUnderNewNumber(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)

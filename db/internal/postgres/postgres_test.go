@@ -23,7 +23,8 @@ func config(t testing.TB) postgres.Config {
 	callbacks := new(callback.Callbacks)
 	t.Cleanup(callbacks.TakeNumber())
 	return postgres.Config{
-		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version, LockTimeout: 5 * time.Minute, Now: time.Now,
+		Writers: 8, Readers: 4, SchemaVersion: migrations.Steps[len(migrations.Steps)-1].Version,
+		LockTimeout: 5 * time.Minute, Now: time.Now,
 		Callbacks: callbacks,
 	}
 }
@@ -60,7 +61,8 @@ func exec(t testing.TB, e *postgres.Engine, query string, args ...any) {
 
 func get[T any](t testing.TB, e *postgres.Engine, query string, args ...any) (v T) {
 	t.Helper()
-	if out := e.Read(t.Context(), "test", func(x engine.Rx) error { return x.Get(&v, query, args) }); out.Err != nil {
+	if out := e.Read(t.Context(), "test",
+		func(x engine.Rx) error { return x.Get(&v, query, args) }); out.Err != nil {
 		t.Fatal(out.Err)
 	}
 	return v
@@ -74,7 +76,8 @@ func TestPostgresValuesComeBackAsTheyWereGiven(t *testing.T) {
 			if _, err := x.Exec("DELETE FROM kept", nil); err != nil {
 				return err
 			}
-			_, err := x.Exec("INSERT INTO kept VALUES (?, ?, ?, ?, ?) -- ?", []any{int64(-1) << 62, text, []byte(text), 0.1, true})
+			_, err := x.Exec("INSERT INTO kept VALUES (?, ?, ?, ?, ?) -- ?",
+				[]any{int64(-1) << 62, text, []byte(text), 0.1, true})
 			return err
 		})
 		var row struct {
@@ -97,7 +100,10 @@ func TestPostgresValuesComeBackAsTheyWereGiven(t *testing.T) {
 	var missing struct {
 		N *int64 `db:"n"`
 	}
-	out := e.Read(t.Context(), "test", func(x engine.Rx) error { return x.Get(&missing, "SELECT n FROM kept WHERE false", nil) })
+	out := e.Read(t.Context(), "test", func(x engine.Rx) error {
+		return x.Get(&missing,
+			"SELECT n FROM kept WHERE false", nil)
+	})
 	if out.Err != engine.ErrNotFound || missing.N != nil { //nolint:errorlint // as it is
 		t.Errorf("no row is %v, %v", out.Err, missing)
 	}
@@ -180,7 +186,8 @@ func TestPostgresAFailedStatementTakesOnlyItsSavepoint(t *testing.T) {
 
 func TestPostgresTransactionsAreOurs(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
-	for _, query := range []string{"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'", "-- x\nSAVEPOINT a", "-- x\rCOMMIT", "LISTEN x"} {
+	for _, query := range []string{"COMMIT", " /* a /* b */ */ rollback", "SET work_mem = '1MB'",
+		"-- x\nSAVEPOINT a", "-- x\rCOMMIT", "LISTEN x"} {
 		out := e.Write(t.Context(), "test", func(x engine.Tx) error {
 			_, err := x.Exec(query, nil)
 			return err
@@ -189,13 +196,17 @@ func TestPostgresTransactionsAreOurs(t *testing.T) {
 			t.Errorf("%s: %v", query, out.Err)
 		}
 	}
-	out := e.Write(t.Context(), "test", func(x engine.Tx) error { return x.Get(new(int64), "SELECT ?, ?", []any{1}) })
+	out := e.Write(t.Context(), "test", func(x engine.Tx) error {
+		return x.Get(new(int64), "SELECT ?, ?",
+			[]any{1})
+	})
 	if !errors.Is(out.Err, engine.ErrInvalid) {
 		t.Errorf("too few arguments: %v", out.Err)
 	}
 }
 
-// Each reads what the other one changes: run one after the other only one of them finds the other's place free.
+// Each reads what the other one changes: run one after the other only one of them finds the other's
+// place free.
 func TestPostgresWritesAreSerialisable(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE doctors (name TEXT PRIMARY KEY, on_call BIGINT)")
@@ -256,7 +267,8 @@ func TestPostgresACrowdOnOneRowComesThrough(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if n, last := get[int64](t, handles[0], "SELECT count(*) FROM places"), get[int64](t, handles[0], "SELECT max(n) FROM places"); n != callers*each || last != n {
+	if n, last := get[int64](t, handles[0], "SELECT count(*) FROM places"),
+		get[int64](t, handles[0], "SELECT max(n) FROM places"); n != callers*each || last != n {
 		t.Errorf("%d places up to %d", n, last)
 	}
 	if work := handles[0].Work(); work.Commits != callers*each/2+1 {
@@ -340,8 +352,8 @@ func TestPostgresAScannerMayPanic(t *testing.T) {
 	}
 }
 
-// A follower's look goes on where one of its statements fails. One that failed with its connection would else have it rest for four times as
-// long as a server stood still.
+// A follower's look goes on where one of its statements fails. One that failed with its connection
+// would else have it rest for four times as long as a server stood still.
 func TestPostgres_ReadRetriesAfterConnLoss(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e, other := open(t, address), open(t, address)
@@ -406,7 +418,8 @@ func TestPostgresTwentyProgramsStartTogether(t *testing.T) {
 		t.Errorf("views were made again: %v, %v", made, err)
 	}
 	stats, err := e.Stats(t.Context())
-	if err != nil || stats.Schema != migrations.Steps[len(migrations.Steps)-1].Version || !strings.HasPrefix(stats.Engine, "PostgreSQL ") || e.Generation() == 0 {
+	if err != nil || stats.Schema != migrations.Steps[len(migrations.Steps)-1].Version ||
+		!strings.HasPrefix(stats.Engine, "PostgreSQL ") || e.Generation() == 0 {
 		t.Errorf("the stats are %+v: %v", stats, err)
 	}
 }
@@ -493,7 +506,8 @@ func TestPostgres_LateOwnerIsDeadForever(t *testing.T) {
 	}
 	exec(t, other, "UPDATE owner_beats SET until = 1 WHERE owner = ?", first) // what time does
 	second := first
-	dbtest.Await(t, "it asks again, and has another number", func() bool { second = owner(); return second != first })
+	dbtest.Await(t, "it asks again, and has another number",
+		func() bool { second = owner(); return second != first })
 	out := late.Read(t.Context(), "test", func(x engine.Rx) error {
 		if own, err := x.Owns(first); own || err != nil {
 			t.Errorf("it owns what a dead one did: %v", err)
@@ -512,7 +526,11 @@ func TestPostgres_LateOwnerIsDeadForever(t *testing.T) {
 		return err
 	})
 	var ids []int64
-	if out := other.Read(t.Context(), "test", func(x engine.Rx) error { return x.Select(&ids, "SELECT id FROM owners ORDER BY id", nil) }); out.Err != nil {
+	if out := other.Read(t.Context(), "test",
+		func(x engine.Rx) error {
+			return x.Select(&ids, "SELECT id FROM owners ORDER BY id",
+				nil)
+		}); out.Err != nil {
 		t.Fatal(out.Err)
 	}
 	if !slices.Equal(ids, []int64{second}) {

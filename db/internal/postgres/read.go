@@ -15,13 +15,14 @@ func (e *Engine) Read(ctx context.Context, why string, fn func(engine.Rx) error)
 	return e.read(ctx, why, fn, []bound{control(sqlBeginRead)})
 }
 
-// ReadSingle runs fn without a transaction around its statements, of which there is one, as a rule. The sessions that read can't
-// change anything either way.
+// ReadSingle runs fn without a transaction around its statements, of which there is one, as a rule.
+// The sessions that read can't change anything either way.
 func (e *Engine) ReadSingle(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
 	return e.read(ctx, why, fn, nil)
 }
 
-func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error, begin []bound) (out callback.Outcome) {
+func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
+	begin []bound) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -48,8 +49,10 @@ func (e *Engine) read(ctx context.Context, why string, fn func(engine.Rx) error,
 	}
 }
 
-// serveRead runs fn once. again is why it may be run once more, where the connection or a statement was no good.
-func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, begin []bound, out *callback.Outcome) (again error) {
+// serveRead runs fn once. again is why it may be run once more, where the connection or a statement
+// was no good.
+func (e *Engine) serveRead(ctx context.Context, s *session, fn func(engine.Rx) error, begin []bound,
+	out *callback.Outcome) (again error) {
 	defer e.readers.release(s)
 	w := s.wire
 	w.ctx = ctx

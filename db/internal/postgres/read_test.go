@@ -17,7 +17,8 @@ func TestPostgres_SingleReadTakesOneMessage(t *testing.T) {
 	address, trips := dbtest.PostgresTrips(t, dbtest.Postgres(t))
 	e := open(t, address)
 	exec(t, e, "CREATE TABLE kept (n BIGINT)")
-	exec(t, e, "CREATE FUNCTION add(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO kept VALUES (n) RETURNING n'")
+	exec(t, e, "CREATE FUNCTION add(n BIGINT) RETURNS BIGINT LANGUAGE sql AS 'INSERT INTO kept VALUES (n) "+
+		"RETURNING n'")
 	var n int64
 	count := func(x engine.Rx) error { return x.Get(&n, "SELECT count(*) FROM kept", nil) }
 	for range 2 { // the first one connects and prepares
@@ -33,7 +34,8 @@ func TestPostgres_SingleReadTakesOneMessage(t *testing.T) {
 	for _, query := range []string{"INSERT INTO kept VALUES (1) RETURNING n", "SELECT add(1)"} {
 		for _, read := range []func() error{
 			func() error {
-				return e.ReadSingle(t.Context(), "test", func(x engine.Rx) error { return x.Get(new(int64), query, nil) }).Err
+				return e.ReadSingle(t.Context(), "test",
+					func(x engine.Rx) error { return x.Get(new(int64), query, nil) }).Err
 			},
 			func() error {
 				return e.Read(t.Context(), "test", func(x engine.Rx) error { return x.Get(new(int64), query, nil) }).Err
@@ -76,7 +78,8 @@ func TestPostgresAPageIsPlannedOnce(t *testing.T) {
 		}
 		look := func() error {
 			return x.Get(&planned, `SELECT count(*) AS statements, coalesce(sum(custom_plans), 0) AS anew
-FROM pg_prepared_statements WHERE statement LIKE '%FROM kept WHERE%' AND statement NOT LIKE '%pg_prepared%'`, nil)
+FROM pg_prepared_statements WHERE statement LIKE '%FROM kept WHERE%'
+	AND statement NOT LIKE '%pg_prepared%'`, nil)
 		}
 		for range 20 {
 			if err := read(50); err != nil {
@@ -111,12 +114,14 @@ FROM pg_prepared_statements WHERE statement LIKE '%FROM kept WHERE%' AND stateme
 	}
 }
 
-// The rows of a query are read straight from the connection where that is possible. What comes is the same as what database/sql makes of them.
+// The rows of a query are read straight from the connection where that is possible. What comes is
+// the same as what database/sql makes of them.
 func TestPostgres_RowIsSameHoweverRead(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	exec(t, e, "CREATE TABLE kept (n BIGINT, t TEXT, b BYTEA, f DOUBLE PRECISION, yes BOOLEAN)")
 	write(t, e, func(x engine.Tx) error {
-		_, err := x.Exec("INSERT INTO kept VALUES (?, ?, ?, 0.5, true), (NULL, NULL, NULL, NULL, NULL), (7, '', '', 1, false)",
+		_, err := x.Exec("INSERT INTO kept VALUES (?, ?, ?, 0.5, true), (NULL, NULL, NULL, NULL, NULL), (7, '', "+
+			"'', 1, false)",
 			[]any{int64(1) << 40, "a\x00b\U0010FFFF", []byte{0, 1}})
 		return err
 	})
@@ -233,11 +238,13 @@ func TestPostgres_RowIsSameHoweverRead(t *testing.T) {
 func TestPostgres_UnholdableValueIsNamed(t *testing.T) {
 	e := open(t, dbtest.Postgres(t))
 	for bad := range 3 {
-		for _, beside := range []bool{false, true} { // another statement, so that the rows are read before they are asked for
+		// another statement, so that the rows are read before they are asked for
+		for _, beside := range []bool{false, true} {
 			var got []any
 			out := e.ReadSingle(t.Context(), "test", func(x engine.Rx) error {
 				got = nil
-				rows, err := x.Query("SELECT CASE n WHEN ? THEN 1e400 ELSE n END FROM generate_series(0, 4) AS n", []any{bad})
+				rows, err := x.Query("SELECT CASE n WHEN ? THEN 1e400 ELSE n END FROM generate_series(0, 4) AS n",
+					[]any{bad})
 				if err != nil {
 					return err
 				}
@@ -255,7 +262,8 @@ func TestPostgres_UnholdableValueIsNamed(t *testing.T) {
 				}
 				return rows.Err()
 			})
-			if want := []any{int64(0), int64(1)}[:bad]; !slices.Equal(got, want) || !errors.Is(out.Err, strconv.ErrRange) {
+			if want := []any{int64(0), int64(1)}[:bad]; !slices.Equal(got, want) ||
+				!errors.Is(out.Err, strconv.ErrRange) {
 				t.Errorf("before row %d, beside another statement %v, came %v, and then %v", bad, beside, got, out.Err)
 			}
 		}

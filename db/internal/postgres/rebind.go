@@ -9,25 +9,29 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// What a callback's statement may not be. The transaction is ours to end, and a setting would stay on the connection for the
-// callers who come after.
+// What a callback's statement may not be. The transaction is ours to end, and a setting would stay
+// on the connection for the callers who come after.
 var refusedStatements = map[string]string{
-	"BEGIN": transactionControl, "START": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
-	"ROLLBACK": transactionControl, "ABORT": transactionControl, "SAVEPOINT": transactionControl, "RELEASE": transactionControl,
+	"BEGIN": transactionControl, "START": transactionControl, "COMMIT": transactionControl,
+	"END":      transactionControl,
+	"ROLLBACK": transactionControl, "ABORT": transactionControl, "SAVEPOINT": transactionControl,
+	"RELEASE": transactionControl,
 	"PREPARE": "statements are prepared for the function", "EXECUTE": "statements are prepared for the function",
-	"DEALLOCATE": "statements are prepared for the function", "DISCARD": settings, "SET": settings, "RESET": settings,
+	"DEALLOCATE": "statements are prepared for the function", "DISCARD": settings, "SET": settings,
+	"RESET":  settings,
 	"LISTEN": settings, "UNLISTEN": settings, "COPY": "it needs a stream of its own",
 	"VACUUM": "it can't run inside a transaction",
 }
 
 const (
-	transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or return an error to undo it"
-	settings           = "a setting would stay for the next callers"
+	transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or return " +
+		"an error to undo it"
+	settings = "a setting would stay for the next callers"
 )
 
-// rebind writes a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7, outside of strings, quoted names,
-// comments and $tags$ (postgresql.org/docs/15/sql-syntax-lexical.html). It refuses what a callback may not run, and says whether the
-// statement may change something.
+// rebind writes a text for the server: each ? becomes $1, $2 and so on, and ?7 becomes $7, outside
+// of strings, quoted names, comments and $tags$ (postgresql.org/docs/15/sql-syntax-lexical.html).
+// It refuses what a callback may not run, and says whether the statement may change something.
 func rebind(query string) (text string, changes bool, err error) {
 	t := tokens{text: query}
 	t.out.Grow(len(query) + 16)
@@ -49,13 +53,15 @@ func rebind(query string) (text string, changes bool, err error) {
 		}
 	}
 	if why := refusedStatements[first]; why != "" {
-		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid, first, why)
+		return "", false, fmt.Errorf("%w: %s is not for a function given to Read or Write: %s", engine.ErrInvalid,
+			first, why)
 	}
 	return t.out.String(), changes || first != "SELECT" && first != "VALUES", nil
 }
 
-// reading are what may stand before a parenthesis in a query that changes nothing. Any other function may: nextval does, and one of a
-// user's. A query that is taken for one that changes something costs a commit.
+// reading are what may stand before a parenthesis in a query that changes nothing. Any other
+// function may: nextval does, and one of a user's. A query that is taken for one that changes
+// something costs a commit.
 var reading = wordsOf(`all and any array as avg between bool_and bool_or by case cast coalesce count date_trunc distinct else except exists extract filter from
 	generate_series greatest having in instr intersect is join json_extract jsonb_array_elements lateral least left length like limit lower max md5 min not nullif octet_length
 	offset on or over partition position replace right round row row_number select server_nanos set substr substring sum then trim union unnest upper using values when where within`)
@@ -138,7 +144,8 @@ func (t *tokens) dollar() {
 	t.skipPast(len(tag), tag)
 }
 
-// quoted reads to the closing quote. A doubled one ends one string here and begins the next, which is the same.
+// quoted reads to the closing quote. A doubled one ends one string here and begins the next, which
+// is the same.
 func (t *tokens) quoted(quote byte) { t.skipPast(1, string(quote)) }
 
 // escaped reads E'…', where a backslash takes the meaning from what follows it.

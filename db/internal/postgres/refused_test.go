@@ -32,18 +32,21 @@ func hinted(t *testing.T, address string, set postgres.Config) (error, string) {
 
 // Another program may have its steps counted by goose in the same table, and would take ours for its own.
 func TestPostgres_OtherProgramsTablesAreLeftAlone(t *testing.T) {
-	const steps = "CREATE TABLE goose_db_version (id INT, version_id BIGINT, is_applied BOOLEAN, tstamp TIMESTAMP); INSERT INTO goose_db_version VALUES (1, 0, true, now())"
+	const steps = "CREATE TABLE goose_db_version (id INT, version_id BIGINT, is_applied BOOLEAN, tstamp " +
+		"TIMESTAMP); INSERT INTO goose_db_version VALUES (1, 0, true, now())"
 	for name, script := range map[string]string{
 		"its steps":             steps + "; CREATE TABLE users (name TEXT)",
 		"as many steps as ours": steps + ", (2, 21, true, now())",
 		"a table of our name":   "CREATE TABLE runs (name TEXT)",
-		"tables of our names":   "CREATE TABLE selvedge_file (name TEXT); CREATE TABLE goose_db_version (name TEXT)",
+		"tables of our names": "CREATE TABLE selvedge_file (name TEXT); CREATE TABLE goose_db_version " +
+			"(name TEXT)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := dbtest.Postgres(t)
 			dbtest.PostgresExec(t, address, script)
 			state := func() string {
-				return fmt.Sprintf("%q", dbtest.PostgresExec(t, address, "SELECT count(*), count(*) FILTER (WHERE relnamespace = 'public'::regnamespace) FROM pg_class"))
+				return fmt.Sprintf("%q", dbtest.PostgresExec(t, address,
+					"SELECT count(*), count(*) FILTER (WHERE relnamespace = 'public'::regnamespace) FROM pg_class"))
 			}
 			before := state()
 			for _, readOnly := range []bool{false, true} {
@@ -73,19 +76,22 @@ func TestPostgresAnOlderServerIsRefused(t *testing.T) {
 	version := string(dbtest.PostgresExec(t, address, "SHOW server_version")[0][0])
 	older := "9.6.24"
 	older += strings.Repeat(" ", len(version)-len(older))
-	before := dbtest.PostgresProxy(t, address, func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }, func(to io.Writer, from io.Reader) {
-		buffer := make([]byte, 1<<16)
-		for {
-			n, err := from.Read(buffer)
-			if err != nil {
-				return
+	before := dbtest.PostgresProxy(t, address, func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) },
+		func(to io.Writer, from io.Reader) {
+			buffer := make([]byte, 1<<16)
+			for {
+				n, err := from.Read(buffer)
+				if err != nil {
+					return
+				}
+				if _, err := to.Write(bytes.ReplaceAll(buffer[:n], []byte("server_version\x00"+version),
+					[]byte("server_version\x00"+older))); err != nil {
+					return
+				}
 			}
-			if _, err := to.Write(bytes.ReplaceAll(buffer[:n], []byte("server_version\x00"+version), []byte("server_version\x00"+older))); err != nil {
-				return
-			}
-		}
-	})
-	if err, _ := hinted(t, before, config(t)); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "9.6.24") {
+		})
+	if err, _ := hinted(t, before, config(t)); !errors.Is(err, engine.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "9.6.24") {
 		t.Errorf("it is told %v", err)
 	}
 }
@@ -94,7 +100,8 @@ func TestPostgresAStandbyIsNamedAsOne(t *testing.T) {
 	set := config(t)
 	set.ReadOnly = true
 	err, hint := hinted(t, dbtest.NewPostgresPair(t, root).Standby, set)
-	if !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "is a standby") || strings.Contains(err.Error(), "closed") || !strings.Contains(hint, "primary") {
+	if !errors.Is(err, engine.ErrIO) || !strings.Contains(err.Error(), "is a standby") ||
+		strings.Contains(err.Error(), "closed") || !strings.Contains(hint, "primary") {
 		t.Errorf("it is told %v (%s)", err, hint)
 	}
 }
@@ -102,9 +109,11 @@ func TestPostgresAStandbyIsNamedAsOne(t *testing.T) {
 // There is a server, which may run well.
 func TestPostgres_MissingTLSIsNotUnreachable(t *testing.T) {
 	pass := func(to io.Writer, from io.Reader) { _, _ = io.Copy(to, from) }
-	address := strings.Replace(dbtest.PostgresProxy(t, dbtest.Postgres(t), pass, pass), "sslmode=disable", "sslmode=require", 1)
+	address := strings.Replace(dbtest.PostgresProxy(t, dbtest.Postgres(t), pass, pass), "sslmode=disable",
+		"sslmode=require", 1)
 	err, hint := hinted(t, address, config(t))
-	if !errors.Is(err, engine.ErrIO) || strings.Contains(err.Error(), "no server answers") || !strings.Contains(hint, "sslmode") {
+	if !errors.Is(err, engine.ErrIO) || strings.Contains(err.Error(), "no server answers") ||
+		!strings.Contains(hint, "sslmode") {
 		t.Errorf("it is told %v (%s)", err, hint)
 	}
 }
@@ -122,10 +131,12 @@ func TestPostgres_ScrubByOwnerOrNotAtAll(t *testing.T) {
 	address := dbtest.Postgres(t)
 	e := open(t, address)
 	role := roleOf(t, address)
-	dbtest.PostgresExec(t, address, fmt.Sprintf(`GRANT USAGE, CREATE ON SCHEMA selvedge TO %s; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA selvedge TO %[1]s;
+	dbtest.PostgresExec(t, address, fmt.Sprintf(`GRANT USAGE, CREATE ON SCHEMA selvedge TO %s; GRANT
+	SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA selvedge TO %[1]s;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA selvedge TO %[1]s`, role))
 	var f *engine.Failure
-	if err := open(t, address+"&user="+role).Scrub(t.Context()); !errors.As(err, &f) || !strings.Contains(f.Hint, "owner") {
+	if err := open(t, address+"&user="+role).Scrub(t.Context()); !errors.As(err, &f) ||
+		!strings.Contains(f.Hint, "owner") {
 		t.Errorf("who may not is told %v, %+v", err, f)
 	}
 	if err := e.Scrub(t.Context()); err != nil {
@@ -140,7 +151,8 @@ func TestPostgresAScrubWaitsForATransactionFromBefore(t *testing.T) {
 	e := open(t, address)
 	reader := holding(t, address, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM pg_class")
 	var f *engine.Failure
-	if err := e.Scrub(t.Context()); !errors.Is(err, engine.ErrBusy) || !errors.As(err, &f) || !strings.Contains(f.Hint, "health") {
+	if err := e.Scrub(t.Context()); !errors.Is(err, engine.ErrBusy) || !errors.As(err, &f) ||
+		!strings.Contains(f.Hint, "health") {
 		t.Errorf("beside one it is told %v, %+v", err, f)
 	}
 	if _, err := reader.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
@@ -149,7 +161,8 @@ func TestPostgresAScrubWaitsForATransactionFromBefore(t *testing.T) {
 	if err := e.Scrub(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if left := get[int64](t, e, "SELECT count(*) FROM pg_class WHERE relname LIKE 'selvedge_scrub%'"); left != 0 {
+	if left := get[int64](t, e, "SELECT count(*) FROM pg_class WHERE relname LIKE "+
+		"'selvedge_scrub%'"); left != 0 {
 		t.Errorf("it leaves %d tables", left)
 	}
 }

@@ -62,7 +62,8 @@ func TestPostgres_ReadersLeaveReplacedPrimary(t *testing.T) {
 	// The new primary falls silent, and the one that it replaced does not.
 	pair.Pause(pair.Standby)
 	e.SetPatience(often)
-	if out := insert(t, e, 3); !errors.Is(out.Err, engine.ErrIO) && !errors.Is(out.Err, engine.ErrOutcomeUnknown) {
+	if out := insert(t, e, 3); !errors.Is(out.Err, engine.ErrIO) &&
+		!errors.Is(out.Err, engine.ErrOutcomeUnknown) {
 		t.Errorf("a write without a primary: %v", out.Err)
 	}
 	if n := count(t, open(t, pair.Primary)); n != 0 {
@@ -170,12 +171,14 @@ func TestPostgres_PrimaryWithoutRowLacksCommit(t *testing.T) {
 		}
 		return nil
 	})
-	if n := count(t, look); out.Err != nil || n != 2 || tries < 2 { // a further session may have lost its row, too
+	// a further session may have lost its row, too
+	if n := count(t, look); out.Err != nil || n != 2 || tries < 2 {
 		t.Errorf("%d rows after %d tries: %v", n, tries, out.Err)
 	}
 }
 
-// A migration whose wait for the standbys was cancelled is the server's alone: Open goes on when a later commit came through.
+// A migration whose wait for the standbys was cancelled is the server's alone: Open goes on when a
+// later commit came through.
 func TestPostgresAMigrationWaitsForTheStandbys(t *testing.T) {
 	address := dbtest.PostgresAlone(t, root)
 	standbys := func(names string) {
@@ -183,10 +186,12 @@ func TestPostgresAMigrationWaitsForTheStandbys(t *testing.T) {
 		dbtest.PostgresExec(t, address, "SELECT pg_reload_conf()")
 	}
 	waiting := func(what string) [][][]byte {
-		return dbtest.PostgresExec(t, address, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '"+what+"%'")
+		return dbtest.PostgresExec(t, address,
+			"SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '"+what+"%'")
 	}
 	standbys("nobody")
-	dbtest.AwaitPostgres(t, address, "the server has heard of it", "SELECT current_setting('synchronous_standby_names') = 'nobody'")
+	dbtest.AwaitPostgres(t, address, "the server has heard of it",
+		"SELECT current_setting('synchronous_standby_names') = 'nobody'")
 	opened, set := make(chan error, 1), config(t)
 	go func() {
 		e, err := postgres.Open(t.Context(), address, set)

@@ -11,7 +11,8 @@ import (
 	"selvedge/db/internal/scan"
 )
 
-// results are the rows of a query: some on the connection still, and before them those that were read to free it.
+// results are the rows of a query: some on the connection still, and before them those that were
+// read to free it.
 type results struct {
 	wire     *wire
 	ctx      context.Context // what ends the statement
@@ -32,7 +33,8 @@ const mostKept = 64 << 20
 
 var errTooMuchOpen = &engine.Failure{
 	Kind: engine.ErrInvalid, Hint: "read the rows to their end first, or page by page with LIMIT",
-	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet", mostKept>>20),
+	Err: fmt.Errorf("another statement ran while more than %d MiB of this one's rows were not read yet",
+		mostKept>>20),
 }
 
 var _ scan.Source = (*results)(nil)

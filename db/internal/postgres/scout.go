@@ -9,22 +9,26 @@ import (
 	"time"
 )
 
-// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one. Tests shorten it.
+// scoutEvery is how often the hosts are asked who is the primary, while something is asked of one.
+// Tests shorten it.
 var scoutEvery = 2 * time.Second
 
 const (
 	// scoutPatience is for how long they are waited for.
 	scoutPatience = 2 * time.Second
-	// knownFor is for how long an answer is good enough to read over a connection that nobody has used for a while.
+	// knownFor is for how long an answer is good enough to read over a connection that nobody has used
+	// for a while.
 	knownFor = 3 * scoutPatience
-	// silentFor is after how many rounds without an answer it is asked whether the only host of an address still lives.
+	// silentFor is after how many rounds without an answer it is asked whether the only host of an
+	// address still lives.
 	silentFor = 5
 )
 
-// A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a one does not know it, nor
-// does the system below: it may be stopped, or cut off from the others alone. It then answers nothing, or what was true before,
-// and no commit of it is acknowledged. So the other hosts are asked, over connections that are kept for it. Whoever used a
-// connection that was ended finds it lost, and goes on over another one.
+// A scout knows the connections of a handle, and ends those to a primary that was replaced. Such a
+// one does not know it, nor does the system below: it may be stopped, or cut off from the others
+// alone. It then answers nothing, or what was true before, and no commit of it is acknowledged. So
+// the other hosts are asked, over connections that are kept for it. Whoever used a connection that
+// was ended finds it lost, and goes on over another one.
 type scout struct {
 	address  *Address
 	every    time.Duration
@@ -81,7 +85,8 @@ func (l *line) silence(now time.Time) time.Duration {
 
 func newScout(a *Address) *scout {
 	return &scout{
-		address: a, every: scoutEvery, patience: primaryPatience, refuses: map[string]bool{}, lines: map[*line]struct{}{},
+		address: a, every: scoutEvery, patience: primaryPatience, refuses: map[string]bool{},
+		lines:  map[*line]struct{}{},
 		asking: make(chan struct{}, 1), posts: make([]*wire, len(a.hosts)),
 	}
 }
@@ -151,7 +156,8 @@ func (s *scout) run(ctx context.Context, stopped chan<- struct{}) {
 	}
 }
 
-// wanted reports whether the hosts are to be asked: something was asked of one, and there are others; or the only one is silent.
+// wanted reports whether the hosts are to be asked: something was asked of one, and there are
+// others; or the only one is silent.
 func (s *scout) wanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +169,8 @@ func (s *scout) wanted() bool {
 	return silent || used && len(s.posts) > 1
 }
 
-// ask asks the hosts, and waits for all of them, or until patience ends. What was heard in so long a time is good enough.
+// ask asks the hosts, and waits for all of them, or until patience ends. What was heard in so long
+// a time is good enough.
 func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	if s.heard(goodFor) {
 		return
@@ -209,8 +216,8 @@ func (s *scout) ask(ctx context.Context, goodFor time.Duration) {
 	}
 }
 
-// dialled takes note of whether a host refused a connection: then it lives, and those that it gave before may. One that starts or stops
-// says nothing about them.
+// dialled takes note of whether a host refused a connection: then it lives, and those that it gave
+// before may. One that starts or stops says nothing about them.
 func (s *scout) dialled(host string, err error) {
 	state := state(err)
 	s.mu.Lock()
@@ -218,8 +225,8 @@ func (s *scout) dialled(host string, err error) {
 	s.refuses[host] = state != "" && !strings.HasPrefix(state, "57P")
 }
 
-// endSilent ends connections that have been silent for longer than patience, while no primary was there, and to a host that does not
-// refuse others.
+// endSilent ends connections that have been silent for longer than patience, while no primary was
+// there, and to a host that does not refuse others.
 func (s *scout) endSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,8 +247,8 @@ func (s *scout) heard(within time.Duration) bool {
 	return time.Since(s.asked) < within
 }
 
-// look asks the hosts where that was not done for a while: before a read over a connection that nobody has used meanwhile, whose
-// server may have been replaced hours ago.
+// look asks the hosts where that was not done for a while: before a read over a connection that
+// nobody has used meanwhile, whose server may have been replaced hours ago.
 func (s *scout) look(ctx context.Context) {
 	if len(s.posts) > 1 {
 		s.ask(ctx, knownFor)

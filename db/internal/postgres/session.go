@@ -25,16 +25,21 @@ type session struct {
 	outcome int64         // the last number that was given to a transaction
 }
 
-// settings of every session. A sequential scan of a small table would have a serialisable transaction collide with everybody
-// who writes there; and no commit is told of that is not on the disk.
+// settings of every session. A sequential scan of a small table would have a serialisable
+// transaction collide with everybody who writes there; and no commit is told of that is not on the
+// disk.
 const (
-	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false),
-       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END, false)`
-	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false), set_config('synchronous_commit', 'off', false)`
-	sqlSettingReader  = `; SELECT set_config('default_transaction_read_only', 'on', false)`
-	sqlAddSession     = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
-	sqlDropSession    = `DELETE FROM sessions WHERE id = ?`
-	sqlOldSessions    = `DELETE FROM sessions WHERE seen < server_nanos() - 86400000000000`
+	sqlSettings = `SELECT set_config('enable_seqscan', 'off', false),
+	set_config('default_transaction_isolation', 'read committed', false),
+       set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
+       THEN 'on' ELSE current_setting('synchronous_commit') END, false)`
+	sqlSettingsNormal = `SELECT set_config('enable_seqscan', 'off', false),
+		set_config('default_transaction_isolation', 'read committed', false),
+		set_config('synchronous_commit', 'off', false)`
+	sqlSettingReader = `; SELECT set_config('default_transaction_read_only', 'on', false)`
+	sqlAddSession    = `INSERT INTO sessions (seen) VALUES (server_nanos()) RETURNING id`
+	sqlDropSession   = `DELETE FROM sessions WHERE id = ?`
+	sqlOldSessions   = `DELETE FROM sessions WHERE seen < server_nanos() - 86400000000000`
 )
 
 func (e *Engine) newSession(ctx context.Context) (*session, error) { return e.newSessionWith(ctx, "") }
@@ -74,7 +79,8 @@ func (s *session) within(ctx context.Context) (without func()) {
 	return func() { s.wire.ctx = background }
 }
 
-// newWriter is newSession for one that writes: it has a row, and takes those away that nobody has used for a day.
+// newWriter is newSession for one that writes: it has a row, and takes those away that nobody has
+// used for a day.
 func (e *Engine) newWriter(ctx context.Context) (*session, error) {
 	s, err := e.newSession(ctx)
 	if err != nil {
@@ -114,7 +120,8 @@ func (s *session) close() error {
 
 // broken reports whether the connection can't be used any more.
 func (s *session) broken() bool {
-	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.left == nil && s.wire.conn.TxStatus() != 'I'
+	return s.wire.conn.IsClosed() || s.wire.line.ended.Load() || s.wire.left == nil &&
+		s.wire.conn.TxStatus() != 'I'
 }
 
 // exec runs a statement of ours.
@@ -134,7 +141,8 @@ func (s *session) get(dest any, query string, args ...any) error {
 	return scan.One(found, dest)
 }
 
-// sessionKept is for how long a session that nobody uses keeps its row: well under the day after which others take it away.
+// sessionKept is for how long a session that nobody uses keeps its row: well under the day after
+// which others take it away.
 const sessionKept = 12 * time.Hour
 
 // sessions is a pool of them, opened as they are needed.

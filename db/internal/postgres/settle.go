@@ -15,27 +15,36 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// A COMMIT whose answer did not come may have happened, and may still. Each transaction writes a number of its own into its
-// session's row, in the message that commits it. Who lost the answer changes that row over another connection: the change waits
-// for the lock that the transaction has for as long as it is under way, on a server that waits for its standbys too, and then
-// finds the number or does not. A server that was replaced by another one can't commit the change, so it settles nothing. What
-// was never sent to the end is undone by the server, at the latest when it has been idle for 30 s. A new primary that does not have
-// the row was replaced before it came there, and so has nothing either of what was done after that.
+// A COMMIT whose answer did not come may have happened, and may still. Each transaction writes a
+// number of its own into its session's row, in the message that commits it. Who lost the answer
+// changes that row over another connection: the change waits for the lock that the transaction has
+// for as long as it is under way, on a server that waits for its standbys too, and then finds the
+// number or does not. A server that was replaced by another one can't commit the change, so it
+// settles nothing. What was never sent to the end is undone by the server, at the latest when it
+// has been idle for 30 s. A new primary that does not have the row was replaced before it came
+// there, and so has nothing either of what was done after that.
 
-// sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is committed any more. A message that is
-// still on its way then comes too late, also one that begins its transaction only where it arrives. Its own commit waits for the
-// standbys, whatever is said elsewhere.
-const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
+// sqlSettle asks for the session's number, and ends the session: below 0 no transaction of it is
+// committed any more. A message that is still on its way then comes too late, also one that begins
+// its transaction only where it arrives. Its own commit waits for the standbys, whatever is said
+// elsewhere.
+const sqlSettle = `SET lock_timeout = '10s'; ` + sqlSettings + `; UPDATE sessions
+	SET outcome = least(outcome, -outcome - 1), seen = server_nanos() WHERE id = %d
 RETURNING -outcome - 1; SELECT server_nanos()`
 
 const (
-	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of ours where that is not there, or
-	// was settled. The text hangs on a count, so that the server does not try while it plans.
-	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome + ` RETURNING 1) SELECT CASE count(*) WHEN 1 THEN 1 ELSE ` + sqlSettled + ` END FROM kept`
-	sqlSetOutcome  = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
-	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and counts what it changed.
-	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1 FROM changed) RETURNING 1)
-SELECT count(*), CASE WHEN count(*) > 0 AND NOT EXISTS (SELECT 1 FROM kept) THEN ` + sqlSettled + ` END FROM changed`
+	// sqlKeepOutcome writes the transaction's number into its session's row, and fails with a text of
+	// ours where that is not there, or was settled. The text hangs on a count, so that the server does
+	// not try while it plans.
+	sqlKeepOutcome = `WITH kept AS (` + sqlSetOutcome +
+		` RETURNING 1) SELECT CASE count(*) WHEN 1 THEN 1 ELSE ` + sqlSettled + ` END FROM kept`
+	sqlSetOutcome = `UPDATE sessions SET outcome = ?, seen = server_nanos() WHERE id = ? AND outcome >= 0`
+	// sqlOnlyChange is that behind the one change of a transaction, where it changed something, and
+	// counts what it changed.
+	sqlOnlyChange = `WITH changed AS (%s RETURNING 1), kept AS (` + sqlSetOutcome + ` AND EXISTS (SELECT 1
+	FROM changed) RETURNING 1)
+SELECT count(*), CASE WHEN count(*) > 0 AND NOT EXISTS (SELECT 1 FROM kept)
+	THEN ` + sqlSettled + ` END FROM changed`
 	sqlSettled = `CAST('` + settledText + `' || count(*) AS BIGINT)`
 	// settledText is in that error's message, whatever the server's language.
 	settledText = "selvedge: the session was settled "
@@ -47,9 +56,10 @@ type change struct {
 	args  []any
 }
 
-// commit commits the session's transaction, in one message with what was to go ahead and with the only change, where there is one.
-// again is set where it did not happen for a reason that may pass; err is nil only where it is known to have happened. changed is how
-// many rows the only change changed: where it is 0, nothing was.
+// commit commits the session's transaction, in one message with what was to go ahead and with the
+// only change, where there is one. again is set where it did not happen for a reason that may pass;
+// err is nil only where it is known to have happened. changed is how many rows the only change
+// changed: where it is 0, nothing was.
 func (e *Engine) commit(s *session, only *change) (changed int64, again, err error) {
 	s.outcome++
 	w, began := s.wire, e.clock.now()
@@ -66,13 +76,15 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 	kept := len(w.ahead) - 1 // where the statement is that keeps the number
 	all, done := slices.Concat(w.ahead, []bound{control("COMMIT")}), "COMMIT"
 	if only != nil && w.unbegun() && !slices.ContainsFunc(w.ahead[1:], bound.isControl) {
-		all, done, kept = w.ahead[1:], "SELECT 1", kept-1 // what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
+		// what is sent together is one transaction, READ COMMITTED, without BEGIN and COMMIT
+		all, done, kept = w.ahead[1:], "SELECT 1", kept-1
 	}
 	w.ahead = nil
 	answers, err := w.exchange(ctx, all)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.SeverityUnlocalized == "ERROR" {
 		switch {
-		case strings.Contains(refused.Message, settledText): // or its row was taken away after a day; the next one has a row of its own
+		// or its row was taken away after a day; the next one has a row of its own
+		case strings.Contains(refused.Message, settledText):
 			_ = w.Close()
 			err = fmt.Errorf("%w: the session's row is gone (%w)", errConnection, err)
 		case isStale(err):
@@ -117,8 +129,9 @@ func (e *Engine) commit(s *session, only *change) (changed int64, again, err err
 // afterwards calls look when a message that commits has been without an answer for a while. Tests hold it.
 var afterwards = time.AfterFunc
 
-// committing gives the context of a message that commits. It ends when no answer comes and the server does not work on the message: one
-// that waits for somebody's lock, or has much to do, is not cut off.
+// committing gives the context of a message that commits. It ends when no answer comes and the
+// server does not work on the message: one that waits for somebody's lock, or has much to do, is
+// not cut off.
 func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
 	ctx, end := context.WithCancelCause(background)
 	var look func()
@@ -136,9 +149,11 @@ func (e *Engine) committing(s *session) (ctx context.Context, over func()) {
 	}
 }
 
-// sqlWorks finds a server's process that is at a statement, and neither waits for more of the message, nor to give the answer, nor for
-// standbys: the transaction is committed then, and others say whether that will do.
-const sqlWorks = `SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' AND wait_event IS DISTINCT FROM 'SyncRep'`
+// sqlWorks finds a server's process that is at a statement, and neither waits for more of the
+// message, nor to give the answer, nor for standbys: the transaction is committed then, and others
+// say whether that will do.
+const sqlWorks = `SELECT 1 FROM pg_stat_activity WHERE pid = %d AND state = 'active'
+	AND wait_event_type IS DISTINCT FROM 'Client' AND wait_event IS DISTINCT FROM 'SyncRep'`
 
 // works reports whether the server is at the session's message still.
 func (e *Engine) works(ctx context.Context, s *session) bool {
@@ -153,8 +168,8 @@ func (e *Engine) works(ctx context.Context, s *session) bool {
 	return err == nil && len(results[0].Rows) == 1
 }
 
-// settle says whether the last transaction of a session was committed. Once patience has ended it asks once more: this process may have
-// been stopped meanwhile.
+// settle says whether the last transaction of a session was committed. Once patience has ended it
+// asks once more: this process may have been stopped meanwhile.
 func (e *Engine) settle(s *session) (happened bool, err error) {
 	began := time.Now()
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {

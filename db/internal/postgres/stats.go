@@ -29,7 +29,8 @@ func (e *Engine) Versions(ctx context.Context) (engine.Versions, error) {
 	return have, err
 }
 
-// Stats reads the sizes and counts the rows of every table. The WAL is the server's, and of all its databases: it is not counted.
+// Stats reads the sizes and counts the rows of every table. The WAL is the server's, and of all its
+// databases: it is not counted.
 func (e *Engine) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
 	err := e.Read(ctx, "stats", func(x engine.Rx) error { return stats(x, &s) }).Err
@@ -84,16 +85,19 @@ func (e *Engine) Work() engine.Work {
 
 // Backup is the server's own.
 func (e *Engine) Backup(context.Context, string) error {
-	return Unsupported("backup", "use pg_dump -n "+e.address.schema+" for a copy, or pg_basebackup and the archive of the WAL for every moment")
+	return Unsupported("backup", "use pg_dump -n "+e.address.schema+
+		" for a copy, or pg_basebackup and the archive of the WAL for every moment")
 }
 
 // GiveBack has nothing to do: autovacuum gives deleted rows' room to what is written next.
 func (e *Engine) GiveBack(context.Context) error { return nil }
 
-// scrubPatience is for how long Scrub waits for transactions from before, and for each table that others use. Tests shorten it.
+// scrubPatience is for how long Scrub waits for transactions from before, and for each table that
+// others use. Tests shorten it.
 var scrubPatience = 30 * time.Second
 
-// Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its WAL and its backups.
+// Scrub writes the tables anew, one after the other, each alone. The server keeps old rows in its
+// WAL and its backups.
 func (e *Engine) Scrub(ctx context.Context) (err error) {
 	one, _, err := e.calls.begin(ctx, "scrub", true)
 	if err != nil {
@@ -109,7 +113,8 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 	if err := s.conn.SelectContext(background, &tables, sqlSchemaTables); err != nil {
 		return failure(err)
 	}
-	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d", scrubPatience.Milliseconds())); err != nil {
+	if _, err := s.wire.simple(ctx, fmt.Sprintf("SET lock_timeout = %d",
+		scrubPatience.Milliseconds())); err != nil {
 		return failure(err)
 	}
 	s.wire.mayDial(true) // to interrupt it
@@ -131,16 +136,19 @@ func (e *Engine) Scrub(ctx context.Context) (err error) {
 
 // notScrubbed is the error of a Scrub by a role that lacks the right.
 func notScrubbed(err error) error {
-	return &engine.Failure{Hint: "what was erased is still in the tables' files: do it once more as the owner of the tables, which leaves nothing of it there", Err: err}
+	return &engine.Failure{Hint: "what was erased is still in the tables' files: do it once more as the " +
+		"owner of the tables, which leaves nothing of it there", Err: err}
 }
 
-// outlast waits until no transaction can see any more what was there before. For one that can, a table that is written anew keeps deleted
-// rows, whatever that transaction reads. Whose they are only some users may ask; so a table of its own tells, of which the server
-// cuts off a deleted row once nobody can see it.
+// outlast waits until no transaction can see any more what was there before. For one that can, a
+// table that is written anew keeps deleted rows, whatever that transaction reads. Whose they are
+// only some users may ask; so a table of its own tells, of which the server cuts off a deleted row
+// once nobody can see it.
 func (s *session) outlast(ctx context.Context) (err error) {
 	name := fmt.Sprintf("selvedge_scrub_%d", s.wire.conn.PID())
 	// One may be left of who died.
-	if _, err := s.wire.simple(ctx, "DROP TABLE IF EXISTS "+name+"; CREATE UNLOGGED TABLE "+name+" AS SELECT 1 AS n"); err != nil {
+	if _, err := s.wire.simple(ctx, "DROP TABLE IF EXISTS "+name+"; CREATE UNLOGGED TABLE "+name+
+		" AS SELECT 1 AS n"); err != nil {
 		if state(err) == "42501" {
 			return notScrubbed(err)
 		}
@@ -166,8 +174,9 @@ func (s *session) outlast(ctx context.Context) (err error) {
 		if time.Since(began) > scrubPatience {
 			return &engine.Failure{
 				Kind: engine.ErrBusy,
-				Hint: "end it (migrate health shows the oldest; prepared ones, replication slots, and standbys with hot_standby_feedback count, too) and do it again: what was done stays done",
-				Err:  errors.New("a transaction from before still sees what was there, and so the tables keep it"),
+				Hint: "end it (migrate health shows the oldest; prepared ones, replication slots, and standbys with " +
+					"hot_standby_feedback count, too) and do it again: what was done stays done",
+				Err: errors.New("a transaction from before still sees what was there, and so the tables keep it"),
 			}
 		}
 		if !engine.Pause(ctx, 100*time.Millisecond) {

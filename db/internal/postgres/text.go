@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// The server's text holds no NUL and nothing that is not UTF-8. What callers give may: each such byte is written with the
-// greatest rune before it, which nobody else uses and which is doubled where somebody does. Concatenation and prefixes stay what
-// they are, and so does the order of what needs none of it. Views show such bytes as U+FFFD (the function shown).
+// The server's text holds no NUL and nothing that is not UTF-8. What callers give may: each such
+// byte is written with the greatest rune before it, which nobody else uses and which is doubled
+// where somebody does. Concatenation and prefixes stay what they are, and so does the order of what
+// needs none of it. Views show such bytes as U+FFFD (the function shown).
 const (
 	escape     = "\U0010FFFF"
 	escapedNUL = escape + "0"

@@ -17,17 +17,19 @@ type rx struct {
 	session *session
 	open    []*rows // not closed yet
 
-	// dead is why the transaction takes no more: it is lost, or was beaten by another one. mayPass says that it may go through when
-	// it is run again.
+	// dead is why the transaction takes no more: it is lost, or was beaten by another one. mayPass
+	// says that it may go through when it is run again.
 	dead    error
 	mayPass bool
-	// failed is the statement's error after which the server takes nothing more until a savepoint is undone that was open then.
+	// failed is the statement's error after which the server takes nothing more until a savepoint is
+	// undone that was open then.
 	failed      error
 	failedDepth int
 
 	engine.Savepoints // of a write
 
-	finished time.Duration // that the commit took, of a write whose last statement went with it; 0: it is not committed yet
+	// that the commit took, of a write whose last statement went with it; 0: it is not committed yet
+	finished time.Duration
 
 	met *trouble // of a write: what the call has met so far
 
@@ -65,7 +67,8 @@ func (x *rx) usable() error {
 var errFinished = fmt.Errorf("%w: Tx.Finish was the last statement of the transaction", engine.ErrInvalid)
 
 func (x *rx) afterFailed() error {
-	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around what may fail): %w", x.failed)
+	return fmt.Errorf("a statement failed before, so the transaction takes no more (use Tx.Savepoint around "+
+		"what may fail): %w", x.failed)
 }
 
 // interrupted is the error of a read that was ended.
@@ -92,7 +95,8 @@ func (x *rx) after(err error) error {
 		x.dead, x.mayPass = err, true
 	case conn.IsClosed():
 		x.dead = err
-	case x.failed == nil && !conn.IsBusy() && (conn.TxStatus() == 'E' || conn.TxStatus() == 'I' && state(err) != ""):
+	case x.failed == nil && !conn.IsBusy() &&
+		(conn.TxStatus() == 'E' || conn.TxStatus() == 'I' && state(err) != ""):
 		x.failed, x.failedDepth = err, x.Depth
 	}
 	return err
@@ -136,7 +140,8 @@ func (x *rx) Query(query string, args []any) (engine.Rows, error) {
 	return r, nil
 }
 
-// QueryContext is Query for a statement that ends with ctx. Ending it ends the connection, and with it the transaction.
+// QueryContext is Query for a statement that ends with ctx. Ending it ends the connection, and with
+// it the transaction.
 func (x *rx) QueryContext(ctx context.Context, query string, args []any) (engine.Rows, error) {
 	wire := x.session.wire
 	before := wire.ctx
@@ -213,20 +218,23 @@ func (r *rows) Close() error {
 	return r.told(err)
 }
 
-// Lock has the rows that a query names locked, as long as the transaction lasts, before the next statement: that one sees what was done
-// to them before. FOR NO KEY UPDATE is what an UPDATE takes that leaves the key as it is.
+// Lock has the rows that a query names locked, as long as the transaction lasts, before the next
+// statement: that one sees what was done to them before. FOR NO KEY UPDATE is what an UPDATE takes
+// that leaves the key as it is.
 func (t *tx) Lock(query string, args []any) error {
 	return t.Queue(query+forChange, args)
 }
 
 const forChange = " FOR NO KEY UPDATE"
 
-// Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change what is no key.
+// Hold keeps rows from being removed, before the next statement. FOR KEY SHARE lets others change
+// what is no key.
 func (t *tx) Hold(query string, args []any) error { return t.Queue(query+" FOR KEY SHARE", args) }
 
-// LockName takes one of the table's advisory locks, which goes with the transaction. They are as many as the server has room for where one
-// transaction takes them all, so two names may cost a wait. The table is taken before it, as it is by who locks a row of it: so one that
-// wants to be alone has no such lock to wait for.
+// LockName takes one of the table's advisory locks, which goes with the transaction. They are as
+// many as the server has room for where one transaction takes them all, so two names may cost a
+// wait. The table is taken before it, as it is by who locks a row of it: so one that wants to be
+// alone has no such lock to wait for.
 func (t *tx) LockName(table, name string) error {
 	if err := t.usable(); err != nil {
 		return err
@@ -235,14 +243,15 @@ func (t *tx) LockName(table, name string) error {
 		return err
 	}
 	ofName := crc32.ChecksumIEEE([]byte(name))
-	return t.Queue("SELECT pg_advisory_xact_lock(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)", []any{int64(ofName % namesLocked)})
+	return t.Queue("SELECT pg_advisory_xact_lock(CAST(CAST('"+table+"' AS REGCLASS) AS OID)::INTEGER, ?)",
+		[]any{int64(ofName % namesLocked)})
 }
 
 // namesLocked is how many advisory locks a table has: max_locks_per_transaction for each connection is 64.
 const namesLocked = 1024
 
-// Locking has a query lock the rows that it gives. It gives them as they are once it has the lock, also where they were changed while
-// it waited.
+// Locking has a query lock the rows that it gives. It gives them as they are once it has the lock,
+// also where they were changed while it waited.
 func (*tx) Locking() string { return forChange }
 
 // InOrder is as the indexes have it, so that only rows are sorted that are alike in their beginning.
@@ -256,8 +265,9 @@ func (t *tx) Queue(query string, args []any) error {
 	return t.after(t.session.wire.queue(background, query, args))
 }
 
-// Finish is Exec for the only change of the transaction, behind which nothing comes: it goes with the commit where the transaction
-// locks what it looks at. Where it changed nothing, the transaction goes on as a new one.
+// Finish is Exec for the only change of the transaction, behind which nothing comes: it goes with
+// the commit where the transaction locks what it looks at. Where it changed nothing, the
+// transaction goes on as a new one.
 func (t *tx) Finish(query string, args []any) (int64, error) {
 	wire := t.session.wire
 	if !t.locks || wire.changed || t.Depth > 0 {
@@ -310,8 +320,9 @@ func (t *tx) Savepoint() (engine.Savepoint, error) {
 	return s, nil
 }
 
-// control has a text of ours go ahead of the next statement, and behind changes that were to go ahead too: those are sent now, so that
-// one that fails does so in the savepoint that it belongs to.
+// control has a text of ours go ahead of the next statement, and behind changes that were to go
+// ahead too: those are sent now, so that one that fails does so in the savepoint that it belongs
+// to.
 func (t *tx) control(text string) error {
 	wire := t.session.wire
 	if slices.ContainsFunc(wire.ahead, func(b bound) bool { return b.prepared != nil && b.changes }) {
@@ -330,7 +341,8 @@ func (s *savepoint) end() {
 	}
 }
 
-// Release keeps what was done since. Where a statement failed whose error was passed over there is nothing to keep.
+// Release keeps what was done since. Where a statement failed whose error was passed over there is
+// nothing to keep.
 func (s *savepoint) Release() error {
 	t := s.tx
 	if t.dead == nil && t.failed != nil {
@@ -378,8 +390,8 @@ func (s *savepoint) RollBack() error {
 	return nil
 }
 
-// finish is close for a write: a savepoint whose function still runs may be half done, and after a failed statement there is
-// nothing that could be committed.
+// finish is close for a write: a savepoint whose function still runs may be half done, and after a
+// failed statement there is nothing that could be committed.
 func (t *tx) finish() error {
 	err := t.close()
 	switch {

@@ -14,7 +14,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// unreached is the error of a host that could not be connected to. pgconn's own has a line for every way that it tried.
+// unreached is the error of a host that could not be connected to. pgconn's own has a line for
+// every way that it tried.
 type unreached struct {
 	host string
 	err  error
@@ -35,7 +36,8 @@ func (u *unreached) Error() string {
 func (u *unreached) withoutTLS() bool {
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](u.err)
 	_, alert := errors.AsType[tls.AlertError](u.err)
-	return certificate || alert || slices.Contains(reasons(u.err), "server refused TLS connection") // as pgconn has it
+	// as pgconn has it
+	return certificate || alert || slices.Contains(reasons(u.err), "server refused TLS connection")
 }
 
 // Unwrap gives pgconn's error.
@@ -83,7 +85,8 @@ func (u unreachedErrors) Unwrap() []error { return u }
 func notReached(ctx context.Context, host string, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errSilent) {
 		return &engine.Failure{
-			Kind: engine.ErrBusy, Hint: "see that the server runs, or give it more time", Err: fmt.Errorf("waiting for the server at %s: %w", host, cause),
+			Kind: engine.ErrBusy, Hint: "see that the server runs, or give it more time",
+			Err: fmt.Errorf("waiting for the server at %s: %w", host, cause),
 		}
 	}
 	return &unreached{host, err}

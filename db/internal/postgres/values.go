@@ -14,7 +14,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// The types whose form on the wire is known here; all others go as text. The numbers are those of pg_type.dat.
+// The types whose form on the wire is known here; all others go as text. The numbers are those of
+// pg_type.dat.
 const (
 	oidBool    = 16
 	oidBytea   = 17
@@ -125,8 +126,8 @@ func given(s string) []byte {
 	return unsafe.Slice(unsafe.StringData(s), len(s))
 }
 
-// decode gives a value of a column as SQLite would: a number as int64 or float64, a boolean as 0 or 1, text, or bytes. What it
-// gives does not point into the connection's buffer.
+// decode gives a value of a column as SQLite would: a number as int64 or float64, a boolean as 0 or
+// 1, text, or bytes. What it gives does not point into the connection's buffer.
 func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 	if value == nil {
 		return nil, nil
@@ -158,11 +159,12 @@ func decode(value []byte, field pgconn.FieldDescription) (driver.Value, error) {
 	case isText(field.DataTypeOID):
 		return decodeText(string(value)), nil
 	}
-	return nil, fmt.Errorf("column %s: %d bytes of type %d can't be read", field.Name, len(value), field.DataTypeOID)
+	return nil, fmt.Errorf("column %s: %d bytes of type %d can't be read", field.Name, len(value),
+		field.DataTypeOID)
 }
 
-// take reads a value of a column into a usual destination, and reports whether it could: what it can't is left to decode, and to
-// database/sql, which would do the same with these.
+// take reads a value of a column into a usual destination, and reports whether it could: what it
+// can't is left to decode, and to database/sql, which would do the same with these.
 func take(dest any, value []byte, field *pgconn.FieldDescription) bool {
 	if value == nil {
 		switch d := dest.(type) {

@@ -11,15 +11,17 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// A commit wakes those who wait in its own process at once. Those elsewhere are woken by a NOTIFY over a connection of its own,
-// at most one in notifyEvery however many commits there were: in the transactions themselves it would have all of them queue
-// for one lock of the server's. And beside it there is a look at the server's snapshot, which is another one after every commit:
-// nobody relies on a NOTIFY, which is lost with its connection.
+// A commit wakes those who wait in its own process at once. Those elsewhere are woken by a NOTIFY
+// over a connection of its own, at most one in notifyEvery however many commits there were: in the
+// transactions themselves it would have all of them queue for one lock of the server's. And beside
+// it there is a look at the server's snapshot, which is another one after every commit: nobody
+// relies on a NOTIFY, which is lost with its connection.
 const (
 	notifyEvery = 5 * time.Millisecond
 	lookEvery   = time.Second
 	channelName = "selvedge_changes_" // and the schema
-	sqlSnapshot = `SELECT pg_current_snapshot()::text AS now, coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
+	sqlSnapshot = `SELECT pg_current_snapshot()::text AS now,
+		coalesce((SELECT min_writer FROM selvedge_file), 0) AS min_writer`
 )
 
 // A watch is those who wait for changes of one handle, and what tells other processes of its commits.
@@ -138,8 +140,8 @@ func (w *watch) connect(ctx context.Context) (*session, string, error) {
 	return s, seen, nil
 }
 
-// snapshot is another one after every commit. A database that was moved since the handle was opened is engine.ErrMoved: nothing comes there
-// any more.
+// snapshot is another one after every commit. A database that was moved since the handle was opened
+// is engine.ErrMoved: nothing comes there any more.
 func (w *watch) snapshot(ctx context.Context, s *session) (string, error) {
 	ctx, cancel := patient(ctx, commitPatience)
 	defer cancel()

@@ -17,33 +17,35 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// background is the context of every statement of a write: one that can end would cut the connection in the middle.
+// background is the context of every statement of a write: one that can end would cut the
+// connection in the middle.
 var background = context.Background()
 
 // statementCacheSize bounds the prepared statements that a connection keeps.
 const statementCacheSize = 512
 
-// A wire is one connection to the server with its prepared statements, as database/sql's driver of it: sqlx then scans rows
-// here as it does those of a file. One goroutine at a time uses it.
+// A wire is one connection to the server with its prepared statements, as database/sql's driver of
+// it: sqlx then scans rows here as it does those of a file. One goroutine at a time uses it.
 type wire struct {
 	conn     *pgconn.PgConn
-	line     *line                     // below conn
-	leave    func()                    // takes the line out of the scout's care; nil where it never was in it
-	prepared map[string]*prepared      // by the text before rebinding
-	made     int                       // names of statements given out
-	reading  *results                  // those whose rows are still on the connection
-	asked    *results                  // the last ones
-	ahead    []bound                   // what goes to the server in the message of the next statement, before it
-	size     int                       // of what goes ahead, in bytes
-	answers  answers                   // to questions that were asked ahead; the transaction's
-	dropped  bool                      // answers were, before anybody asked
-	changed  bool                      // a statement was bound that may change something; the transaction sets it back
-	left     *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
-	warned   *pgconn.Notice            // the last warning of the server, since it was forgotten
-	mayDial  func(bool)                // whether the connection may ask the server to cancel
+	line     *line                // below conn
+	leave    func()               // takes the line out of the scout's care; nil where it never was in it
+	prepared map[string]*prepared // by the text before rebinding
+	made     int                  // names of statements given out
+	reading  *results             // those whose rows are still on the connection
+	asked    *results             // the last ones
+	ahead    []bound              // what goes to the server in the message of the next statement, before it
+	size     int                  // of what goes ahead, in bytes
+	answers  answers              // to questions that were asked ahead; the transaction's
+	dropped  bool                 // answers were, before anybody asked
+	// a statement was bound that may change something; the transaction sets it back
+	changed bool
+	left    *pgconn.MultiResultReader // the answer to a ROLLBACK that nobody has read yet
+	warned  *pgconn.Notice            // the last warning of the server, since it was forgotten
+	mayDial func(bool)                // whether the connection may ask the server to cancel
 
-	// What ends the statements of the read that has the connection; background for a write. database/sql is given none that can
-	// end: it would close rows on a goroutine of its own.
+	// What ends the statements of the read that has the connection; background for a write.
+	// database/sql is given none that can end: it would close rows on a goroutine of its own.
 	ctx context.Context
 }
 
@@ -55,7 +57,8 @@ type prepared struct {
 	limit   limit
 }
 
-// A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has none and ends or begins something.
+// A bound is a statement with its arguments, ready to be sent: a prepared one, or a text that has
+// none and ends or begins something.
 type bound struct {
 	*prepared
 	text string
@@ -166,8 +169,8 @@ func (w *wire) flush(ctx context.Context) error {
 // unbegun reports whether the transaction's BEGIN was not sent yet.
 func (w *wire) unbegun() bool { return w.conn.TxStatus() == 'I' && w.left == nil }
 
-// endLater has a transaction end in which nothing was changed, without waiting for the answer: whoever uses the connection next
-// reads it.
+// endLater has a transaction end in which nothing was changed, without waiting for the answer:
+// whoever uses the connection next reads it.
 func (w *wire) endLater() {
 	w.ahead = nil
 	if w.conn.IsClosed() || w.unbegun() {
@@ -183,7 +186,8 @@ func (w *wire) endLater() {
 	w.left = w.conn.ExecBatch(background, batch)
 }
 
-// collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection that has none is closed.
+// collect reads the answer that endLater did not wait for, no longer than ctx lasts. A connection
+// that has none is closed.
 func (w *wire) collect(ctx context.Context) error {
 	if w.left == nil {
 		return nil
@@ -416,7 +420,8 @@ func (w *wire) run(ctx context.Context, b bound) (*prepared, reader, error) {
 	}
 	ahead := w.ahead
 	if w.ahead = nil; len(ahead) == 0 {
-		return b.prepared, reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats, b.prepared.formats)}, nil
+		return b.prepared, reader{ResultReader: w.conn.ExecPrepared(ctx, b.Name, b.values, b.formats,
+			b.prepared.formats)}, nil
 	}
 	batch := &pgconn.Batch{}
 	for i := range ahead {

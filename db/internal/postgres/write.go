@@ -16,34 +16,39 @@ import (
 
 const (
 	sqlBeginWrite = "BEGIN ISOLATION LEVEL SERIALIZABLE"
-	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a row first then sees what
-	// those did who had it before.
+	// sqlBeginLocked begins one in which each statement sees what was committed before it. Who locks a
+	// row first then sees what those did who had it before.
 	sqlBeginLocked = "BEGIN ISOLATION LEVEL READ COMMITTED"
-	// sqlEnter is what each that is serialisable takes first: it is in the way of nobody but those who want to be alone.
+	// sqlEnter is what each that is serialisable takes first: it is in the way of nobody but those who
+	// want to be alone.
 	sqlEnter = "LOCK TABLE selvedge_file IN ROW SHARE MODE"
-	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is taken behind it is new. The lock
-	// goes with the transaction, also when this process stops in the middle of it, and is in the way of nobody who does not queue.
+	// sqlBeginQueued takes the queue of those who lost first, which takes no snapshot: the one that is
+	// taken behind it is new. The lock goes with the transaction, also when this process stops in the
+	// middle of it, and is in the way of nobody who does not queue.
 	sqlBeginQueued = sqlBeginWrite + "; LOCK TABLE selvedge_file IN SHARE UPDATE EXCLUSIVE MODE"
 
-	// queueAfter is after how many losses against others a call waits in the queue of those who lost. Those in it don't meet each
-	// other, so that a crowd on one row comes through.
+	// queueAfter is after how many losses against others a call waits in the queue of those who lost.
+	// Those in it don't meet each other, so that a crowd on one row comes through.
 	queueAfter = 2
-	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others don't end, and each of them may
-	// be there before it.
+	// aloneEvery is after how many losses, and again after so many more, a call goes alone: the others
+	// don't end, and each of them may be there before it.
 	aloneEvery = 8
-	// alonePatience bounds the wait for each lock of one that wants to be alone, as those who come meanwhile wait behind it. An autovacuum
-	// leaves the table after a second (deadlock_timeout) of that; a transaction or a VACUUM of somebody's may take hours.
+	// alonePatience bounds the wait for each lock of one that wants to be alone, as those who come
+	// meanwhile wait behind it. An autovacuum leaves the table after a second (deadlock_timeout) of
+	// that; a transaction or a VACUUM of somebody's may take hours.
 	alonePatience = 2 * time.Second
 
-	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that was cut for being settled. A
-	// failover takes half of it.
+	// primaryPatience is for how long a call waits for a primary before it fails, and a COMMIT that
+	// was cut for being settled. A failover takes half of it.
 	primaryPatience = 60 * time.Second
 )
 
-// sqlBeginAlone waits for all serialisable transactions of ours that are under way, which hold what sqlEnter takes, and then for those
-// that have locked a row first; new ones wait behind it, before they hold anything. Readers go on. All of it comes before the snapshot.
+// sqlBeginAlone waits for all serialisable transactions of ours that are under way, which hold what
+// sqlEnter takes, and then for those that have locked a row first; new ones wait behind it, before
+// they hold anything. Readers go on. All of it comes before the snapshot.
 func sqlBeginAlone(patience time.Duration) string {
-	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
+	return fmt.Sprintf("%s; SET LOCAL lock_timeout = %d; LOCK TABLE selvedge_file IN EXCLUSIVE MODE; LOCK "+
+		"TABLE %s IN EXCLUSIVE MODE; SET LOCAL lock_timeout TO DEFAULT",
 		sqlBeginWrite, patience.Milliseconds(), strings.Join(migrations.Locked, ", "))
 }
 
@@ -67,7 +72,8 @@ type trouble struct {
 	strange   int            // keys that were found so in runs alone
 }
 
-// turn says how the call goes the next time. One that locks what it looks at waits for the others' locks in place of a queue.
+// turn says how the call goes the next time. One that locks what it looks at waits for the others'
+// locks in place of a queue.
 func (t *trouble) turn(locks bool) turn {
 	switch {
 	case t.losses > 0 && t.losses%aloneEvery == 0:
@@ -79,18 +85,20 @@ func (t *trouble) turn(locks bool) turn {
 }
 
 const (
-	// mostContested is how often a key is found taken that several others take and leave, one after the other. Within a savepoint, where the
-	// caller may expect it, it is once.
+	// mostContested is how often a key is found taken that several others take and leave, one after
+	// the other. Within a savepoint, where the caller may expect it, it is once.
 	mostContested = 3
-	// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the caller's own doing: others may
-	// have, who know nothing of us.
+	// mostStrange bounds how many keys are found taken in runs alone before one more is taken for the
+	// caller's own doing: others may have, who know nothing of us.
 	mostStrange = 3
 )
 
-// passing reports whether a key that is found taken may be one that another transaction has just committed, which the
-// transaction's own reads don't show. The server says that in place of a lost race: when the transaction is run again it sees the row.
-// So it is with a row that a foreign key names and that was committed after the transaction's snapshot, from which the server looks
-// for it. A key that is found so again and again, or in two runs of which one was alone, is the caller's own doing.
+// passing reports whether a key that is found taken may be one that another transaction has just
+// committed, which the transaction's own reads don't show. The server says that in place of a lost
+// race: when the transaction is run again it sees the row. So it is with a row that a foreign key
+// names and that was committed after the transaction's snapshot, from which the server looks for
+// it. A key that is found so again and again, or in two runs of which one was alone, is the
+// caller's own doing.
 func (t *trouble) passing(err error, most int) bool {
 	key := contested(err)
 	if n := t.contested[key]; key == "" || n == most || n > 0 && t.alone {
@@ -142,8 +150,8 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 	return e.Write(ctx, why, fn)
 }
 
-// Write runs fn in a serialisable transaction, again and again where it loses against others, or where the connection is lost
-// before its commit.
+// Write runs fn in a serialisable transaction, again and again where it loses against others, or
+// where the connection is lost before its commit.
 func (e *Engine) Write(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	return e.write(ctx, why, fn, false)
 }
@@ -153,7 +161,8 @@ func (e *Engine) WriteLocked(ctx context.Context, why string, fn func(engine.Tx)
 	return e.write(ctx, why, fn, true)
 }
 
-func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error, locks bool) (out callback.Outcome) {
+func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error,
+	locks bool) (out callback.Outcome) {
 	if ctx.Err() != nil {
 		return callback.Outcome{Err: endedBefore(ctx)}
 	}
@@ -187,7 +196,8 @@ func (e *Engine) write(ctx context.Context, why string, fn func(engine.Tx) error
 }
 
 // tryWrite runs fn once. again is why it may be run once more: nothing of it was committed.
-func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool, out *callback.Outcome) (again error) {
+func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) error, locks bool,
+	out *callback.Outcome) (again error) {
 	*out = callback.Outcome{}
 	turn := met.turn(locks)
 	met.alone = turn == alone
@@ -223,11 +233,12 @@ func (e *Engine) tryWrite(ctx context.Context, met *trouble, fn func(engine.Tx) 
 	return again
 }
 
-// errNotAlone is why a call that was to be alone goes on beside the others: somebody's transaction took too long to wait for.
+// errNotAlone is why a call that was to be alone goes on beside the others: somebody's transaction
+// took too long to wait for.
 var errNotAlone = errors.New("a transaction that takes long has locks that would be in the way")
 
-// begin begins the transaction. Where it has to wait for others before its first statement, that wait ends with ctx. Else BEGIN goes
-// with the first statement.
+// begin begins the transaction. Where it has to wait for others before its first statement, that
+// wait ends with ctx. Else BEGIN goes with the first statement.
 func (t *tx) begin(ctx context.Context, turn turn) error {
 	wire := t.session.wire
 	wire.changed, wire.answers, wire.dropped = false, answers{}, false
@@ -261,7 +272,8 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	switch {
 	case t.dead != nil && !out.Gone() && t.mayPass:
 		out.Err, again = t.dead, t.dead // whatever fn made of it
-	case t.dead != nil && !out.Failed(), errors.Is(t.dead, engine.ErrOutcomeUnknown) && !errors.Is(out.Err, engine.ErrOutcomeUnknown):
+	case t.dead != nil && !out.Failed(),
+		errors.Is(t.dead, engine.ErrOutcomeUnknown) && !errors.Is(out.Err, engine.ErrOutcomeUnknown):
 		out.Err = t.dead // a function's own error would say that nothing was changed
 	case err != nil && !out.Failed():
 		out.Err = err
@@ -295,8 +307,8 @@ func (e *Engine) conclude(t *tx, out *callback.Outcome) (again error) {
 	return again
 }
 
-// endUnchanged commits a serialisable transaction that changed nothing: the server judges what it read. There is nothing to settle, and
-// nothing to wait for on the disk.
+// endUnchanged commits a serialisable transaction that changed nothing: the server judges what it
+// read. There is nothing to settle, and nothing to wait for on the disk.
 func (t *tx) endUnchanged() (again, err error) {
 	ctx, cancel := patient(background, commitPatience)
 	defer cancel()
@@ -311,7 +323,8 @@ func (t *tx) endUnchanged() (again, err error) {
 	return nil, nil
 }
 
-// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was found so too often.
+// worthAgain is why a commit that failed may be tried once more: not where a key is taken that was
+// found so too often.
 func (t *tx) worthAgain(again error) error {
 	if contested(again) != "" && !t.met.passing(again, mostContested) {
 		return nil
@@ -327,7 +340,8 @@ func (e *Engine) committed(t *tx, out *callback.Outcome) {
 	e.runHooks(t.Committed, out)
 }
 
-// runHooks runs all of them, also after one that takes the goroutine with it; out is told of the first that did not return.
+// runHooks runs all of them, also after one that takes the goroutine with it; out is told of the
+// first that did not return.
 func (e *Engine) runHooks(hooks []func(), out *callback.Outcome) {
 	if len(hooks) == 0 {
 		return

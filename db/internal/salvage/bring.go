@@ -60,12 +60,16 @@ func (b *Bringing) Bring(ctx context.Context) (err error) {
 	for _, t := range b.all {
 		t.unknown = t.found == 0 || b.From.broken[t.found]
 	}
-	if slices.ContainsFunc(b.all, func(t *table) bool { return t.name == Leftovers }) { // of an earlier salvage, whose rows come first
+	// of an earlier salvage, whose rows come first
+	if slices.ContainsFunc(b.all, func(t *table) bool { return t.name == Leftovers }) {
 		if err := b.pages(ctx, byRoot, func(t *table) bool { return t.name == Leftovers }); err != nil {
 			return err
 		}
 	}
-	err = b.pages(ctx, byRoot, func(t *table) bool { return t.name != Leftovers && !slices.Contains(ours, t.name) })
+	err = b.pages(ctx, byRoot, func(t *table) bool {
+		return t.name != Leftovers &&
+			!slices.Contains(ours, t.name)
+	})
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,8 @@ func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func
 	tell := engine.Telling(ctx)
 	for n := 2; n <= f.Count; n++ {
 		if tell != nil {
-			tell(engine.Progress{Step: "salvage", Done: int64(n) * int64(f.PageSize), Total: int64(f.Count) * int64(f.PageSize)})
+			tell(engine.Progress{Step: "salvage", Done: int64(n) * int64(f.PageSize),
+				Total: int64(f.Count) * int64(f.PageSize)})
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -97,7 +102,8 @@ func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func
 		t := b.From.of(p, byRoot, b.all)
 		if t == nil {
 			if p.Table && len(p.Rows) > 0 && b.From.roots[n] == 0 && b.From.file.Root(n) == 0 {
-				b.notes = append(b.notes, fmt.Sprintf("page %d has %d rows of which nobody can say whose they are", n, len(p.Rows)))
+				b.notes = append(b.notes, fmt.Sprintf("page %d has %d rows of which nobody can say whose they are", n,
+					len(p.Rows)))
 			}
 			if stray {
 				b.missed(byRoot, n)
@@ -119,8 +125,8 @@ func (b *Bringing) pages(ctx context.Context, byRoot map[int]*table, wanted func
 	return nil
 }
 
-// missed notes that a page which no tree leads to may have held rows: of the table that the pointer map names, or of any. A tree
-// that is as SQLite leaves it lacks none.
+// missed notes that a page which no tree leads to may have held rows: of the table that the pointer
+// map names, or of any. A tree that is as SQLite leaves it lacks none.
 func (b *Bringing) missed(byRoot map[int]*table, n int) {
 	root := b.From.file.Owner(n)
 	if b.From.roots[root] == root && root > 0 && !b.From.broken[root] {
@@ -161,7 +167,8 @@ func (b *Bringing) put(ctx context.Context, t *table, r pages.Row, spoiled bool)
 	if !whole || t.sum != nil && !summed && spoiled {
 		t.count.Suspect++
 		if !b.KeepSuspect {
-			reason := map[bool]string{false: "its checksum is another", true: "it has no checksum, and its page is damaged"}[whole]
+			reason := map[bool]string{false: "its checksum is another",
+				true: "it has no checksum, and its page is damaged"}[whole]
 			return b.aside(ctx, t.name, reason, t.statement(r, values))
 		}
 		if !whole {
@@ -187,7 +194,8 @@ func (t *table) insert(r pages.Row, values []any) (string, []any) {
 		if t.name == "scopes" {
 			verb = "INSERT OR REPLACE INTO " // the new file has the default one
 		}
-		text = verb + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" + strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
+		text = verb + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (?" +
+			strings.Repeat(", ?", len(t.names(len(values)))-1) + ")"
 		t.inserted[len(values)] = text
 	}
 	if !t.rowless && t.alias < 0 {
@@ -213,7 +221,8 @@ func (t *table) statement(r pages.Row, values []any) string {
 	for _, v := range all {
 		list = append(list, literal(v))
 	}
-	return "INSERT INTO " + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" + strings.Join(list, ", ") + ")"
+	return "INSERT INTO " + quoted(t.name) + " (" + strings.Join(t.names(len(values)), ", ") + ") VALUES (" +
+		strings.Join(list, ", ") + ")"
 }
 
 // anyhow is a statement for a row that does not fit: as it was read.
@@ -230,7 +239,8 @@ func (b *Bringing) aside(ctx context.Context, name, reason, statement string) er
 		return err
 	}
 	b.count(name).Aside++
-	_, err := b.To.ExecContext(ctx, "INSERT INTO "+Leftovers+" (of_table, reason, statement) VALUES (?, ?, ?)", name, reason, statement)
+	_, err := b.To.ExecContext(ctx, "INSERT INTO "+Leftovers+" (of_table, reason, statement) VALUES (?, ?, ?)",
+		name, reason, statement)
 	return err
 }
 
@@ -247,8 +257,10 @@ func (b *Bringing) count(name string) *engine.SalvagedTable {
 
 // sequences sees to it that no number is given twice.
 func (b *Bringing) sequences(ctx context.Context) error {
-	if !slices.ContainsFunc(b.From.Schema, func(e Entry) bool { return e.Name == sequences && !b.From.broken[e.Root] }) {
-		b.notes = append(b.notes, "of the counters of ids some are lost: an id of what was removed may be given again")
+	if !slices.ContainsFunc(b.From.Schema,
+		func(e Entry) bool { return e.Name == sequences && !b.From.broken[e.Root] }) {
+		b.notes = append(b.notes, "of the counters of ids some are lost: an id of what was removed may be "+
+			"given again")
 	}
 	for _, row := range b.From.Rows(sequences) {
 		if len(row) != 3 {
@@ -260,11 +272,13 @@ func (b *Bringing) sequences(ctx context.Context) error {
 			continue
 		}
 		if _, err := b.To.ExecContext(ctx, `INSERT INTO sqlite_sequence (name, seq) SELECT ?, 0
-WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?) AND EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`,
+WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?)
+	AND EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`,
 			name, name, name); err != nil {
 			return err
 		}
-		if _, err := b.To.ExecContext(ctx, `UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?`, seq, name); err != nil {
+		if _, err := b.To.ExecContext(ctx, `UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?`, seq,
+			name); err != nil {
 			return err
 		}
 	}

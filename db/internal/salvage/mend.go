@@ -21,7 +21,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 				return err
 			}
 			for _, k := range keys {
-				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", quoted(k.from), quoted(k.from), quoted(k.to), quoted(k.parent))
+				where := fmt.Sprintf("%s IS NOT NULL AND %s NOT IN (SELECT %s FROM %s)", quoted(k.from), quoted(k.from),
+					quoted(k.to), quoted(k.parent))
 				moved, err := b.move(ctx, t, where, "the row of "+k.parent+" that it refers to is lost", k.parent)
 				if err != nil {
 					return err
@@ -36,7 +37,8 @@ func (b *Bringing) Orphans(ctx context.Context) error {
 type foreignKey struct{ from, parent, to string }
 
 func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreignKey, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT "from", "table", coalesce("to", '') FROM pragma_foreign_key_list(?)`, name)
+	rows, err := c.QueryContext(ctx, `SELECT "from", "table", coalesce("to", '')
+		FROM pragma_foreign_key_list(?)`, name)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,8 @@ func foreignKeys(ctx context.Context, c damage.Conn, name string) (list []foreig
 	return list, rows.Err()
 }
 
-// move puts rows aside that stand in the new file already. Of the table that lacks what they need, more is gone than was seen.
+// move puts rows aside that stand in the new file already. Of the table that lacks what they need,
+// more is gone than was seen.
 func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks string) (int64, error) {
 	counted, err := damage.Integers(ctx, b.To, "SELECT count(*) FROM "+quoted(t.name)+" WHERE "+where)
 	if err != nil || counted[0] == 0 {
@@ -71,7 +74,8 @@ func (b *Bringing) move(ctx context.Context, t *table, where, reason, lacks stri
 		values = append([]string{"quote(rowid)"}, values...)
 	}
 	head := "INSERT INTO " + quoted(t.name) + " (" + strings.Join(names, ", ") + ") VALUES ("
-	text := fmt.Sprintf("INSERT INTO %s (of_table, reason, statement) SELECT ?, ?, ? || %s || ')' FROM %s WHERE %s",
+	text := fmt.Sprintf("INSERT INTO %s (of_table, reason, statement) SELECT ?, ?, ? || %s || ')' FROM "+
+		"%s WHERE %s",
 		Leftovers, strings.Join(values, " || ', ' || "), quoted(t.name), where)
 	if _, err := b.To.ExecContext(ctx, text, t.name, reason, head); err != nil {
 		return 0, err
@@ -194,7 +198,8 @@ func (b *Bringing) closeUp(ctx context.Context, d migrations.Dense) error {
 	return nil
 }
 
-// sum gives new checksums to the rows that the mending changed. Those that came with another one are not among them.
+// sum gives new checksums to the rows that the mending changed. Those that came with another one
+// are not among them.
 func (b *Bringing) sum(ctx context.Context, t *table) error {
 	type change struct {
 		key []any
@@ -210,7 +215,8 @@ func (b *Bringing) sum(ctx context.Context, t *table) error {
 		return err
 	}
 	for _, c := range changes {
-		text := "UPDATE " + quoted(t.name) + " SET " + quoted(t.sum.Column) + " = ? WHERE " + strings.Join(key, " = ? AND ") + " = ?"
+		text := "UPDATE " + quoted(t.name) + " SET " + quoted(t.sum.Column) + " = ? WHERE " +
+			strings.Join(key, " = ? AND ") + " = ?"
 		if _, err := b.To.ExecContext(ctx, text, append([]any{c.sum}, c.key...)...); err != nil {
 			return err
 		}

@@ -15,13 +15,14 @@ import (
 
 // A Source is a damaged file.
 type Source struct {
-	file   *pages.File
-	free   map[int]bool
-	roots  map[int]int // root of each page that a walk reached
-	trees  map[int][]int
-	bad    map[int]bool
-	broken map[int]bool // roots of trees that are not as SQLite leaves them: of their rows some may be gone unseen
-	spills map[int]int  // root of the tree that each overflow page is of
+	file  *pages.File
+	free  map[int]bool
+	roots map[int]int // root of each page that a walk reached
+	trees map[int][]int
+	bad   map[int]bool
+	// roots of trees that are not as SQLite leaves them: of their rows some may be gone unseen
+	broken map[int]bool
+	spills map[int]int // root of the tree that each overflow page is of
 	// Schema are the entries of its schema that could be read.
 	Schema []Entry
 }
@@ -38,7 +39,8 @@ func Open(path string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{}, broken: map[int]bool{}, spills: map[int]int{}}
+	s := &Source{file: f, free: f.Free(), roots: map[int]int{}, trees: map[int][]int{}, bad: map[int]bool{},
+		broken: map[int]bool{}, spills: map[int]int{}}
 	s.walk(1, 1)
 	for n := 1; n <= f.Count; n++ {
 		if s.free[n] || s.roots[n] != 0 && s.roots[n] != 1 {
@@ -90,7 +92,8 @@ func entryOf(values []any) (e Entry, ok bool) {
 	name, isName := values[1].(string)
 	table, isTable := values[2].(string)
 	root, isRoot := values[3].(int64)
-	if !isKind || !isName || !isTable || !isRoot || !slices.Contains([]string{"table", "index", "view", "trigger"}, kind) {
+	if !isKind || !isName || !isTable || !isRoot ||
+		!slices.Contains([]string{"table", "index", "view", "trigger"}, kind) {
 		return e, false
 	}
 	text, _ := values[4].(string)
@@ -167,7 +170,8 @@ type table struct {
 	alias   int // the column that is the rowid; -1: none
 	sum     *migrations.Checksum
 	counts
-	found    int            // root of its tree in the damaged file, by the schema; 0: the schema does not say any more
+	// root of its tree in the damaged file, by the schema; 0: the schema does not say any more
+	found    int
 	inserted map[int]string // statements by number of columns
 }
 
@@ -179,7 +183,8 @@ type counts struct {
 }
 
 func tables(ctx context.Context, c damage.Conn) (list []*table, err error) {
-	rows, err := c.QueryContext(ctx, `SELECT l.name, l.wr, l.strict, s.rootpage FROM pragma_table_list AS l JOIN sqlite_schema AS s ON s.type = 'table' AND s.name = l.name
+	rows, err := c.QueryContext(ctx, `SELECT l.name, l.wr, l.strict, s.rootpage FROM pragma_table_list AS l
+	JOIN sqlite_schema AS s ON s.type = 'table' AND s.name = l.name
 WHERE l.schema = 'main' AND l.type = 'table' AND l.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY l.name`)
 	if err != nil {
 		return nil, err
@@ -214,7 +219,8 @@ func (t *table) column(name string) int {
 	return slices.IndexFunc(t.columns, func(c damage.Column) bool { return c.Name == name })
 }
 
-// arrange finds out in which order a row has its columns: a table without rowids keeps those of its key first.
+// arrange finds out in which order a row has its columns: a table without rowids keeps those of its
+// key first.
 func (t *table) arrange() {
 	keys := 0
 	for _, c := range t.columns {
@@ -307,8 +313,9 @@ func (t *table) covered(values []any) (list []any) {
 	return list
 }
 
-// of is the table that a page's rows are of: by the pointer map or by the tree in which it is reached, of which either may be
-// damaged, so that the rows have the last word; where nobody knows, the one table that they fit.
+// of is the table that a page's rows are of: by the pointer map or by the tree in which it is
+// reached, of which either may be damaged, so that the rows have the last word; where nobody knows,
+// the one table that they fit.
 func (s *Source) of(p pages.Page, byRoot map[int]*table, all []*table) *table {
 	var said *table
 	for _, root := range []int{s.file.Root(p.Number), s.roots[p.Number]} {
@@ -388,8 +395,8 @@ func (s *Source) sample(root int, t *table) (rows []pages.Row, can bool) {
 	return rows, true
 }
 
-// assign finds the tree of each table. What the schema says is held to the rows that are there; a table of which it says
-// nothing any more gets the one tree of nobody's that its rows fit.
+// assign finds the tree of each table. What the schema says is held to the rows that are there; a
+// table of which it says nothing any more gets the one tree of nobody's that its rows fit.
 func (s *Source) assign(all []*table) map[int]*table {
 	byRoot, has, indexes := map[int]*table{}, map[*table]bool{}, map[int]bool{}
 	for _, e := range s.Schema {
@@ -416,7 +423,8 @@ func (s *Source) assign(all []*table) map[int]*table {
 			}
 		}
 	}
-	// First what a checksum makes sure of, then trees whose root is where a schema that is made anew has it, then the rest.
+	// First what a checksum makes sure of, then trees whose root is where a schema that is made anew
+	// has it, then the rest.
 	for pass := range 3 {
 		for _, t := range all {
 			if has[t] {
@@ -452,7 +460,8 @@ func (s *Source) Known(expected []damage.Object) {
 			continue
 		}
 		for i, e := range s.Schema {
-			known := slices.ContainsFunc(expected, func(o damage.Object) bool { return o.Type == e.Type && o.Name == e.Name })
+			known := slices.ContainsFunc(expected,
+				func(o damage.Object) bool { return o.Type == e.Type && o.Name == e.Name })
 			if !known && e.Type == want.Type && damage.Alike(e.SQL, want.SQL) {
 				s.Schema[i].Object = want
 				break

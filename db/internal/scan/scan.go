@@ -11,8 +11,8 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// One reads the first row into dest, a pointer to a struct with db tags or to what takes a column, and closes the rows. No row is
-// engine.ErrNotFound; a struct is zero then.
+// One reads the first row into dest, a pointer to a struct with db tags or to what takes a column,
+// and closes the rows. No row is engine.ErrNotFound; a struct is zero then.
 func One(found *sqlx.Rows, dest any) (err error) {
 	defer closeAfter(found, &err)
 	to, err := target(dest)
@@ -36,7 +36,8 @@ func One(found *sqlx.Rows, dest any) (err error) {
 	return r.into(to, fields)
 }
 
-// All reads all rows into dest, a pointer to a slice of what One takes, or of pointers to it, and closes them.
+// All reads all rows into dest, a pointer to a slice of what One takes, or of pointers to it, and
+// closes them.
 func All(found *sqlx.Rows, dest any) (err error) {
 	defer closeAfter(found, &err)
 	list, err := target(dest)
@@ -82,7 +83,8 @@ func closeAfter(found *sqlx.Rows, err *error) {
 func target(dest any) (reflect.Value, error) {
 	v := reflect.ValueOf(dest)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return v, fmt.Errorf("%w: rows are read into what a pointer points to, not into a %T", engine.ErrInvalid, dest)
+		return v, fmt.Errorf("%w: rows are read into what a pointer points to, not into a %T", engine.ErrInvalid,
+			dest)
 	}
 	return v.Elem(), nil
 }
@@ -100,7 +102,8 @@ type Rows struct {
 	waiting   []waiting    // the Scanners among a row's destinations
 }
 
-// A Source reads its rows itself, where it can, and has database/sql read the others: for that its rows take no step there.
+// A Source reads its rows itself, where it can, and has database/sql read the others: for that its
+// rows take no step there.
 type Source interface {
 	// Step goes to the next row.
 	Step() bool
@@ -142,7 +145,8 @@ var errNoRow = fmt.Errorf("%w: there is no row to read: call Next first", engine
 
 // takes reports whether a row goes into the fields of a type. Otherwise it is one column's.
 func (r *Rows) takes(t reflect.Type) (fields bool, err error) {
-	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) && len(r.Mapper.TypeMap(t).Index) > 0 {
+	if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(scanner) &&
+		len(r.Mapper.TypeMap(t).Index) > 0 {
 		return true, r.find(t)
 	}
 	columns, err := r.Columns()
@@ -289,8 +293,8 @@ func usual(dest any) bool {
 	return false
 }
 
-// leadsToScanner reports whether database/sql would call a Scanner for this destination: itself, or one that is reached by
-// pointers, which it makes.
+// leadsToScanner reports whether database/sql would call a Scanner for this destination: itself, or
+// one that is reached by pointers, which it makes.
 func leadsToScanner(dest reflect.Value) bool {
 	if !dest.IsValid() {
 		return false

@@ -40,8 +40,8 @@ var system struct {
 	close closeCall
 }
 
-// Install has SQLite make its calls through this package. It is the way that sqlite.org/c3ref/vfs.html describes,
-// xSetSystemCall. Only its first call does something.
+// Install has SQLite make its calls through this package. It is the way that
+// sqlite.org/c3ref/vfs.html describes, xSetSystemCall. Only its first call does something.
 var Install = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -109,16 +109,19 @@ func mindedFcntl(tls *libc.TLS, fd, command int32, args uintptr) int32 {
 }
 
 func mindedClose(tls *libc.TLS, fd int32) int32 {
-	unlocks.forget(fd, 1<<shmLocks-1) // the kernel unlocks what is closed, and the number may be another file's next
+	// the kernel unlocks what is closed, and the number may be another file's next
+	unlocks.forget(fd, 1<<shmLocks-1)
 	return system.close(tls, fd)
 }
 
 func lastErrno(tls *libc.TLS) syscall.Errno {
 	vfs := *(**sqlite3.Tsqlite3_vfs)(unsafe.Pointer(&system.vfs))
-	return syscall.Errno(function[func(*libc.TLS, uintptr, int32, uintptr) int32](vfs.FxGetLastError)(tls, system.vfs, 0, 0))
+	return syscall.Errno(function[func(*libc.TLS, uintptr, int32, uintptr) int32](vfs.FxGetLastError)(tls,
+		system.vfs, 0, 0))
 }
 
-// shmBits are the locks of a -shm file among some bytes; 0 where they are the database's own, which lie far behind.
+// shmBits are the locks of a -shm file among some bytes; 0 where they are the database's own, which
+// lie far behind.
 func shmBits(start, length int64) (bits uint8) {
 	for at := max(start, firstShmLock); at < min(start+length, firstShmLock+shmLocks); at++ {
 		bits |= 1 << (at - firstShmLock)
@@ -181,8 +184,9 @@ func (d *debts) pay() {
 // failedLocks are lock calls that failed a moment ago, by the thread of the connection.
 var failedLocks sync.Map // of *libc.TLS to syscall.Errno
 
-// A lockTable is SQLite's table of what can be done with a file (sqlite.org/c3ref/io_methods.html), with our way to lock the
-// -shm. It lies in SQLite's memory: what SQLite points to must not be Go's.
+// A lockTable is SQLite's table of what can be done with a file (sqlite.org/c3ref/io_methods.html),
+// with our way to lock the -shm. It lies in SQLite's memory: what SQLite points to must not be
+// Go's.
 type lockTable struct {
 	sqlite3.Tsqlite3_io_methods
 	lock uintptr // SQLite's way
@@ -194,7 +198,8 @@ var lockTables = struct {
 	of map[uintptr]uintptr
 }{of: map[uintptr]uintptr{}}
 
-// Mind has the locks of a connection, given by its sqlite3_file, say when they fail. Nobody uses the connection meanwhile.
+// Mind has the locks of a connection, given by its sqlite3_file, say when they fail. Nobody uses
+// the connection meanwhile.
 func Mind(tls *libc.TLS, file uintptr) error {
 	lockTables.Lock()
 	defer lockTables.Unlock()
@@ -234,7 +239,8 @@ func mindedShmLock(tls *libc.TLS, file uintptr, at, count, how int32) int32 {
 	return result
 }
 
-// Index gives the beginning of the index of a connection's WAL, which has been read. It is mapped until the connection is closed.
+// Index gives the beginning of the index of a connection's WAL, which has been read. It is mapped
+// until the connection is closed.
 func Index(tls *libc.TLS, file uintptr) (uintptr, error) {
 	const region = 32 << 10 // bytes, which SQLite maps at once
 	f := *(**sqlite3.Tsqlite3_file)(unsafe.Pointer(&file))

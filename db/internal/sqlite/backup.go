@@ -81,7 +81,8 @@ func (e *Engine) copyTo(ctx context.Context, dest string, name func(*part, strin
 	return name(p, dest)
 }
 
-// vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the writer goes on.
+// vacuumInto runs on a reading connection of its own: VACUUM can't run in a transaction, and the
+// writer goes on.
 func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 	pool, err := openPool(e.path, e.readRole(), 1)
 	if err != nil {
@@ -109,15 +110,17 @@ func (e *Engine) vacuumInto(ctx context.Context, dest string) (err error) {
 	})
 }
 
-// markCopy numbers a copy, so that no WAL of the file is taken for one of its own, and has the cursors of the file expire in
-// it, where the file has a generation. Nobody else looks at the copy yet, and it is put on the disk later.
+// markCopy numbers a copy, so that no WAL of the file is taken for one of its own, and has the
+// cursors of the file expire in it, where the file has a generation. Nobody else looks at the copy
+// yet, and it is put on the disk later.
 func markCopy(ctx context.Context, path string) error {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
 		return err
 	}
 	old := false
-	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name = 'generation'")
+	err = pool.GetContext(ctx, &old, "SELECT count(*) = 0 FROM pragma_table_info('selvedge_file') WHERE name "+
+		"= 'generation'")
 	if err != nil {
 		return closeAfter(pool, err)
 	}
@@ -146,7 +149,8 @@ func checkCopy(ctx context.Context, path string, o Config) (err error) {
 		return err
 	}
 	if problems := checked.Problems; len(problems) > 0 {
-		return fmt.Errorf("%w: the copy has %d problems, the first: %s: %s", engine.ErrCorrupt, len(problems), problems[0].Check, problems[0].Detail)
+		return fmt.Errorf("%w: the copy has %d problems, the first: %s: %s", engine.ErrCorrupt, len(problems),
+			problems[0].Check, problems[0].Detail)
 	}
 	return nil
 }
@@ -180,16 +184,17 @@ func (e *Engine) dropOlderCopies(kept string) {
 	for _, entry := range entries {
 		version, ok := strings.CutPrefix(entry.Name(), filepath.Base(e.path)+keptPrefix)
 		version, bak := strings.CutSuffix(version, keptSuffix)
-		if _, err := strconv.ParseInt(version, 10, 64); !ok || !bak || err != nil || entry.Name() == filepath.Base(kept) {
+		if _, err := strconv.ParseInt(version, 10, 64); !ok || !bak || err != nil ||
+			entry.Name() == filepath.Base(kept) {
 			continue
 		}
 		_ = os.Remove(filepath.Join(dir, entry.Name()))
 	}
 }
 
-// A part is a database that is being made: nobody looks for the name that it has, and it gets its own when it is whole and
-// on the disk. Its maker has the lock file beside it locked, so that what a killed one left can be told, and is removed when
-// the next part is made in the folder.
+// A part is a database that is being made: nobody looks for the name that it has, and it gets its
+// own when it is whole and on the disk. Its maker has the lock file beside it locked, so that what
+// a killed one left can be told, and is removed when the next part is made in the folder.
 type part struct {
 	path  string
 	hold  *lock.Hold
@@ -236,7 +241,8 @@ func newPart(ctx context.Context, dir string) (*part, error) {
 	}
 }
 
-// clearParts removes what killed processes left in dir. What can't be removed stays for the next one: it is in nobody's way.
+// clearParts removes what killed processes left in dir. What can't be removed stays for the next
+// one: it is in nobody's way.
 func clearParts(ctx context.Context, dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -262,8 +268,8 @@ func clearParts(ctx context.Context, dir string) {
 // complete puts the part's content on the disk.
 func (p *part) complete() error { return syncFile(p.path) }
 
-// give gives the part its own name, where nothing may be yet, and puts the name on the disk. When it fails the name is free:
-// a name that may not last is taken away again.
+// give gives the part its own name, where nothing may be yet, and puts the name on the disk. When
+// it fails the name is free: a name that may not last is taken away again.
 func (p *part) give(dest string) (err error) {
 	dir, err := os.Open(filepath.Dir(dest))
 	if err != nil {
@@ -278,7 +284,8 @@ func (p *part) give(dest string) (err error) {
 		if back := os.Rename(dest, p.path); back != nil {
 			p.named = true
 			return &engine.Failure{
-				Kind: engine.ErrOutcomeUnknown, Hint: "the copy is there, whole, but a power cut may take its name: mend the disk, and look for it",
+				Kind: engine.ErrOutcomeUnknown, Hint: "the copy is there, whole, but a power cut may take its name: " +
+					"mend the disk, and look for it",
 				Err: fmt.Errorf("%w, and take it away again: %w", err, back),
 			}
 		}
@@ -297,8 +304,8 @@ func (p *part) replace(dest string) error {
 	return syncFile(filepath.Dir(dest))
 }
 
-// discard removes what still has the part's first name, and what opening it left beside it. The lock goes last: a part
-// without one is nobody's.
+// discard removes what still has the part's first name, and what opening it left beside it. The
+// lock goes last: a part without one is nobody's.
 func (p *part) discard() error {
 	var failed error
 	names := []string{p.path}

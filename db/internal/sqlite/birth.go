@@ -30,9 +30,10 @@ func unbornToRead() error {
 	}
 }
 
-// create makes the file. It is made under another name and gets its own when it has its schema and is on the disk: whoever
-// dies before that leaves nothing, and nobody ever sees half of it. An empty file that was there is replaced, under the
-// exclusive hold, as every file that takes another's place.
+// create makes the file. It is made under another name and gets its own when it has its schema and
+// is on the disk: whoever dies before that leaves nothing, and nobody ever sees half of it. An
+// empty file that was there is replaced, under the exclusive hold, as every file that takes
+// another's place.
 func (e *Engine) create(ctx context.Context) (err error) {
 	dir := filepath.Dir(e.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -43,7 +44,8 @@ func (e *Engine) create(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, hold.Close()) }()
-	alone, err := hold.Alone(ctx, e.config.LockTimeout, func() (bool, error) { born, err := e.born(); return born, err })
+	alone, err := hold.Alone(ctx, e.config.LockTimeout,
+		func() (bool, error) { born, err := e.born(); return born, err })
 	if err != nil || !alone {
 		return err
 	}
@@ -119,8 +121,8 @@ func (e *Engine) fill(ctx context.Context, path string) (err error) {
 	return syncFile(path)
 }
 
-// likeFile gives the file at path, which lies there and is no link, the mode and the owner of another one, which it is to
-// replace.
+// likeFile gives the file at path, which lies there and is no link, the mode and the owner of
+// another one, which it is to replace.
 func likeFile(path string, other fs.FileInfo) (err error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -151,8 +153,8 @@ const (
 	journalHeader   = 28
 )
 
-// tornBirth reports whether the first transaction of the file at path was cut short: its journal says that there was
-// nothing before, so SQLite makes the file empty when it opens it.
+// tornBirth reports whether the first transaction of the file at path was cut short: its journal
+// says that there was nothing before, so SQLite makes the file empty when it opens it.
 func tornBirth(path string) bool {
 	file, err := os.Open(path + "-journal")
 	if err != nil {
@@ -163,7 +165,8 @@ func tornBirth(path string) bool {
 	if _, err := io.ReadFull(file, header); err != nil {
 		return false
 	}
-	return bytes.HasPrefix(header, []byte(journalMagic)) && binary.BigEndian.Uint32(header[journalPagesWas:]) == 0
+	return bytes.HasPrefix(header, []byte(journalMagic)) &&
+		binary.BigEndian.Uint32(header[journalPagesWas:]) == 0
 }
 
 // emptied has SQLite undo a first transaction that was cut short. It knows whether one is under way.
@@ -188,9 +191,9 @@ func emptied(ctx context.Context, path string, o Config) error {
 	return nil
 }
 
-// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and whose file it is must be there
-// with that page: another process may look at any moment. So both are set in one transaction, and a deferred one, since
-// an immediate one would make the page first.
+// writeHeader gives an empty file its header. auto_vacuum takes only before the first page, and
+// whose file it is must be there with that page: another process may look at any moment. So both
+// are set in one transaction, and a deferred one, since an immediate one would make the page first.
 func writeHeader(ctx context.Context, pool *sqlx.DB) error {
 	var pages int
 	if err := pool.GetContext(ctx, &pages, "PRAGMA page_count"); err != nil || pages > 0 {

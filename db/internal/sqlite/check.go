@@ -15,8 +15,9 @@ import (
 	"selvedge/migrations"
 )
 
-// Check reads the whole file on a connection of its own: it takes no reader from others. Every look is a snapshot of its own
-// and ends before the next one, so that the WAL can be started again in between.
+// Check reads the whole file on a connection of its own: it takes no reader from others. Every look
+// is a snapshot of its own and ends before the next one, so that the WAL can be started again in
+// between.
 func (e *Engine) Check(ctx context.Context) (engine.Checked, error) {
 	if e.memory {
 		var c check
@@ -63,8 +64,8 @@ type check struct {
 	session *session
 }
 
-// run tells how far it is by the pages that were read: the integrity check reads each once, and the looks behind it those of rows
-// once more.
+// run tells how far it is by the pages that were read: the integrity check reads each once, and the
+// looks behind it those of rows once more.
 func (c *check) run(ctx context.Context) error {
 	size, err := c.session.used()
 	if err != nil {
@@ -104,7 +105,8 @@ func (c *check) looks(ctx context.Context) error {
 		return nil // an older file may have other tables
 	}
 	for _, invariant := range migrations.Checks() {
-		if err := c.beside(ctx, invariant.Name, c.look(damage.Invariant(ctx, c.session.conn, invariant))); err != nil {
+		if err := c.beside(ctx, invariant.Name,
+			c.look(damage.Invariant(ctx, c.session.conn, invariant))); err != nil {
 			return fmt.Errorf("invariant %s: %w", invariant.Name, err)
 		}
 	}
@@ -120,7 +122,8 @@ func (c *check) looks(ctx context.Context) error {
 	return nil
 }
 
-// look keeps what one look found. Where the file could not be read to the end that is one more thing found, and no error.
+// look keeps what one look found. Where the file could not be read to the end that is one more
+// thing found, and no error.
 func (c *check) look(found []engine.Problem, err error) error {
 	c.Problems = append(c.Problems, found...)
 	if err = failure(err); errors.Is(err, engine.ErrCorrupt) {
@@ -130,7 +133,8 @@ func (c *check) look(found []engine.Problem, err error) error {
 	return err
 }
 
-// beside makes a problem of the error of a look at a file that is known to be damaged: it lacks a table, or a column.
+// beside makes a problem of the error of a look at a file that is known to be damaged: it lacks a
+// table, or a column.
 func (c *check) beside(ctx context.Context, name string, err error) error {
 	if err == nil || len(c.Problems) == 0 || ctx.Err() != nil || primary(err) != sqlite3.SQLITE_ERROR {
 		return err
@@ -157,12 +161,15 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 		if at.Version != have.Schema {
 			said("the file has schema %d, which there never was", have.Schema)
 		}
-		if (have.MinReader != at.MinReader && !have.ShutToReaders()) || (have.MinWriter != at.MinWriter && !have.Shut()) {
-			said("the file is for readers from schema %d and writers from %d on; schema %d is for those from %d and %d",
+		if (have.MinReader != at.MinReader && !have.ShutToReaders()) ||
+			(have.MinWriter != at.MinWriter && !have.Shut()) {
+			said("the file is for readers from schema %d and writers from %d on; schema %d is for those from "+
+				"%d and %d",
 				have.MinReader, have.MinWriter, have.Schema, at.MinReader, at.MinWriter)
 		}
 	}
-	applied, err := damage.Integers(ctx, c.session.conn, `SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id`)
+	applied, err := damage.Integers(ctx, c.session.conn,
+		`SELECT version_id FROM goose_db_version WHERE is_applied ORDER BY id`)
 	if err != nil {
 		return have, err
 	}
@@ -174,17 +181,19 @@ func (c *check) versions(ctx context.Context) (engine.Versions, error) {
 	return have, nil
 }
 
-// mend makes again what can be made again of the schema: texts of which a bit is another, and views, triggers and indexes
-// that are missing or another's. It runs in this process's turn among the writers, and names what it did.
+// mend makes again what can be made again of the schema: texts of which a bit is another, and
+// views, triggers and indexes that are missing or another's. It runs in this process's turn among
+// the writers, and names what it did.
 func (e *Engine) mend(ctx context.Context) (done []string, err error) {
 	turns, err := e.takeTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, turns.Close()) }()
-	texts, err := e.mending(ctx, damage.OpenUnread, func(conn *sqlx.Conn, expected []damage.Object) ([]string, error) {
-		return damage.MendTexts(ctx, conn, expected)
-	})
+	texts, err := e.mending(ctx, damage.OpenUnread,
+		func(conn *sqlx.Conn, expected []damage.Object) ([]string, error) {
+			return damage.MendTexts(ctx, conn, expected)
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 	"selvedge/db/internal/lock"
 )
 
-// GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and cuts the WAL off.
+// GiveBack returns all free pages to the disk, in steps that hold the writer for a moment each, and
+// cuts the WAL off.
 func (e *Engine) GiveBack(ctx context.Context) error {
 	if e.space == nil {
 		return nil
@@ -25,7 +26,8 @@ func (e *Engine) GiveBack(ctx context.Context) error {
 	return failure(e.space.giveFreeBack(ctx))
 }
 
-// backStep is how long a step of giving back may take: the longest hold of the writer is to be 50 ms, the commit included.
+// backStep is how long a step of giving back may take: the longest hold of the writer is to be 50
+// ms, the commit included.
 const backStep = 10 * time.Millisecond
 
 func (s *space) giveFreeBack(ctx context.Context) error {
@@ -68,7 +70,8 @@ type Compacted struct {
 	Before, After int64
 }
 
-// Compact puts a checked copy without free room into the place of the file at path, with no handle open on it.
+// Compact puts a checked copy without free room into the place of the file at path, with no handle
+// open on it.
 func Compact(ctx context.Context, path string, config Config) (Compacted, error) {
 	c, err := compact(ctx, path, config)
 	return c, failure(err)
@@ -186,7 +189,8 @@ func (e *Engine) unused() error {
 	return err
 }
 
-// unchanged reports, as ErrBusy, that the file is not as it was when all its content lay in it: such a program came and went.
+// unchanged reports, as ErrBusy, that the file is not as it was when all its content lay in it:
+// such a program came and went.
 func (e *Engine) unchanged(was os.FileInfo) error {
 	is, err := os.Stat(e.path)
 	if err != nil {
@@ -202,14 +206,15 @@ func (e *Engine) unchanged(was os.FileInfo) error {
 	return err
 }
 
-// scrubPatience is how long Scrub waits for readers of the WAL; scrubTry is one try, while new readers are held back.
+// scrubPatience is how long Scrub waits for readers of the WAL; scrubTry is one try, while new
+// readers are held back.
 const (
 	scrubPatience = 30 * time.Second
 	scrubTry      = 2 * time.Second
 )
 
-// Scrub writes the file anew and cuts its WAL off, so that nothing of what was deleted or changed is left in either: no page of
-// the old file stays as it was.
+// Scrub writes the file anew and cuts its WAL off, so that nothing of what was deleted or changed
+// is left in either: no page of the old file stays as it was.
 func (e *Engine) Scrub(ctx context.Context) error {
 	if e.config.ReadOnly {
 		return fmt.Errorf("%w: the file was opened read-only", engine.ErrInvalid)
@@ -249,7 +254,8 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 	if err := e.writeAnew(ctx, s); err != nil {
 		err = s.failure(err)
 		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.ErrFull { //nolint:errorlint // a kind is one of ours
-			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's temporary folder, or name another one in SQLITE_TMPDIR"
+			f.Hint = "nothing was changed; make room for the file once more where it lies and in SQLite's " +
+				"temporary folder, or name another one in SQLITE_TMPDIR"
 		}
 		return err
 	}
@@ -265,8 +271,10 @@ func (e *Engine) scrub(ctx context.Context) (err error) {
 		case ctx.Err() != nil || time.Since(began) > scrubPatience:
 			pids := lock.Readers(e.path + "-shm")
 			return &engine.Failure{
-				Kind: engine.ErrBusy, HeldBy: pids, Hint: "end the reads that take long, and call again: the -wal keeps old content until then",
-				Err: errors.Join(fmt.Errorf("a read keeps the WAL from being cut off %s", lock.Name(pids)), context.Cause(ctx)),
+				Kind: engine.ErrBusy, HeldBy: pids, Hint: "end the reads that take long, and call again: the -wal " +
+					"keeps old content until then",
+				Err: errors.Join(fmt.Errorf("a read keeps the WAL from being cut off %s", lock.Name(pids)),
+					context.Cause(ctx)),
 			}
 		}
 	}

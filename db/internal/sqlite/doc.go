@@ -1,5 +1,6 @@
-// Package sqlite is the engine of package db on one WAL-mode SQLite file: a writing connection that concurrent callers
-// share, a pool of reading ones, the turns among processes, the migrations, and the care of the file.
+// Package sqlite is the engine of package db on one WAL-mode SQLite file: a writing connection that
+// concurrent callers share, a pool of reading ones, the turns among processes, the migrations, and
+// the care of the file.
 //
 // What lies beside the file is told in package db.
 package sqlite

@@ -15,7 +15,8 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// memoryPath is the path that means a database in memory: the same code on a single connection, gone at Close.
+// memoryPath is the path that means a database in memory: the same code on a single connection,
+// gone at Close.
 const memoryPath = ":memory:"
 
 // Config is what Open needs to know. Nothing in it has a default.
@@ -125,7 +126,8 @@ func (v *visits) close() {
 	v.open.Wait()
 }
 
-// Close ends the readers before the writer: the last connection to close removes the WAL, and a reading one can't.
+// Close ends the readers before the writer: the last connection to close removes the WAL, and a
+// reading one can't.
 func (e *Engine) Close() error {
 	if e.writer != nil {
 		e.writer.refuseNew()
@@ -163,7 +165,8 @@ func (e *Engine) Close() error {
 	return failed
 }
 
-// Interrupt ends the statements of the reads under way, and of those that come, and names the calls that are not over.
+// Interrupt ends the statements of the reads under way, and of those that come, and names the calls
+// that are not over.
 func (e *Engine) Interrupt() []string {
 	calls := e.reads.interrupt()
 	if e.writer != nil {

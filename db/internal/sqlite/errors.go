@@ -36,11 +36,12 @@ func isBusy(err error) bool {
 	return p == sqlite3.SQLITE_BUSY || p == sqlite3.SQLITE_LOCKED || p == sqlite3.SQLITE_PROTOCOL
 }
 
-// failure says what an error of SQLite or the system means. Other errors, and what is said already, pass as they are.
+// failure says what an error of SQLite or the system means. Other errors, and what is said already,
+// pass as they are.
 func failure(err error) error { return failed(err, 0) }
 
-// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a broken one, and what could not
-// be read from what is damaged.
+// failure also asks for the system's error behind one of SQLite's: it tells a full disk from a
+// broken one, and what could not be read from what is damaged.
 func (h handle) failure(err error) error {
 	var errno syscall.Errno
 	switch primary(err) {
@@ -66,7 +67,8 @@ func failed(err error, errno syscall.Errno) error {
 	kind, hint := kind(err, errno), ""
 	switch {
 	case errno != 0 && machine.LacksDescriptors(errno) || machine.LacksDescriptors(err):
-		hint = "raise the limit of open files (ulimit -n), or have fewer open: a handle takes about 10, and one for each reader"
+		hint = "raise the limit of open files (ulimit -n), or have fewer open: a handle takes about 10, and one " +
+			"for each reader"
 	case code(err) == 0 && (kind == nil || errors.Is(err, kind)):
 		return err
 	default:
@@ -75,15 +77,18 @@ func failed(err error, errno syscall.Errno) error {
 	if errno != 0 {
 		err = fmt.Errorf("%w: %w", err, errno)
 	}
-	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Statement: blame(err), Hint: hint, Err: err}
+	return &engine.Failure{Kind: kind, Constraint: constraint(err), Code: code(err), Statement: blame(err),
+		Hint: hint, Err: err}
 }
 
-// openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be made, SQLite looks for one to
-// read, and says that there is none; where the -shm has a hole that can't be filled, its memory can't be written.
+// openFailure is failure for an error of opening the file at path. Where no -wal or -shm can be
+// made, SQLite looks for one to read, and says that there is none; where the -shm has a hole that
+// can't be filled, its memory can't be written.
 func openFailure(err error, path string) error {
 	err = failure(err)
 	f, ok := errors.AsType[*engine.Failure](err)
-	unmade := ok && (f.Kind == nil && f.Code&0xff == sqlite3.SQLITE_CANTOPEN || f.Code == sqlite3.SQLITE_IOERR_IN_PAGE)
+	unmade := ok && (f.Kind == nil && f.Code&0xff == sqlite3.SQLITE_CANTOPEN ||
+		f.Code == sqlite3.SQLITE_IOERR_IN_PAGE)
 	if unmade && machine.IsFull(filepath.Dir(path)) {
 		f.Kind, f.Hint = engine.ErrFull, hints[engine.ErrFull]
 	}
@@ -172,13 +177,15 @@ func notCommitted(err error) error { return fmt.Errorf("commit: %w", err) }
 func unknown(err error) error {
 	return &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown, Code: code(err),
-		Hint: "close the file and open it again, which makes sure of what the disk has; then look for the change, or repeat the call with the batch of this error",
-		Err:  notCommitted(err),
+		Hint: "close the file and open it again, which makes sure of what the disk has; then look for the " +
+			"change, or repeat the call with the batch of this error",
+		Err: notCommitted(err),
 	}
 }
 
-// spoiled makes damage of the error of a row that could not be taken as its reader wants it, where the row holds what its
-// table can't. An error of SQLite, and one of the reader's own making, pass as they are.
+// spoiled makes damage of the error of a row that could not be taken as its reader wants it, where
+// the row holds what its table can't. An error of SQLite, and one of the reader's own making, pass
+// as they are.
 func (s *session) spoiled(err error, query string, args []any) error {
 	if err == nil || err == engine.ErrNotFound || code(err) != 0 || !repeatable(query) { //nolint:errorlint // ours, from getOnce
 		return err
@@ -206,7 +213,8 @@ func repeatable(query string) bool {
 	return strings.EqualFold(first, "SELECT")
 }
 
-// writerBusy is the error of a caller whose context ended before its turn: it says who has it, as far as that can be told.
+// writerBusy is the error of a caller whose context ended before its turn: it says who has it, as
+// far as that can be told.
 func (e *Engine) writerBusy(ctx context.Context) error {
 	f := &engine.Failure{Kind: engine.ErrBusy}
 	who := "the writer"
@@ -222,8 +230,8 @@ func (e *Engine) writerBusy(ctx context.Context) error {
 	return f
 }
 
-// writerHolders are the other processes that keep this one from writing: one that has its turn, or else a program that knows
-// nothing of turns, such as sqlite3, and has SQLite's own lock.
+// writerHolders are the other processes that keep this one from writing: one that has its turn, or
+// else a program that knows nothing of turns, such as sqlite3, and has SQLite's own lock.
 func (e *Engine) writerHolders() []int {
 	if e.memory {
 		return nil

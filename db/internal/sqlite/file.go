@@ -36,9 +36,10 @@ func keyOf(info fs.FileInfo) fileKey {
 	return fileKey{uint64(stat.Dev), stat.Ino} //nolint:unconvert // Dev is signed on macOS
 }
 
-// A sharedFile is a file as this process has it open, in any number of handles. Its own descriptors are for locks far
-// behind the last page that SQLite can have, of the kind that belongs to the open file. They are opened before SQLite's first
-// and closed after its last: closing any descriptor of the file drops the locks that SQLite's have in this process.
+// A sharedFile is a file as this process has it open, in any number of handles. Its own descriptors
+// are for locks far behind the last page that SQLite can have, of the kind that belongs to the open
+// file. They are opened before SQLite's first and closed after its last: closing any descriptor of
+// the file drops the locks that SQLite's have in this process.
 type sharedFile struct {
 	key     fileKey
 	handles int // guarded by sharedFiles
@@ -61,8 +62,8 @@ var sharedFiles = struct {
 	byKey map[fileKey]*sharedFile
 }{byKey: map[fileKey]*sharedFile{}}
 
-// resolve makes path absolute and follows links, also those that lead to what is still to be made, so that every program
-// puts the locks beside the same file.
+// resolve makes path absolute and follows links, also those that lead to what is still to be made,
+// so that every program puts the locks beside the same file.
 func resolve(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -88,8 +89,9 @@ func resolve(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(abs)), err
 }
 
-// claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a file that isn't ours, and
-// counts a handle on it. wal tells that the file is a database in WAL mode already; errUnborn that it is still to be made.
+// claimFile looks at what lies at path without SQLite, so that nothing is changed or made beside a
+// file that isn't ours, and counts a handle on it. wal tells that the file is a database in WAL
+// mode already; errUnborn that it is still to be made.
 func claimFile(path string, o Config) (f *sharedFile, wal bool, err error) {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -152,7 +154,8 @@ func shareFile(path string) (f *sharedFile, wal bool, err error) {
 	return f, wal, nil
 }
 
-// release takes one handle out. With the last one the descriptors are closed, and this process's claims are anybody's.
+// release takes one handle out. With the last one the descriptors are closed, and this process's
+// claims are anybody's.
 func (f *sharedFile) release() error {
 	sharedFiles.Lock()
 	defer sharedFiles.Unlock()
@@ -203,8 +206,8 @@ const (
 	headerApplicationID = 68
 )
 
-// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL mode. errUnborn: it is
-// empty, or SQLite would make it so.
+// checkHeader refuses a file that isn't a database, or isn't ours, and tells whether it is in WAL
+// mode. errUnborn: it is empty, or SQLite would make it so.
 func checkHeader(file *os.File) (wal bool, err error) {
 	header := make([]byte, headerSize)
 	n, err := io.ReadFull(io.NewSectionReader(file, 0, headerSize), header)
@@ -221,7 +224,8 @@ func checkHeader(file *os.File) (wal bool, err error) {
 	}
 	id := binary.BigEndian.Uint32(header[headerApplicationID:])
 	if id != ApplicationID {
-		return false, fmt.Errorf("%w: it is an SQLite database of another program (application_id %#x, ours is %#x)",
+		return false, fmt.Errorf("%w: it is an SQLite database of another program (application_id %#x, "+
+			"ours is %#x)",
 			engine.ErrNotADatabase, id, ApplicationID)
 	}
 	return header[headerWriteVersion] == 2, nil
@@ -244,20 +248,21 @@ func checkFilesystem(path string, o Config) error {
 		return err
 	}
 	if kind != "" {
-		return fmt.Errorf("%w: %s is on %s, a network file system, and WAL needs shared memory on one host", engine.ErrUnsupported, dir, kind)
+		return fmt.Errorf("%w: %s is on %s, a network file system, and WAL needs shared memory on one host",
+			engine.ErrUnsupported, dir, kind)
 	}
 	return nil
 }
 
-// SQLite takes paths of 512 bytes, with what it puts behind the name (pager.c, os_unix.c: MAX_PATHNAME), and file systems
-// names of 255.
+// SQLite takes paths of 512 bytes, with what it puts behind the name (pager.c, os_unix.c:
+// MAX_PATHNAME), and file systems names of 255.
 const (
 	maxPath = 512 - len("-journal")
 	maxName = 255 - len("-journal")
 )
 
-// checkPath refuses a path that would only fail once something lies there. What is made for a moment beside the file has a
-// name of its own.
+// checkPath refuses a path that would only fail once something lies there. What is made for a
+// moment beside the file has a name of its own.
 func checkPath(path string) error {
 	dir, name := filepath.Split(path)
 	switch {
@@ -278,8 +283,9 @@ func tooLong(what string) error {
 	}
 }
 
-// mayWriteFile refuses a file that may not be written, before SQLite opens it to be read and fails at the first write. A file
-// that nobody may write is refused to root too: whoever took the right away meant it.
+// mayWriteFile refuses a file that may not be written, before SQLite opens it to be read and fails
+// at the first write. A file that nobody may write is refused to root too: whoever took the right
+// away meant it.
 func mayWriteFile(path string, info fs.FileInfo, o Config) error {
 	if o.ReadOnly {
 		return nil

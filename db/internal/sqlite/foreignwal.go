@@ -13,8 +13,8 @@ import (
 	"selvedge/db/internal/pages"
 )
 
-// checkWAL refuses a WAL of another file, which a killed program left and SQLite would write into the one that lies here now. database
-// is nil where none does. SQLite has opened neither.
+// checkWAL refuses a WAL of another file, which a killed program left and SQLite would write into
+// the one that lies here now. database is nil where none does. SQLite has opened neither.
 func checkWAL(path string, database io.ReaderAt) (err error) {
 	wal, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // SQLite says what it can't read
@@ -38,9 +38,11 @@ func checkWAL(path string, database io.ReaderAt) (err error) {
 	}
 	return &engine.Failure{
 		Kind: engine.ErrReplaced,
-		Hint: fmt.Sprintf("for the last commits of the killed program put its file back beside the -wal; to go on without them move the -wal away:\nmv %s %s",
+		Hint: fmt.Sprintf("for the last commits of the killed program put its file back beside the -wal; to go "+
+			"on without them move the -wal away:\nmv %s %s",
 			shellWord(wal.Name()), shellWord(wal.Name()+".old")),
-		Err: fmt.Errorf("%s (%d bytes, written at %s) was left by a program that was killed, and belongs to the file that it had open; %s",
+		Err: fmt.Errorf("%s (%d bytes, written at %s) was left by a program that was killed, and belongs to the "+
+			"file that it had open; %s",
 			wal.Name(), info.Size(), info.ModTime().UTC().Format(time.RFC3339), here),
 	}
 }

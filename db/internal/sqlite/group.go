@@ -90,8 +90,9 @@ func (w *writer) endSavepoint(r *request) error {
 	return err
 }
 
-// breakUp is what happens when SQLite ended the transaction under the group. A caller who was alone gets the error; a
-// group is run again one by one, so that only the one who can't be served fails. Those who panicked or left are not.
+// breakUp is what happens when SQLite ended the transaction under the group. A caller who was alone
+// gets the error; a group is run again one by one, so that only the one who can't be served fails.
+// Those who panicked or left are not.
 func (w *writer) breakUp(err error) {
 	group := w.group
 	w.group = nil
@@ -183,7 +184,8 @@ func (r *request) committed() bool { return r.write != nil && !r.care && !r.resu
 func (w *writer) uncommitted(commit error) {
 	undone, err := w.settled(commit)
 	if undone && (len(w.group) == 1 || !errors.Is(err, engine.ErrIO)) {
-		w.breakUp(notCommitted(err)) // a full disk, or a constraint that was deferred, is one caller's: the others may be served
+		// a full disk, or a constraint that was deferred, is one caller's: the others may be served
+		w.breakUp(notCommitted(err))
 		return
 	}
 	group := w.group
@@ -204,8 +206,8 @@ func (w *writer) uncommitted(commit error) {
 	w.answers = group
 }
 
-// answerNext tells one caller how its call ended, after what it left to be done after the commit. That may end the
-// goroutine, so what is left to do stands in the writer.
+// answerNext tells one caller how its call ended, after what it left to be done after the commit.
+// That may end the goroutine, so what is left to do stands in the writer.
 func (w *writer) answerNext() {
 	r := w.answers[0]
 	for w.committed && !r.result.Failed() && len(r.tx.Committed) > 0 {

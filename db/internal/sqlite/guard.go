@@ -8,44 +8,55 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// What a callback's statement may not be. The transaction is ours to end, and a setting or an attached file would stay on
-// the connection for the callers who come after.
+// What a callback's statement may not be. The transaction is ours to end, and a setting or an
+// attached file would stay on the connection for the callers who come after.
 var (
 	refusedStatements = map[string]string{
-		"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl, "ROLLBACK": transactionControl,
+		"BEGIN": transactionControl, "COMMIT": transactionControl, "END": transactionControl,
+		"ROLLBACK":  transactionControl,
 		"SAVEPOINT": transactionControl, "RELEASE": transactionControl,
 		"ATTACH": "files are not attached inside it", "DETACH": "files are not attached inside it",
 		"VACUUM": "it can't run inside a transaction",
 	}
-	// readingPragmas show something. To those that are true here an argument says what to show; to the others it would be a
-	// new value (sqlite.org/pragma.html).
+	// readingPragmas show something. To those that are true here an argument says what to show; to the
+	// others it would be a new value (sqlite.org/pragma.html).
 	readingPragmas = map[string]bool{
-		"APPLICATION_ID": false, "AUTO_VACUUM": false, "BUSY_TIMEOUT": false, "CACHE_SIZE": false, "CELL_SIZE_CHECK": false,
+		"APPLICATION_ID": false, "AUTO_VACUUM": false, "BUSY_TIMEOUT": false, "CACHE_SIZE": false,
+		"CELL_SIZE_CHECK":      false,
 		"CHECKPOINT_FULLFSYNC": false, "FULLFSYNC": false,
-		"COLLATION_LIST": false, "COMPILE_OPTIONS": false, "DATA_VERSION": false, "DATABASE_LIST": false, "ENCODING": false,
-		"FOREIGN_KEYS": false, "FREELIST_COUNT": false, "FUNCTION_LIST": false, "JOURNAL_MODE": false, "JOURNAL_SIZE_LIMIT": false,
-		"MAX_PAGE_COUNT": false, "MMAP_SIZE": false, "MODULE_LIST": false, "PAGE_COUNT": false, "PAGE_SIZE": false,
-		"PRAGMA_LIST": false, "QUERY_ONLY": false, "SCHEMA_VERSION": false, "SECURE_DELETE": false, "SYNCHRONOUS": false,
+		"COLLATION_LIST": false, "COMPILE_OPTIONS": false, "DATA_VERSION": false, "DATABASE_LIST": false,
+		"ENCODING":     false,
+		"FOREIGN_KEYS": false, "FREELIST_COUNT": false, "FUNCTION_LIST": false, "JOURNAL_MODE": false,
+		"JOURNAL_SIZE_LIMIT": false,
+		"MAX_PAGE_COUNT":     false, "MMAP_SIZE": false, "MODULE_LIST": false, "PAGE_COUNT": false, "PAGE_SIZE": false,
+		"PRAGMA_LIST": false, "QUERY_ONLY": false, "SCHEMA_VERSION": false, "SECURE_DELETE": false,
+		"SYNCHRONOUS":    false,
 		"TRUSTED_SCHEMA": false, "USER_VERSION": false, "WAL_AUTOCHECKPOINT": false,
-		"FOREIGN_KEY_CHECK": true, "FOREIGN_KEY_LIST": true, "INDEX_INFO": true, "INDEX_LIST": true, "INDEX_XINFO": true,
+		"FOREIGN_KEY_CHECK": true, "FOREIGN_KEY_LIST": true, "INDEX_INFO": true, "INDEX_LIST": true,
+		"INDEX_XINFO":     true,
 		"INTEGRITY_CHECK": true, "QUICK_CHECK": true, "TABLE_INFO": true, "TABLE_LIST": true, "TABLE_XINFO": true,
 	}
 )
 
 // creating are the words between CREATE and the name, or its schema.
-var creating = map[string]bool{"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true, "TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true}
+var creating = map[string]bool{"UNIQUE": true, "VIRTUAL": true, "TABLE": true, "INDEX": true, "VIEW": true,
+	"TRIGGER": true, "IF": true, "NOT": true, "EXISTS": true}
 
-// What is temporary belongs to the connection, where it would stay behind the transaction, and hides what has the same name in
-// the file: the next caller's rows would go into a table that nobody else sees.
-var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its name in the file; use WITH, or a table that you drop")
+// What is temporary belongs to the connection, where it would stay behind the transaction, and
+// hides what has the same name in the file: the next caller's rows would go into a table that
+// nobody else sees.
+var errTemporary = errors.New("what is temporary would stay for the next callers, and hide what has its " +
+	"name in the file; use WITH, or a table that you drop")
 
-const transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or return an error to undo it"
+const transactionControl = "the transaction is begun and ended for the function; use Tx.Savepoint, or " +
+	"return an error to undo it"
 
 // anyNumber is the parameter count of a text whose parameters have names.
 const anyNumber = -1
 
-// examine reads a text of one or more statements before SQLite sees it: a PRAGMA may take effect while it is prepared, even
-// behind EXPLAIN. It gives the number of arguments that the text takes, and the error of what a callback may not run.
+// examine reads a text of one or more statements before SQLite sees it: a PRAGMA may take effect
+// while it is prepared, even behind EXPLAIN. It gives the number of arguments that the text takes,
+// and the error of what a callback may not run.
 func examine(query string) (params int, err error) {
 	t := tokens{text: query}
 	for {
@@ -137,7 +148,8 @@ func (t *tokens) pragma(name string, kind tokenKind) error {
 	}
 	takes, reads := readingPragmas[strings.ToUpper(unquoted(name))]
 	if !reads || !takes && next != tokenEnd && next != tokenSemicolon {
-		return fmt.Errorf("PRAGMA %s is not for a function given to Read or Write, where it only shows: a setting would stay for the next callers", unquoted(name))
+		return fmt.Errorf("PRAGMA %s is not for a function given to Read or Write, where it only shows: a "+
+			"setting would stay for the next callers", unquoted(name))
 	}
 	for next != tokenEnd && next != tokenSemicolon {
 		_, next = t.next()
@@ -162,8 +174,9 @@ const (
 	tokenOther
 )
 
-// tokens divides a text as SQLite's tokenizer does (sqlite.org/lang_comment.html and lang_keywords.html), as far as it takes
-// to know where statements begin, and counts the parameters.
+// tokens divides a text as SQLite's tokenizer does (sqlite.org/lang_comment.html and
+// lang_keywords.html), as far as it takes to know where statements begin, and counts the
+// parameters.
 type tokens struct {
 	text   string
 	at     int
@@ -278,5 +291,6 @@ func (t *tokens) skipPast(rest string, from int, end string) {
 }
 
 func wordByte(c byte) bool {
-	return c == '_' || c == '$' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+	return c == '_' || c == '$' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' &&
+		c <= 'Z'
 }

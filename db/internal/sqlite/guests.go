@@ -8,9 +8,10 @@ import (
 	"selvedge/db/internal/engine"
 )
 
-// Guests are what users have made in the file: tables, views, triggers and indexes of their own. A migration leaves their
-// tables alone. It must put their views and triggers aside, since SQLite refuses to rename a table while any of them does
-// not fit, and puts them back afterwards as they were; indexes and triggers that went with a rebuilt table are made again.
+// Guests are what users have made in the file: tables, views, triggers and indexes of their own. A
+// migration leaves their tables alone. It must put their views and triggers aside, since SQLite
+// refuses to rename a table while any of them does not fit, and puts them back afterwards as they
+// were; indexes and triggers that went with a rebuilt table are made again.
 type guests struct {
 	session *session
 	views   []object
@@ -18,8 +19,8 @@ type guests struct {
 	fitted  map[string]bool
 }
 
-// guestsAmong are the objects that no program made. ours are those of the file's schema version and made the names of the
-// views that were made with it.
+// guestsAmong are the objects that no program made. ours are those of the file's schema version and
+// made the names of the views that were made with it.
 func guestsAmong(s *session, there, ours []object, made []string) *guests {
 	g := &guests{session: s, fitted: map[string]bool{}}
 	for _, o := range there {
@@ -44,14 +45,18 @@ func contains(names []string, name string) bool {
 }
 
 func isOneOf(list []object, o object) bool {
-	return slices.ContainsFunc(list, func(other object) bool { return other.Type == o.Type && strings.EqualFold(other.Name, o.Name) })
+	return slices.ContainsFunc(list, func(other object) bool {
+		return other.Type == o.Type &&
+			strings.EqualFold(other.Name, o.Name)
+	})
 }
 
 // inTheWay names the objects of users that have a name which the schema to come needs.
 func inTheWay(there, ours, next []object, made []string) error {
 	var names []string
 	for _, o := range there {
-		if o.Name == "goose_db_version" || o.Type == "view" && contains(made, o.Name) || o.Type != "view" && isOneOf(ours, o) {
+		if o.Name == "goose_db_version" || o.Type == "view" && contains(made, o.Name) || o.Type != "view" &&
+			isOneOf(ours, o) {
 			continue
 		}
 		if slices.ContainsFunc(next, func(n object) bool {
@@ -125,7 +130,8 @@ func (g *guests) fits(o object) error {
 		statements = []string{"SELECT * FROM " + quoted(o.Name)}
 	case "trigger":
 		var columns []string
-		if err := g.session.selectAll(&columns, "SELECT name FROM pragma_table_info(?)", []any{o.Table}); err != nil {
+		if err := g.session.selectAll(&columns, "SELECT name FROM pragma_table_info(?)",
+			[]any{o.Table}); err != nil {
 			return err
 		}
 		var same []string
@@ -134,7 +140,8 @@ func (g *guests) fits(o object) error {
 		}
 		t := quoted(o.Table)
 		statements = []string{
-			"INSERT INTO " + t + " DEFAULT VALUES", "UPDATE " + t + " SET " + strings.Join(same, ","), "DELETE FROM " + t,
+			"INSERT INTO " + t + " DEFAULT VALUES", "UPDATE " + t + " SET " + strings.Join(same, ","),
+			"DELETE FROM " + t,
 		}
 	}
 	for _, text := range statements {

@@ -18,10 +18,11 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// A file is written under one name: SQLite keeps the WAL and its locks beside the name, so under two of them two WALs would
-// go into one file. Hard links and mounts of the file alone are seen on the file. That a name was changed while a process has
-// the file open is seen by a byte that stands for the name and that every process keeps locked, shared, far behind the
-// last page: whoever opens the file looks for locked bytes that stand for others.
+// A file is written under one name: SQLite keeps the WAL and its locks beside the name, so under
+// two of them two WALs would go into one file. Hard links and mounts of the file alone are seen on
+// the file. That a name was changed while a process has the file open is seen by a byte that stands
+// for the name and that every process keeps locked, shared, far behind the last page: whoever opens
+// the file looks for locked bytes that stand for others.
 const (
 	writersNamesAt = 1 << 62
 	readersNamesAt = writersNamesAt + namesSpace
@@ -42,15 +43,16 @@ func nameOf(path string) (fileName, error) {
 	return fileName{keyOf(folder), filepath.Base(path)}, nil
 }
 
-// byte stands for the name, among namesSpace. The folder's device has another number where another process has it mounted.
+// byte stands for the name, among namesSpace. The folder's device has another number where another
+// process has it mounted.
 func (n fileName) byte() int64 {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%d %s", n.folder.inode, n.base) //nolint:errcheck // it never fails
 	return int64(hash.Sum64() % namesSpace)
 }
 
-// claimName makes path the name under which this process has the file open, and refuses a second one: to write under it, or
-// to read under it while a process writes under another.
+// claimName makes path the name under which this process has the file open, and refuses a second
+// one: to write under it, or to read under it while a process writes under another.
 func (f *sharedFile) claimName(path string, o Config) error {
 	name, err := nameOf(path)
 	if err != nil {
@@ -98,8 +100,8 @@ func (f *sharedFile) claimName(path string, o Config) error {
 	return nil
 }
 
-// formerlyAt refuses a path while this process has another file open that lay there: SQLite would put the WAL of the one
-// beside the other. now is what lies there, nil where nothing does.
+// formerlyAt refuses a path while this process has another file open that lay there: SQLite would
+// put the WAL of the one beside the other. now is what lies there, nil where nothing does.
 func formerlyAt(path string, now fs.FileInfo) error {
 	if len(sharedFiles.byKey) == 0 {
 		return nil
@@ -111,8 +113,10 @@ func formerlyAt(path string, now fs.FileInfo) error {
 	for key, f := range sharedFiles.byKey {
 		if f.opened() == name && (now == nil || key != keyOf(now)) {
 			return &engine.Failure{
-				Kind: engine.ErrReplaced, Hint: "close the handles on the file that lay at this path, and open the path again",
-				Err: errors.New("this process still has the file open that lay here before it was removed, renamed or replaced"),
+				Kind: engine.ErrReplaced, Hint: "close the handles on the file that lay at this path, and open the " +
+					"path again",
+				Err: errors.New("this process still has the file open that lay here before it was removed, renamed " +
+					"or replaced"),
 			}
 		}
 	}
@@ -137,7 +141,8 @@ func checkOneName(path string) error {
 	}
 	if machine.MountRoot(path) {
 		return &engine.Failure{
-			Kind: engine.ErrUnsupported, Hint: "mount the folder that it is in; Options.AllowLinks overrides this where only one path is ever used",
+			Kind: engine.ErrUnsupported, Hint: "mount the folder that it is in; Options.AllowLinks overrides this " +
+				"where only one path is ever used",
 			Err: errors.New("the file itself is mounted here, without the WAL and the locks beside it"),
 		}
 	}
@@ -146,13 +151,15 @@ func checkOneName(path string) error {
 
 func otherName(why string) error {
 	return &engine.Failure{
-		Kind: engine.ErrUnsupported, Hint: "use one path in all programs, and copies in place of links; Options.AllowLinks overrides this where only one path is ever used",
+		Kind: engine.ErrUnsupported, Hint: "use one path in all programs, and copies in place of links; " +
+			"Options.AllowLinks overrides this where only one path is ever used",
 		Err: fmt.Errorf("the file has more than one name: %s, and the WAL lies beside the name", why),
 	}
 }
 
-// inPlace reports, before a group is begun, that the file is no longer what lies at its path: what would be committed then
-// would be in no file that anybody finds. Lock files that somebody removed are made again.
+// inPlace reports, before a group is begun, that the file is no longer what lies at its path: what
+// would be committed then would be in no file that anybody finds. Lock files that somebody removed
+// are made again.
 func (e *Engine) inPlace() error {
 	if e.memory {
 		return nil
@@ -171,7 +178,8 @@ func (e *Engine) inPlace() error {
 	}
 	if had := e.size.Load(); stat.Size < had && !e.endsWhereItSays() {
 		return &engine.Failure{
-			Kind: engine.ErrCorrupt, Hint: "close the handle, keep a copy of the file, and bring what is left of it into a new one: migrate salvage",
+			Kind: engine.ErrCorrupt, Hint: "close the handle, keep a copy of the file, and bring what is left of " +
+				"it into a new one: migrate salvage",
 			Err: fmt.Errorf("the file was cut off while it was open: it had %d bytes, and has %d", had, stat.Size),
 		}
 	}
@@ -179,8 +187,9 @@ func (e *Engine) inPlace() error {
 	return e.besideInPlace()
 }
 
-// endsWhereItSays looks whether a file that became shorter has all the pages that its first page counts, as it has where SQLite
-// cut off the free ones at its end. Another process may be writing them at this moment, the first page before the others.
+// endsWhereItSays looks whether a file that became shorter has all the pages that its first page
+// counts, as it has where SQLite cut off the free ones at its end. Another process may be writing
+// them at this moment, the first page before the others.
 func (e *Engine) endsWhereItSays() bool {
 	const looks = 20
 	for range looks {
@@ -204,17 +213,18 @@ func (e *Engine) endsWhereItSays() bool {
 	return false
 }
 
-// A folder is what lies beside the file as long as it is open for writing: SQLite removes its own two with the last
-// connection, and not before.
+// A folder is what lies beside the file as long as it is open for writing: SQLite removes its own
+// two with the last connection, and not before.
 type folder struct {
 	mu    sync.Mutex
 	files map[string]fileKey // the -wal and the -shm
 	seen  unix.Timespec      // when the folder had last changed as all of it was in its place
 }
 
-// settles is how old a folder's last change is before it stands for all changes until then, for two changes may have one time.
-// Most file systems tell it in ticks of a few milliseconds. Some store whole seconds (ext3, ext4 with inodes of 128 bytes,
-// HFS+), FAT every second one: then the nanoseconds are 0, and seldom elsewhere.
+// settles is how old a folder's last change is before it stands for all changes until then, for two
+// changes may have one time. Most file systems tell it in ticks of a few milliseconds. Some store
+// whole seconds (ext3, ext4 with inodes of 128 bytes, HFS+), FAT every second one: then the
+// nanoseconds are 0, and seldom elsewhere.
 func settles(changed unix.Timespec) time.Duration {
 	if changed.Nsec == 0 {
 		return 2100 * time.Millisecond
@@ -235,8 +245,9 @@ func (b *folder) remember(path string) error {
 	return nil
 }
 
-// besideInPlace looks for what lies beside the file, where anything came or went in the folder since the last look. Commits
-// to a WAL that somebody removed are in no file that the next program finds.
+// besideInPlace looks for what lies beside the file, where anything came or went in the folder
+// since the last look. Commits to a WAL that somebody removed are in no file that the next program
+// finds.
 func (e *Engine) besideInPlace() error {
 	b := &e.beside
 	b.mu.Lock()
@@ -252,7 +263,8 @@ func (e *Engine) besideInPlace() error {
 		info, err := os.Stat(e.path + suffix)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && keyOf(info) != key {
 			return &engine.Failure{
-				Kind: engine.ErrReplaced, Hint: "close the handle, which writes what was committed into the file, and open it again; never remove what lies beside an open file",
+				Kind: engine.ErrReplaced, Hint: "close the handle, which writes what was committed into the file, and " +
+					"open it again; never remove what lies beside an open file",
 				Err: fmt.Errorf("%s was removed or replaced while the file was open", e.path+suffix),
 			}
 		}
@@ -271,13 +283,15 @@ func (e *Engine) besideInPlace() error {
 	return nil
 }
 
-// BusyLooks is how many looks within a second have the writer watch the place of the file instead: a watch is cheaper (0.3 µs
-// and not 3 for each commit), and the system has few (128 for each user, in /proc/sys/fs/inotify/max_user_instances). A
-// variable so that a test need not write as often.
+// BusyLooks is how many looks within a second have the writer watch the place of the file instead:
+// a watch is cheaper (0.3 µs and not 3 for each commit), and the system has few (128 for each
+// user, in /proc/sys/fs/inotify/max_user_instances). A variable so that a test need not write as
+// often.
 var BusyLooks = 512
 
-// A lookout spares a busy writer the looks at what lies where: while the system says that nothing has changed since a look
-// at all of it, there is nothing to look for. Only who has the writer uses it.
+// A lookout spares a busy writer the looks at what lies where: while the system says that nothing
+// has changed since a look at all of it, there is nothing to look for. Only who has the writer uses
+// it.
 type lookout struct {
 	place *machine.Place // nil where nothing is watched
 	looks int
@@ -313,7 +327,8 @@ func (w *writer) inPlace() (err error) {
 	return nil
 }
 
-// shorter reports whether the file has less than at the last look: a cut is a write like any other to who watches.
+// shorter reports whether the file has less than at the last look: a cut is a write like any other
+// to who watches.
 func (e *Engine) shorter() bool {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(e.file.look.Fd()), &stat); err != nil || stat.Size < e.size.Load() {
@@ -323,8 +338,8 @@ func (e *Engine) shorter() bool {
 	return false
 }
 
-// watch ends a watch that told of a change, and begins one once there were many looks. The look that follows is at all
-// there is.
+// watch ends a watch that told of a change, and begins one once there were many looks. The look
+// that follows is at all there is.
 func (l *lookout) watch(e *Engine) error {
 	if err := l.end(); err != nil {
 		return err
@@ -363,8 +378,8 @@ func (b *folder) forget() {
 	b.seen = unix.Timespec{}
 }
 
-// retake makes the handle's hold on the file anew when somebody deleted FILE-lock. Others may have had the file for themselves
-// since.
+// retake makes the handle's hold on the file anew when somebody deleted FILE-lock. Others may have
+// had the file for themselves since.
 func (e *Engine) retake() error {
 	if err := e.hold.Retake(e.path + lockSuffix); err != nil {
 		return fmt.Errorf("%s was deleted, and can't be had again: %w", e.path+lockSuffix, err)
@@ -378,7 +393,8 @@ func (e *Engine) retake() error {
 
 func replaced(how string) error {
 	return &engine.Failure{
-		Kind: engine.ErrReplaced, Hint: "close the handle and open the path again; the file as it was may lie under another name",
+		Kind: engine.ErrReplaced, Hint: "close the handle and open the path again; the file as it was may lie " +
+			"under another name",
 		Err: fmt.Errorf("the file was %s while it was open", how),
 	}
 }

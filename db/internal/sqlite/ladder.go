@@ -30,7 +30,8 @@ type Ladder struct {
 }
 
 // programLadder is one for all files, so that a schema is made in memory once.
-var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(), Whole: migrations.Whole()}
+var programLadder = Ladder{Files: migrations.SQLite(), Steps: migrations.Steps, Views: migrations.Views(),
+	Whole: migrations.Whole()}
 
 // ProgramLadder is the one of this program.
 func ProgramLadder() *Ladder {
@@ -71,7 +72,8 @@ func (l *Ladder) viewsDigest(version int64) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// current reports whether nothing is to be done to a file for this program, which takes it to version target at most.
+// current reports whether nothing is to be done to a file for this program, which takes it to
+// version target at most.
 func (l *Ladder) current(have engine.Versions, target int64) bool {
 	if have.Schema > target {
 		return true // beyond what is asked for, or newer than this program, whom mayWrite has let through
@@ -84,11 +86,13 @@ func (l *Ladder) current(have engine.Versions, target int64) bool {
 func (l *Ladder) mayWrite(have engine.Versions) error {
 	if have.Shut() {
 		return &engine.Failure{
-			Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where", Err: errors.New("a file that was moved stays as it is"),
+			Kind: engine.ErrMoved, Hint: "its rows are elsewhere: open it to write, and the error says where",
+			Err: errors.New("a file that was moved stays as it is"),
 		}
 	}
 	if own := l.Last().Version; have.MinWriter > own {
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this program has %d",
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may write; this "+
+			"program has %d",
 			engine.ErrSchemaTooNew, have.Schema, have.MinWriter, own)
 	}
 	return nil
@@ -98,7 +102,8 @@ func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
 	own := l.Last().Version
 	switch {
 	case have.MinReader > own:
-		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this program has %d",
+		return fmt.Errorf("%w: the file has schema %d, which programs from schema %d on may read; this "+
+			"program has %d",
 			engine.ErrSchemaTooNew, have.Schema, have.MinReader, own)
 	case have.Schema < own && !anySchema:
 		return l.tooOld(have)
@@ -110,14 +115,16 @@ func (l *Ladder) mayRead(have engine.Versions, anySchema bool) error {
 func (l *Ladder) tooOld(have engine.Versions) error {
 	return &engine.Failure{
 		Kind: engine.ErrInvalid, Hint: "open it once for writing, or run: migrate up",
-		Err: fmt.Errorf("the file has schema %d and this program reads and writes %d", have.Schema, l.Last().Version),
+		Err: fmt.Errorf("the file has schema %d and this program reads and writes %d", have.Schema,
+			l.Last().Version),
 	}
 }
 
 // shutsOut reports whether going to the target ends for some programs what they may do with the file now.
 func (l *Ladder) shutsOut(have engine.Versions, target int64) bool {
 	to := l.step(target)
-	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader || to.MinWriter > have.MinWriter)
+	return have.Schema > 0 && (to.Version < have.Schema || to.MinReader > have.MinReader ||
+		to.MinWriter > have.MinWriter)
 }
 
 // atOnce reports whether a script makes in an empty file what the steps between the versions make.
@@ -135,13 +142,17 @@ func (l *Ladder) provider(pool *nestedPool) (*goose.Provider, error) {
 }
 
 const (
-	sqlHasFileTable = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('selvedge_file', 'goose_db_version')) AS tables,
-       (SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name IN ('generation', 'views_digest')) AS columns`
+	sqlHasFileTable = `SELECT (SELECT count(*) FROM sqlite_schema WHERE type = 'table'
+	AND name IN ('selvedge_file', 'goose_db_version')) AS tables,
+       (SELECT count(*) FROM pragma_table_info('selvedge_file')
+       WHERE name IN ('generation', 'views_digest')) AS columns`
 	sqlVersions = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
        min_reader, min_writer, generation, views_digest FROM selvedge_file`
-	sqlVersionsBefore8 = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied) AS schema,
+	sqlVersionsBefore8 = `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version
+	WHERE is_applied) AS schema,
        min_reader, min_writer, 0 AS generation, '' AS views_digest FROM selvedge_file`
-	sqlSetVersions        = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
+	sqlSetVersions = `UPDATE selvedge_file
+		SET min_reader = ?, min_writer = ?, views_digest = ?, views = ?`
 	sqlSetVersionsBefore8 = `UPDATE selvedge_file SET min_reader = ?, min_writer = ?, views_version = 0`
 	sqlViewsMade          = `SELECT views FROM selvedge_file`
 )
@@ -198,16 +209,21 @@ type object struct {
 	SQL   string `db:"sql"`
 }
 
-const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
+const sqlObjects = `SELECT type, name, tbl_name, coalesce(sql, '') AS sql FROM sqlite_schema
+	WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid`
 
-// objects are what a file of this version has, views included where it is the last one: a database in memory is asked.
+// objects are what a file of this version has, views included where it is the last one: a database
+// in memory is asked.
 func (l *Ladder) objects(ctx context.Context, version int64) (list []object, err error) {
-	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error { return pool.SelectContext(ctx, &list, sqlObjects) })
+	err = l.inMemory(ctx, version, func(pool *sqlx.DB) error {
+		return pool.SelectContext(ctx, &list,
+			sqlObjects)
+	})
 	return list, err
 }
 
-// whole is the schema that a file with these versions has, SQLite's own entries included. The views of another program are
-// not among them.
+// whole is the schema that a file with these versions has, SQLite's own entries included. The views
+// of another program are not among them.
 func (l *Ladder) whole(ctx context.Context, have engine.Versions) (list []damage.Object, err error) {
 	key := engine.Versions{Schema: have.Schema, ViewsDigest: have.ViewsDigest}
 	if kept, ok := l.schemas.Load(key); ok {

@@ -40,7 +40,8 @@ func MoveTo(ctx context.Context, path string, config Config) (Move, error) {
 
 func moveTo(ctx context.Context, path string, config Config) (Move, error) {
 	have, err := versionsOf(ctx, path, config)
-	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) { // what else is wrong is said below
+	// what else is wrong is said below
+	if err != nil && !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrNotADatabase) {
 		return Move{}, err
 	}
 	if have.Schema <= config.SchemaVersion {
@@ -66,7 +67,8 @@ func moveTo(ctx context.Context, path string, config Config) (Move, error) {
 
 func (l *Ladder) mayGoDown(have engine.Versions) error {
 	if own := l.Last().Version; have.Schema > own {
-		return fmt.Errorf("%w: the file has schema %d, and only a program that knows it can take it down; this one knows %d", engine.ErrSchemaTooNew, have.Schema, own)
+		return fmt.Errorf("%w: the file has schema %d, and only a program that knows it can take it down; this "+
+			"one knows %d", engine.ErrSchemaTooNew, have.Schema, own)
 	}
 	return nil
 }
@@ -99,7 +101,8 @@ func (e *Engine) down(ctx context.Context, have engine.Versions) (m Move, err er
 	return e.moved, err
 }
 
-// Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and removes it.
+// Rehearse does to a copy of the file at path what MoveTo would do to the file, checks the copy and
+// removes it.
 func Rehearse(ctx context.Context, path string, config Config) (Move, error) {
 	m, err := rehearse(ctx, path, config)
 	return m, failure(err)
@@ -117,7 +120,8 @@ func rehearse(ctx context.Context, path string, config Config) (m Move, err erro
 	if err != nil {
 		return m, err
 	}
-	r := &migration{ladder: config.Ladder, config: config, target: config.Ladder.step(config.SchemaVersion).Version}
+	r := &migration{ladder: config.Ladder, config: config,
+		target: config.Ladder.step(config.SchemaVersion).Version}
 	r.keep = func(_ context.Context, version int64) (string, error) { return e.keptName(version), nil }
 	if have.Schema > r.target {
 		if err := config.Ladder.mayGoDown(have); err != nil {
@@ -146,12 +150,15 @@ func rehearse(ctx context.Context, path string, config Config) (m Move, err erro
 // errReplaced: another file has the path now; whoever wants it opens it anew.
 var errReplaced = errors.New("another file took the place of this one")
 
-// migrate brings the file to schema version target, in this process's turn among the writers and, where other programs are
-// shut out, with no other handle open. It does nothing when another process was faster.
-func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64, where direction) (err error) {
+// migrate brings the file to schema version target, in this process's turn among the writers and,
+// where other programs are shut out, with no other handle open. It does nothing when another
+// process was faster.
+func (e *Engine) migrate(ctx context.Context, have engine.Versions, target int64,
+	where direction) (err error) {
 	target = e.config.Ladder.step(target).Version
 	if e.config.Ladder.shutsOut(have, target) {
-		alone, err := e.hold.Alone(ctx, e.config.LockTimeout, func() (bool, error) { return e.reached(ctx, target, where) })
+		alone, err := e.hold.Alone(ctx, e.config.LockTimeout,
+			func() (bool, error) { return e.reached(ctx, target, where) })
 		if err != nil {
 			return fmt.Errorf("get the file alone, to migrate it from schema %d to %d: %w", have.Schema, target, err)
 		}
@@ -220,7 +227,8 @@ func (e *Engine) takeTurn(ctx context.Context) (*lock.Turns, error) {
 	}
 	ok, err := turns.Lock(func() bool { return ctx.Err() == nil })
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: another call or process is migrating or writing: %w", engine.ErrBusy, context.Cause(ctx))
+		err = fmt.Errorf("%w: another call or process is migrating or writing: %w", engine.ErrBusy,
+			context.Cause(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, turns.Close())
@@ -256,8 +264,8 @@ func (e *Engine) migrateInTurn(ctx context.Context, target int64, where directio
 	return err
 }
 
-// A migration takes one file to another schema version: every step, the views and what the file says of itself in one
-// transaction.
+// A migration takes one file to another schema version: every step, the views and what the file
+// says of itself in one transaction.
 type migration struct {
 	Move
 	ladder *Ladder
@@ -392,7 +400,8 @@ func (m *migration) change(ctx context.Context) (changed bool, err error) {
 // viewsMade are the names of the views in the file that a program of ours made.
 func (m *migration) viewsMade() ([]string, error) {
 	var columns int
-	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name = 'views'`); err != nil {
+	if err := m.session.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
+		WHERE name = 'views'`); err != nil {
 		return nil, err
 	}
 	if columns == 0 {
@@ -450,12 +459,14 @@ func (m *migration) climb(ctx context.Context, own *guests) error {
 func (m *migration) writeVersions(made []string) error {
 	s, at := m.session, m.ladder.step(m.To)
 	var columns int
-	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file') WHERE name IN ('views_digest', 'views')`); err != nil {
+	if err := s.Get(&columns, `SELECT count(*) FROM pragma_table_info('selvedge_file')
+		WHERE name IN ('views_digest', 'views')`); err != nil {
 		return err
 	}
 	var err error
 	if columns == 2 {
-		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.viewsDigest(m.To), strings.Join(made, " "))
+		_, err = s.exec(sqlSetVersions, at.MinReader, at.MinWriter, m.ladder.viewsDigest(m.To),
+			strings.Join(made, " "))
 	} else {
 		_, err = s.exec(sqlSetVersionsBefore8, at.MinReader, at.MinWriter)
 	}
@@ -473,7 +484,8 @@ func (l *Ladder) run(ctx context.Context, pool *nestedPool, target int64, where 
 	} else {
 		_, err = provider.UpTo(ctx, target)
 	}
-	if partial, ok := errors.AsType[*goose.PartialError](err); ok { // it names the versions that were applied, which they were not
+	// it names the versions that were applied, which they were not
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		return fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
 	}
 	return err
@@ -487,7 +499,8 @@ type census struct {
 
 const (
 	// A virtual table has no page of its own; its rows are in others.
-	sqlCountedTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+	sqlCountedTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0
+	AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
   AND name NOT IN ('goose_db_version', 'selvedge_file') ORDER BY name`
 	sqlOrphans = `SELECT "table" AS name, count(*) AS rows FROM pragma_foreign_key_check GROUP BY 1`
 )
@@ -533,8 +546,9 @@ func (m *migration) needsCopy(rows map[string]int64) bool {
 	return false
 }
 
-// compare refuses a migration that did to the rows what it does not say. A step down says nothing: what versions brought goes
-// with them, which is why there is a copy, and what became fewer is reported.
+// compare refuses a migration that did to the rows what it does not say. A step down says nothing:
+// what versions brought goes with them, which is why there is a copy, and what became fewer is
+// reported.
 func (m *migration) compare(before census) error {
 	after, err := m.count()
 	if err != nil {
@@ -572,8 +586,10 @@ func (m *migration) compare(before census) error {
 		return nil
 	}
 	return &engine.Failure{
-		Hint: "the file is as it was; this program's migration is wrong: go on with the version before it, and report this",
-		Err:  fmt.Errorf("the migration from schema %d to %d would leave %s; it was undone", m.From, m.To, strings.Join(wrong, ", ")),
+		Hint: "the file is as it was; this program's migration is wrong: go on with the version before it, and " +
+			"report this",
+		Err: fmt.Errorf("the migration from schema %d to %d would leave %s; it was undone", m.From, m.To,
+			strings.Join(wrong, ", ")),
 	}
 }
 

@@ -11,13 +11,17 @@ import (
 var _ engine.Movable = (*Engine)(nil)
 
 const (
-	sqlTables       = `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name`
-	sqlTableColumns = `SELECT name, type = 'BLOB' AS bytes, type = 'TEXT' AS text, "notnull", pk AS key FROM pragma_table_info(?) ORDER BY cid`
-	sqlReferences   = `SELECT "from" AS "column", "table" FROM pragma_foreign_key_list(?) ORDER BY "from"`
-	sqlCounters     = `SELECT name, seq FROM sqlite_sequence ORDER BY name`
-	sqlCounts       = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ? AND sql LIKE '%AUTOINCREMENT%'`
-	sqlNewCounter   = `INSERT INTO sqlite_sequence (name, seq) SELECT ?1, 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)`
-	sqlSetCounter   = `UPDATE sqlite_sequence SET seq = ? WHERE name = ?`
+	sqlTables = `SELECT name FROM sqlite_schema WHERE type = 'table'
+		AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name`
+	sqlTableColumns = `SELECT name, type = 'BLOB' AS bytes, type = 'TEXT' AS text, "notnull", pk AS key
+		FROM pragma_table_info(?) ORDER BY cid`
+	sqlReferences = `SELECT "from" AS "column", "table" FROM pragma_foreign_key_list(?) ORDER BY "from"`
+	sqlCounters   = `SELECT name, seq FROM sqlite_sequence ORDER BY name`
+	sqlCounts     = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?
+		AND sql LIKE '%AUTOINCREMENT%'`
+	sqlNewCounter = `INSERT INTO sqlite_sequence (name, seq) SELECT ?1, 0
+		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)`
+	sqlSetCounter = `UPDATE sqlite_sequence SET seq = ? WHERE name = ?`
 )
 
 // Keep keeps everybody away until the file is closed.
@@ -59,7 +63,8 @@ func (e *Engine) Reopen(ctx context.Context, why string, fn func(engine.Tx) erro
 
 // Describe gives the tables.
 func (e *Engine) Describe(x engine.Rx) ([]engine.Table, error) {
-	return engine.Describe(x, sqlTables, func(name string) string { return name }, sqlTableColumns, sqlReferences)
+	return engine.Describe(x, sqlTables, func(name string) string { return name }, sqlTableColumns,
+		sqlReferences)
 }
 
 // Counters are those of AUTOINCREMENT.

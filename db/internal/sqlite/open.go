@@ -13,7 +13,8 @@ import (
 	"selvedge/db/internal/lock"
 )
 
-// Open opens the file at path, creates it where it is missing, and migrates it to config.SchemaVersion where it is older.
+// Open opens the file at path, creates it where it is missing, and migrates it to
+// config.SchemaVersion where it is older.
 func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 	e, err := open(ctx, path, config)
 	return e, openFailure(err, path)
@@ -21,7 +22,8 @@ func Open(ctx context.Context, path string, config Config) (*Engine, error) {
 
 func open(ctx context.Context, path string, config Config) (*Engine, error) {
 	if path == memoryPath {
-		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)} // nobody else can commit
+		// nobody else can commit
+		e := &Engine{path: path, memory: true, config: config, watch: engine.NewWatchers(nil)}
 		return e, e.openMemory(ctx)
 	}
 	e, err := newEngine(path, config)
@@ -84,8 +86,8 @@ func (e *Engine) openMemory(ctx context.Context) error {
 	return nil
 }
 
-// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced: another one took its place, or
-// another schema, before the lock was ours.
+// openPath opens the file that now lies at the path. errUnborn: there is none yet. errReplaced:
+// another one took its place, or another schema, before the lock was ours.
 func (e *Engine) openPath(ctx context.Context) (err error) {
 	var wal bool
 	if e.file, wal, err = claimFile(e.path, e.config); err != nil {
@@ -119,7 +121,8 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 		if e.rest, err = atRest(e.path, wal); err != nil {
 			return err
 		}
-		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix) // another user's may not be opened: then nobody is waited for
+		// another user's may not be opened: then nobody is waited for
+		e.reads.gate, _ = lock.OpenGate(e.path + lockSuffix)
 		undo = append(undo, e.reads.close)
 		return e.openReaders(ctx)
 	}
@@ -159,8 +162,9 @@ func (e *Engine) openPath(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWriter opens the writing connection of a file whose schema it has made sure of. A file that isn't in WAL mode yet
-// is put into it by migrate, which has the writers' turn: the first change to WAL ignores busy_timeout.
+// openWriter opens the writing connection of a file whose schema it has made sure of. A file that
+// isn't in WAL mode yet is put into it by migrate, which has the writers' turn: the first change to
+// WAL ignores busy_timeout.
 func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *session, err error) {
 	if !wal {
 		if e.config.KeepSchema {
@@ -222,8 +226,9 @@ func (e *Engine) openWriter(ctx context.Context, wal bool) (_ *sqlx.DB, s *sessi
 	return pool, s, nil
 }
 
-// mayWrite makes sure of what SQLite passes over without a word: a file that could not be opened for writing at that moment, for
-// want of descriptors say, it opens to be read, and every write fails.
+// mayWrite makes sure of what SQLite passes over without a word: a file that could not be opened
+// for writing at that moment, for want of descriptors say, it opens to be read, and every write
+// fails.
 func (s *session) mayWrite() error {
 	_, err := s.exec("DELETE FROM selvedge_file WHERE 0") // BEGIN IMMEDIATE doesn't mind
 	if err != nil && !isBusy(err) {

@@ -18,9 +18,10 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// A process is alive while it holds its byte of the file locked, far behind the last page. The kernel gives the byte back
-// when the process dies, however it dies, and keeps it while it is stopped. Which byte it is follows from the process's token
-// alone, so that the lock is there before the row is and stays when the row is undone.
+// A process is alive while it holds its byte of the file locked, far behind the last page. The
+// kernel gives the byte back when the process dies, however it dies, and keeps it while it is
+// stopped. Which byte it is follows from the process's token alone, so that the lock is there
+// before the row is and stays when the row is undone.
 
 // ownersAt is where the owners' bytes begin. SQLite's own end at 2^48.
 const ownersAt = 1 << 61
@@ -91,11 +92,13 @@ const placesKept = 1024
 const (
 	sqlOwnerToken = `SELECT token FROM owners WHERE id = ?`
 	sqlFindOwner  = `SELECT id FROM owners WHERE token = ?`
-	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
-	sqlDropOwner  = `DELETE FROM owners WHERE id = ?`
+	sqlAddOwner   = `INSERT INTO owners (token, pid, boot_id, program, registered_at, pid_ns, checksum)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`
+	sqlDropOwner = `DELETE FROM owners WHERE id = ?`
 )
 
-// Owner gives the number under which this process owns claims in the file; its lock and its row are made at the first call.
+// Owner gives the number under which this process owns claims in the file; its lock and its row are
+// made at the first call.
 func (t *tx) Owner() (int64, error) {
 	f := t.engine.file
 	if f != nil {
@@ -111,7 +114,8 @@ func (t *tx) Owner() (int64, error) {
 	ok, err := t.find(&id, sqlFindOwner, t.engine.token[:])
 	if err == nil && !ok {
 		columns := []any{
-			t.engine.token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]), t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
+			t.engine.token[:], os.Getpid(), machine.BootID(), filepath.Base(os.Args[0]),
+			t.engine.config.Now().UnixNano(), nullable(machine.PIDNamespace()),
 		}
 		err = t.Get(&id, sqlAddOwner, append(columns, engine.Checksum(columns...)))
 	}
@@ -150,8 +154,8 @@ func (x *rx) Life(id int64) (engine.Life, error) {
 	return x.life(id)
 }
 
-// OwnersAtOnce is how many owners one transaction looks at. The next goes on behind them. A variable so that a test need not
-// make as many.
+// OwnersAtOnce is how many owners one transaction looks at. The next goes on behind them. A
+// variable so that a test need not make as many.
 var OwnersAtOnce = 256
 
 // ForgetDeadOwners deletes rows of processes that are gone and that nothing refers to any more.
@@ -190,7 +194,8 @@ func (e *Engine) resign() error {
 	err := e.writer.submit(ctx, &request{why: "close", last: true, write: func(x engine.Tx) error {
 		return x.(*tx).forgetOwner(e.file.known())
 	}}).Err
-	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {
+	if errors.Is(err, engine.ErrFull) || errors.Is(err, engine.ErrBusy) ||
+		errors.Is(err, engine.ErrOutcomeUnknown) || errors.Is(err, engine.ErrReplaced) {
 		return nil // the row is in nobody's way: ForgetDeadOwners finds it
 	}
 	return err

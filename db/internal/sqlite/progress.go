@@ -22,12 +22,14 @@ const hookEvery = 20_000
 
 // used is how many bytes of the file hold something.
 func (s *session) used() (bytes int64, err error) {
-	err = s.Get(&bytes, "SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count AS c, pragma_freelist_count AS f, pragma_page_size AS p")
+	err = s.Get(&bytes, "SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count AS c, "+
+		"pragma_freelist_count AS f, pragma_page_size AS p")
 	return bytes, err
 }
 
-// readPages counts the bytes of the pages that the statements of a connection read while work goes on (SQLITE_DBSTATUS_CACHE_MISS):
-// SQLite tells nothing else of how far a statement is. Nobody is called where nobody is to be told.
+// readPages counts the bytes of the pages that the statements of a connection read while work goes
+// on (SQLITE_DBSTATUS_CACHE_MISS): SQLite tells nothing else of how far a statement is. Nobody is
+// called where nobody is to be told.
 func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func() error) error {
 	if engine.Telling(ctx) == nil {
 		return work()
@@ -36,7 +38,8 @@ func (s *session) readPages(ctx context.Context, read *atomic.Int64, work func()
 		const size = int(unsafe.Sizeof(int32(0)))
 		now := tls.Alloc(2 * size)
 		defer tls.Free(2 * size)
-		if sqlite3.Xsqlite3_db_status(tls, s.db, sqlite3.SQLITE_DBSTATUS_CACHE_MISS, now, now+uintptr(size), 0) == sqlite3.SQLITE_OK {
+		if sqlite3.Xsqlite3_db_status(tls, s.db, sqlite3.SQLITE_DBSTATUS_CACHE_MISS, now, now+uintptr(size),
+			0) == sqlite3.SQLITE_OK {
 			read.Store(int64(**(**int32)(unsafe.Pointer(&now))) * pageBytes)
 		}
 		return 0

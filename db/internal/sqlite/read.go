@@ -35,7 +35,8 @@ type readers struct {
 }
 
 func newReaders(e *Engine, pool *sqlx.DB, size int) *readers {
-	return &readers{engine: e, pool: pool, idle: make(chan *session, size), max: size, closed: make(chan struct{})}
+	return &readers{engine: e, pool: pool, idle: make(chan *session, size), max: size,
+		closed: make(chan struct{})}
 }
 
 func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error) callback.Outcome {
@@ -58,9 +59,11 @@ func (p *readers) read(ctx context.Context, why string, fn func(engine.Rx) error
 	}
 }
 
-// serve runs fn in a transaction of this connection and gives the connection back, also when fn leaves by Goexit. locked
-// tells that SQLite found the file locked under this connection; a callback's own error of another file does not.
-func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error, out *callback.Outcome) (locked bool) {
+// serve runs fn in a transaction of this connection and gives the connection back, also when fn
+// leaves by Goexit. locked tells that SQLite found the file locked under this connection; a
+// callback's own error of another file does not.
+func (p *readers) serve(ctx context.Context, why string, s *session, fn func(engine.Rx) error,
+	out *callback.Outcome) (locked bool) {
 	defer func() { p.idle <- s }()
 	if _, err := s.exec(sqlBegin); err != nil {
 		out.Err = s.failure(err)
@@ -81,8 +84,8 @@ func (p *readers) serve(ctx context.Context, why string, s *session, fn func(eng
 	return x.busy != nil
 }
 
-// acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else the next that comes
-// back.
+// acquire gives a connection that nobody uses: an idle one, a new one while there may be more, else
+// the next that comes back.
 func (p *readers) acquire(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
 		return nil, endedBefore(ctx)
@@ -155,9 +158,10 @@ func (p *readers) close() error {
 	return errors.Join(failed, p.pool.Close())
 }
 
-// A rest is how a file lay there when it was opened to be read, in a folder in which this process can make nothing. SQLite
-// can't make the -shm there through which readers and writers know of each other, so it is told that the file does not
-// change (immutable=1), and whether that is so is looked at before and after each read.
+// A rest is how a file lay there when it was opened to be read, in a folder in which this process
+// can make nothing. SQLite can't make the -shm there through which readers and writers know of each
+// other, so it is told that the file does not change (immutable=1), and whether that is so is
+// looked at before and after each read.
 type rest struct {
 	path string
 	size int64
@@ -165,7 +169,8 @@ type rest struct {
 	key  fileKey
 }
 
-// atRest gives nil for a file that SQLite can read as usual. One with content in its WAL is never read without it.
+// atRest gives nil for a file that SQLite can read as usual. One with content in its WAL is never
+// read without it.
 func atRest(path string, wal bool) (*rest, error) {
 	if !wal || unix.Access(filepath.Dir(path), unix.W_OK) == nil {
 		return nil, nil
@@ -193,7 +198,8 @@ func (r *rest) unchanged() error {
 	}
 	return &engine.Failure{
 		Kind: engine.ErrBusy, Hint: "open it again",
-		Err: errors.New("the file, which was opened where it can only be read as it lies there, is being written or was replaced"),
+		Err: errors.New("the file, which was opened where it can only be read as it lies there, is being " +
+			"written or was replaced"),
 	}
 }
 
@@ -216,8 +222,8 @@ func (e *Engine) readRole() role {
 	return roleReader
 }
 
-// needsWriter says what can be done about a file that SQLite can't read without writing something first: the -shm, or what
-// its last writer, who was killed, left undone.
+// needsWriter says what can be done about a file that SQLite can't read without writing something
+// first: the -shm, or what its last writer, who was killed, left undone.
 func needsWriter(err error) error {
 	if machine.LacksDescriptors(err) {
 		return err
@@ -225,17 +231,21 @@ func needsWriter(err error) error {
 	switch primary(err) {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return &engine.Failure{
-			Code: code(err), Hint: "open it once for writing (migrate up does), as a user who may write the file and its folder",
-			Err: fmt.Errorf("its last writer did not close it, and a reader may not finish what it left: %w: %w", fs.ErrPermission, err),
+			Code: code(err), Hint: "open it once for writing (migrate up does), as a user who may write the file " +
+				"and its folder",
+			Err: fmt.Errorf("its last writer did not close it, and a reader may not finish what it left: %w: %w",
+				fs.ErrPermission, err),
 		}
 	}
 	return err
 }
 
-// interruptAgain is how often a read that is to end is interrupted: a statement that is about to begin does not notice.
+// interruptAgain is how often a read that is to end is interrupted: a statement that is about to
+// begin does not notice.
 const interruptAgain = time.Millisecond
 
-// reads are the reads under way through a handle. While the writer asks for a gap between them, new ones wait.
+// reads are the reads under way through a handle. While the writer asks for a gap between them, new
+// ones wait.
 type reads struct {
 	gate  *lock.Gate // among the processes; nil where there is none
 	asked atomic.Bool
@@ -255,8 +265,8 @@ type activeRead struct {
 	newer, older *rx
 }
 
-// begin registers a read, and has its statements interrupted when ctx ends, until end is called. It costs no goroutine while
-// ctx has not ended.
+// begin registers a read, and has its statements interrupted when ctx ends, until end is called. It
+// costs no goroutine while ctx has not ended.
 func (r *reads) begin(ctx context.Context, why string, x *rx) {
 	x.ctx, x.why, x.began = ctx, why, time.Now()
 	r.mu.Lock()
@@ -311,7 +321,8 @@ func (r *reads) interruptOne(x *rx) (more bool) {
 	return x.listed
 }
 
-// interrupt ends the reads under way, and those who come, and says what they are for. It does not wait for their functions.
+// interrupt ends the reads under way, and those who come, and says what they are for. It does not
+// wait for their functions.
 func (r *reads) interrupt() (whys []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

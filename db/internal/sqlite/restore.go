@@ -23,11 +23,13 @@ type Restored struct {
 // asideSuffix is behind the name of the file that a restored one took the place of.
 const asideSuffix = ".before-restore"
 
-// The generation of a file is odd, and that of a copy even until somebody opens it to write: whichever way a copy comes into the
-// place of the file, and however often, it is then another file than the one before.
+// The generation of a file is odd, and that of a copy even until somebody opens it to write:
+// whichever way a copy comes into the place of the file, and however often, it is then another file
+// than the one before.
 const (
 	sqlNewGeneration  = `UPDATE selvedge_file SET generation = (random() & 0x3fffffffffffffff) | 1`
-	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2 WHERE generation > 0`
+	sqlCopyGeneration = `UPDATE selvedge_file SET generation = (random() & 0x3ffffffffffffffe) | 2
+		WHERE generation > 0`
 )
 
 func isCopy(generation uint64) bool { return generation != 0 && generation%2 == 0 }
@@ -107,15 +109,16 @@ func restore(ctx context.Context, backup, path string, config Config) (r Restore
 	if err != nil && p.named {
 		err = &engine.Failure{
 			Kind: engine.ErrOutcomeUnknown,
-			Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and look which of them it is, or restore again",
-			Err:  err,
+			Hint: "the restored file is there, but a power cut may bring back the one before: mend the disk, and " +
+				"look which of them it is, or restore again",
+			Err: err,
 		}
 	}
 	return r, err
 }
 
-// freeName is the name, or the first of it with -2, -3 and so on that no file has: what an earlier restore kept may be all that
-// is left of something.
+// freeName is the name, or the first of it with -2, -3 and so on that no file has: what an earlier
+// restore kept may be all that is left of something.
 func freeName(name string) (string, error) {
 	for n, try := 2, name; ; n, try = n+1, fmt.Sprintf("%s-%d", name, n) {
 		if _, err := os.Lstat(try); errors.Is(err, fs.ErrNotExist) {
@@ -126,8 +129,9 @@ func freeName(name string) (string, error) {
 	}
 }
 
-// changeCopy puts a copy into WAL mode, numbers it and changes it: sqlNewGeneration makes the cursors of the file that it was copied from
-// expire in it. A copy of schema 7 or less gets its generation when it is migrated.
+// changeCopy puts a copy into WAL mode, numbers it and changes it: sqlNewGeneration makes the
+// cursors of the file that it was copied from expire in it. A copy of schema 7 or less gets its
+// generation when it is migrated.
 func changeCopy(ctx context.Context, path string, config Config, change string) (err error) {
 	pool, err := openPool(path, roleWriter, 1)
 	if err != nil {
@@ -156,8 +160,9 @@ func changeCopy(ctx context.Context, path string, config Config, change string) 
 	return err
 }
 
-// takePlace gives the part the name of the file, with no handle open on it. The file that is there keeps all its content
-// under another name. Whoever dies in between leaves one of the two under the name, whole.
+// takePlace gives the part the name of the file, with no handle open on it. The file that is there
+// keeps all its content under another name. Whoever dies in between leaves one of the two under the
+// name, whole.
 func (e *Engine) takePlace(ctx context.Context, p *part) (kept string, err error) {
 	hold, err := lock.Share(ctx, e.path+lockSuffix, false, e.config.LockTimeout)
 	if err != nil {
@@ -234,12 +239,12 @@ func (p *part) exchange(dest, aside string) error {
 	return syncFile(filepath.Dir(dest))
 }
 
-// shmInUse is the byte of a -shm file that every connection of whatever program holds locked (sqlite.org/walformat.html,
-// "WAL locks": the deadman switch).
+// shmInUse is the byte of a -shm file that every connection of whatever program holds locked
+// (sqlite.org/walformat.html, "WAL locks": the deadman switch).
 const shmInUse = 128
 
-// settleWAL moves what is in the WAL into the file that is to go: another file must never meet it. Where the file is too
-// damaged for that, or the WAL is foreign to it, the WAL goes aside with it.
+// settleWAL moves what is in the WAL into the file that is to go: another file must never meet it.
+// Where the file is too damaged for that, or the WAL is foreign to it, the WAL goes aside with it.
 func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) error {
 	settled := foreign
 	if settled == nil {
@@ -255,7 +260,8 @@ func (e *Engine) settleWAL(ctx context.Context, aside string, foreign error) err
 		if err := e.walAside(aside); err != nil {
 			return err
 		}
-	} else if err := os.Remove(aside + "-wal"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an older file
+	} else if err := os.Remove(aside + "-wal"); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) { // of an older file
 		return err
 	}
 	return e.removeBeside()
@@ -278,7 +284,8 @@ func (e *Engine) orphanAside(aside string) error {
 	return errors.Join(e.walAside(aside), syncFile(filepath.Dir(e.path)))
 }
 
-// removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its content in it.
+// removeBeside removes what SQLite keeps beside a file that nobody has open and that has all its
+// content in it.
 func (e *Engine) removeBeside() error {
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
 		if err := os.Remove(e.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

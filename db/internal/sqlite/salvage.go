@@ -17,9 +17,10 @@ import (
 	"selvedge/db/internal/salvage"
 )
 
-// Salvage brings what can be read of the damaged file at from into a new one at to, which is made beside its place, checked,
-// and given its name then. finish is given the new file before that.
-func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool, finish func(path string) error) (out engine.Salvaged, err error) {
+// Salvage brings what can be read of the damaged file at from into a new one at to, which is made
+// beside its place, checked, and given its name then. finish is given the new file before that.
+func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bool,
+	finish func(path string) error) (out engine.Salvaged, err error) {
 	defer func() { err = failure(err) }()
 	if from, err = resolve(from); err != nil {
 		return out, err
@@ -29,7 +30,8 @@ func Salvage(ctx context.Context, from, to string, config Config, keepSuspect bo
 	}
 	if there, err := exists(to); err != nil || there {
 		if err == nil {
-			err = &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken", Err: fmt.Errorf("%s is there already", to)}
+			err = &engine.Failure{Kind: engine.ErrConflict, Hint: "choose a name that is not taken",
+				Err: fmt.Errorf("%s is there already", to)}
 		}
 		return out, err
 	}
@@ -80,7 +82,8 @@ func checkWALOf(path string) (err error) {
 	return checkWAL(path, file)
 }
 
-// alone keeps others from writing the file. Where this process may make no lock beside it, nobody else's locks count either.
+// alone keeps others from writing the file. Where this process may make no lock beside it, nobody
+// else's locks count either.
 func alone(ctx context.Context, path string, config Config) (free func() error, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,7 +98,8 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 	sharedFiles.Lock()
 	mine := sharedFiles.byKey[keyOf(info)] != nil
 	sharedFiles.Unlock()
-	busy := &engine.Failure{Kind: engine.ErrBusy, Hint: "stop the programs that have the file open", Err: fmt.Errorf("%s is open", path)}
+	busy := &engine.Failure{Kind: engine.ErrBusy, Hint: "stop the programs that have the file open",
+		Err: fmt.Errorf("%s is open", path)}
 	if mine {
 		return nil, busy
 	}
@@ -116,7 +120,8 @@ func alone(ctx context.Context, path string, config Config) (free func() error, 
 }
 
 // bring fills the new file at path, which is empty.
-func bring(ctx context.Context, source *salvage.Source, path string, config Config, keepSuspect bool) (out engine.Salvaged, err error) {
+func bring(ctx context.Context, source *salvage.Source, path string, config Config,
+	keepSuspect bool) (out engine.Salvaged, err error) {
 	l := config.Ladder
 	out.Schema = l.Last().Version
 	var applied int64
@@ -150,7 +155,8 @@ func bring(ctx context.Context, source *salvage.Source, path string, config Conf
 	return out, nil
 }
 
-func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *salvage.Source, config Config, schema int64) (err error) {
+func bringInto(ctx context.Context, pool *sqlx.DB, b *salvage.Bringing, source *salvage.Source,
+	config Config, schema int64) (err error) {
 	inTransaction := func(fn func() error) (err error) {
 		conn, err := pool.Connx(ctx)
 		if err != nil {

@@ -27,11 +27,13 @@ import (
 	"selvedge/db/internal/shm"
 )
 
-// background is the context of every statement inside a transaction: a context that can end costs a goroutine a
-// statement, and ending it in the middle would roll the transaction back under the caller.
+// background is the context of every statement inside a transaction: a context that can end costs a
+// goroutine a statement, and ending it in the middle would roll the transaction back under the
+// caller.
 var background = context.Background()
 
-// walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at 4096-byte pages.
+// walCheckpointPages is the size, in pages, at which a commit moves the WAL into the file: 16 MB at
+// 4096-byte pages.
 const walCheckpointPages = 4000
 
 // A session is one SQLite connection with its prepared statements. One goroutine at a time uses it.
@@ -67,8 +69,9 @@ func (s Synchronous) pragma() string {
 // A pragma is a setting of a connection and the value that reads back when it took.
 type pragma struct{ name, value, reads string }
 
-// readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of memory, since the driver's
-// allocator rounds up to a power of two, and a connection whose cache is full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
+// readerCache is the page cache of a reading connection: 400 pages of 4 KiB. A page takes 8 KiB of
+// memory, since the driver's allocator rounds up to a power of two, and a connection whose cache is
+// full takes 4.6 MB (5.4 MB with SQLite's 500 pages).
 const readerCache = "-1600"
 
 // pragmas are the settings of a connection.
@@ -97,8 +100,8 @@ func pragmas(r role, s Synchronous) []pragma {
 	return list
 }
 
-// dataSource is the driver's name for a connection to path. Without the "file:" prefix mode=ro would be dropped
-// silently.
+// dataSource is the driver's name for a connection to path. Without the "file:" prefix mode=ro
+// would be dropped silently.
 func dataSource(path string, r role) string {
 	if path == memoryPath {
 		return "file::memory:"
@@ -128,8 +131,8 @@ func openPool(path string, r role, size int) (*sqlx.DB, error) {
 	return pool, nil
 }
 
-// newSession opens a connection, sets its pragmas and reads each one back: several are ignored without an error when
-// they come at the wrong moment.
+// newSession opens a connection, sets its pragmas and reads each one back: several are ignored
+// without an error when they come at the wrong moment.
 func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*session, error) {
 	conn, err := pool.Connx(ctx)
 	if err != nil {
@@ -166,10 +169,11 @@ func newSession(ctx context.Context, pool *sqlx.DB, r role, s Synchronous) (*ses
 	return session, nil
 }
 
-// retrySession is newSession for a file that others are opening or closing at this moment, or hold: some of what SQLite
-// does then ignores busy_timeout, and none of its waits ends with a context.
+// retrySession is newSession for a file that others are opening or closing at this moment, or hold:
+// some of what SQLite does then ignores busy_timeout, and none of its waits ends with a context.
 func retrySession(ctx context.Context, pool *sqlx.DB, r role, o Config) (*session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.LockTimeout, fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.LockTimeout,
+		fmt.Errorf("the lock timeout of %v has passed", o.LockTimeout))
 	defer cancel()
 	for {
 		s, err := newSession(ctx, pool, r, o.Synchronous)
@@ -200,10 +204,10 @@ func setPragma(ctx context.Context, conn *sqlx.Conn, p pragma) error {
 	return nil
 }
 
-// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another process is recovering,
-// the writer for readers before it starts the WAL again. Where the writer waits for its turn it has none: it waits
-// outside SQLite, so that callers can leave. While a file is opened or migrated it is asked for again and
-// again.
+// patience is how long SQLite itself waits for a lock in service: a reader for a WAL that another
+// process is recovering, the writer for readers before it starts the WAL again. Where the writer
+// waits for its turn it has none: it waits outside SQLite, so that callers can leave. While a file
+// is opened or migrated it is asked for again and again.
 const openPatience = 20 * time.Millisecond
 
 var (
@@ -227,8 +231,8 @@ func (s *session) Close() error {
 	return s.conn.Close()
 }
 
-// A handle is the sqlite3* of a connection, for what the driver has no call for. Its type is private to the driver; the
-// versions of both are pinned, and no connection is opened without it.
+// A handle is the sqlite3* of a connection, for what the driver has no call for. Its type is
+// private to the driver; the versions of both are pinned, and no connection is opened without it.
 type handle struct {
 	conn *sqlx.Conn
 	db   uintptr
@@ -239,7 +243,8 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 	err := conn.Raw(func(driver any) error {
 		v := reflect.ValueOf(driver)
 		if v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
-			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr && field.Uint() != 0 {
+			if field := v.Elem().FieldByName("db"); field.IsValid() && field.Kind() == reflect.Uintptr &&
+				field.Uint() != 0 {
 				h.db = uintptr(field.Uint())
 				tls := libc.NewTLS()
 				defer tls.Close()
@@ -254,15 +259,16 @@ func handleOf(conn *sqlx.Conn) (handle, error) {
 	return h, err
 }
 
-// A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html, section 2), which is mapped as long as
-// the connection is open. It is the zero value in memory.
+// A walFile is the WAL of a connection that writes, and the index of it (sqlite.org/walformat.html,
+// section 2), which is mapped as long as the connection is open. It is the zero value in memory.
 type walFile struct {
 	file, index uintptr
 	folder      string
 	named       bool // the disk has the WAL's name
 }
 
-// joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database in memory has none.
+// joinFrames has what is written to the WAL written in fewer calls, and gives the WAL. A database
+// in memory has none.
 func (h handle) joinFrames() (wal walFile, err error) {
 	err = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
@@ -293,8 +299,8 @@ func (h handle) writeOutWAL(from, n int64) {
 	})
 }
 
-// interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine may call it while the
-// connection is open.
+// interrupt ends the statements that are running (sqlite.org/c3ref/interrupt.html). Any goroutine
+// may call it while the connection is open.
 func (h handle) interrupt() {
 	tls := libc.NewTLS()
 	defer tls.Close()
@@ -304,7 +310,8 @@ func (h handle) interrupt() {
 // inTransaction reports whether a transaction is open (sqlite.org/c3ref/get_autocommit.html).
 func (h handle) inTransaction() bool {
 	open := false
-	_ = h.conn.Raw(func(any) error { // keeps the driver's own goroutine out, which closes rows whose context ended
+	// keeps the driver's own goroutine out, which closes rows whose context ended
+	_ = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()
 		defer tls.Close()
 		open = sqlite3.Xsqlite3_get_autocommit(tls, h.db) == 0
@@ -325,8 +332,8 @@ func (h handle) errno() syscall.Errno {
 	return syscall.Errno(n)
 }
 
-// unread is the system's error behind a page that SQLite calls corrupt because it could not be read; 0 where it was read. It
-// is told once.
+// unread is the system's error behind a page that SQLite calls corrupt because it could not be
+// read; 0 where it was read. It is told once.
 func (h handle) unread() (errno syscall.Errno) {
 	_ = h.conn.Raw(func(any) error {
 		tls := libc.NewTLS()

@@ -12,11 +12,12 @@ import (
 	"selvedge/db/internal/lock"
 )
 
-// A COMMIT that failed may have left its pages in the WAL, the one that says "committed" among them: nobody sees them now,
-// because the index of the WAL was not moved on, and whoever recovers the WAL after a crash would take them for a commit. So
-// the writer, which still has its turn, commits a small change of its own before it answers anybody. Its pages are written
-// where the failed ones lie, and since each page's checksum continues that of the page before, what follows them can't be
-// read any more, unless both transactions are the same to the bit. Decision 0013.
+// A COMMIT that failed may have left its pages in the WAL, the one that says "committed" among
+// them: nobody sees them now, because the index of the WAL was not moved on, and whoever recovers
+// the WAL after a crash would take them for a commit. So the writer, which still has its turn,
+// commits a small change of its own before it answers anybody. Its pages are written where the
+// failed ones lie, and since each page's checksum continues that of the page before, what follows
+// them can't be read any more, unless both transactions are the same to the bit. Decision 0013.
 
 // settled says what a failed COMMIT comes to. Where undone is true it did not happen, and never will have.
 func (w *writer) settled(commit error) (undone bool, err error) {
@@ -33,9 +34,9 @@ func (w *writer) settled(commit error) (undone bool, err error) {
 	return true, err
 }
 
-// isRefusedWrite reports whether the disk took a page of the transaction not at all or in part. The page that says
-// "committed" is the last one written, so it can't be whole. An error at waiting for the disk, or in the index of the WAL, comes
-// after it.
+// isRefusedWrite reports whether the disk took a page of the transaction not at all or in part. The
+// page that says "committed" is the last one written, so it can't be whole. An error at waiting for
+// the disk, or in the index of the WAL, comes after it.
 func isRefusedWrite(commit error, h handle) bool {
 	switch {
 	case primary(commit) == sqlite3.SQLITE_FULL:
@@ -46,8 +47,8 @@ func isRefusedWrite(commit error, h handle) bool {
 	return false
 }
 
-// settle commits a change of ours, so that the disk has it whatever Synchronous says. Where that fails too, it starts the WAL
-// again from its beginning, which no failed page survives either.
+// settle commits a change of ours, so that the disk has it whatever Synchronous says. Where that
+// fails too, it starts the WAL again from its beginning, which no failed page survives either.
 func (s *session) settle(o Config) error {
 	if o.Synchronous != Full {
 		full := pragma{"synchronous", "FULL", "2"}
@@ -72,7 +73,8 @@ func (s *session) mark(o Config) error {
 	return s.commit(func() bool { return time.Now().Before(end) }, s.number)
 }
 
-// commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may be writing, is waited for.
+// commit commits what fn changes. Who calls it has the turn; a program outside our queue, which may
+// be writing, is waited for.
 func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	for {
 		if err = s.begin(); err == nil {
@@ -94,7 +96,8 @@ func (s *session) commit(stay func() bool, fn func() error) (err error) {
 	return err
 }
 
-// fail has the handle refuse every further call: what its callers would read may be gone, or back, after a crash.
+// fail has the handle refuse every further call: what its callers would read may be gone, or back,
+// after a crash.
 func (e *Engine) fail(err error) {
 	e.failed.CompareAndSwap(nil, &engine.Failure{
 		Kind: engine.ErrOutcomeUnknown,
@@ -130,15 +133,16 @@ func (s *session) settleOpening(e *Engine, turns *lock.Turns) error {
 	}
 	return e.inTurn(turns, "settle a failed commit", func(func() bool) error {
 		if err := s.settle(e.config); err != nil {
-			return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err), Hint: "the disk still fails: mend it, and open the file again", Err: err}
+			return &engine.Failure{Kind: engine.ErrOutcomeUnknown, Code: code(err),
+				Hint: "the disk still fails: mend it, and open the file again", Err: err}
 		}
 		delete(unsettled.files, e.file.key)
 		return nil
 	})
 }
 
-// inTurn runs fn, which a file that is being opened needs, in a turn among the writing processes. stay says whether there is time
-// left to wait.
+// inTurn runs fn, which a file that is being opened needs, in a turn among the writing processes.
+// stay says whether there is time left to wait.
 func (e *Engine) inTurn(turns *lock.Turns, what string, fn func(stay func() bool) error) error {
 	end := time.Now().Add(e.config.LockTimeout)
 	stay := func() bool { return time.Now().Before(end) }

@@ -18,10 +18,11 @@ import (
 	"selvedge/db/internal/machine"
 )
 
-// ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there is none. It is there so that a full disk can be emptied: it is
-// cut to nothing when a deletion, an end or an open finds the disk full, and filled again when there is room for it and a
-// quarter more. While it is empty every process knows that what is free is for deletions. A file gets one when it is as large
-// itself.
+// ReserveBytes is the size of FILE-reserve, or a sixth of a small disk; below leastReserve there is
+// none. It is there so that a full disk can be emptied: it is cut to nothing when a deletion, an
+// end or an open finds the disk full, and filled again when there is room for it and a quarter
+// more. While it is empty every process knows that what is free is for deletions. A file gets one
+// when it is as large itself.
 const ReserveBytes = 4 << 20
 
 const leastReserve = 1 << 20
@@ -35,9 +36,9 @@ const (
 
 const reserveSuffix = "-reserve"
 
-// A space looks after the room that the file takes: it gives the pages that deletions freed back to the disk, keeps the WAL
-// small where the disk is nearly full, and holds the reserve. It works in the writer's turns, in small steps, while
-// there was something written, and sleeps else.
+// A space looks after the room that the file takes: it gives the pages that deletions freed back to
+// the disk, keeps the WAL small where the disk is nearly full, and holds the reserve. It works in
+// the writer's turns, in small steps, while there was something written, and sleeps else.
 type space struct {
 	engine *Engine
 
@@ -127,7 +128,8 @@ func (s *space) run() {
 func (s *space) look(step int64) (next int64) {
 	s.lookAtDisk()
 	ctx := s.ctx
-	if s.engine.reads.asked.Load() { // new reads wait for a gap: try whether there is one, for no longer than they wait
+	// new reads wait for a gap: try whether there is one, for no longer than they wait
+	if s.engine.reads.asked.Load() {
 		s.cut.Store(true)
 		var leave context.CancelFunc
 		ctx, leave = context.WithTimeout(ctx, GapPatience)
@@ -156,7 +158,8 @@ func (s *space) look(step int64) (next int64) {
 	case errors.Is(err, engine.ErrFull) && s.release():
 		s.written.Store(true) // comes by again, with the room of the reserve
 		return 0
-	case err != nil: // the disk is full, say, or another process stopped in its turn: the next write comes by again
+	// the disk is full, say, or another process stopped in its turn: the next write comes by again
+	case err != nil:
 		s.engine.reads.open()
 		return 0
 	case s.blocked():
@@ -178,8 +181,8 @@ func (s *space) begin(free int64) (step int64) {
 	return min(max(free/spaceSteps, leastStep), mostStep)
 }
 
-// freePages reads how many there are. It takes no turn, since most looks find nothing to do, and a process that is stopped
-// keeps the turn it has.
+// freePages reads how many there are. It takes no turn, since most looks find nothing to do, and a
+// process that is stopped keeps the turn it has.
 func (s *space) freePages(ctx context.Context) (free int64, err error) {
 	out := s.engine.Read(ctx, "look for free pages", func(x engine.Rx) error {
 		return x.Get(&free, "PRAGMA freelist_count", nil)
@@ -187,9 +190,9 @@ func (s *space) freePages(ctx context.Context) (free int64, err error) {
 	return free, out.Err
 }
 
-// giveBack returns up to so many free pages to the disk, and tells how many are left. What a step writes goes into the WAL
-// first: where the disk has little left, a step takes no more than half of that, and none is made before the WAL of the steps
-// before could start again.
+// giveBack returns up to so many free pages to the disk, and tells how many are left. What a step
+// writes goes into the WAL first: where the disk has little left, a step takes no more than half of
+// that, and none is made before the WAL of the steps before could start again.
 func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err error) {
 	s.lookAtDisk()
 	if s.free.Load() < littleFree {
@@ -202,23 +205,25 @@ func (s *space) giveBack(ctx context.Context, pages int64) (left int64, err erro
 	if blocked || s.free.Load() < s.whole.Load() { // the least WAL is too long for what is free
 		s.cut.Store(true)
 	}
-	out := s.engine.writer.submit(ctx, &request{why: "give space back", care: true, write: func(x engine.Tx) error {
-		session := x.(*tx).session
-		if pages > 0 {
-			if _, err := session.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
-				return err
+	out := s.engine.writer.submit(ctx, &request{why: "give space back", care: true,
+		write: func(x engine.Tx) error {
+			session := x.(*tx).session
+			if pages > 0 {
+				if _, err := session.exec(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", pages)); err != nil {
+					return err
+				}
 			}
-		}
-		return session.Get(&left, "PRAGMA freelist_count")
-	}})
+			return session.Get(&left, "PRAGMA freelist_count")
+		}})
 	return left, failure(out.Err)
 }
 
-// stepBytes is what the WAL takes for a page that is given back, at most: a page that is moved, the one that refers to it, and its
-// part of the pointer map.
+// stepBytes is what the WAL takes for a page that is given back, at most: a page that is moved, the
+// one that refers to it, and its part of the pointer map.
 const stepBytes = 3 * pageBytes
 
-// blocked reports whether reads keep a WAL from starting again that is as long as a disk with little left can take.
+// blocked reports whether reads keep a WAL from starting again that is as long as a disk with
+// little left can take.
 func (s *space) blocked() bool {
 	return s.free.Load() < littleFree && s.walPages.Load() > s.walLimit()
 }
@@ -241,14 +246,15 @@ func (s *space) lookAtDisk() {
 // readEnded takes a read out. After one that the WAL had to grow over, the WAL is cut off.
 func (e *Engine) readEnded(x *rx) {
 	e.reads.end(x)
-	if took := time.Since(x.began); took > GapPatience && e.space != nil && e.space.walPages.Load() > min(WALRestartPages, e.space.walLimit()) {
+	if took := time.Since(x.began); took > GapPatience && e.space != nil &&
+		e.space.walPages.Load() > min(WALRestartPages, e.space.walLimit()) {
 		e.space.cut.Store(true)
 		e.space.touched()
 	}
 }
 
-// walLimit is the number of pages in the WAL from which a gap is wanted: a part of what the disk has left, where that is
-// little, since the file must be able to take what is in the WAL.
+// walLimit is the number of pages in the WAL from which a gap is wanted: a part of what the disk
+// has left, where that is little, since the file must be able to take what is in the WAL.
 func (s *space) walLimit() int64 {
 	return max(s.free.Load()/8, s.whole.Load()/4, leastReserve/4) / pageBytes
 }
@@ -278,7 +284,8 @@ func (s *space) reserve() {
 // enough is how much must be free before the reserve is made, or filled again.
 func (s *space) enough() int64 { return s.whole.Load() + s.whole.Load()/4 }
 
-// restock fills, as the file is closed and the WAL has gone, what a handle took of a full disk and needed no more.
+// restock fills, as the file is closed and the WAL has gone, what a handle took of a full disk and
+// needed no more.
 func (s *space) restock() {
 	if s.released.Load() {
 		_ = s.engine.fillReserve(s.whole.Load()) // there may be no room
@@ -329,8 +336,8 @@ func (s *space) release() bool {
 	return emptied
 }
 
-// refuses tells who only adds that the last of the disk is for deletions. What those freed may not have been given back yet,
-// over a read say: that is tried again.
+// refuses tells who only adds that the last of the disk is for deletions. What those freed may not
+// have been given back yet, over a read say: that is tried again.
 func (s *space) refuses() error {
 	if !s.released.Load() && s.free.Load() >= nearlyFull {
 		return nil
@@ -345,8 +352,8 @@ func (s *space) refuses() error {
 	}
 }
 
-// Reclaim is Write for what removes data. On a full disk it may use the reserve, and what it freed is given back to the
-// disk before it returns.
+// Reclaim is Write for what removes data. On a full disk it may use the reserve, and what it freed
+// is given back to the disk before it returns.
 func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	if e.space == nil {
 		return e.Write(ctx, why, fn)
@@ -354,7 +361,8 @@ func (e *Engine) Reclaim(ctx context.Context, why string, fn func(engine.Tx) err
 	return e.space.makeRoom(ctx, why, fn)
 }
 
-// WriteEnd is Write for what ends something, so that it can be removed: it may use the first half of the reserve.
+// WriteEnd is Write for what ends something, so that it can be removed: it may use the first half
+// of the reserve.
 func (e *Engine) WriteEnd(ctx context.Context, why string, fn func(engine.Tx) error) callback.Outcome {
 	if e.space == nil {
 		return e.Write(ctx, why, fn)
@@ -384,7 +392,8 @@ func (s *space) makeRoom(ctx context.Context, why string, fn func(engine.Tx) err
 	}
 }
 
-// endPages is how much an end may add to the file while the reserve is in use: what is in the WAL must fit into the file.
+// endPages is how much an end may add to the file while the reserve is in use: what is in the WAL
+// must fit into the file.
 const endPages = 64
 
 // sparingly runs what ends something while the reserve is in use.

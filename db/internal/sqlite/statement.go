@@ -15,12 +15,12 @@ import (
 	"selvedge/db/internal/scan"
 )
 
-// statementCacheSize bounds the prepared statements that a connection keeps. The stores have a few dozen; lists with filters
-// add their shapes. When it is reached those that nobody uses go.
+// statementCacheSize bounds the prepared statements that a connection keeps. The stores have a few
+// dozen; lists with filters add their shapes. When it is reached those that nobody uses go.
 const statementCacheSize = 512
 
-// A statement is prepared once and used by one query at a time: stepping it again while its rows are open would restart
-// them, and closing it would end the process.
+// A statement is prepared once and used by one query at a time: stepping it again while its rows
+// are open would restart them, and closing it would end the process.
 type statement struct {
 	query string
 	rows  *sqlx.Stmt             // prepared for its first query
@@ -52,7 +52,8 @@ func (s *session) checkout(query string) (*statement, error) {
 	return fresh, nil
 }
 
-// admit is checkout for a statement of a caller's. A text is examined once for as long as it is kept prepared.
+// admit is checkout for a statement of a caller's. A text is examined once for as long as it is
+// kept prepared.
 func (s *session) admit(query string, args []any) (*statement, error) {
 	kept, ok := s.statements[query]
 	if ok && kept.open && !kept.used {
@@ -81,7 +82,8 @@ func (st *statement) takes(args []any) error {
 	if st.params == len(args) || st.params == anyNumber {
 		return nil
 	}
-	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, st.params, len(args))
+	return fmt.Errorf("%w: the statement takes %d arguments and was given %d", engine.ErrInvalid, st.params,
+		len(args))
 }
 
 // putBack ends a use.
@@ -160,8 +162,8 @@ func (s *session) execOnce(st *statement, args []any) (int64, error) {
 	return n, err
 }
 
-// change runs a statement that gives no rows with the driver itself: of a lone append's time between BEGIN and COMMIT,
-// database/sql's own part is a tenth.
+// change runs a statement that gives no rows with the driver itself: of a lone append's time
+// between BEGIN and COMMIT, database/sql's own part is a tenth.
 func (s *session) change(st *statement, args []any) (int64, error) {
 	s.args = s.args[:0] // a Valuer that panicked has left some
 	for i, arg := range args {

@@ -130,7 +130,10 @@ func (e *Engine) Closing() bool {
 
 // WriterPragma runs a pragma on the writing connection and gives its answer.
 func (e *Engine) WriterPragma(ctx context.Context, text string) (got string, err error) {
-	err = e.Write(ctx, "pragma", func(x engine.Tx) error { return x.(*tx).session.Get(&got, "PRAGMA "+text) }).Err
+	err = e.Write(ctx, "pragma", func(x engine.Tx) error {
+		return x.(*tx).session.Get(&got,
+			"PRAGMA "+text)
+	}).Err
 	return got, err
 }
 
@@ -159,7 +162,8 @@ func (e *Engine) OnVisit() <-chan struct{} {
 	return begun
 }
 
-// Statements are the texts that the connections of a handle in memory, or of one with one reader, keep prepared.
+// Statements are the texts that the connections of a handle in memory, or of one with one reader,
+// keep prepared.
 func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
 	keep := func(s *session) error {
 		texts = append(texts, slices.Collect(maps.Keys(s.statements))...)
@@ -173,12 +177,13 @@ func (e *Engine) Statements(ctx context.Context) (texts []string, err error) {
 }
 
 const (
-	sqlRelations = `SELECT name AS relation, type = 'view' AS view FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY view DESC, name`
-	sqlColumns   = `SELECT name FROM pragma_table_info(?) ORDER BY cid`
+	sqlRelations = `SELECT name AS relation, type = 'view' AS view FROM sqlite_schema
+		WHERE type IN ('table', 'view') ORDER BY view DESC, name`
+	sqlColumns = `SELECT name FROM pragma_table_info(?) ORDER BY cid`
 )
 
-// Relations are the tables and views, views first, by name. A view of the user's own that names what isn't there any more has no
-// columns.
+// Relations are the tables and views, views first, by name. A view of the user's own that names
+// what isn't there any more has no columns.
 func (x *rx) Relations() ([]engine.Relation, error) {
 	var relations, all []engine.RelationColumn
 	if err := x.Select(&relations, sqlRelations, nil); err != nil {
@@ -202,7 +207,8 @@ func (x *rx) Relations() ([]engine.Relation, error) {
 	return engine.RelationsOf(all), nil
 }
 
-// Catalog is the query that shows a person what views there are, or with the name of a table or a view its columns.
+// Catalog is the query that shows a person what views there are, or with the name of a table or a
+// view its columns.
 func (e *Engine) Catalog(relation string) string {
 	if relation == "" {
 		return `SELECT name FROM sqlite_schema WHERE type = 'view'`

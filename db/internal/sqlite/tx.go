@@ -17,8 +17,8 @@ type rx struct {
 	engine  *Engine
 	session *session
 	open    []*rows // not closed yet
-	// dead is set when SQLite ended the transaction under the caller. Every later statement would run on its own, outside
-	// any transaction, so none is let through.
+	// dead is set when SQLite ended the transaction under the caller. Every later statement would run
+	// on its own, outside any transaction, so none is let through.
 	dead error
 	// write is nil in a read, and set in a read in memory too, which runs on the writing connection.
 	write *tx
@@ -106,8 +106,9 @@ func (x *rx) end() error {
 	return fmt.Errorf("%w: rows were still being read when the function returned: %s", engine.ErrInvalid, left)
 }
 
-// after looks, when a statement of a write failed, whether SQLite ended the whole transaction with it, as it does when
-// the disk is full, on an I/O error, for OR ROLLBACK, and when a change is interrupted.
+// after looks, when a statement of a write failed, whether SQLite ended the whole transaction with
+// it, as it does when the disk is full, on an I/O error, for OR ROLLBACK, and when a change is
+// interrupted.
 func (x *rx) after(err error) error {
 	if err == nil || err == engine.ErrNotFound { //nolint:errorlint // ours, from getOnce
 		return err
@@ -242,7 +243,8 @@ func (*tx) Analyze() error { return nil }
 
 // Number is what AUTOINCREMENT would give: nobody else numbers rows meanwhile.
 func (t *tx) Number(table string) (n int64, err error) {
-	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0), coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
+	err = t.Get(&n, `SELECT max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0),
+		coalesce((SELECT max(rowid) FROM "`+table+`"), 0)) + 1`, []any{table})
 	return n, err
 }
 
@@ -263,9 +265,9 @@ func (*tx) Lives(string) string { return "0 = 1" }
 // checked gives the reading half, of a read in memory too.
 func (x *rx) checked() *rx { return x }
 
-// A nestedPool is a session's own connection as goose wants it, a *sql.DB. goose begins and commits a transaction for each
-// migration; here each is a savepoint of the transaction that the session has begun, so that all of them take effect
-// together or not at all.
+// A nestedPool is a session's own connection as goose wants it, a *sql.DB. goose begins and commits
+// a transaction for each migration; here each is a savepoint of the transaction that the session
+// has begun, so that all of them take effect together or not at all.
 type nestedPool struct{ *sql.DB }
 
 // nested runs fn with the session's connection as a pool. ctx interrupts the statements that run in it.
@@ -299,8 +301,9 @@ type nestedConnector struct{ conn nestedConn }
 func (c nestedConnector) Connect(context.Context) (driver.Conn, error) { return c.conn, nil }
 func (c nestedConnector) Driver() driver.Driver                        { return nil }
 
-// A nestedConn is a connection that belongs to somebody else. Statements get the context of the one who waits for the
-// migration and not that of database/sql, which would roll back on a goroutine of its own when the context ends.
+// A nestedConn is a connection that belongs to somebody else. Statements get the context of the one
+// who waits for the migration and not that of database/sql, which would roll back on a goroutine of
+// its own when the context ends.
 type nestedConn struct {
 	nestable
 	ctx context.Context
@@ -313,11 +316,13 @@ var (
 
 func (c nestedConn) Close() error { return nil }
 
-func (c nestedConn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c nestedConn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result,
+	error) {
 	return c.nestable.ExecContext(c.ctx, query, args)
 }
 
-func (c nestedConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+func (c nestedConn) QueryContext(_ context.Context, query string, args []driver.NamedValue) (driver.Rows,
+	error) {
 	return c.nestable.QueryContext(c.ctx, query, args)
 }
 

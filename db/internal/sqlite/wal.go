@@ -16,23 +16,25 @@ import (
 	"selvedge/db/internal/frames"
 )
 
-// The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It starts again from its
-// beginning when no reader uses it, and readers that overlap need never leave such a gap: 192 MB for a file of 4 MB were
-// seen. So from WALRestartPages on the writer asks new readers to wait for a gap, and from walWaitPages on, which is 56 MB,
-// it waits for the gap itself. Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health
-// says whose read it is.
+// The WAL has a working size, at which a commit moves it into the file (walCheckpointPages). It
+// starts again from its beginning when no reader uses it, and readers that overlap need never leave
+// such a gap: 192 MB for a file of 4 MB were seen. So from WALRestartPages on the writer asks new
+// readers to wait for a gap, and from walWaitPages on, which is 56 MB, it waits for the gap itself.
+// Both give up on a read that takes longer than GapPatience: then the WAL grows, and Health says
+// whose read it is.
 const (
 	WALRestartPages = 2 * walCheckpointPages
 	walWaitPages    = 14336
-	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it stays allocated: a
-	// durable append into an allocated WAL takes half the time.
+	// walTruncatePages is from where the file of a WAL is cut off when it starts again. Below, it
+	// stays allocated: a durable append into an allocated WAL takes half the time.
 	walTruncatePages = 4 * walCheckpointPages
 	gapAgain         = 30 * time.Second // until the next try when somebody else's read was longer than that
 	gapTry           = 20 * time.Millisecond
 	walLookEvery     = 64 // commits, at most
 )
 
-// GapPatience is how long a read may take before the WAL is let grow over it. A variable so that a test need not wait as long.
+// GapPatience is how long a read may take before the WAL is let grow over it. A variable so that a
+// test need not wait as long.
 var GapPatience = 5 * time.Second
 
 // walCare is what the writer knows of the WAL between commits. Only who has the writer uses it.
@@ -49,16 +51,19 @@ type walCare struct {
 	notUntil time.Time
 }
 
-// A walHook is what SQLite calls behind each commit, with the pages of the WAL (sqlite.org/c3ref/wal_hook.html).
+// A walHook is what SQLite calls behind each commit, with the pages of the WAL
+// (sqlite.org/c3ref/wal_hook.html).
 type walHook func(tls *libc.TLS, arg, db, name uintptr, pages int32) int32
 
-// countCheckpoints has the writer do what SQLite does by itself where wal_autocheckpoint is set, which tells nobody how it
-// ended: from walCheckpointPages on, a commit moves the WAL into the file as far as readers let it.
+// countCheckpoints has the writer do what SQLite does by itself where wal_autocheckpoint is set,
+// which tells nobody how it ended: from walCheckpointPages on, a commit moves the WAL into the file
+// as far as readers let it.
 func (w *writer) countCheckpoints() {
 	w.onWAL = func(tls *libc.TLS, _, db, name uintptr, pages int32) int32 {
 		w.wal.log = int64(pages)
 		if pages >= walCheckpointPages {
-			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0, 0) == sqlite3.SQLITE_OK {
+			if sqlite3.Xsqlite3_wal_checkpoint_v2(tls, db, name, sqlite3.SQLITE_CHECKPOINT_PASSIVE, 0,
+				0) == sqlite3.SQLITE_OK {
 				w.counted.checkpoints.Add(1)
 			} else {
 				w.counted.checkpointsFailed.Add(1)
@@ -74,8 +79,8 @@ func (w *writer) countCheckpoints() {
 	})
 }
 
-// boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is nothing to report: the
-// commit is done, and the next look comes.
+// boundWAL keeps the WAL in its bounds, after a commit and before the turn is given on. An error is
+// nothing to report: the commit is done, and the next look comes.
 func (w *writer) boundWAL() {
 	if w.engine.memory {
 		return
@@ -102,15 +107,16 @@ func (w *writer) boundWAL() {
 	} else if !c.asked.IsZero() {
 		w.openGap()
 	}
-	// The next look comes halfway to the limit, at the rate of the commits since the last, or where a larger commit passes it.
+	// The next look comes halfway to the limit, at the rate of the commits since the last, or where a
+	// larger commit passes it.
 	c.limit = above
 	rate := max(1, (size.Log-c.seen)/max(1, c.since))
 	c.lookIn = min(max((above-size.Log)/rate/2, 1), walLookEvery)
 	c.since, c.seen = 0, size.Log
 }
 
-// writeOut has the disk begin with what was added to the WAL, where no commit waits for the disk: else all of it is left to the
-// checkpoint, which the writer's turn waits for.
+// writeOut has the disk begin with what was added to the WAL, where no commit waits for the disk:
+// else all of it is left to the checkpoint, which the writer's turn waits for.
 func (w *writer) writeOut(pages int64) {
 	const frame, some = 24 + 4096, 256
 	c := &w.wal
@@ -176,7 +182,8 @@ func (w *writer) openGap() {
 	}
 }
 
-// walSize is what PRAGMA wal_checkpoint answers: the pages in the WAL and those of them that are in the file too.
+// walSize is what PRAGMA wal_checkpoint answers: the pages in the WAL and those of them that are in
+// the file too.
 type walSize struct {
 	Busy         int64 `db:"busy"`
 	Log          int64 `db:"log"`
@@ -220,22 +227,26 @@ func (s *session) begin() error {
 	return err
 }
 
-// nameWAL puts the WAL's name on the disk, before the first commit and before a number: a power cut is not to bring back a WAL that
-// was removed. SQLite syncs the folder once too, and throws the result away.
+// nameWAL puts the WAL's name on the disk, before the first commit and before a number: a power cut
+// is not to bring back a WAL that was removed. SQLite syncs the folder once too, and throws the
+// result away.
 func (s *session) nameWAL() error {
 	if s.wal.named || s.wal.file == 0 {
 		return nil
 	}
 	err := syncFile(s.wal.folder)
-	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EINVAL) &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	s.wal.named = true // or the folder can't be read, its file system syncs none, or it is gone, as a look at it says
+	// or the folder can't be read, its file system syncs none, or it is gone, as a look at it says
+	s.wal.named = true
 	return nil
 }
 
-// mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew, unless somebody still reads
-// from it. Who asks is in a transaction that writes, so nothing is added meanwhile.
+// mayBeginAnew reports whether all that is in the WAL is in the file: then a commit begins it anew,
+// unless somebody still reads from it. Who asks is in a transaction that writes, so nothing is
+// added meanwhile.
 func (w walFile) mayBeginAnew() bool {
 	const committed, backfilled = 16 / 4, 96 / 4 // mxFrame and nBackfill
 	if w.index == 0 {
@@ -245,7 +256,8 @@ func (w walFile) mayBeginAnew() bool {
 	return atomic.LoadUint32(&index[committed]) == atomic.LoadUint32(&index[backfilled])
 }
 
-// number gives the file another number, by which a WAL that begins anew with this transaction belongs to it. Decision 0022.
+// number gives the file another number, by which a WAL that begins anew with this transaction
+// belongs to it. Decision 0022.
 func (s *session) number() error {
 	n := newNumber()
 	if s.wal.file != 0 {

@@ -17,10 +17,11 @@ func (e *Engine) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return changes, failure(err)
 }
 
-// The observer looks at PRAGMA data_version, which is another number after every commit of another connection, and costs
-// about 10 µs. It looks when the system says that the WAL was written to. That is before the commit can be seen, the
-// disk's time before, so it looks again after a millisecond, two, four. It also looks when nobody said anything: once a
-// second, for a process that was stopped between its write and its commit, and more often where the system tells nothing.
+// The observer looks at PRAGMA data_version, which is another number after every commit of another
+// connection, and costs about 10 µs. It looks when the system says that the WAL was written to.
+// That is before the commit can be seen, the disk's time before, so it looks again after a
+// millisecond, two, four. It also looks when nobody said anything: once a second, for a process
+// that was stopped between its write and its commit, and more often where the system tells nothing.
 const (
 	lookAgain    = time.Millisecond
 	lookTold     = time.Second
@@ -57,8 +58,10 @@ func (e *Engine) newObserver(ctx context.Context) (o *observer, err error) {
 	if err != nil {
 		return nil, closeAfter(pool, err)
 	}
-	o = &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}), stopped: make(chan struct{})}
-	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for by the next.
+	o = &observer{tell: e.watch.Tell, session: s, pool: pool, stop: make(chan struct{}),
+		stopped: make(chan struct{})}
+	// The first look opens the WAL, so that there is a file to be told of. Failing, it is made up for
+	// by the next.
 	_, _ = o.look()
 	if o.writes, err = machine.WatchWrites(e.path + "-wal"); err != nil {
 		o.writes = nil // too many watches, or no WAL: the clock does it alone
@@ -83,7 +86,8 @@ func (o *observer) run() {
 			return
 		case <-written:
 			pause = lookAgain
-			if since := time.Since(last); since < lookAgain { // under a storm of commits a look a millisecond is enough
+			// under a storm of commits a look a millisecond is enough
+			if since := time.Since(last); since < lookAgain {
 				clock.Reset(lookAgain - since)
 				continue
 			}

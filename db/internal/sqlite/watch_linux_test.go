@@ -8,7 +8,8 @@ import (
 // An observer hears of commits without it, twenty times a second, so nothing else would notice.
 func TestObserve_ReportsSystemWrites(t *testing.T) {
 	ladder := ProgramLadder()
-	e, err := Open(t.Context(), t.TempDir()+"/file", Config{Ladder: ladder, SchemaVersion: ladder.Last().Version, Readers: 1, LockTimeout: time.Minute})
+	e, err := Open(t.Context(), t.TempDir()+"/file",
+		Config{Ladder: ladder, SchemaVersion: ladder.Last().Version, Readers: 1, LockTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ var drawn = map[string]string{
 	"selvedge_file.generation": "(random() & 0x3fffffffffffffff) | 1",
 }
 
-// The schema, the rows, and goose's own table of the steps that were taken: all that is in a file, but for the views.
+// The schema, the rows, and goose's own table of the steps that were taken: all that is in a file,
+// but for the views.
 func TestNewFile_EqualsAllSteps(t *testing.T) {
 	program := ProgramLadder()
 	steps := &Ladder{Files: program.Files, Steps: program.Steps, Views: program.Views}
@@ -85,7 +86,8 @@ func inserts(ctx context.Context, b *strings.Builder, pool *sqlx.DB, table strin
 		}
 		values = append(values, value)
 	}
-	if err := pool.SelectContext(ctx, &rows, "SELECT concat_ws(', ', "+strings.Join(values, ", ")+") FROM "+quoted(table)); err != nil {
+	if err := pool.SelectContext(ctx, &rows,
+		"SELECT concat_ws(', ', "+strings.Join(values, ", ")+") FROM "+quoted(table)); err != nil {
 		return err
 	}
 	for _, row := range rows {

@@ -30,12 +30,13 @@ const (
 // MaxGroup bounds the callers that share one commit, and so how long the first of them waits for the last.
 const MaxGroup = 256
 
-// fewCallers is up to how many callers the writer yields to before it takes a group. Without it groups of one alternate
-// with groups of all the others, and there are twice as many commits; with more callers there is always a group waiting.
+// fewCallers is up to how many callers the writer yields to before it takes a group. Without it
+// groups of one alternate with groups of all the others, and there are twice as many commits; with
+// more callers there is always a group waiting.
 const fewCallers = 16
 
-// A writer is the writing connection of the process. One goroutine at a time works with it: that of a caller who found it
-// idle, or else its own, which serves those who wait, in groups.
+// A writer is the writing connection of the process. One goroutine at a time works with it: that of
+// a caller who found it idle, or else its own, which serves those who wait, in groups.
 type writer struct {
 	engine  *Engine
 	pool    *sqlx.DB
@@ -45,18 +46,20 @@ type writer struct {
 
 	holds atomic.Bool // it has its turn and SQLite's write lock
 
-	mu       sync.Mutex
-	arrived  sync.Cond
-	pending  []*request
-	busy     bool // somebody works with the connection
-	last     int  // callers in the last group; after one of several callers wait for the next group, so that they share it
+	mu      sync.Mutex
+	arrived sync.Cond
+	pending []*request
+	busy    bool // somebody works with the connection
+	// callers in the last group; after one of several callers wait for the next group, so that they share it
+	last     int
 	refusing bool // new calls
 	closing  bool
 
 	own bool // the writer's own goroutine is who made it busy
 
-	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by Goexit takes the
-	// goroutine with it, and what follows, its deferred calls or the writer's next goroutine, goes on from here.
+	// The group under way. It lives here and not on the goroutine's stack: a callback that leaves by
+	// Goexit takes the goroutine with it, and what follows, its deferred calls or the writer's next
+	// goroutine, goes on from here.
 	group     []*request
 	alone     [1]*request // the group of a caller who serves itself
 	at        int
@@ -110,8 +113,9 @@ func (w *writer) enter(r *request) (alone bool, err error) {
 	return false, nil
 }
 
-// serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up again takes longer
-// than an append. It returns false where another process or program has its turn; then the caller waits among the others.
+// serveAlone runs one caller's call on its own goroutine: handing it to another one and waking up
+// again takes longer than an append. It returns false where another process or program has its
+// turn; then the caller waits among the others.
 func (w *writer) serveAlone(r *request) bool {
 	defer w.leave()
 	if !w.tryLock() {
@@ -213,7 +217,8 @@ func (w *writer) run() {
 	ended = true
 }
 
-// next waits for callers, gets the locks and then takes everybody who waits. It returns false when the writer is to end.
+// next waits for callers, gets the locks and then takes everybody who waits. It returns false when
+// the writer is to end.
 func (w *writer) next() bool {
 	for {
 		again := len(w.solos) > 0
@@ -241,8 +246,8 @@ func (w *writer) next() bool {
 	}
 }
 
-// await makes the writer idle, blocks until somebody waits, and takes it again; false means that the writer is closing
-// and nobody waits.
+// await makes the writer idle, blocks until somebody waits, and takes it again; false means that
+// the writer is closing and nobody waits.
 func (w *writer) await() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,8 +320,9 @@ func (w *writer) tryLock() bool {
 	return true
 }
 
-// lock gets this process's turn among the processes and then SQLite's write lock. It returns false when, before that,
-// everybody left, or when the lock can't be had at all: then those who wait have been told.
+// lock gets this process's turn among the processes and then SQLite's write lock. It returns false
+// when, before that, everybody left, or when the lock can't be had at all: then those who wait have
+// been told.
 func (w *writer) lock(again bool) bool {
 	stay := func() bool { return again || w.wanted() }
 	if w.turns != nil {
@@ -374,8 +380,8 @@ func (w *writer) unlock() {
 	}
 }
 
-// abandon rolls back and gives the locks back. Where SQLite ended the transaction itself the rollback fails, and says
-// nothing new.
+// abandon rolls back and gives the locks back. Where SQLite ended the transaction itself the
+// rollback fails, and says nothing new.
 func (w *writer) abandon() {
 	_, _ = w.session.exec(sqlRollback)
 	w.keepDrawn()

@@ -1,4 +1,5 @@
-// Package on is what mutated sources ask which mutant they are. Only the copies that internal/mutants makes import it.
+// Package on is what mutated sources ask which mutant they are. Only the copies that
+// internal/mutants makes import it.
 package on
 
 import (

@@ -1,5 +1,5 @@
-// Package documents is how trees whose files are whole documents, each one thing in the store, are taken, compared and
-// written. The rooms of such trees say what is special to theirs.
+// Package documents is how trees whose files are whole documents, each one thing in the store, are
+// taken, compared and written. The rooms of such trees say what is special to theirs.
 package documents
 
 import (
@@ -20,18 +20,19 @@ type Kind interface {
 	Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error
 	// Noun is what the counts call a document.
 	Noun() string
-	// Decode decodes a document; reason says why it is none, "" if it is one. flaw says why the old program can't read one
-	// that is taken all the same: such a document stands in quarantine besides.
+	// Decode decodes a document; reason says why it is none, "" if it is one. flaw says why the old
+	// program can't read one that is taken all the same: such a document stands in quarantine besides.
 	Decode(text []byte) (value any, reason, flaw string)
-	// Identities are the things that the document at path may be, the best first. claimed tells whether the tree has a
-	// file at a path, which then is the better owner of what leads there.
+	// Identities are the things that the document at path may be, the best first. claimed tells
+	// whether the tree has a file at a path, which then is the better owner of what leads there.
 	Identities(path string, value any, claimed func(path string) bool) []tree.Entity
 	// Own is the thing that the document at path says it is.
 	Own(path string, value any) tree.Entity
-	// Forms are the paths, that of a file among them, at which the old program keeps one thing in turn, one a state.
+	// Forms are the paths, that of a file among them, at which the old program keeps one thing in
+	// turn, one a state.
 	Forms(path string) []string
-	// Once reports whether a thing is to be worked on once: then what both programs went on with is for a person to decide,
-	// also where it is gone from both.
+	// Once reports whether a thing is to be worked on once: then what both programs went on with is
+	// for a person to decide, also where it is gone from both.
 	Once() bool
 	// Path is where a thing that came from no file belongs, and why it can't be there ("" if it can).
 	Path(e tree.Entity) (path, problem string)
@@ -39,7 +40,8 @@ type Kind interface {
 	Title(e tree.Entity) string
 	// Tables are those of [tree.Layout].
 	Tables() []tree.Table
-	// Unlisted says why the old program never comes to the document at path, though it could read it; "" if it does.
+	// Unlisted says why the old program never comes to the document at path, though it could read it;
+	// "" if it does.
 	Unlisted(path string) string
 	// Folder is the folder below that of an export that the paths are below; "" for none.
 	Folder() string
@@ -59,7 +61,8 @@ type Store interface {
 	// Put adds a thing that Row did not find; db.ErrInvalid says that it can't be taken.
 	Put(tx *db.Tx, e tree.Entity, value any, text []byte) (row int64, err error)
 	Remove(tx *db.Tx, row int64) error
-	// Untouched reports whether a row is there and nothing was done to it but to add it; what its text is says Text.
+	// Untouched reports whether a row is there and nothing was done to it but to add it; what its text
+	// is says Text.
 	Untouched(rx *db.Rx, row int64) (bool, error)
 	// All gives the things of the scope for an export.
 	All(ctx context.Context) iter.Seq2[tree.Entity, error]
@@ -121,7 +124,8 @@ type document struct {
 }
 
 func (l Layout) document(t *tree.Tree, path string) *document {
-	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
+	return &document{File: ReadFile(l.Kind, t.Folder, path), kind: l.Kind, tree: t,
+		store: l.Store(t.DB, t.Scope)}
 }
 
 func (f *document) countFile(part *tree.Part) {

@@ -9,8 +9,9 @@ import (
 	"selvedge/internal/tree"
 )
 
-// The old program goes on while a move takes its weeks. What it did to a thing since it was imported is done here, too, as long as
-// nothing was done to the thing here; else there is a conflict, and a person decides.
+// The old program goes on while a move takes its weeks. What it did to a thing since it was
+// imported is done here, too, as long as nothing was done to the thing here; else there is a
+// conflict, and a person decides.
 
 // follow takes what became of a thing that was imported.
 func (b *taking) follow(rows []*tree.Row) error {
@@ -34,7 +35,8 @@ func (b *taking) follow(rows []*tree.Row) error {
 	return b.contest(rows)
 }
 
-// untouched reports whether nothing was done here to what the files became, and nothing else came up under its id.
+// untouched reports whether nothing was done here to what the files became, and nothing else came
+// up under its id.
 func (b *taking) untouched(rows []*tree.Row) (bool, error) {
 	for form, row := range rows {
 		if row == nil {
@@ -131,7 +133,8 @@ func (b *taking) contest(rows []*tree.Row) error {
 		}
 	}
 	row := imported(rows)
-	reason := fmt.Sprintf("%s, and %s was written to, claimed or removed here since it was imported", b.wayThere(rows), b.kind.Title(row.Entity()))
+	reason := fmt.Sprintf("%s, and %s was written to, claimed or removed here since it was imported",
+		b.wayThere(rows), b.kind.Title(row.Entity()))
 	switch {
 	case row.State == tree.StateShared:
 		reason = fmt.Sprintf("%s, and %s is here from elsewhere", b.wayThere(rows), b.kind.Title(row.Entity()))
@@ -150,7 +153,8 @@ func (b *taking) unreadable() bool {
 	return false
 }
 
-// unseen reports whether nobody can say what the old program made of it: the folder is away, or a file can't be read.
+// unseen reports whether nobody can say what the old program made of it: the folder is away, or a
+// file can't be read.
 func (b *taking) unseen() bool {
 	_, err := b.tree.Folder.Stat(".")
 	return err != nil || b.unreadable()
@@ -189,14 +193,16 @@ func (l Layout) Resolve(tx *db.Tx, t *tree.Tree, path string, take tree.Take) er
 	}
 	if b.unseen() {
 		return &db.Error{
-			Op: "resolve", Entity: "folder", ID: tree.Shown(t.Root), Err: fmt.Errorf("%w: what the old program made of it can't be read", db.ErrNotFound),
+			Op: "resolve", Entity: "folder", ID: tree.Shown(t.Root),
+			Err:  fmt.Errorf("%w: what the old program made of it can't be read", db.ErrNotFound),
 			Hint: "make the folder readable, or take ours",
 		}
 	}
 	return b.takeOld(rows)
 }
 
-// keepOurs has the ledger know the files as they are, so that what the old program does next is a conflict again.
+// keepOurs has the ledger know the files as they are, so that what the old program does next is a
+// conflict again.
 func (b *taking) keepOurs(rows []*tree.Row) error {
 	was := imported(rows)
 	if was == nil {

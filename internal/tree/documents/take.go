@@ -117,8 +117,8 @@ func (b *taking) begin(rows []*tree.Row) error {
 	return nil
 }
 
-// undecodable puts a file that is no document into quarantine, with its bytes. What was taken from it earlier stays: a
-// damaged source is no reason to lose it.
+// undecodable puts a file that is no document into quarantine, with its bytes. What was taken from
+// it earlier stays: a damaged source is no reason to lose it.
 func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 	if f.unread {
 		b.part.Files.Unreadable++
@@ -133,14 +133,16 @@ func (b *taking) undecodable(f *document, reason string, row *tree.Row) error {
 		there, err = false, b.source.Release(b.tx, f.path, 0, tree.WhatFile)
 	}
 	if err == nil && !there {
-		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: f.path, What: tree.WhatFile, Reason: reason, Raw: f.text})
+		q, err = b.source.Quarantine(b.tx, tree.Finding{Path: f.path, What: tree.WhatFile, Reason: reason,
+			Raw: f.text})
 	}
 	b.part.Aside(q)
 	return err
 }
 
-// take finds out what the file is, and adds it. An id that another file of the tree holds is passed over; one that is here
-// from elsewhere is never joined: with the same text the file is here already, with other text it is refused.
+// take finds out what the file is, and adds it. An id that another file of the tree holds is passed
+// over; one that is here from elsewhere is never joined: with the same text the file is here
+// already, with other text it is refused.
 func (b *taking) take(f *document, known bool) error {
 	if err := b.tree.ReleaseForeseen(b.tx, f.path); err != nil {
 		return err
@@ -185,8 +187,8 @@ func (b *taking) take(f *document, known bool) error {
 	return b.refuse(f, b.kind.Own(f.path, f.value), "is what another file of the tree became")
 }
 
-// identities are what the file may be. Of one that is taken alone its folder doesn't say what else the tree has: the ledger and
-// the quarantine do.
+// identities are what the file may be. Of one that is taken alone its folder doesn't say what else
+// the tree has: the ledger and the quarantine do.
 func (b *taking) identities(f *document) (ids []tree.Entity, err error) {
 	ids = b.kind.Identities(f.path, f.value, func(path string) bool {
 		if !b.tree.Alone {
@@ -204,9 +206,11 @@ func (b *taking) identities(f *document) (ids []tree.Entity, err error) {
 	return ids, err
 }
 
-const fromElsewhere = "is here already, from elsewhere and with other contents; import this tree into a scope of its own"
+const fromElsewhere = "is here already, from elsewhere and with other contents; import this tree into a " +
+	"scope of its own"
 
-// fromElsewhere reports whether the thing is here in another of its states, and did not come from this folder.
+// fromElsewhere reports whether the thing is here in another of its states, and did not come from
+// this folder.
 func (b *taking) fromElsewhere(f *document) (bool, error) {
 	for _, other := range b.files {
 		if other == f {
@@ -244,7 +248,8 @@ func (b *taking) put(f *document, e tree.Entity, known bool) error {
 	}
 	if f.flaw != "" {
 		column = tree.Quarantine
-		if err := b.source.PutAside(b.tx, b.part, tree.Finding{Path: f.path, What: tree.WhatLine, Reason: f.flaw, Whose: &e, Raw: f.text}); err != nil {
+		if err := b.source.PutAside(b.tx, b.part,
+			tree.Finding{Path: f.path, What: tree.WhatLine, Reason: f.flaw, Whose: &e, Raw: f.text}); err != nil {
 			return err
 		}
 	}
@@ -252,7 +257,8 @@ func (b *taking) put(f *document, e tree.Entity, known bool) error {
 	if own := b.kind.Own(f.path, f.value); own != e {
 		err := b.source.PutAside(b.tx, b.part, tree.Finding{
 			Path: f.path, What: tree.WhatName, Whose: &own,
-			Reason: fmt.Sprintf("it says that it is %s, which belongs into another file; kept as %s", b.kind.Title(own), b.kind.Title(e)),
+			Reason: fmt.Sprintf("it says that it is %s, which belongs into another file; kept as %s",
+				b.kind.Title(own), b.kind.Title(e)),
 		})
 		if err != nil {
 			return err
@@ -277,7 +283,9 @@ func (b *taking) refuse(f *document, e tree.Entity, reason string) error {
 // note writes the file's row of the ledger.
 func (b *taking) note(f *document, e tree.Entity, state string, row *int64) error {
 	return b.source.Put(b.tx, &tree.Row{
-		Path: []byte(f.path), State: state, EntityGroup: e.Group, EntityID: e.ID, EntityRow: row, LastSequence: whole,
-		Size: int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum, Records: tree.Tally{f.noun(b.kind): 1}.String(),
+		Path: []byte(f.path), State: state, EntityGroup: e.Group, EntityID: e.ID, EntityRow: row,
+		LastSequence: whole,
+		Size:         int64(len(f.text)), Consumed: int64(len(f.text)), PrefixSHA256: f.sum,
+		Records: tree.Tally{f.noun(b.kind): 1}.String(),
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// A thing is what the folder says of one thing of the store: a document, or a file for each state in which the old program
-// keeps it, of which most are not there.
+// A thing is what the folder says of one thing of the store: a document, or a file for each state
+// in which the old program keeps it, of which most are not there.
 type thing struct {
 	kind  Kind
 	tree  *tree.Tree
@@ -21,8 +21,9 @@ type thing struct {
 // longestLook is how often a thing is read again at most while the old program renames its files.
 const longestLook = 8
 
-// look reads all files of the thing that the file at path is of. They are read one after the other: if the old program renamed
-// one meanwhile, they are read again, or a claim would look as if the thing were gone.
+// look reads all files of the thing that the file at path is of. They are read one after the other:
+// if the old program renamed one meanwhile, they are read again, or a claim would look as if the
+// thing were gone.
 func (l Layout) look(t *tree.Tree, path string) *thing {
 	for try := 1; ; try++ {
 		th := &thing{kind: l.Kind, tree: t, store: l.Store(t.DB, t.Scope)}
@@ -113,8 +114,8 @@ func imported(rows []*tree.Row) *tree.Row {
 	return nil
 }
 
-// moved reports whether the old program did something to a form since it was imported. Of a file that can't be read only
-// its name says so.
+// moved reports whether the old program did something to a form since it was imported. Of a file
+// that can't be read only its name says so.
 func (th *thing) moved(form int, rows []*tree.Row) bool {
 	f, row := th.files[form], rows[form]
 	switch {
@@ -175,7 +176,8 @@ func (th *thing) foresee(f *tree.Foresight, e tree.Entity) error {
 
 // Known counts a thing that is as it was and was taken.
 func (th *thing) Known(rx *db.Rx, part *tree.Part) (bool, error) {
-	if th.tree.Unread || slices.ContainsFunc(th.files, func(f *document) bool { return !f.gone && f.reason != "" }) {
+	if th.tree.Unread || slices.ContainsFunc(th.files,
+		func(f *document) bool { return !f.gone && f.reason != "" }) {
 		return false, nil
 	}
 	rows, err := th.rows(rx)

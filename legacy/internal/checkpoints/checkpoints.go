@@ -1,8 +1,10 @@
-// Package checkpoints is how folders of the checkpoint store are laid out: RUN.json for a run that waits, RUN.inflight for
-// one that was claimed. The name of the file is the run's id, whatever the document says.
+// Package checkpoints is how folders of the checkpoint store are laid out: RUN.json for a run that
+// waits, RUN.inflight for one that was claimed. The name of the file is the run's id, whatever the
+// document says.
 //
-// A document that the original can't read is taken all the same, as the original lists it, and stands in quarantine too.
-// A claim that is imported is nobody's: RecoverOrphaned makes it claimable again.
+// A document that the original can't read is taken all the same, as the original lists it, and
+// stands in quarantine too. A claim that is imported is nobody's: RecoverOrphaned makes it
+// claimable again.
 package checkpoints
 
 import (
@@ -27,8 +29,8 @@ type kind struct{}
 
 func (kind) Name() string { return "checkpoints" }
 
-// Recognise takes the folder that holds the documents, or the one that holds workflow-runs/. A folder counts when the
-// original can read a document in it.
+// Recognise takes the folder that holds the documents, or the one that holds workflow-runs/. A
+// folder counts when the original can read a document in it.
 func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
 	root, err := k.Root(dir)
 	if errors.Is(err, db.ErrNotFound) {
@@ -46,12 +48,13 @@ func (k kind) Recognise(dir tree.Folder) (string, bool, error) {
 		}
 		return nil
 	}, func(string, string) error { return nil })
-	description := fmt.Sprintf("a checkpoint store: %d paused, %d claimed", files[paused.Paused], files[paused.Claimed])
+	description := fmt.Sprintf("a checkpoint store: %d paused, %d claimed", files[paused.Paused],
+		files[paused.Claimed])
 	return description, err == nil && readable, err
 }
 
-// Root finds the folder of the documents: dir itself, or workflow-runs/ in the home folder of the program that
-// kept them there.
+// Root finds the folder of the documents: dir itself, or workflow-runs/ in the home folder of the
+// program that kept them there.
 func (kind) Root(dir tree.Folder) (tree.Folder, error) {
 	root, err := dir.Sub("workflow-runs")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +78,11 @@ func checkpointAt(name string) tree.Entity {
 
 func (kind) Noun() string { return "checkpoint" }
 
-// Walk does as the original: the extension decides, and a name that is only an extension has none. The original reads
-// that file all the same for the run "", so it is taken when there is a document in it.
-func (k kind) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+// Walk does as the original: the extension decides, and a name that is only an extension has none.
+// The original reads that file all the same for the run "", so it is taken when there is a document
+// in it.
+func (k kind) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	return root.Names(".", func(name string) error {
 		e := checkpointAt(name)
 		switch {

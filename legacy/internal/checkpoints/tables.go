@@ -7,11 +7,13 @@ func (kind) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "checkpoints", Noun: "checkpoint", Said: "checkpoint",
-			Query:   `SELECT c.*, (SELECT name FROM scopes WHERE id = c.scope) AS scope_name FROM checkpoints AS c WHERE c.id = CAST(?1 AS BIGINT) >> 1`,
+			Query: `SELECT c.*, (SELECT name FROM scopes WHERE id = c.scope) AS scope_name FROM checkpoints AS c
+				WHERE c.id = CAST(?1 AS BIGINT) >> 1`,
 			Numbers: []string{"id", "scope", "row_checksum"},
 			Clocks:  []string{"saved_at", "claimed_at"},
 			Marks: []string{
-				"state", "epoch", "claimed_at", "owner_id", "changes", "lease_ttl", "lease_until", "lease_boot_id", "lease_time_ns", "lease_wall_until",
+				"state", "epoch", "claimed_at", "owner_id", "changes", "lease_ttl", "lease_until", "lease_boot_id",
+				"lease_time_ns", "lease_wall_until",
 			},
 			Kind: func(row map[string]any) string {
 				if row["problem"] != nil {
@@ -22,7 +24,8 @@ func (kind) Tables() []tree.Table {
 		},
 		{
 			Name: "checkpoint_documents", Noun: "document",
-			Query: `SELECT * FROM checkpoint_documents WHERE checkpoint = CAST(?1 AS BIGINT) >> 1`, Numbers: []string{"checkpoint", "checksum"},
+			Query:   `SELECT * FROM checkpoint_documents WHERE checkpoint = CAST(?1 AS BIGINT) >> 1`,
+			Numbers: []string{"checkpoint", "checksum"},
 		},
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that session, any other into that
-// of its own session.
+// Export writes dir/runs/SESSION.json: a run that came from a file goes into the file of that
+// session, any other into that of its own session.
 func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 	if err := os.Mkdir(filepath.Join(t.Root, "runs"), 0o700); err != nil {
 		return err
@@ -49,8 +49,8 @@ type target struct {
 	runs    []records.Placed
 }
 
-// place finds the file of every run. Files come in the order of their first runs, records in that of the file they came
-// from, then oldest first.
+// place finds the file of every run. Files come in the order of their first runs, records in that
+// of the file they came from, then oldest first.
 func (x *exporter) place(runs []records.Placed) []*target {
 	var list []*target
 	byPath := map[string]*target{}
@@ -62,10 +62,12 @@ func (x *exporter) place(runs []records.Placed) []*target {
 			list = append(list, f)
 		}
 		if f.session != session {
-			x.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, which has it", session, f.session))
+			x.Report.LeaveOut(path, fmt.Sprintf("a run of session %q: the file's name is also that of session %q, "+
+				"which has it", session, f.session))
 			return
 		}
-		if !slices.ContainsFunc(f.runs, func(r records.Placed) bool { return r.Key == p.Key }) { // as in runs/ and in v1/
+		// as in runs/ and in v1/
+		if !slices.ContainsFunc(f.runs, func(r records.Placed) bool { return r.Key == p.Key }) {
 			f.runs = append(f.runs, p)
 		}
 	}
@@ -115,7 +117,8 @@ func (x *exporter) write(ctx context.Context, t *target) (err error) {
 	return x.Finish(out, size, err)
 }
 
-func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.Placed) (size int64, err error) {
+func (x *exporter) writeRuns(ctx context.Context, out io.Writer, runs []records.Placed) (size int64,
+	err error) {
 	var w records.FileWriter
 	var text []byte
 	write := func(more []byte) error {

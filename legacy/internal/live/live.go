@@ -1,9 +1,11 @@
-// Package live is how trees of the session store lay live runs out: runs/SESSION.json, an array of records a session, and in
-// later versions v1/sessions/id_BASE64.json, a document that has the array in it, and v1/runs/id_BASE64.json.
+// Package live is how trees of the session store lay live runs out: runs/SESSION.json, an array of
+// records a session, and in later versions v1/sessions/id_BASE64.json, a document that has the
+// array in it, and v1/runs/id_BASE64.json.
 //
-// A file is taken record by record: what is wrong with one, or a cut, leaves the others alone, and goes into quarantine with
-// its bytes. Sealed documents are named there. Of records with one id in a file the last is taken, as by the original. An
-// export writes runs/SESSION.json, which all versions read; later ones want the session's own document beside it.
+// A file is taken record by record: what is wrong with one, or a cut, leaves the others alone, and
+// goes into quarantine with its bytes. Sealed documents are named there. Of records with one id in
+// a file the last is taken, as by the original. An export writes runs/SESSION.json, which all
+// versions read; later ones want the session's own document beside it.
 package live
 
 import (
@@ -69,14 +71,16 @@ func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 			return dir, err
 		}
 	}
-	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound, Hint: "name the folder that holds runs/ or v1/"}
+	return tree.Folder{}, &db.Error{Op: "open tree", Entity: "live runs", ID: dir.Path(), Err: db.ErrNotFound,
+		Hint: "name the folder that holds runs/ or v1/"}
 }
 
 const sessionExtension = ".json"
 
-// Walk calls file for what should hold records: later layouts first, as the later versions read them, and files that are
-// called as the session in them is before copies of them.
-func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+// Walk calls file for what should hold records: later layouts first, as the later versions read
+// them, and files that are called as the session in them is before copies of them.
+func (Layout) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	for _, folder := range []string{"v1/sessions", "v1/runs", "runs"} {
 		switch _, err := root.Sub(folder); {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -124,7 +128,8 @@ func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(
 	})
 }
 
-// calledAsItsSession reports whether a file is called as the session of its first run. One that does not say is.
+// calledAsItsSession reports whether a file is called as the session of its first run. One that
+// does not say is.
 func calledAsItsSession(root tree.Folder, path, stem string) bool {
 	f, _, err := root.Open(path)
 	if err != nil {
@@ -182,8 +187,8 @@ func readFile(t *tree.Tree, path string) *file {
 	return f
 }
 
-// inScope has the file's runs in the scope that they are in, or for a session whose run ids another file of the tree has in
-// one of its own: a run is asked for by its id alone.
+// inScope has the file's runs in the scope that they are in, or for a session whose run ids another
+// file of the tree has in one of its own: a run is asked for by its id alone.
 func (f *file) inScope(rx *db.Rx) error {
 	f.lacks = map[string]struct{}{}
 	scope, ok, err := f.store.ScopeOfFile(rx, f.Source.ID, []byte(f.path))

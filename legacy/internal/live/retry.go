@@ -12,7 +12,8 @@ import (
 )
 
 // Retry takes a record out of quarantine, or a file of which nothing could be read.
-func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string, err error) {
+func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) (p tree.Piece, reason string,
+	err error) {
 	f := &file{Tree: t, store: records.Table{Scope: t.Scope}, path: q.Path, text: raw}
 	switch {
 	case len(raw) == 0:
@@ -39,7 +40,8 @@ func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, raw []byte) 
 	return &lateRecord{f, q}, e.Reason, nil
 }
 
-// indent is what stood before the first line of a record that was written over several: it stands before the last one.
+// indent is what stood before the first line of a record that was written over several: it stands
+// before the last one.
 func indent(raw []byte) string {
 	last := string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 	if len(last) == len(raw) {
@@ -101,8 +103,8 @@ func (f *lateRecord) Take(tx *db.Tx, part *tree.Part) error {
 	return f.recount(tx, len(e.Record.Events))
 }
 
-// position is the place of the record among those of its file: the places that no other one has are those of the records in
-// quarantine, in the order of the file.
+// position is the place of the record among those of its file: the places that no other one has are
+// those of the records in quarantine, in the order of the file.
 func (f *lateRecord) position(rx *db.Rx) (int, error) {
 	taken, err := records.PositionsOf(rx, f.Source.ID, []byte(f.path))
 	if err != nil {

@@ -31,33 +31,40 @@ func (Layout) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "live_runs", Noun: "run", Said: "run",
-			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM live_runs AS r WHERE r.key = ?1`,
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM live_runs AS r
+				WHERE r.key = ?1`,
 			Numbers: []string{"key", "scope", "checksum"},
 			Marks:   []string{"owner_id", "updated_at", "updated_at_ms", "first_place"},
 			Kind:    func(map[string]any) string { return kindRun },
 		},
 		{
-			Name: "live_texts", Noun: "text", Query: `SELECT * FROM live_texts WHERE run = ?1`, Numbers: []string{"run", "checksum"},
+			Name: "live_texts", Noun: "text", Query: `SELECT * FROM live_texts WHERE run = ?1`,
+			Numbers: []string{"run", "checksum"},
 		},
 		{
 			Name: "live_events", Noun: "event", Said: "event",
-			Query: `SELECT e.*, e.id & 4294967295 AS place FROM live_events AS e WHERE e.id >= CAST(?1 AS BIGINT) << 32 AND e.id < (CAST(?1 AS BIGINT) + 1) << 32 ORDER BY e.id`,
-			Key:   []string{"place"}, Numbers: []string{"id", "checksum"}, Marks: []string{"batch"}, Forms: []string{"raw"},
-			Kind: func(map[string]any) string { return kindEvent },
+			Query: `SELECT e.*, e.id & 4294967295 AS place FROM live_events AS e
+				WHERE e.id >= CAST(?1 AS BIGINT) << 32 AND e.id < (CAST(?1 AS BIGINT) + 1) << 32 ORDER BY e.id`,
+			Key: []string{"place"}, Numbers: []string{"id", "checksum"}, Marks: []string{"batch"},
+			Forms: []string{"raw"},
+			Kind:  func(map[string]any) string { return kindEvent },
 		},
 		{
 			Name: "live_imports", Noun: "origin", Own: true,
-			Query:   `SELECT i.*, (SELECT root FROM import_sources WHERE id = i.source) AS root FROM live_imports AS i WHERE i.run = ?1`,
+			Query: `SELECT i.*, (SELECT root FROM import_sources WHERE id = i.source) AS root FROM live_imports AS i
+				WHERE i.run = ?1`,
 			Numbers: []string{"run", "source", "checksum"},
 		},
 		{
 			Name: "live_copies", Noun: "copy", Own: true,
-			Query: `SELECT c.*, (SELECT root FROM import_sources WHERE id = c.source) AS root FROM live_copies AS c WHERE c.run = ?1 ORDER BY c.path`,
-			Key:   []string{"path"}, Numbers: []string{"run", "source", "checksum"},
+			Query: `SELECT c.*, (SELECT root FROM import_sources WHERE id = c.source) AS root FROM live_copies AS c
+				WHERE c.run = ?1 ORDER BY c.path`,
+			Key: []string{"path"}, Numbers: []string{"run", "source", "checksum"},
 		},
 		{
 			Name: "live_append_keys", Noun: "key", Own: true,
-			Query: `SELECT * FROM live_append_keys WHERE run = ?1 ORDER BY append_key`, Key: []string{"append_key"}, Numbers: []string{"run", "checksum"},
+			Query: `SELECT * FROM live_append_keys WHERE run = ?1 ORDER BY append_key`, Key: []string{"append_key"},
+			Numbers: []string{"run", "checksum"},
 		},
 	}
 }

@@ -123,7 +123,8 @@ func (f *file) asItWas(row *tree.Row) bool {
 	return f.reason == "" && row != nil && bytes.Equal(row.PrefixSHA256, f.sum)
 }
 
-// wasUnread reports whether the quarantine says that the file, which is as it was, can't be read: it could not for once.
+// wasUnread reports whether the quarantine says that the file, which is as it was, can't be read:
+// it could not for once.
 func (f *file) wasUnread(rx *db.Rx) (bool, error) {
 	if !f.Unread {
 		return false, nil
@@ -228,7 +229,8 @@ func (b *taking) all(row *tree.Row) error {
 		if d.Offset == 0 {
 			what = tree.WhatFile
 		}
-		if err := b.aside(tree.Finding{What: what, Offset: int64(d.Offset), Reason: d.Reason, Raw: d.Text}); err != nil {
+		if err := b.aside(tree.Finding{What: what, Offset: int64(d.Offset), Reason: d.Reason,
+			Raw: d.Text}); err != nil {
 			return err
 		}
 	} else if row == nil {
@@ -260,7 +262,8 @@ func (b *taking) element(i int) (taken bool, err error) {
 	e := &b.elements[i]
 	if e.Reason != "" {
 		countBad(b.part)
-		return false, b.aside(tree.Finding{What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason, Raw: e.Text})
+		return false, b.aside(tree.Finding{What: tree.WhatLine, Offset: int64(e.Offset), Reason: e.Reason,
+			Raw: e.Text})
 	}
 	id := e.Record.Snapshot.ID
 	if b.superseded(i) {
@@ -280,7 +283,8 @@ func (b *taking) element(i int) (taken bool, err error) {
 			return false, err
 		}
 		if !same {
-			return false, b.refuse(e, "is here already, from elsewhere and with other contents; import this tree into a scope of its own")
+			return false, b.refuse(e, "is here already, from elsewhere and with other contents; import this tree "+
+				"into a scope of its own")
 		}
 		countRun(b.part, len(e.Record.Events), tree.Already)
 		if ours.Source != from.Source {
@@ -294,7 +298,8 @@ func (b *taking) element(i int) (taken bool, err error) {
 	countRun(b.part, len(e.Record.Events), tree.Changed)
 	if ours.Touched {
 		b.kept = true
-		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: ours stays", id))
+		b.part.Differ(b.path, fmt.Sprintf("run %q has changed, and was written to here since it was imported: "+
+			"ours stays", id))
 		return true, nil
 	}
 	copies, err := b.store.CopiesOf(&b.tx.Rx, ours.Key)

@@ -13,7 +13,8 @@ import (
 type sourceFile struct {
 	path string
 	size int64
-	// kept is set by the writer when ours was touched since the last import: the file's records are counted and not taken.
+	// kept is set by the writer when ours was touched since the last import: the file's records are
+	// counted and not taken.
 	kept bool
 	// changed is set by the writer when the file takes the place of what was imported from it before.
 	changed bool
@@ -142,7 +143,8 @@ func (st *step) Take(tx *db.Tx, part *tree.Part) error {
 	return b.piece(st)
 }
 
-// A batch is the writing half of an import for one step. What it decides about a file is decided again from the ledger.
+// A batch is the writing half of an import for one step. What it decides about a file is decided
+// again from the ledger.
 type batch struct {
 	*room
 	tx   *db.Tx // nil where nothing changes
@@ -161,7 +163,8 @@ func (b *batch) unreadable(st *step) error {
 		b.part.Files.Found++
 	}
 	b.part.Files.Unreadable++
-	return b.Source.PutAside(b.tx, b.part, tree.Finding{Path: st.file.path, What: tree.WhatFile, Reason: st.reason})
+	return b.Source.PutAside(b.tx, b.part,
+		tree.Finding{Path: st.file.path, What: tree.WhatFile, Reason: st.reason})
 }
 
 // same counts a file that is as it was.
@@ -174,7 +177,8 @@ func (b *batch) same(rx *db.Rx, st *step) error {
 	return b.countKnown(rx, st)
 }
 
-// countKnown counts the records that the ledger says were there before, and names what is in quarantine of them.
+// countKnown counts the records that the ledger says were there before, and names what is in
+// quarantine of them.
 func (b *batch) countKnown(rx *db.Rx, st *step) error {
 	known, err := tree.ParseTally(st.row.Records)
 	if err != nil {
@@ -216,7 +220,8 @@ func (b *batch) shared(st *step) error {
 	}
 	b.part.CountAll(records, tree.Already)
 	b.part.Files.Already++
-	row := &tree.Row{State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.row, LastSequence: c.was.last}
+	row := &tree.Row{State: tree.StateShared, EntityGroup: c.Group, EntityID: c.ID, EntityRow: &c.was.row,
+		LastSequence: c.was.last}
 	return b.advance(st, row, st.records)
 }
 
@@ -283,8 +288,10 @@ func (b *batch) target(st *step) (*tree.Row, error) {
 		return nil, b.moved(c.Entity)
 	case state == tree.StateRefused:
 		b.part.Files.Refused++
-		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into a scope of its own", title(c.Entity))
-		if err := b.Source.PutAside(b.tx, b.part, tree.Finding{Path: st.file.path, What: tree.WhatConflict, Reason: reason, Whose: &c.Entity}); err != nil {
+		reason := fmt.Sprintf("%s is here already, from elsewhere and with other records; import this tree into "+
+			"a scope of its own", title(c.Entity))
+		if err := b.Source.PutAside(b.tx, b.part,
+			tree.Finding{Path: st.file.path, What: tree.WhatConflict, Reason: reason, Whose: &c.Entity}); err != nil {
 			return nil, err
 		}
 	case known:
@@ -293,16 +300,19 @@ func (b *batch) target(st *step) (*tree.Row, error) {
 		b.part.Files.New++
 	}
 	if passed != nil && state == tree.StateTaken {
-		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s", title(passed.wanted), tree.Shown(string(passed.by)), title(c.Entity))
-		if err := b.Source.PutAside(b.tx, b.part, tree.Finding{Path: st.file.path, What: tree.WhatName, Reason: reason, Whose: &passed.wanted}); err != nil {
+		reason := fmt.Sprintf("its records name %s, which is here already, from %s; kept apart as %s",
+			title(passed.wanted), tree.Shown(string(passed.by)), title(c.Entity))
+		if err := b.Source.PutAside(b.tx, b.part,
+			tree.Finding{Path: st.file.path, What: tree.WhatName, Reason: reason, Whose: &passed.wanted}); err != nil {
 			return nil, err
 		}
 	}
 	return row, nil
 }
 
-// putAway makes room for a file that is read from its beginning again. It reports whether records of the file had been
-// taken before; where ours was touched since, they stay and the file is kept out.
+// putAway makes room for a file that is read from its beginning again. It reports whether records
+// of the file had been taken before; where ours was touched since, they stay and the file is kept
+// out.
 func (b *batch) putAway(st *step) (known bool, err error) {
 	st.file.kept, st.file.changed = false, false
 	row, err := b.Source.File(&b.tx.Rx, st.file.path)
@@ -337,7 +347,8 @@ func (b *batch) putAway(st *step) (known bool, err error) {
 func (b *batch) keep(st *step, row *tree.Row) {
 	st.file.kept = true
 	b.part.Files.Changed++
-	b.part.Differ(st.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here since it was imported: ours stays", title(row.Entity())))
+	b.part.Differ(st.file.path, fmt.Sprintf("the file has changed, and %s was written to or removed here "+
+		"since it was imported: ours stays", title(row.Entity())))
 }
 
 func (b *batch) untouched(row *tree.Row) (bool, error) {
@@ -356,7 +367,8 @@ func (b *batch) goOn(st *step) (*tree.Row, error) {
 		return nil, err
 	}
 	if row == nil || st.from != row.Consumed && (!row.OpenLine || st.from != row.Consumed+1) {
-		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again", db.ErrConflict)
+		return nil, fmt.Errorf("%w: another import of the same tree has moved on meanwhile; run the import again",
+			db.ErrConflict)
 	}
 	untouched := true
 	if row.State == tree.StateTaken {
@@ -383,7 +395,8 @@ func (b *batch) goOn(st *step) (*tree.Row, error) {
 	return row, nil
 }
 
-// take appends the records to the store. A line that can't be read goes into the trace as it is, and into quarantine.
+// take appends the records to the store. A line that can't be read goes into the trace as it is,
+// and into quarantine.
 func (b *batch) take(st *step, row *tree.Row) error {
 	e := row.Entity()
 	var was *stored
@@ -403,7 +416,8 @@ func (b *batch) take(st *step, row *tree.Row) error {
 		}
 	}
 	if st.tail != "" && st.tail != tree.Blank {
-		if err := b.bad(st, e, st.to, tree.WhatTail, "a last line without line feed that can't be read, and may still grow", st.piece.tail); err != nil {
+		if err := b.bad(st, e, st.to, tree.WhatTail,
+			"a last line without line feed that can't be read, and may still grow", st.piece.tail); err != nil {
 			return err
 		}
 	}
@@ -421,9 +435,11 @@ func (b *batch) take(st *step, row *tree.Row) error {
 	return nil
 }
 
-// bad quarantines a line. It was counted with the others of its kind, all of which are bad: the count is corrected.
+// bad quarantines a line. It was counted with the others of its kind, all of which are bad: the
+// count is corrected.
 func (b *batch) bad(st *step, e tree.Entity, offset int64, what, reason string, raw []byte) error {
-	err := b.Source.PutAside(b.tx, b.part, tree.Finding{Path: st.file.path, Offset: offset, What: what, Reason: reason, Whose: &e, Raw: raw})
+	err := b.Source.PutAside(b.tx, b.part,
+		tree.Finding{Path: st.file.path, Offset: offset, What: what, Reason: reason, Whose: &e, Raw: raw})
 	if err != nil {
 		return err
 	}
@@ -494,7 +510,8 @@ func (b *batch) decide(st *step) (c choice, state string, passed *passedOver, er
 
 // moved is the error where the store changed between the look at it and the write.
 func (b *batch) moved(e tree.Entity) error {
-	return fmt.Errorf("%w: %s was written while it was being imported; run the import again", db.ErrConflict, title(e))
+	return fmt.Errorf("%w: %s was written while it was being imported; run the import again", db.ErrConflict,
+		title(e))
 }
 
 // holds reports whether what the row's file became is what the store has under that number.
@@ -508,7 +525,8 @@ func with(t tree.Tally, records []record) tree.Tally {
 	return t
 }
 
-// releaseGone takes out of the quarantine what could not be read and is gone, and agents' folders that can be read again.
+// releaseGone takes out of the quarantine what could not be read and is gone, and agents' folders
+// that can be read again.
 func releaseGone(ctx context.Context, t *tree.Tree) error {
 	for after := []byte{}; ; {
 		var paths [][]byte

@@ -20,8 +20,8 @@ const (
 	verdictOther                  // from elsewhere, with other content
 )
 
-// A choice is something that a file may be, and what the reader saw there. The writer looks again: what it finds changed
-// since can't be decided without reading.
+// A choice is something that a file may be, and what the reader saw there. The writer looks again:
+// what it finds changed since can't be decided without reading.
 type choice struct {
 	tree.Entity
 	verdict verdict
@@ -30,10 +30,11 @@ type choice struct {
 
 // choose looks at what the file may be, the best first.
 //
-// Rules: an id that another file of the same tree holds is passed over for the next one, so that nothing of a tree is
-// lost. An id that is there from elsewhere is never joined: with the same content the file is there already, with other
-// content it is refused. The same content under any of the file's ids counts, since an export of what stood under the
-// second best id must be known again.
+// Rules: an id that another file of the same tree holds is passed over for the next one, so that
+// nothing of a tree is lost. An id that is there from elsewhere is never joined: with the same
+// content the file is there already, with other content it is refused. The same content under any
+// of the file's ids counts, since an export of what stood under the second best id must be known
+// again.
 func (in *fileReader) choose(ctx context.Context, ids []tree.Entity) ([]choice, error) {
 	choices := make([]choice, 0, len(ids))
 	settled := false

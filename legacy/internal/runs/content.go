@@ -23,11 +23,13 @@ func (c content) each(ctx context.Context, visit func(text []byte, lf bool) erro
 	var pending *storedLine
 	flush := func(more bool) error {
 		if pending != nil {
-			if err := visit(pending.text, more || !isHeld || !held.OpenLine || pending.sequence != held.LastSequence); err != nil {
+			if err := visit(pending.text, more || !isHeld || !held.OpenLine ||
+				pending.sequence != held.LastSequence); err != nil {
 				return err
 			}
 		}
-		if isHeld && len(held.Tail) > 0 && (pending == nil && held.LastSequence == 0 || pending != nil && pending.sequence == held.LastSequence) {
+		if isHeld && len(held.Tail) > 0 && (pending == nil && held.LastSequence == 0 || pending != nil &&
+			pending.sequence == held.LastSequence) {
 			return visit(held.Tail, more)
 		}
 		return nil

@@ -9,8 +9,9 @@ import (
 	"selvedge/internal/tree"
 )
 
-// stored is where a thing stands in its store: its row, and the sequence of its last line. They tell whether it was
-// touched since it was imported: the row is gone or another one, or the last line is a later one.
+// stored is where a thing stands in its store: its row, and the sequence of its last line. They
+// tell whether it was touched since it was imported: the row is gone or another one, or the last
+// line is a later one.
 type stored struct{ row, last int64 }
 
 // A storedLine is a line of a thing, as an export writes it, without its line feed.
@@ -33,8 +34,8 @@ func (s store) state(rx *db.Rx, e tree.Entity) (stored, bool, error) {
 	return stored{row: at.Row, last: at.Lines}, ok, err
 }
 
-// append puts records behind what is there of e or, where nothing is (a nil was), makes e, also for no records. It returns where e stands
-// then.
+// append puts records behind what is there of e or, where nothing is (a nil was), makes e, also for
+// no records. It returns where e stands then.
 func (s store) append(tx *db.Tx, e tree.Entity, was *stored, records []record) (stored, error) {
 	lines := make([]traces.Line, len(records))
 	for i := range records {
@@ -59,7 +60,8 @@ func (s store) remove(tx *db.Tx, e tree.Entity) error {
 	return err
 }
 
-// lines gives the next lines of e behind the sequence after: about maxBytes of them, and at least one where there is one.
+// lines gives the next lines of e behind the sequence after: about maxBytes of them, and at least
+// one where there is one.
 func (s store) lines(rx *db.Rx, e tree.Entity, after int64, maxBytes int) ([]storedLine, error) {
 	page, err := s.LinesTx(rx, ref(e), after, maxBytes)
 	lines := make([]storedLine, len(page))

@@ -74,13 +74,16 @@ func (x *exporter) one(ctx context.Context, e tree.Entity) error {
 		return fmt.Errorf("export %s: %w", path, err)
 	}
 	if ids := identities(path, first); !held && ids[0] != e {
-		x.Report.LeaveOut(path, fmt.Sprintf("%s is written, but its id is not in its records: an import would call it %s", title(e), title(ids[0])))
+		x.Report.LeaveOut(path, fmt.Sprintf("%s is written, but its id is not in its records: an import would "+
+			"call it %s", title(e), title(ids[0])))
 	}
 	return nil
 }
 
-// find is where e belongs: where it came from, or where the old program would put it, if nothing else came from there.
-func (x *exporter) find(ctx context.Context, e tree.Entity) (path string, held bool, problem string, err error) {
+// find is where e belongs: where it came from, or where the old program would put it, if nothing
+// else came from there.
+func (x *exporter) find(ctx context.Context, e tree.Entity) (path string, held bool, problem string,
+	err error) {
 	err = x.DB.Read(ctx, "look up where something came from", func(rx *db.Rx) error {
 		s, ok, err := x.store.state(rx, e)
 		if err != nil {
@@ -151,7 +154,8 @@ func (x *exporter) copy(ctx context.Context, f *os.File, e tree.Entity) (first [
 	return first, x.Finish(f, offset, err)
 }
 
-// ReadBack reads a trace as the original does, which passes over lines that it can't read, and stops at one that is not UTF-8.
+// ReadBack reads a trace as the original does, which passes over lines that it can't read, and
+// stops at one that is not UTF-8.
 func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line int, reason string)) error {
 	f, _, err := root.Open(path)
 	if err != nil {

@@ -12,10 +12,12 @@ import (
 
 const sqlWhoseLimits = `SELECT source FROM retention WHERE scope = ? AND store = 'runs'`
 
-// StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from the config.toml beside
-// it. ok is false where there are none other than the original's own, 50 runs per agent and 30 days. The original counts whole
-// days: part of one is a day, since a limit of 0 keeps nothing.
-func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool, err error) {
+// StoredLimits are the limits of retention that a scope's tree of run traces brought with it, from
+// the config.toml beside it. ok is false where there are none other than the original's own, 50
+// runs per agent and 30 days. The original counts whole days: part of one is a day, since a limit
+// of 0 keeps nothing.
+func StoredLimits(ctx context.Context, d *db.DB, scope string) (limits runs.RetentionConfig, ok bool,
+	err error) {
 	r, ok, err := d.Retention(ctx, scope, db.StoreRuns)
 	if err != nil || !ok {
 		return limits, false, err
@@ -43,7 +45,8 @@ const day = 24 * time.Hour
 // maxDays is how many days a limit can say.
 const maxDays = int64(math.MaxInt64 / day)
 
-// policyOf is what limits of the original mean. Those under which nothing stays, also those below 0, keep nothing.
+// policyOf is what limits of the original mean. Those under which nothing stays, also those below
+// 0, keep nothing.
 func policyOf(limits runs.RetentionConfig) (p db.Policy) {
 	if p.Count = int(min(limits.MaxPerAgent, math.MaxInt64)); p.Count == 0 {
 		p.Count = db.KeepNone
@@ -57,8 +60,9 @@ func policyOf(limits runs.RetentionConfig) (p db.Policy) {
 	return p
 }
 
-// takeSettings stores what config.toml says, as the original reads it, and the file as it is. The original's own limits are not
-// stored. Limits that were stored stay, with their file, when that is gone or can't be read any more, and that is reported.
+// takeSettings stores what config.toml says, as the original reads it, and the file as it is. The
+// original's own limits are not stored. Limits that were stored stay, with their file, when that is
+// gone or can't be read any more, and that is reported.
 func takeSettings(ctx context.Context, t *tree.Tree) error {
 	found, err := configOf(t.Dir)
 	if err != nil {
@@ -72,7 +76,8 @@ func takeSettings(ctx context.Context, t *tree.Tree) error {
 		if err != nil {
 			return err
 		}
-		ours := !stored || source != nil && *source == t.Source.ID // else another tree of the scope, or a person, has said what to keep
+		// else another tree of the scope, or a person, has said what to keep
+		ours := !stored || source != nil && *source == t.Source.ID
 		kept = stored && ours && found.problem != ""
 		if !kept && !found.unread && !found.gone {
 			if err := putConfig(tx, t.Source.ID, found.text); err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// pieceBytes is how much of a file is read and decoded at once, at most; a longer line is a piece of its own.
+	// pieceBytes is how much of a file is read and decoded at once, at most; a longer line is a piece
+	// of its own.
 	pieceBytes = 512 << 10
 	// maxLine is the longest line that is taken. SQLite holds values of a billion bytes.
 	maxLine = 512 << 20
@@ -44,7 +45,8 @@ type piece struct {
 	last     bool   // the file ends here
 }
 
-// lineReader cuts a file into pieces. What is appended to the file after it was opened is left for the next import.
+// lineReader cuts a file into pieces. What is appended to the file after it was opened is left for
+// the next import.
 type lineReader struct {
 	f      *os.File
 	size   int64
@@ -72,7 +74,8 @@ func (r *lineReader) skip(n int64) ([]byte, error) {
 // rewind starts again at the beginning.
 func (r *lineReader) rewind() { r.pos, r.hash = 0, sha256.New() }
 
-// first gives the first piece and goes back to the beginning. It is kept for the next that reads it again from there.
+// first gives the first piece and goes back to the beginning. It is kept for the next that reads it
+// again from there.
 func (r *lineReader) first() (*piece, error) {
 	r.rewind()
 	if r.ahead == nil {
@@ -86,8 +89,8 @@ func (r *lineReader) first() (*piece, error) {
 	return r.ahead, nil
 }
 
-// closeLine takes the line feed that the last consumed line was waiting for. It reports false if another byte is there:
-// then the file has changed.
+// closeLine takes the line feed that the last consumed line was waiting for. It reports false if
+// another byte is there: then the file has changed.
 func (r *lineReader) closeLine() (bool, error) {
 	var b [1]byte
 	if _, err := r.f.ReadAt(b[:], r.pos); err != nil {
@@ -176,7 +179,8 @@ func (r *lineReader) read(n int) ([]byte, error) {
 	return buf[:got], err
 }
 
-// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line is in memory once.
+// longLine reads a line that is longer than n bytes. It looks for the end first, so that the line
+// is in memory once.
 func (r *lineReader) longLine(n int) ([]byte, error) {
 	window := make([]byte, pieceBytes)
 	for length := int64(n); ; {

@@ -9,8 +9,8 @@ import (
 	"selvedge/internal/tree"
 )
 
-// seedName is the file name that the seed version gives to an id: '/', '\' and NUL become '_', outer dots go, and nothing
-// becomes "_". Different ids can give one name.
+// seedName is the file name that the seed version gives to an id: '/', '\' and NUL become '_',
+// outer dots go, and nothing becomes "_". Different ids can give one name.
 func seedName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == 0 {

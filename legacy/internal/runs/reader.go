@@ -21,8 +21,8 @@ func roomOf(t *tree.Tree) *room {
 	return &room{t, store{traces.Table{Scope: t.Scope}, t.DB}}
 }
 
-// Read finds out what the ledger knows of a file, and decodes what is new. Trouble with the file ends its reading and
-// nothing else.
+// Read finds out what the ledger knows of a file, and decodes what is new. Trouble with the file
+// ends its reading and nothing else.
 func (Layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tree.Piece) error) error {
 	r := roomOf(t)
 	file := &sourceFile{path: path}
@@ -35,7 +35,8 @@ func (Layout) Read(ctx context.Context, t *tree.Tree, path string, send func(tre
 	in := &fileReader{room: r, file: file, lines: r.linesOf(f, size), pass: send}
 	err = in.run(ctx)
 	if read, ok := errors.AsType[*readError](err); ok {
-		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err), opens: !in.sent})
+		return send(&step{room: r, kind: stepUnread, file: file, reason: t.Folder.Why(path, read.err),
+			opens: !in.sent})
 	}
 	return err
 }
@@ -124,8 +125,8 @@ func (in *fileReader) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// LookUp looks up what the ledger knows of files and, of those that it does not know, whether there is anything under the ids that their
-// paths say: most new files become that.
+// LookUp looks up what the ledger knows of files and, of those that it does not know, whether there
+// is anything under the ids that their paths say: most new files become that.
 func (Layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 	r := roomOf(t)
 	return t.DB.Read(ctx, "look files up", func(rx *db.Rx) error {
@@ -161,8 +162,9 @@ func (Layout) LookUp(ctx context.Context, t *tree.Tree, paths []string) error {
 	})
 }
 
-// followMove finds the row of a file that had another path when it was imported: its id is held by a file that is gone.
-// Later versions and people rename folders. The ledger is told at once; that takes no part of the batches.
+// followMove finds the row of a file that had another path when it was imported: its id is held by
+// a file that is gone. Later versions and people rename folders. The ledger is told at once; that
+// takes no part of the batches.
 func (in *fileReader) followMove(ctx context.Context) error {
 	ids, err := in.identities()
 	if err != nil {
@@ -202,8 +204,8 @@ func (in *fileReader) vanished(ctx context.Context, ids []tree.Entity) (was stri
 // isFree reports whether nothing was there under these ids when the file was looked up.
 func (in *fileReader) isFree(e tree.Entity) bool { return in.free != nil && *in.free == e }
 
-// skipKnown reads what was consumed before. known is false if that is not what the file begins with any more; closed is
-// true if the last consumed line has got the line feed it was without.
+// skipKnown reads what was consumed before. known is false if that is not what the file begins with
+// any more; closed is true if the last consumed line has got the line feed it was without.
 func (in *fileReader) skipKnown() (known, closed bool, err error) {
 	if in.row.Consumed > in.file.size {
 		return false, false, nil
@@ -219,8 +221,9 @@ func (in *fileReader) skipKnown() (known, closed bool, err error) {
 	return true, false, nil
 }
 
-// again reports whether a file whose records are not here as its own is to be looked at as if it were new: it has
-// changed, or what it met has gone. A refused file that an import was stopped in is gone on with.
+// again reports whether a file whose records are not here as its own is to be looked at as if it
+// were new: it has changed, or what it met has gone. A refused file that an import was stopped in
+// is gone on with.
 func (in *fileReader) again(ctx context.Context, same bool) (bool, error) {
 	if !same {
 		return in.row.State == tree.StateShared || in.row.Complete(), nil
@@ -269,8 +272,8 @@ func (in *fileReader) anew(ctx context.Context) error {
 	return in.pieces(choices)
 }
 
-// identities are what the file may be, by the first records in it: as many as pieceBytes hold, whatever a batch holds, so
-// that an import that was stopped in the file decides alike.
+// identities are what the file may be, by the first records in it: as many as pieceBytes hold,
+// whatever a batch holds, so that an import that was stopped in the file decides alike.
 func (in *fileReader) identities() ([]tree.Entity, error) {
 	lines := in.lines
 	if lines.step != pieceBytes {
@@ -290,7 +293,8 @@ func (in *fileReader) pieces(choices []choice) error {
 		if err != nil {
 			return trouble(err)
 		}
-		if err := in.send(&step{kind: stepPiece, row: in.row, piece: p, choices: choices, tail: in.tailKind(p.tail)}); err != nil {
+		if err := in.send(&step{kind: stepPiece, row: in.row, piece: p, choices: choices,
+			tail: in.tailKind(p.tail)}); err != nil {
 			return err
 		}
 		choices = nil

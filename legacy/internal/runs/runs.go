@@ -1,13 +1,15 @@
-// Package runs is how trees of the run store are laid out: runs/AGENT/RUN.jsonl, one JSON record a line, in a folder that
-// also holds config.toml.
+// Package runs is how trees of the run store are laid out: runs/AGENT/RUN.jsonl, one JSON record a
+// line, in a folder that also holds config.toml.
 //
-// A file becomes the run that its records name, where its place is the one that the old program gives to those ids by its
-// own rule or by that of its later versions; else the run that its place names. An id that a file of the same tree holds
-// already is passed over for the next best: the place's ids, then the place's with a mark of its own. A file name that is
-// no UTF-8 gives an id in which the odd bytes are written as \xFF.
+// A file becomes the run that its records name, where its place is the one that the old program
+// gives to those ids by its own rule or by that of its later versions; else the run that its place
+// names. An id that a file of the same tree holds already is passed over for the next best: the
+// place's ids, then the place's with a mark of its own. A file name that is no UTF-8 gives an id in
+// which the odd bytes are written as \xFF.
 //
-// A line that can't be read stays in its place in the trace, where no call shows it and an export writes it again, and
-// goes into quarantine; the same holds for blank lines, without the quarantine. A torn last line is kept in the ledger.
+// A line that can't be read stays in its place in the trace, where no call shows it and an export
+// writes it again, and goes into quarantine; the same holds for blank lines, without the
+// quarantine. A torn last line is kept in the ledger.
 package runs
 
 import (
@@ -56,8 +58,8 @@ func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	return root, err
 }
 
-// Finish takes config.toml with the limits of retention that it says (see [StoredLimits]), and out of the quarantine what could not be read
-// and is gone or, a folder, can be read now.
+// Finish takes config.toml with the limits of retention that it says (see [StoredLimits]), and out
+// of the quarantine what could not be read and is gone or, a folder, can be read now.
 func (Layout) Finish(ctx context.Context, t *tree.Tree) error {
 	if t.Unread {
 		if err := releaseGone(ctx, t); err != nil {
@@ -90,8 +92,8 @@ func runsRoot(dir tree.Folder) (root, carDir tree.Folder, err error) {
 
 const runsFolder = "runs"
 
-// isRunsRoot reports whether dir is the folder runs/, and not the one that holds it: it bears the mark, or has no runs/ in
-// it and is called so or holds a record. An agent may be called "runs".
+// isRunsRoot reports whether dir is the folder runs/, and not the one that holds it: it bears the
+// mark, or has no runs/ in it and is called so or holds a record. An agent may be called "runs".
 func isRunsRoot(dir tree.Folder) (bool, error) {
 	if !dir.Lacks(nobackup) {
 		return true, nil
@@ -130,10 +132,12 @@ func holdsRecord(root tree.Folder, path string) bool {
 	})
 }
 
-// Walk does as the original: every folder below the root, links followed, is an agent's, and every name with the
-// extension jsonl in it is a run, whatever it is. A folder that can't be listed, or that a link leads to which is not followed, or of
-// which the system does not say what it is, is reported as a file that can't be read.
-func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+// Walk does as the original: every folder below the root, links followed, is an agent's, and every
+// name with the extension jsonl in it is a run, whatever it is. A folder that can't be listed, or
+// that a link leads to which is not followed, or of which the system does not say what it is, is
+// reported as a file that can't be read.
+func (Layout) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	return root.Names(".", func(agent string) error {
 		info, err := root.Stat(agent)
 		switch {
@@ -191,8 +195,8 @@ func decode(text []byte) (kind, reason string, line traces.Line) {
 	return tree.Undecodable, line.Err.Reason, line
 }
 
-// identities are the ids in the first records that lead to path, by the rule of the seed version or else by the later
-// one, then those of the path.
+// identities are the ids in the first records that lead to path, by the rule of the seed version or
+// else by the later one, then those of the path.
 func identities(path string, first []record) []tree.Entity {
 	var bySeed, byLater *tree.Entity
 	for i := range first {

@@ -25,7 +25,8 @@ ON CONFLICT (source) DO UPDATE SET raw = excluded.raw, checksum = excluded.check
 	// sqlConfigs gives that of the tree whose limits hold first.
 	sqlConfigs = `SELECT c.raw, s.root FROM import_settings AS c JOIN import_sources AS s ON s.id = c.source
 WHERE s.scope = (SELECT id FROM scopes WHERE name = ?1)
-ORDER BY s.id NOT IN (SELECT source FROM retention WHERE scope = s.scope AND store = 'runs' AND source IS NOT NULL), s.id`
+ORDER BY s.id NOT IN (SELECT source FROM retention WHERE scope = s.scope AND store = 'runs'
+	AND source IS NOT NULL), s.id`
 )
 
 // putConfig stores the config.toml of a tree as it is.
@@ -62,7 +63,8 @@ type settings struct {
 	unsaid []string // what it can't say
 }
 
-// settingsOf gives the config.toml that was imported, in which nothing is changed but the limits, where they are others now.
+// settingsOf gives the config.toml that was imported, in which nothing is changed but the limits,
+// where they are others now.
 func settingsOf(ctx context.Context, t *tree.Tree) (s settings, err error) {
 	limits, stored, err := StoredLimits(ctx, t.DB, t.Scope)
 	if err != nil {
@@ -109,7 +111,8 @@ func unsaid(ctx context.Context, t *tree.Tree, limits runs.RetentionConfig) (lis
 		return nil, err
 	}
 	if age := r.Policy.Age; age > 0 && age%day != 0 {
-		list = append(list, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps them for %d", age, limits.MaxAgeDays))
+		list = append(list, fmt.Sprintf("runs are kept for %s: the old program counts whole days, and keeps "+
+			"them for %d", age, limits.MaxAgeDays))
 	}
 	if r.Policy.Bytes != 0 {
 		list = append(list, "the limit of bytes: the old program has none")
@@ -118,7 +121,8 @@ func unsaid(ctx context.Context, t *tree.Tree, limits runs.RetentionConfig) (lis
 }
 
 func limitsAlone(limits runs.RetentionConfig) []byte {
-	return fmt.Appendf(nil, "[runs]\n%s = %d\n%s = %d\n", keyPerAgent, limits.MaxPerAgent, keyAgeDays, limits.MaxAgeDays)
+	return fmt.Appendf(nil, "[runs]\n%s = %d\n%s = %d\n", keyPerAgent, limits.MaxPerAgent, keyAgeDays,
+		limits.MaxAgeDays)
 }
 
 const (
@@ -127,7 +131,8 @@ const (
 	keyAgeDays  = "max_age_days"
 )
 
-// withLimits is a config.toml that says these limits and else what text says, byte for byte. An error says why there is none.
+// withLimits is a config.toml that says these limits and else what text says, byte for byte. An
+// error says why there is none.
 func withLimits(text []byte, limits runs.RetentionConfig) ([]byte, error) {
 	now, err := runs.ParseRetention(text)
 	if err != nil {
@@ -141,7 +146,8 @@ func withLimits(text []byte, limits runs.RetentionConfig) ([]byte, error) {
 	}
 	mark := text[:len(text)-len(bytes.TrimPrefix(text, []byte("\ufeff")))]
 	edited := append(bytes.Clone(mark), edit(text[len(mark):], []limit{
-		{keyPerAgent, int64(limits.MaxPerAgent), runs.DefaultMaxRunsPerAgent}, {keyAgeDays, limits.MaxAgeDays, runs.DefaultMaxAgeDays},
+		{keyPerAgent, int64(limits.MaxPerAgent), runs.DefaultMaxRunsPerAgent},
+		{keyAgeDays, limits.MaxAgeDays, runs.DefaultMaxAgeDays},
 	})...)
 	if now, err = runs.ParseRetention(edited); err != nil || now != limits || !sameButLimits(text, edited) {
 		return nil, errors.New("is written in a way that is not understood well enough to be changed")
@@ -214,10 +220,12 @@ type limitsIn struct {
 	member                  string
 }
 
-// findLimits looks for them, which may be written in each of TOML's ways: in a table, inline, or with dotted keys.
+// findLimits looks for them, which may be written in each of TOML's ways: in a table, inline, or
+// with dotted keys.
 func findLimits(text []byte) limitsIn {
 	const line = "%s = %d\n"
-	f := limitsIn{said: map[string]unstable.Range{}, at: len(text), before: "\n[" + tableRuns + "]\n", member: line}
+	f := limitsIn{said: map[string]unstable.Range{}, at: len(text), before: "\n[" + tableRuns + "]\n",
+		member: line}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		f.before = "\n" + f.before
 	}

@@ -28,13 +28,15 @@ func (Layout) Tables() []tree.Table {
 	return []tree.Table{
 		{
 			Name: "runs", Noun: "run", Said: "run",
-			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM runs AS r WHERE r.key = ?1`,
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM runs AS r
+				WHERE r.key = ?1`,
 			Numbers: []string{"key", "scope", "checksum"},
 			Marks:   []string{"owner_id", "parent"},
 		},
 		{
 			Name: "run_records", Noun: "line", Said: "turn",
-			Query:   `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r WHERE r.id > CAST(?1 AS BIGINT) << 24 AND r.id < (CAST(?1 AS BIGINT) + 1) << 24 ORDER BY r.id`,
+			Query: `SELECT r.*, r.id & 16777215 AS sequence FROM run_records AS r
+				WHERE r.id > CAST(?1 AS BIGINT) << 24 AND r.id < (CAST(?1 AS BIGINT) + 1) << 24 ORDER BY r.id`,
 			Key:     []string{"sequence"},
 			Numbers: []string{"id", "checksum"},
 			Marks:   []string{"batch", "recorded_at"},
@@ -54,14 +56,17 @@ func (Layout) Tables() []tree.Table {
 			},
 		},
 		{
-			Name: "run_append_keys", Noun: "key", Query: `SELECT * FROM run_append_keys WHERE run = ?1 ORDER BY append_key`,
-			Key: []string{"append_key"}, Numbers: []string{"run", "checksum"}, Own: true,
+			Name: "run_append_keys", Noun: "key",
+			Query: `SELECT * FROM run_append_keys WHERE run = ?1 ORDER BY append_key`,
+			Key:   []string{"append_key"}, Numbers: []string{"run", "checksum"}, Own: true,
 		},
 	}
 }
 
-// Settings are config.toml and the limits that it says. One that an export would write now says nothing that is not here.
-func (Layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool, err error) {
+// Settings are config.toml and the limits that it says. One that an export would write now says
+// nothing that is not here.
+func (Layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, file string, there bool,
+	err error) {
 	found, err := configOf(t.Dir)
 	if err != nil {
 		return nil, configFile, false, err
@@ -75,7 +80,8 @@ func (Layout) Settings(ctx context.Context, t *tree.Tree) (tables []tree.Table, 
 	return []tree.Table{
 		{
 			Name: "retention", Noun: "limit",
-			Query:   `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r WHERE r.source = ?1 ORDER BY r.store`,
+			Query: `SELECT r.*, (SELECT name FROM scopes WHERE id = r.scope) AS scope_name FROM retention AS r
+				WHERE r.source = ?1 ORDER BY r.store`,
 			Key:     []string{"store"},
 			Numbers: []string{"scope", "source", "checksum"},
 			Clocks:  []string{"set_at"},

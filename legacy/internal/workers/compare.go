@@ -47,7 +47,8 @@ func (d *difference) add(kind string, more tree.Count) {
 	d.counts[kind] = c
 }
 
-// document compares one. given is the imported text that ours still stands as, exported what an export would write.
+// document compares one. given is the imported text that ours still stands as, exported what an
+// export would write.
 func (d *difference) document(kind string, theirs, given, exported []byte) {
 	switch {
 	case theirs == nil:

@@ -13,8 +13,9 @@ import (
 	runtimes "selvedge/workers"
 )
 
-// Export writes dir/runtimes/ID/. The original opens what it writes, also of runtimes that came from folders which it
-// refuses; lines with words of later versions, which it refuses too, are written as they came all the same.
+// Export writes dir/runtimes/ID/. The original opens what it writes, also of runtimes that came
+// from folders which it refuses; lines with words of later versions, which it refuses too, are
+// written as they came all the same.
 func (Layout) Export(ctx context.Context, t *tree.Tree) error {
 	t.Root = filepath.Join(t.Root, runtimesFolder)
 	if err := os.Mkdir(t.Root, 0o700); err != nil {
@@ -52,8 +53,9 @@ func (Layout) ReadBack(root tree.Folder, path string, say func(file string, line
 	})
 }
 
-// GivesBack is so for the files of later versions, which the original passes over, beside a worker that was written. All else, a
-// folder with nothing but such a file too, would have it refuse the runtime.
+// GivesBack is so for the files of later versions, which the original passes over, beside a worker
+// that was written. All else, a folder with nothing but such a file too, would have it refuse the
+// runtime.
 func (Layout) GivesBack(written tree.Folder, path string) bool {
 	name := filepath.Base(path)
 	return (name == observationsFile || name == metadataFile) && written.IsFolder(filepath.Dir(path))

@@ -20,11 +20,12 @@ import (
 	pool "selvedge/internal/workers"
 )
 
-// Later versions of the worker runtime keep the folder runtimes/ for a while, then the folder itself is the one runtime and
-// workers have their plain ids as names. They are told by structure: schema_version stays 1 through several of them.
+// Later versions of the worker runtime keep the folder runtimes/ for a while, then the folder
+// itself is the one runtime and workers have their plain ids as names. They are told by structure:
+// schema_version stays 1 through several of them.
 
-// The files of later versions that nothing here corresponds to: what was seen of a worker, in place of its transcript, and
-// what else there is to know about it.
+// The files of later versions that nothing here corresponds to: what was seen of a worker, in place
+// of its transcript, and what else there is to know about it.
 const (
 	observationsFile = "observations.jsonl"
 	metadataFile     = "metadata.json"
@@ -33,8 +34,8 @@ const (
 // alonePath is the path of a runtime that has its folder for itself.
 const alonePath = "."
 
-// isAlone reports whether dir is the folder of one runtime: it has a runtime.json, which tells the backend or has workers/
-// beside it.
+// isAlone reports whether dir is the folder of one runtime: it has a runtime.json, which tells the
+// backend or has workers/ beside it.
 func isAlone(dir tree.Folder) bool {
 	info, err := dir.Stat(runtimeFile)
 	if err != nil || !info.Mode().IsRegular() {
@@ -44,8 +45,8 @@ func isAlone(dir tree.Folder) bool {
 	return err == nil && info.IsDir() || saysBackend(dir)
 }
 
-// saysBackend reports whether dir has a runtime.json that tells its backend, as all versions do: others may have files of
-// that name too.
+// saysBackend reports whether dir has a runtime.json that tells its backend, as all versions do:
+// others may have files of that name too.
 func saysBackend(dir tree.Folder) bool {
 	text, err := dir.Read(runtimeFile, maxRuntimeFile)
 	var document struct {
@@ -54,8 +55,8 @@ func saysBackend(dir tree.Folder) bool {
 	return err == nil && json.Unmarshal(text, &document) == nil && document.Backend != nil
 }
 
-// aloneID names a runtime that has its folder for itself: what its runtime.json says, if it says anything, else what the
-// folder is called.
+// aloneID names a runtime that has its folder for itself: what its runtime.json says, if it says
+// anything, else what the folder is called.
 func aloneID(root tree.Folder) string {
 	var document struct {
 		RuntimeID string `json:"runtime_id"`
@@ -73,8 +74,8 @@ func aloneID(root tree.Folder) string {
 	return "runtime"
 }
 
-// leftBehind is what the folder of one runtime still has in runtimes/: a later version that takes a folder over moves one
-// runtime up, and looks at the others never again.
+// leftBehind is what the folder of one runtime still has in runtimes/: a later version that takes a
+// folder over moves one runtime up, and looks at the others never again.
 func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
 	at := filepath.Join(root.Path(), runtimesFolder)
 	err := filepath.WalkDir(at, func(_ string, entry fs.DirEntry, err error) error {
@@ -86,7 +87,8 @@ func leftBehind(root tree.Folder) (f tree.Finding, ok bool) {
 	})
 	return tree.Finding{
 		Path: runtimesFolder, What: tree.WhatFile,
-		Reason: "beside the runtime of a later version that this folder is; import this folder as well: " + tree.Shown(at),
+		Reason: "beside the runtime of a later version that this folder is; import this folder as well: " +
+			tree.Shown(at),
 	}, ok && err == nil
 }
 
@@ -152,7 +154,8 @@ func (r *runtimeReader) later() string {
 	return tree.Shown(layout + ": " + strings.Join(parts, "; "))
 }
 
-// aside puts the files of later versions that have no counterpart into quarantine, as they are. Empty ones say nothing.
+// aside puts the files of later versions that have no counterpart into quarantine, as they are.
+// Empty ones say nothing.
 func (r *runtimeReader) aside(folder string, worker string) {
 	for _, name := range []string{observationsFile, metadataFile} {
 		path := folder + "/" + name
@@ -171,7 +174,8 @@ func (r *runtimeReader) aside(folder string, worker string) {
 		case err != nil:
 			found.Reason = r.root.Why(path, err)
 		default:
-			found.Reason = "a file of a later version of the runtime, which nothing here corresponds to; it is kept whole"
+			found.Reason = "a file of a later version of the runtime, which nothing here corresponds to; it is " +
+				"kept whole"
 			found.File = func() (*os.File, int64, error) { return r.root.Open(path) }
 			if name == observationsFile {
 				r.tree.aside["observation"] += lines
@@ -213,8 +217,8 @@ func (r *runtimeReader) pass(path string) (lines int64, err error) {
 	return lines, errors.Join(err, f.Close())
 }
 
-// others notes what lies in a folder besides the files of the runtime. The original and its later versions pass it over too,
-// or it belongs to another program.
+// others notes what lies in a folder besides the files of the runtime. The original and its later
+// versions pass it over too, or it belongs to another program.
 func (r *runtimeReader) others(folder string, known ...string) {
 	err := r.root.Names(folder, func(name string) error {
 		if !slices.Contains(known, name) {

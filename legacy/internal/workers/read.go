@@ -74,7 +74,8 @@ func readRuntime(root tree.Folder, name, id string) *content {
 	r := &runtimeReader{
 		root: root, hash: sha256.New(), ids: map[string]string{}, setAside: map[string]int{}, eventful: true,
 		form: pool.Reader{RuntimeID: id, Later: alone, Alone: alone},
-		tree: &content{path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{}, imported: pool.Imported{RuntimeID: id, Alone: alone}},
+		tree: &content{path: name, records: tree.Tally{"runtime": 1}, aside: tree.Tally{},
+			imported: pool.Imported{RuntimeID: id, Alone: alone}},
 	}
 	r.snapshot()
 	r.events()
@@ -113,7 +114,8 @@ func (r *runtimeReader) read(path string) (text []byte, reason string) {
 
 // fault notes what the original stumbles over: as a diagnostic of the runtime or worker, and in quarantine.
 func (r *runtimeReader) fault(worker *string, code string, f tree.Finding) {
-	// What could not be read has no bytes in the sum: without this the folder would seem unchanged once it can be read.
+	// What could not be read has no bytes in the sum: without this the folder would seem unchanged
+	// once it can be read.
 	fmt.Fprintf(r.hash, "%q %q ", f.Path, f.Reason)
 	id := r.tree.imported.RuntimeID
 	whose := tree.Entity{Group: id}
@@ -131,7 +133,8 @@ func (r *runtimeReader) fault(worker *string, code string, f tree.Finding) {
 	case len(f.Raw) > 0:
 		message = fmt.Sprintf("%s can't be read: %s", name, f.Reason)
 	}
-	r.tree.imported.Faults = append(r.tree.imported.Faults, pool.Fault{Worker: worker, Code: "import." + code, Message: tree.Shown(message)})
+	r.tree.imported.Faults = append(r.tree.imported.Faults,
+		pool.Fault{Worker: worker, Code: "import." + code, Message: tree.Shown(message)})
 	r.tree.findings = append(r.tree.findings, f)
 }
 
@@ -150,7 +153,8 @@ func (r *runtimeReader) snapshot() {
 	switch {
 	case err != nil:
 		r.tree.broken++
-		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text})
+		r.fault(nil, "runtime_snapshot", tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(),
+			Raw: text})
 		return
 	case wrong == "" && s.RuntimeID != id:
 		wrong = fmt.Sprintf("runtime snapshot id %s does not match requested runtime %s", s.RuntimeID, id)
@@ -184,9 +188,10 @@ func (r *runtimeReader) lacks(path string) bool {
 	return r.root.Lacks(path)
 }
 
-// lines gives the lines of a log that can be read. look tells what is wrong with one: such a line is kept, or not where drop
-// says so.
-func (r *runtimeReader) lines(path string, worker *string, kind string, look func(line []byte) (wrong string, drop bool, err error)) (list [][]byte) {
+// lines gives the lines of a log that can be read. look tells what is wrong with one: such a line
+// is kept, or not where drop says so.
+func (r *runtimeReader) lines(path string, worker *string, kind string,
+	look func(line []byte) (wrong string, drop bool, err error)) (list [][]byte) {
 	text, reason := r.read(path)
 	if reason != "" {
 		r.fault(worker, kind+"s", tree.Finding{Path: path, What: tree.WhatFile, Reason: reason})
@@ -209,7 +214,8 @@ func (r *runtimeReader) lines(path string, worker *string, kind string, look fun
 		} else {
 			r.tree.broken++
 		}
-		f := tree.Finding{Path: path, Offset: int64(at), What: tree.WhatLine, Reason: wrong, Raw: line, Taken: err == nil && !drop}
+		f := tree.Finding{Path: path, Offset: int64(at), What: tree.WhatLine, Reason: wrong, Raw: line,
+			Taken: err == nil && !drop}
 		if err != nil {
 			f.Reason = err.Error()
 			if !whole {
@@ -221,9 +227,9 @@ func (r *runtimeReader) lines(path string, worker *string, kind string, look fun
 	return list
 }
 
-// workers reads the folders of the workers: those that are called as the worker in them is first, so that they win over
-// copies; then others whose names are a worker's; in a folder that a later version has taken over the names of that version
-// before those.
+// workers reads the folders of the workers: those that are called as the worker in them is first,
+// so that they win over copies; then others whose names are a worker's; in a folder that a later
+// version has taken over the names of that version before those.
 func (r *runtimeReader) workers() {
 	path := r.tree.path + "/" + workersFolder
 	var named, others []string
@@ -328,15 +334,18 @@ func (r *runtimeReader) transcript(path string, id string) [][]byte {
 		case err != nil || e.Worker == own:
 			return "", false, err
 		case e.Worker.RuntimeID != own.RuntimeID:
-			return fmt.Sprintf("worker %s belongs to runtime %s, not runtime %s", e.Worker.WorkerID, e.Worker.RuntimeID, own.RuntimeID), true, nil
+			return fmt.Sprintf("worker %s belongs to runtime %s, not runtime %s", e.Worker.WorkerID,
+				e.Worker.RuntimeID, own.RuntimeID), true, nil
 		}
-		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.Worker.WorkerID, own.WorkerID), true, nil
+		return fmt.Sprintf("transcript entry belongs to worker %s, expected %s", e.Worker.WorkerID, own.WorkerID),
+			true, nil
 	})
 }
 
-// workerSnapshot reads worker.json and finds out whose it is: what it says, as the original has it, unless it says two
-// things; then what the folder says. A finding without a what is none.
-func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWorker, gap pool.Gap, f tree.Finding) {
+// workerSnapshot reads worker.json and finds out whose it is: what it says, as the original has it,
+// unless it says two things; then what the folder says. A finding without a what is none.
+func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWorker, gap pool.Gap,
+	f tree.Finding) {
 	path := folder + "/" + workerFile
 	byName, named := nameID(name)
 	if r.form.Alone && !named {
@@ -357,7 +366,8 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 	case wrong != "":
 		f = tree.Finding{Path: path, What: tree.WhatName, Reason: wrong}
 	case s.Worker.RuntimeID != runtime:
-		f = tree.Finding{Path: path, What: tree.WhatName, Reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime)}
+		f = tree.Finding{Path: path, What: tree.WhatName,
+			Reason: fmt.Sprintf("worker belongs to runtime %s, expected %s", s.Worker.RuntimeID, runtime)}
 	}
 	if reason != "" || err != nil {
 		if named {
@@ -370,7 +380,8 @@ func (r *runtimeReader) workerSnapshot(folder, name string) (w pool.ImportedWork
 		w.WorkerID = byName
 	}
 	if err := db.CheckID("worker", w.WorkerID); err != nil {
-		return pool.ImportedWorker{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(), Raw: text}
+		return pool.ImportedWorker{}, gap, tree.Finding{Path: path, What: tree.WhatFile, Reason: err.Error(),
+			Raw: text}
 	}
 	return w, gap, f
 }
@@ -408,7 +419,8 @@ func (r *runtimeReader) speaker(folder string) string {
 // duplicate puts the files of a second folder of a worker into quarantine.
 func (r *runtimeReader) duplicate(path, first string, w pool.ImportedWorker) {
 	id := w.WorkerID
-	reason := fmt.Sprintf("duplicate worker id in store: worker %s is in %s too, which was taken", id, first[strings.LastIndexByte(first, '/')+1:])
+	reason := fmt.Sprintf("duplicate worker id in store: worker %s is in %s too, which was taken", id,
+		first[strings.LastIndexByte(first, '/')+1:])
 	files := []struct {
 		name string
 		text []byte
@@ -419,7 +431,8 @@ func (r *runtimeReader) duplicate(path, first string, w pool.ImportedWorker) {
 	for _, f := range files {
 		if len(f.text) > 0 {
 			r.tree.broken++
-			r.fault(&id, "duplicate_worker", tree.Finding{Path: path + "/" + f.name, What: tree.WhatConflict, Reason: reason, Raw: f.text})
+			r.fault(&id, "duplicate_worker", tree.Finding{Path: path + "/" + f.name, What: tree.WhatConflict,
+				Reason: reason, Raw: f.text})
 		}
 	}
 }

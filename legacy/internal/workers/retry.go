@@ -8,16 +8,18 @@ import (
 	"selvedge/internal/tree"
 )
 
-// Retry takes a runtime again as it lies in its folder, where that could bring in what the row says: what is kept of it is a piece
-// of a thing that is taken as a whole.
-func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p tree.Piece, reason string, err error) {
+// Retry takes a runtime again as it lies in its folder, where that could bring in what the row
+// says: what is kept of it is a piece of a thing that is taken as a whole.
+func (Layout) Retry(_ context.Context, t *tree.Tree, q *tree.Aside, _ []byte) (p tree.Piece, reason string,
+	err error) {
 	if t.Folder, err = openRoot(t); err != nil {
 		return nil, "it is a piece of a runtime, which is taken as a whole, and its folder can't be opened: " + err.Error(), nil //nolint:nilerr // is said
 	}
 	t.Root = t.Folder.Path()
 	path, _, _ := strings.Cut(q.Path, "/")
 	if t.Folder.Lacks(path) {
-		return nil, "it is a piece of a runtime, which is taken as a whole, and that is not in the folder any more", nil
+		return nil, "it is a piece of a runtime, which is taken as a whole, and that is not in the " +
+			"folder any more", nil
 	}
 	imports := false // else it lies beside a runtime
 	if err = (Layout{}).Walk(t.Folder, func(one string) error {

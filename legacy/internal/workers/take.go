@@ -99,7 +99,8 @@ func (t *runtime) Take(tx *db.Tx, part *tree.Part) error {
 		if !there || *row.EntityRow != key || row.LastSequence != next || pruned {
 			part.Files.Changed += t.files
 			t.all(part, tree.Changed)
-			part.Differ(t.path, fmt.Sprintf("the folder has changed, and runtime %q was written to or removed here since it was imported: ours stays", id))
+			part.Differ(t.path, fmt.Sprintf("the folder has changed, and runtime %q was written to or removed here "+
+				"since it was imported: ours stays", id))
 			return nil
 		}
 		return t.replace(tx, row, part)
@@ -178,14 +179,16 @@ func (t *runtime) putAway(tx *db.Tx, part *tree.Part, which func(*tree.Finding) 
 	return nil
 }
 
-// refuse leaves a runtime where it is whose id is here from elsewhere: the row of the quarantine names it, the folder keeps
-// it.
+// refuse leaves a runtime where it is whose id is here from elsewhere: the row of the quarantine
+// names it, the folder keeps it.
 func (t *runtime) refuse(tx *db.Tx, part *tree.Part) error {
 	part.Files.Refused += t.files
 	t.all(part, tree.Quarantine)
 	err := t.Source.PutAside(tx, part, tree.Finding{
-		Path: t.path, What: tree.WhatConflict, Whose: &tree.Entity{Group: t.imported.RuntimeID}, Reason: fmt.Sprintf(
-			"runtime %q is here already, from elsewhere and with other contents; import this tree into a scope of its own", t.imported.RuntimeID),
+		Path: t.path, What: tree.WhatConflict, Whose: &tree.Entity{Group: t.imported.RuntimeID},
+		Reason: fmt.Sprintf(
+			"runtime %q is here already, from elsewhere and with other contents; import this tree into a scope "+
+				"of its own", t.imported.RuntimeID),
 	})
 	if err != nil {
 		return err
@@ -193,8 +196,8 @@ func (t *runtime) refuse(tx *db.Tx, part *tree.Part) error {
 	return t.note(tx, tree.StateRefused, nil, 0)
 }
 
-// note writes the runtime's row of the ledger. Its bytes are not counted as consumed: they lie in many files, of which the
-// hash speaks.
+// note writes the runtime's row of the ledger. Its bytes are not counted as consumed: they lie in
+// many files, of which the hash speaks.
 func (t *runtime) note(tx *db.Tx, state string, row *int64, next int64) error {
 	return t.Source.Put(tx, &tree.Row{
 		Path: []byte(t.path), State: state, EntityGroup: t.imported.RuntimeID, EntityRow: row, LastSequence: next,

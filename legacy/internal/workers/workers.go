@@ -1,13 +1,16 @@
-// Package workers is how trees of the worker runtime are laid out: runtimes/ID/ with runtime.json, events.jsonl and, for each
-// worker, workers/ID/ with worker.json and transcript.jsonl; each ID is "id-" and the id's bytes in hex. Trees of later
-// versions are taken as far as there is a place for what they say: with runtimes/ or, where the folder is the one runtime,
-// without; such a runtime is called what its folder is called. A diagnostic of the runtime, import.later_version, tells what is
-// missing and what was added; documents are kept as they came, and files that nothing corresponds to are in quarantine, whole.
+// Package workers is how trees of the worker runtime are laid out: runtimes/ID/ with runtime.json,
+// events.jsonl and, for each worker, workers/ID/ with worker.json and transcript.jsonl; each ID is
+// "id-" and the id's bytes in hex. Trees of later versions are taken as far as there is a place for
+// what they say: with runtimes/ or, where the folder is the one runtime, without; such a runtime is
+// called what its folder is called. A diagnostic of the runtime, import.later_version, tells what
+// is missing and what was added; documents are kept as they came, and files that nothing
+// corresponds to are in quarantine, whole.
 //
-// A runtime is taken as a whole, in one transaction. The original refuses one in which anything is missing or torn; here
-// what can be read is taken, and each fault is a diagnostic of the worker, or of the runtime, and a row of the quarantine
-// with the bytes. A worker without its snapshot gets its status from the events. Counters become those of the snapshots, or
-// what follows the highest number seen, whichever is more.
+// A runtime is taken as a whole, in one transaction. The original refuses one in which anything is
+// missing or torn; here what can be read is taken, and each fault is a diagnostic of the worker, or
+// of the runtime, and a row of the quarantine with the bytes. A worker without its snapshot gets
+// its status from the events. Counters become those of the snapshots, or what follows the highest
+// number seen, whichever is more.
 package workers
 
 import (
@@ -27,8 +30,8 @@ type Layout struct{}
 // Name is "workers".
 func (Layout) Name() string { return "workers" }
 
-// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime, if a runtime.json can be
-// read.
+// Recognise takes the folder that holds runtimes/, runtimes/ itself, or a folder that is a runtime,
+// if a runtime.json can be read.
 func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 	root, alone, err := findRoot(dir)
 	if errors.Is(err, db.ErrNotFound) {
@@ -38,7 +41,8 @@ func (l Layout) Recognise(dir tree.Folder) (string, bool, error) {
 		return "", false, err
 	}
 	if alone {
-		return "worker runtime in a folder of its own", isRuntime(root, runtimeFile, pool.Reader{Later: true, Alone: true}), nil
+		return "worker runtime in a folder of its own",
+			isRuntime(root, runtimeFile, pool.Reader{Later: true, Alone: true}), nil
 	}
 	runtimes, readable := 0, false
 	err = l.Walk(root, func(path string) error {
@@ -65,7 +69,8 @@ func (Layout) Root(dir tree.Folder) (tree.Folder, error) {
 	return root, err
 }
 
-// findRoot finds the folder runtimes/ from itself or from the folder that holds it, or one that is a runtime: alone.
+// findRoot finds the folder runtimes/ from itself or from the folder that holds it, or one that is
+// a runtime: alone.
 func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 	if isAlone(dir) {
 		return dir, true, nil
@@ -78,12 +83,14 @@ func findRoot(dir tree.Folder) (root tree.Folder, alone bool, err error) {
 	}
 	return root, false, &db.Error{
 		Op: "open tree", Entity: "worker runtimes", ID: dir.Path(), Err: db.ErrNotFound,
-		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds runtime.json",
+		Hint: "name the folder that holds runtimes/, its runtimes/, or in later versions the folder that holds " +
+			"runtime.json",
 	}
 }
 
 // Walk visits what lies where a runtime could be: the folder itself where it is one.
-func (Layout) Walk(root tree.Folder, file func(path string) error, ignored func(path, reason string) error) error {
+func (Layout) Walk(root tree.Folder, file func(path string) error,
+	ignored func(path, reason string) error) error {
 	if isAlone(root) {
 		return file(alonePath)
 	}
