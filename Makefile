@@ -54,7 +54,7 @@ cluster: ## start three PostgreSQL servers under Patroni (CLUSTER=status says ho
 
 .PHONY: failover
 failover: ## kill, stop and cut off the primary of such clusters under load, lose etcd and packets, and judge what is left (30 minutes)
-	go test -tags postgres -run TestFailover -count=1 -timeout 90m -v $(TESTFLAGS) ./internal/failover
+	go test -tags postgres -run TestFailover -count=1 -timeout 90m -v $(TESTFLAGS) ./test/failover
 
 .PHONY: long
 long: ## race for checkpoints 60,000 times, and judge 200 histories of killed and stopped processes
@@ -64,7 +64,7 @@ long: ## race for checkpoints 60,000 times, and judge 200 histories of killed an
 long-postgres: ## the same on a PostgreSQL server, whose connections are cut besides, and all stores in a storm of that (10 minutes)
 	SELVEDGE_LONG=1 tools/postgres run go test -tags postgres -count=1 -timeout 90m -v \
 		-run '^TestPostgres(DoesWhat|ReservesAs)TheFileDoes$$/^(TestOneClaimerWins|TestHistories|TestLeases_Linearizable)|^TestPostgresTheStoresStandAStorm$$' $(TESTFLAGS) \
-		./checkpoints ./db ./agents ./workers ./internal/failover
+		./checkpoints ./db ./agents ./workers ./test/failover
 
 # The first seed of `make unseen`, and how many trees it makes, and transcripts of each store.
 UNSEEN ?= 1000+200
@@ -84,7 +84,7 @@ MUTANTSFLAGS ?=
 
 .PHONY: mutants
 mutants: ## change the code of leases, claims, adoption, cursors and caps a line at a time: nine in ten must fail a test
-	go build $(BUILD) -o bin/mutants ./internal/mutants
+	go build $(BUILD) -o bin/mutants ./test/mutants
 	bin/mutants $(MUTANTSFLAGS)
 
 .PHONY: datasette
@@ -98,7 +98,7 @@ TORTUREFLAGS ?=
 
 .PHONY: torture
 torture: ## kill, fail and cut the power at every system call of every public write (TORTUREFLAGS='-for 2m' draws some)
-	go build $(BUILD) -o bin/torture ./internal/torture
+	go build $(BUILD) -o bin/torture ./test/torture
 	bin/torture $(TORTUREFLAGS)
 
 # What the race detector would only slow down: replays, of falsified answers too, and scripts of commands, which make one call after
@@ -120,7 +120,7 @@ race: ## run the tests with the race detector, but for those that it would only 
 .PHONY: race-postgres
 race-postgres: ## run the server's engine, db, two stores and the stores' suite with the race detector, on a PostgreSQL server
 	@tools/need gcc
-	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 40m $(TESTFLAGS) ./db/internal/postgres ./storetest ./db ./workers ./runs
+	CGO_ENABLED=1 tools/postgres run go test -race $(NOT_OURS) -tags postgres -run Postgres -timeout 40m $(TESTFLAGS) ./db/internal/postgres ./test/storetest ./db ./workers ./runs
 
 .PHONY: lint
 lint: ## check the format, vet, and run the linters of .golangci.yml on every module
@@ -138,7 +138,7 @@ format: ## rewrite the Go files in the project's format
 generate: ## make the script of a new file, PostgreSQL's twins of simple steps, docs/SCHEMA.md and docs/CLI.md anew
 	go test -count=1 -run TestEveryStepHasATwin ./migrations -update
 	go test -count=1 -run TestNewFile_EqualsAllSteps ./db/internal/sqlite -update
-	go run ./internal/schemadoc/cmd > docs/SCHEMA.md.new
+	go run ./test/schemadoc/cmd > docs/SCHEMA.md.new
 	mv docs/SCHEMA.md.new docs/SCHEMA.md
 	go test -count=1 -run TestTheReferenceIsWhatTheProgramSays ./cmd/migrate -update
 

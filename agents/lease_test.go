@@ -9,7 +9,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A fixture is a registry whose two clocks stand still until they are moved.

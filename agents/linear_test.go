@@ -13,7 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A call of the history: a process's on a thread, or the test's own.

@@ -9,7 +9,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The pid is one that no process has here.

@@ -3,7 +3,7 @@ package agents_test
 import (
 	"testing"
 
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 // What the original answers where a folder is named like an entry, where an entry is a link to one,

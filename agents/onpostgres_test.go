@@ -11,7 +11,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The seed's own tests, the model, what races and is killed, and what was recorded.

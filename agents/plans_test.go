@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // Every statement finds its rows by an index, and the one that was made for it; see

@@ -12,7 +12,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m, map[string]dbtest.Program{"racer": race}) }

@@ -14,9 +14,9 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // A scratch folder is where the file ops of a transcript run for real: what is in the database is

@@ -20,8 +20,8 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 var sameValues = replay.Comparison{NullIsAbsent: true}

@@ -17,9 +17,9 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // expectedTree is what the original answers on a tree; see the README beside the trees.

@@ -8,7 +8,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestTx_CallsSeeEachOther(t *testing.T) {

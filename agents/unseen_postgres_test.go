@@ -14,8 +14,8 @@ import (
 	"selvedge/agents"
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with

@@ -10,7 +10,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // asked gives the query of docs/queries.md that stands behind a line that begins with question.

@@ -14,7 +14,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	documents "selvedge/internal/checkpoints"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // claimsUnder gives a store whose claims last a minute, on a clock that stands still until it is moved.

@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // Histories of several processes on two runs, with SIGKILL and SIGSTOP among the calls, are judged

@@ -10,7 +10,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // mapStore is what a store is meant to be, in maps: one process, and a file that is never opened again.

@@ -9,7 +9,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	documents "selvedge/internal/checkpoints"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func history(t testing.TB, s *checkpoints.Store, f checkpoints.HistoryFilter) (list []checkpoints.Past) {

@@ -5,9 +5,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // What a person decided stays as long as the run that asked is open, in whichever store: a run that

@@ -11,7 +11,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // longVariable, set to anything, makes the tests of races and histories as long as they were on the

@@ -9,7 +9,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestDocumentsComeBackByteForByte(t *testing.T) {

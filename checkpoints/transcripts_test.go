@@ -14,9 +14,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 var sameValues = replay.Comparison{}

@@ -17,9 +17,9 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	"selvedge/internal/chrono"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // expected is what the original answers on a tree.

@@ -7,7 +7,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestTx_CallsHappenTogetherOrNever(t *testing.T) {

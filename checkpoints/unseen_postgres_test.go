@@ -11,8 +11,8 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for.

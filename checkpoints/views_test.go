@@ -9,7 +9,7 @@ import (
 	"selvedge/checkpoints"
 	"selvedge/db"
 	documents "selvedge/internal/checkpoints"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // sqlite3 asks the real program, as a person does.

@@ -13,7 +13,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A worker is a process that makes calls on a store as it is told: an order is a line of JSON, and

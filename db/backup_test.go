@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestABackupOfAClosedFileIsRefused(t *testing.T) {

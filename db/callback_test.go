@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // What a function of AfterCommit does wrong is its caller's alone, and the commit stays.

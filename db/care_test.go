@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestBackupOfALiveFileIsWhole(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // A planStep is a line of EXPLAIN QUERY PLAN.

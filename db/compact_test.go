@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // half fills a table with rows of 1 KB and deletes every other one.

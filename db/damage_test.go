@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // made gives a file with the schema that nobody has open, and that no test checks afterwards.

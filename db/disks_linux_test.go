@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The root of every disk of one kind has the same inode number.

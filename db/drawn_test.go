@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // Callers share commits; some fail, some have SQLite end the transaction of all, and those of the others run

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A saboteur lets system calls of this whole process fail. The kernel asks it before each one (seccomp(2),

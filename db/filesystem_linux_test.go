@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestOpenRefusesNetworkFileSystems(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The server falls silent before the first one follows. Who waits for it ends with its own context,

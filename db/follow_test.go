@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A bell is followed in these tests: it has a name and a status, and it rings.

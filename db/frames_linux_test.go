@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // writesOfThread is how many calls to write this thread has made: proc_pid_io(5), syscw.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // smallDisk mounts a file system of its own, of so many bytes, and perhaps of so many files.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The call that waits goes on to its end, whatever whoever is told of it does.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // twoFolders gives a closed file in one folder and the same name in another, where nothing is.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // programs are what a process that dbtest.Start makes can run.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // ladderUpTo is a made-up history: parents and children, a parent table that is rebuilt, a column

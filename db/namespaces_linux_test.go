@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // inNamespaces gives the command that runs a process in new namespaces, after script has changed

@@ -5,7 +5,7 @@ package db_test
 import (
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresReservesAsTheFileDoes(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestOpen_NewFileIsPrivate(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestADBThatWasNeverOpenedIsClosed(t *testing.T) {

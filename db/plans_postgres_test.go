@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/storetest"
+	"selvedge/test/dbtest"
+	"selvedge/test/storetest"
 )
 
 // mayScanOnAServer are those that do so there alone, for its indexes or its planner.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
-	"selvedge/storetest"
+	"selvedge/test/dbtest"
+	"selvedge/test/storetest"
 )
 
 // mayScan are the statements that may go through a whole table or sort what they found, by what

@@ -14,7 +14,7 @@ import (
 
 	"selvedge/db"
 	"selvedge/db/internal/sqlite"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // openTable makes a file with a table and gives its path.

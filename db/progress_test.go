@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestLongCallsTellHowFarTheyAre(t *testing.T) {

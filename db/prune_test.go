@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A past is what has ended, for Prune: the newest first.

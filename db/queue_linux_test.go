@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func entries(t *testing.T, dir string) int {

@@ -13,7 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // Histories of several processes on two names, with SIGKILL and SIGSTOP among the calls, are judged

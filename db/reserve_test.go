@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // clocks are a wall clock and a boot clock that stand still until they are moved.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // walLimit is what the package promises of the -wal file while no read takes long.

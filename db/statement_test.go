@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 const byID = "SELECT n FROM numbers ORDER BY id"

@@ -19,8 +19,8 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // upgrader opens the file with a schema that shuts others out, says so, and keeps it open until it

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func watch(t *testing.T, d *db.DB) <-chan struct{} {

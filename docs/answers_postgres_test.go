@@ -17,10 +17,10 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // TestPostgresAnswersTheViewsAsAFile copies every row of files on which these pages' tests and the

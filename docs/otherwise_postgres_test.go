@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // Times as far apart as columns hold them, and half milliseconds, which two engines might round another way.

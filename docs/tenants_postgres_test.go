@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // scriptsOfTenants are the SQL of the page on tenants.

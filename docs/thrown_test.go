@@ -15,11 +15,11 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // A thrower is a function that panics, leaves by Goexit or calls the handle: once, the first time that it is

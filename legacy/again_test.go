@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // damaged are trees of each kind in which something can't be read.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // sqlRowsRead is how many rows of runs were read since the server's start, once nobody is connected

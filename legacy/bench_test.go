@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 // typicalTree unpacks the recorded tree that is like real ones.

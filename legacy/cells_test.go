@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/replay"
 	"selvedge/internal/tree"
+	"selvedge/test/replay"
 )
 
 // unseen are the columns that may be changed, with the checksum of their row set to NULL, without

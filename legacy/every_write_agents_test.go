@@ -11,7 +11,7 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 func oldAgents(t *testing.T, dir string) any {

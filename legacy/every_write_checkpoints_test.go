@@ -11,7 +11,7 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 func oldCheckpoints(t *testing.T, dir string) any {

@@ -8,8 +8,8 @@ import (
 
 	"selvedge/db"
 	files "selvedge/internal/live"
-	"selvedge/internal/replay"
 	"selvedge/runs/live"
+	"selvedge/test/replay"
 )
 
 func oldLive(t *testing.T, dir string) any {

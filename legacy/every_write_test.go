@@ -14,10 +14,10 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

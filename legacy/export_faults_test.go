@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/replay"
 	"selvedge/runs"
+	"selvedge/test/replay"
 )
 
 // notCompared are members of the recorded answers that tell about the old files and their names,

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // sqlImportedRows is all that an import of runs writes, one line a row, without the numbers of rows

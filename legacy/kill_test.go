@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestMain(m *testing.M) {

@@ -16,8 +16,8 @@ import (
 
 	"selvedge/db"
 	files "selvedge/internal/live"
-	"selvedge/internal/replay"
 	"selvedge/runs/live"
+	"selvedge/test/replay"
 )
 
 // recordedLive is NAME.expected.json.

@@ -13,9 +13,9 @@ import (
 
 	"selvedge/db"
 	files "selvedge/internal/live"
-	"selvedge/internal/replay"
 	"selvedge/internal/tree"
 	"selvedge/runs/live"
+	"selvedge/test/replay"
 )
 
 func testLiveTree(t *testing.T, tree replay.Tree) {

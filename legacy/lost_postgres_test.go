@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // On a server a process that was silent for long counts as dead, and another may import its folder.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // measureProgram imports, verifies and exports the tree args[1] with the file args[0] and says how

@@ -5,7 +5,7 @@ package legacy
 import (
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // What is asked of both programs at work, of the quarantine and its ways out, and of later

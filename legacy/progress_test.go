@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
 )
 
 // folderOfARun is a tree of one run.

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func verified(t *testing.T, d *db.DB, kind Kind, dir string) Report {

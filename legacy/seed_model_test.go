@@ -16,9 +16,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"selvedge/internal/replay"
 	door "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/replay"
 )
 
 // A treeModel answers questions about a tree as a plain program would: all files in memory, each

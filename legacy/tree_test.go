@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 	"selvedge/internal/tree"
+	"selvedge/test/dbtest"
 )
 
 // Lines of a run, as the original writes them.

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	door "selvedge/internal/runs"
 	"selvedge/internal/tree"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // An importedTree is a tree in a file.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/internal/replay"
 	"selvedge/runs"
+	"selvedge/test/replay"
 )
 
 // recordedTree is NAME.expected.json.

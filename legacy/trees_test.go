@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/replay"
 )
 
 // treeNow is the clock of the trees' tests: every finished run in them is older than 30 days then.

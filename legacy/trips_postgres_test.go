@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // What an import of one folder costs, first and again, in messages to the server that are waited for.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // Another program changes a text, in one row of each table that has any, and leaves the checksum as it was.

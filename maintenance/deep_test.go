@@ -12,9 +12,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 var checks = map[string]func(context.Context, *db.DB) (db.Examination, error){"check": maintenance.Examine,

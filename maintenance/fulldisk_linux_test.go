@@ -13,9 +13,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func init() { programs["filler"] = fillingProcess }

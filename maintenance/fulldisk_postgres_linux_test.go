@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 const smallServer = "160m"

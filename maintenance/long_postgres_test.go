@@ -14,10 +14,10 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // What a file takes for a name a server takes, finds and lists alike, and a move brings it there and back.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 func TestAMoveNoticesEveryCell(t *testing.T) {

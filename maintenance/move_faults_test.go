@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
 )
 
 // A source whose last commit was lost, as by a server that failed over or by a copy that was laid

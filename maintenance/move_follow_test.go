@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestFollowersGoOnBehindAMove(t *testing.T) { followsOn(t, dbtest.Path(t)) }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
 )
 
 func TestMove_FullDiskResumesWithSpace(t *testing.T) {

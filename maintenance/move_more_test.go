@@ -13,11 +13,11 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 func TestAMoveIsAbandonedUntilItIsComplete(t *testing.T) { isAbandoned(t, dbtest.Path(t)) }

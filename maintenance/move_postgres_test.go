@@ -17,9 +17,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresAMovedFileAnswersAsItDid(t *testing.T) { movesThereAndBack(t, dbtest.Postgres(t)) }

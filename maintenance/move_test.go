@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func TestAMovedFileAnswersAsItDid(t *testing.T) { movesThereAndBack(t, dbtest.Path(t)) }

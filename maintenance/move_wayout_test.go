@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
 )
 
 // stoppedAt moves until a step says its first word, or where it is "copy" until rows have come.

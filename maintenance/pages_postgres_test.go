@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
 )
 
 // Tables whose key holds texts of any length, of which an index of the server has the beginning.

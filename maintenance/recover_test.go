@@ -15,10 +15,10 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 var programs = map[string]dbtest.Program{"holder": holder, "mover": mover}

@@ -16,12 +16,12 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
 	"selvedge/maintenance"
 	"selvedge/migrations"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestEveryColumnOfTextIsDeclared(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/maintenance"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

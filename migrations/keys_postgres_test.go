@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // bounded are the indexed columns that nobody can put a longer text into than an index takes beside

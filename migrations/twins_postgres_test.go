@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // serversOwn are the tables of the engine that PostgreSQL is: a file knows by locks what they say.

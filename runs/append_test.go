@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func TestIDsAreKeptAsTheyAre(t *testing.T) {

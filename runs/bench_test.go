@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // bigTurn is a turn of about 2 KB.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
+	"selvedge/test/dbtest"
 )
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

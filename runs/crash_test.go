@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // appenderProgram appends turns to two runs, one at a time and several at once, until it is killed,

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func rowsIn(t *testing.T, s *runs.Store, table string) (n int) {

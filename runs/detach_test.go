@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The keys of a run go a few in a transaction, before the run does. A removal that is stopped in

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // storeAt opens a file that other handles may have open too.

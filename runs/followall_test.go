@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // Two processes and this one write to old runs and new ones, of two agents and another scope, while

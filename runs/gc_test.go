@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func gc(t *testing.T, d *db.DB, limits runs.RetentionConfig) (int, error) {

@@ -9,9 +9,9 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestBegin_RunHasOneHolder(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/replay"
 )
 
 // seedName is the file name that the original makes of an id.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // The seed's own tests, the model, what races and is killed, and what was recorded.

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
+	"selvedge/test/dbtest"
 )
 
 // What a question costs must depend on its answer, and not on how many runs and records there are.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // What retention plans, page by page, is what it would plan at once.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // writerProgram opens the file, starts the run that each line of stdin names, and says so. A run

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // batchOf is the number that the last append left in a run.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // The original's own tests, under their names.

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // The store against the model with our rules, on calls that nobody thought of.

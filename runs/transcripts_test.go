@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
 	"selvedge/legacy"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 func TestTranscripts(t *testing.T) {

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	traces "selvedge/internal/runs"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with

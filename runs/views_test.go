@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // The views are for people with an sqlite3 of their distribution, so that is what asks here.

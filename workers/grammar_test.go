@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

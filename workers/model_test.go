@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

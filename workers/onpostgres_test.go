@@ -5,7 +5,7 @@ package workers_test
 import (
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // The seed's own tests, the model, what races and is killed, and what was recorded.

@@ -11,8 +11,8 @@ import (
 	"regexp"
 	"slices"
 
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 	"selvedge/workers"
 )
 

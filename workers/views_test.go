@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

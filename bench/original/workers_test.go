@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	files "selvedge/internal/live"
 	"selvedge/legacy"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 	"selvedge/workers"
 )
 

@@ -19,8 +19,8 @@ import (
 
 	"selvedge/agents"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // call runs the program inside this process.

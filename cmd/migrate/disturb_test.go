@@ -15,10 +15,10 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
 	"selvedge/maintenance"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // What an import has named is no damage: the program's own check of a file finds nothing, whatever

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // answered is what a command says with --json.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // TestPostgres_MovingPageCommandsWork runs those that need a server, in the page's order, on a file

@@ -18,9 +18,9 @@ import (
 	"unicode/utf8"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // moving is what differs between two imports of one folder, and between a file and a server: times

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresTheCommandsOfThePageWork(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func init() {

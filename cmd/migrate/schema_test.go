@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // onOldFiles is a call of every command, for a file with an older schema, and whether the command

@@ -21,7 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestMain(m *testing.M) {

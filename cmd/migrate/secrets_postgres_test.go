@@ -20,7 +20,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // serving gives where somebody listens who treats each connection so, until the test has ended.

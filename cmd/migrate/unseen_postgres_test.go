@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/legacy"
+	"selvedge/test/dbtest"
 )
 
 // TestPostgres_UnrecordedTreesAnswerLikeFile changes recorded trees at random, and compares all

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // holding starts a program that says so on its first line when it holds what it is to hold.

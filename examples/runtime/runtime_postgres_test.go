@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresDoesWhatTheFileDoes(t *testing.T) {

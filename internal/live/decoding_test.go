@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"selvedge/internal/live"
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 // What the original made of these events when it was asked: its own text of them, or "" where it read none.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func appended(t *testing.T, d *db.DB, keys *Keys, b Batch) {

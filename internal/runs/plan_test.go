@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // What a question costs must depend on its answer, and not on how many runs and records there are.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgres_PathPagesReadOnce(t *testing.T) {

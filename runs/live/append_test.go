@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestAppendTellsOfAMissingRun(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // session gives a store with a session of some runs of so many events each, and its last run.

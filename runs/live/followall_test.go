@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // Two handles and a loop: runs that were there and new ones, finished ones too, of two sessions and

@@ -11,8 +11,8 @@ import (
 
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestBegin_LiveRunHasOneHolder(t *testing.T) {

@@ -3,7 +3,7 @@ package live_test
 import (
 	"testing"
 
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m, programs) }

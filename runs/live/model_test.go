@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // TestTheStoreEqualsTheModel makes random calls on a store and on the model of the original with

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 // A modelPlayer makes the calls on the model of the original, with a session layer in plain maps.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/internal/live"
+	"selvedge/test/dbtest"
 )
 
 // What a list costs depends on the page, and not on how many runs there are.

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	files "selvedge/internal/live"
-	"selvedge/internal/replay"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 var comparison = replay.Comparison{}

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 var programs = map[string]dbtest.Program{"append": appendProgram, "hold": holdProgram,

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 func TestAppend_RepeatAfterSuccessDoesNothing(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
 )
 
 // many are records with more events than one transaction writes.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"selvedge/internal/replay"
+	"selvedge/test/replay"
 )
 
 // laterPlayed are the transcripts of the later API that do not contradict the original (rule 5).

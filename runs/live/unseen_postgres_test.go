@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/internal/replay"
 	"selvedge/runs/live"
+	"selvedge/test/dbtest"
+	"selvedge/test/replay"
 )
 
 // Transcripts that nobody recorded: see replay.Unseen. Behind each all lists are asked for, with

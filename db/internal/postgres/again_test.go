@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"selvedge/db/internal/engine"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A server refuses a prepared statement whose table has other columns now, at each of its runs.

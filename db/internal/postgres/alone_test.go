@@ -10,7 +10,7 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // lossesBefore is how often a call loses before it goes alone.

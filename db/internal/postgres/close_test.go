@@ -14,7 +14,7 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresASecondCloseSaysWhatTheFirstDid(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A cutter passes the messages of the protocol on, in both directions, and cuts a connection at the

@@ -11,7 +11,7 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // counting gives a server with a table whose inserts are counted, by statement.

@@ -12,8 +12,8 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // holding gives a session that has a transaction open, in which it has run statements.

@@ -11,7 +11,7 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgresADatabaseOfAnotherEncodingIsRefused(t *testing.T) {

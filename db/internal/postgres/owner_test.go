@@ -14,7 +14,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // patience is more than anything takes that waits for nobody.

@@ -14,8 +14,8 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // config is that of a program which says nothing.

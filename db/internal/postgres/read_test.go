@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"selvedge/db/internal/engine"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 func TestPostgres_SingleReadTakesOneMessage(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // hinted opens a database that is refused, and gives the error with its hint.

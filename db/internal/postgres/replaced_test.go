@@ -10,7 +10,7 @@ import (
 	"selvedge/db/internal/callback"
 	"selvedge/db/internal/engine"
 	"selvedge/db/internal/postgres"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 	"selvedge/agents"
 	"selvedge/checkpoints"
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
 	"selvedge/runs/live"
-	"selvedge/storetest"
+	"selvedge/test/dbtest"
+	"selvedge/test/storetest"
 	"selvedge/workers"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/runs"
+	"selvedge/test/dbtest"
 )
 
 // Turns of one run, and what one holder has at a time, by callers of two handles whose connections

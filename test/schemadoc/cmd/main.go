@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"selvedge/internal/schemadoc"
+	"selvedge/test/schemadoc"
 )
 
 func main() {

@@ -1,5 +1,5 @@
 // Package on is what mutated sources ask which mutant they are. Only the copies that
-// internal/mutants makes import it.
+// test/mutants makes import it.
 package on
 
 import (

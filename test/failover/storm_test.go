@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
+	"selvedge/test/dbtest"
 )
 
 // A storm kills, stops and cuts off processes of a trial, one at a time.

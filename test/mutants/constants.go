@@ -34,7 +34,7 @@ func readTree(root string) (tree, error) {
 				return nil
 			}
 			if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil || strings.HasPrefix(d.Name(), ".") ||
-				d.Name() == "testdata" || below == "internal/mutants" {
+				d.Name() == "testdata" || below == "test/mutants" {
 				return fs.SkipDir
 			}
 			return nil

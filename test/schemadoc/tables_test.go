@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
 	"selvedge/migrations"
+	"selvedge/test/dbtest"
 )
 
 // books has a table constraint behind its last column and shelves none: SQLite puts a new column

@@ -71,7 +71,7 @@ func (s *source) result() string {
 
 // askOn imports package on, as mutantOn.
 func (s *source) askOn() {
-	s.insert(s.file.Name.End(), "; import mutantOn \"selvedge/internal/mutants/on\"")
+	s.insert(s.file.Name.End(), "; import mutantOn \"selvedge/test/mutants/on\"")
 }
 
 // A mutator makes the mutants of a fence's sources.
@@ -186,7 +186,7 @@ const (
 )
 
 // role is what an expression is to its parent. Clauses about an error have none: that errors are
-// handed on is what internal/torture and the tests with faults are for.
+// handed on is what test/torture and the tests with faults are for.
 func (m *mutator) role(e ast.Expr) role {
 	if _, nested := e.(*ast.ParenExpr); nested || aboutError(e) || len(m.stack) == 0 {
 		return noRole

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"selvedge/internal/mutants/on"
+	"selvedge/test/mutants/on"
 )
 
 // A run is what one call of the program does.

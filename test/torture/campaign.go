@@ -277,7 +277,7 @@ func (c *campaign) note(p *point, problems []string) {
 	if t.failed > shown {
 		return
 	}
-	c.printf("FAILED %s: go run ./internal/torture %s\n", p.mode(), p)
+	c.printf("FAILED %s: go run ./test/torture %s\n", p.mode(), p)
 	for _, problem := range problems[:min(len(problems), shown)] {
 		c.printf("    %s\n", problem)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"selvedge/db"
-	"selvedge/internal/dbtest"
-	"selvedge/storetest"
+	"selvedge/test/dbtest"
+	"selvedge/test/storetest"
 )
 
 func TestPostgresPassesTheSuite(t *testing.T) {
